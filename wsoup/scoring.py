@@ -1,0 +1,143 @@
+"""The mathematics on tensors: centroids, score mean, correct counts, alignment, uniformity. No files, no model.
+
+Axes: N images, C classes, M soup members, P candidates, D feature size. All features are L2-normalised float32.
+With x an image and t_kj the text of class k and member j (section 3 of the paper):
+
+* centroid score    s_k = <x, mean_j t_kj / ||mean_j t_kj||>
+* score mean        s_k = (1/M) sum_j <x, t_kj>
+
+so the score mean is the centroid score times the norm of the mean. An image counts as correct where its own class has
+the highest score; among equal scores the lowest label is predicted, as ``argmax`` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+SCORES_PER_BLOCK = 1 << 24
+"""Scores held at a time (64 MiB in float32): bounds memory whatever N, C and P are."""
+
+
+def normalize(features: Tensor) -> Tensor:
+    """L2-normalise the last axis. A zero vector stays zero."""
+    return F.normalize(features, dim=-1)
+
+
+def centroids(text_features: Tensor) -> Tensor:
+    """Normalised mean over the members: (M, C, D) -> (C, D). One member comes back as it is, up to rounding."""
+    return normalize(text_features.mean(dim=0))
+
+
+def centroid_scores(image_features: Tensor, text_features: Tensor) -> Tensor:
+    """Cosine of each image with each class centroid: (N, D), (M, C, D) -> (N, C)."""
+    return image_features @ centroids(text_features).T
+
+
+def score_mean(image_features: Tensor, text_features: Tensor) -> Tensor:
+    """Mean over members of the cosines: (N, D), (M, C, D) -> (N, C).
+
+    The mean is taken over the texts first, which is the same number by linearity and M times cheaper.
+    """
+    return image_features @ text_features.mean(dim=0).T
+
+
+def correct(image_features: Tensor, labels: Tensor, class_features: Tensor) -> Tensor:
+    """Which images are classified right by one classifier.
+
+    Args:
+        image_features: (N, D).
+        labels: (N,) int64.
+        class_features: (C, D), normalised (centroids) or not (the mean text of the score mean).
+
+    Returns:
+        (N,) bool.
+    """
+    n_classes = class_features.shape[0]
+    rows = max(1, SCORES_PER_BLOCK // max(1, n_classes))
+    return torch.cat(
+        [
+            (x @ class_features.T).argmax(dim=1) == y
+            for x, y in zip(image_features.split(rows), labels.split(rows), strict=True)
+        ]
+        or [labels.bool()]
+    )
+
+
+def count_correct(image_features: Tensor, labels: Tensor, class_features: Tensor) -> int:
+    """Number of images that one classifier (C, D) gets right; see `correct`."""
+    return int(correct(image_features, labels, class_features).sum())
+
+
+def correct_per_candidate(image_features: Tensor, labels: Tensor, text_features: Tensor) -> Tensor:
+    """Which images each candidate alone gets right: (N, D), (N,), (P, C, D) -> (P, N) bool.
+
+    Blocks over images keep at most `SCORES_PER_BLOCK` scores at a time.
+    """
+    n_candidates, n_classes, _ = text_features.shape
+    flat = text_features.reshape(n_candidates * n_classes, -1)  # (P * C, D)
+    rows = max(1, SCORES_PER_BLOCK // max(1, n_candidates * n_classes))
+    found = torch.empty(n_candidates, len(labels), dtype=torch.bool, device=labels.device)
+    start = 0
+    for x, y in zip(image_features.split(rows), labels.split(rows), strict=True):
+        scores = (x @ flat.T).view(len(x), n_candidates, n_classes)  # (n, P, C)
+        found[:, start : start + len(x)] = (scores.argmax(dim=2) == y[:, None]).T
+        start += len(x)
+    return found
+
+
+@dataclass(frozen=True)
+class CandidateScores:
+    """Scores of P candidates on one set of images: integer counts and two mean cosines, each (P,)."""
+
+    n_correct: Tensor  # int64
+    n_images: int
+    alignment: Tensor  # float64
+    uniformity: Tensor  # float64
+
+
+class ImageSet:
+    """Images on which candidates are scored, for several overlapping subsets (seeds) in one pass over the texts.
+
+    Args:
+        image_features: (N, D) float32, L2-normalised.
+        labels: (N,) int64, each in [0, n_classes).
+        n_classes: C.
+        subsets: K index tensors into the N images, one per seed.
+    """
+
+    def __init__(self, image_features: Tensor, *, labels: Tensor, n_classes: int, subsets: list[Tensor]) -> None:
+        self.image_features, self.labels, self.subsets, self.n_classes = image_features, labels, subsets, n_classes
+        self._sums = [self._class_sums(index) for index in subsets]
+
+    def _class_sums(self, index: Tensor) -> Tensor:
+        """Sum of a subset's images per class, float64 (C, D): alignment and uniformity need no more than that."""
+        sums = torch.zeros(self.n_classes, self.image_features.shape[1], dtype=torch.float64, device=self.labels.device)
+        return sums.index_add_(0, self.labels[index], self.image_features[index].double())
+
+    def score(self, text_features: Tensor) -> list[CandidateScores]:
+        """Score candidates (P, C, D) on every subset: K results.
+
+        Alignment is the mean cosine of an image and its own class's text, uniformity the mean cosine of an image and
+        the other classes' texts (section 4 of the paper); with one class there are no others and uniformity is NaN.
+        """
+        found = correct_per_candidate(self.image_features, self.labels, text_features)  # (P, N)
+        texts = text_features.double()
+        results = []
+        for index, sums in zip(self.subsets, self._sums, strict=True):
+            n_images = len(index)
+            own = torch.einsum("pcd,cd->p", texts, sums)
+            every = torch.einsum("pcd,d->p", texts, sums.sum(dim=0))
+            results.append(
+                CandidateScores(
+                    n_correct=found[:, index].sum(dim=1),
+                    n_images=n_images,
+                    alignment=own / n_images,
+                    uniformity=(every - own)
+                    / (n_images * (self.n_classes - 1) if self.n_classes > 1 else float("nan")),
+                )
+            )
+        return results

@@ -1,0 +1,268 @@
+"""Everything on disk: Zarr features, Parquet tables, soup JSON, resume shards. The only importer of zarr.
+
+Every write goes to a temporary name in the same folder and is renamed, so a reader never sees half a file. The bytes
+depend on the content alone: Zarr is a v3 directory store with one uncompressed shard per array, Parquet has fixed row
+groups and no time stamps, JSON has sorted keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors
+import zarr
+from safetensors.numpy import save_file
+
+from wsoup.errors import MismatchError, MissingError
+
+ROWS_PER_GROUP = 100_000
+ROWS_PER_CHUNK = 4096
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        yield temporary
+        if path.is_dir():
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary)
+        else:
+            temporary.unlink(missing_ok=True)
+
+
+def require(path: str | Path, *, made_by: str) -> Path:
+    """`path` if it exists; else an error that says which stage makes it."""
+    if not Path(path).exists():
+        raise MissingError(f"{path} does not exist; it is made by stage {made_by!r}: run `dvc repro {made_by}`")
+    return Path(path)
+
+
+# ---------------------------------------------------------------------------------------------------------- JSON
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write JSON with sorted keys, two spaces and a final newline."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file; a missing or broken one is one clear error."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise MissingError(f"{path} does not exist") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise MismatchError(f"{path} is not JSON ({error}); make it again with `dvc repro`") from None
+
+
+# ------------------------------------------------------------------------------------------------------- Parquet
+
+
+def write_table(path: str | Path, table: pa.Table, *, attributes: Mapping[str, Any] | None = None) -> None:
+    """Write a Parquet table; `attributes` (JSON values) go into the schema's metadata under ``wsoup``."""
+    if attributes is not None:
+        table = table.replace_schema_metadata({"wsoup": json.dumps(dict(attributes), sort_keys=True)})
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, compression="zstd")
+
+
+def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a Parquet table, or only some of its columns."""
+    if not Path(path).exists():
+        raise MissingError(f"{path} does not exist; make it with `dvc repro`")
+    return pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
+
+
+def table_attributes(path: str | Path) -> dict[str, Any]:
+    """The attributes that `write_table` stored; empty if none."""
+    metadata = pq.read_schema(path).metadata or {}
+    return json.loads(metadata.get(b"wsoup", b"{}"))
+
+
+# ---------------------------------------------------------------------------------------------------------- Zarr
+
+
+@dataclass(frozen=True)
+class ImageFeatures:
+    """Features of one dataset split, as stored.
+
+    Attributes:
+        features: (N, D) float32, L2-normalised.
+        labels: (N,) int64.
+        rows: (N,) int64, row of each image in the dataset's manifest.
+        attributes: encoder, preprocessing, class_names, dataset, split and what else the writer said.
+    """
+
+    features: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+    attributes: dict[str, Any]
+
+    @property
+    def class_names(self) -> list[str]:
+        """Class names in label order."""
+        return self.attributes["class_names"]
+
+
+def write_features(path: str | Path, value: ImageFeatures) -> None:
+    """Write one Zarr v3 group with arrays ``image_features``, ``labels`` and ``rows``."""
+    n = len(value.labels)
+    if not (len(value.features) == len(value.rows) == n):
+        raise MismatchError(
+            f"{path}: {len(value.features)} features, {n} labels, {len(value.rows)} rows: must be equal"
+        )
+    arrays: dict[str, np.ndarray] = {
+        "image_features": np.ascontiguousarray(value.features, dtype=np.float32),
+        "labels": value.labels.astype(np.int64),
+        "rows": value.rows.astype(np.int64),
+    }
+    with replacing(path) as temporary:
+        group: Any = zarr.create_group(store=str(temporary), zarr_format=3, attributes=value.attributes)
+        for name, array in arrays.items():
+            chunks = (min(ROWS_PER_CHUNK, max(1, n)), *array.shape[1:])
+            shards = (max(1, -(-n // chunks[0])) * chunks[0], *array.shape[1:])
+            dims = ("image", "feature")[: array.ndim]
+            stored = group.create_array(
+                name, shape=array.shape, dtype=array.dtype, chunks=chunks, shards=shards, dimension_names=dims
+            )
+            stored[...] = array
+
+
+def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> ImageFeatures:
+    """Read what `write_features` wrote.
+
+    Raises:
+        MissingError: no such store.
+        MismatchError: the features are of another encoder than `encoder`; the text names both.
+    """
+    if not Path(path).is_dir():
+        raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
+    group: Any = zarr.open_group(store=str(path), mode="r")
+    attributes = dict(group.attributes)
+    if encoder is not None:
+        check_encoder(attributes["encoder"], expected=encoder, where=path)
+    arrays = {name: np.asarray(group[name][...]) for name in ("image_features", "labels", "rows")}
+    return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
+
+
+def check_encoder(found: Mapping[str, Any], *, expected: Mapping[str, Any], where: str | Path) -> None:
+    """Raise MismatchError, naming both, unless the two encoder ids are equal."""
+    if dict(found) != dict(expected):
+        differing = sorted(k for k in {*found, *expected} if found.get(k) != expected.get(k))
+        pairs = ", ".join(f"{k}: {found.get(k)!r} there, {expected.get(k)!r} wanted" for k in differing)
+        raise MismatchError(f"{where} was made with another encoder ({pairs}); run `dvc repro` to make it again")
+
+
+# --------------------------------------------------------------------------------------------------------- soups
+
+
+def write_soup(path: str | Path, soup: Mapping[str, Any]) -> None:
+    """Write a soup: kind, seed, template, encoder, members [{text, n_correct, n_images, trace}]."""
+    write_json(path, soup)
+
+
+def read_soup(path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Read a soup and check that it is one, and of which encoder."""
+    soup = read_json(path)
+    missing = {"kind", "seed", "template", "encoder", "members"} - set(soup if isinstance(soup, dict) else ())
+    if missing:
+        raise MismatchError(f"{path} is not a soup: it lacks {', '.join(sorted(missing))}")
+    if encoder is not None:
+        check_encoder(soup["encoder"], expected=encoder, where=path)
+    return soup
+
+
+# ------------------------------------------------------------------------------------------------- arrays, hashes
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write named arrays as one safetensors file."""
+    with replacing(path) as temporary:
+        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, temporary)
+
+
+def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
+    """Read named arrays from a safetensors file."""
+    with safetensors.safe_open(path, framework="numpy") as file:
+        return {name: file.get_tensor(name) for name in sorted(file.keys())}
+
+
+def sha256_file(path: str | Path) -> str:
+    """SHA-256 of a file's bytes, in hex."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fingerprint(value: Any) -> str:
+    """Twenty hex digits that name a JSON value, for resume folders and cache keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:20]
+
+
+# -------------------------------------------------------------------------------------------------------- shards
+
+
+class Shards:
+    """The finished parts of a long stage, kept outside the DVC outs so that a killed run goes on where it was.
+
+    A shard is a pure task: (inputs, shard number) -> arrays, one file each under
+    ``.cache/wsoup/<stage>/<fingerprint of the inputs>/``. Shard boundaries come from params, never from the number of
+    workers, so any split of the work over processes gives the same bytes.
+
+    Args:
+        stage: the stage's name.
+        inputs: everything that decides the result, as a JSON value.
+        n: number of shards.
+        part: (i, n) when this process is to do only every n-th shard, beginning with i.
+    """
+
+    def __init__(self, stage: str, *, inputs: Any, n: int, part: tuple[int, int] = (0, 1)) -> None:
+        self.folder = cache_dir() / stage / fingerprint(inputs)
+        self.n, self.part = n, part
+
+    def path(self, shard: int) -> Path:
+        """Where shard number `shard` lies once it is finished."""
+        return self.folder / f"{shard:05d}.safetensors"
+
+    def mine(self) -> list[int]:
+        """The shards of this process that are still to be done."""
+        index, count = self.part
+        return [i for i in range(self.n) if i % count == index and not self.path(i).exists()]
+
+    def run(self, task: Callable[[int], Mapping[str, np.ndarray]]) -> Iterator[int]:
+        """Do the missing shards of this process one by one, yielding each number when its file is in place."""
+        for shard in self.mine():
+            write_arrays(self.path(shard), task(shard))
+            yield shard
+
+    def complete(self) -> bool:
+        """Whether every shard, of every process, is in place."""
+        return all(self.path(i).exists() for i in range(self.n))
+
+    def load(self) -> list[dict[str, np.ndarray]]:
+        """All shards in order."""
+        return [read_arrays(self.path(i)) for i in range(self.n)]
+
+
+def cache_dir() -> Path:
+    """Where resume state lives: ``$WSOUP_CACHE`` or ``.cache/wsoup`` under the working folder."""
+    return Path(os.environ.get("WSOUP_CACHE", ".cache/wsoup"))

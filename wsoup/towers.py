@@ -1,0 +1,200 @@
+"""The open_clip model: loading, identity, preprocessing, and plain encoding of images and texts.
+
+The only importer of open_clip. Any model name and ``pretrained`` tag of open_clip works, and so does a local JSON
+config with local weights. Exact fast text encoding builds on this in `wsoup.prefix`; `Encoder.encode_texts` here is the
+plain way (`model.encode_text` at the full context), which everything else is held against.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import open_clip
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from wsoup.errors import MissingError, ModelError
+from wsoup.params import EncoderParams
+from wsoup.store import sha256_file
+
+AUTOCAST = {"fp32": None, "reference": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A loaded image-text model.
+
+    Attributes:
+        model: the open_clip model, in eval mode, float32 weights.
+        tokenizer: texts -> (B, context) int64.
+        preprocess: RGB image -> (3, H, W) float32, resize, centre crop and normalisation as the model wants them.
+        augment: the same with RandomResizedCrop and flip, for training.
+        id: model, pretrained, sha256 of local weights, quick_gelu, precision; JSON values.
+        preprocessing: size, mean, std, interpolation, resize_mode; JSON values.
+        device: where the model is.
+        dtype: autocast dtype, or None for float32 throughout.
+    """
+
+    model: nn.Module
+    tokenizer: Callable[[Sequence[str]], Tensor]
+    preprocess: Callable[[Image.Image], Tensor]
+    augment: Callable[[Image.Image], Tensor]
+    id: dict[str, Any]
+    preprocessing: dict[str, Any]
+    device: torch.device
+    dtype: torch.dtype | None
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """The autocast context of this encoder's precision."""
+        if self.dtype is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=self.dtype)
+
+    @torch.inference_mode()
+    def encode_images(self, pixels: Tensor) -> Tensor:
+        """(B, 3, H, W) -> (B, D) float32, L2-normalised, on this encoder's device.
+
+        Where the device's memory does not hold the batch, its halves are encoded one after the other.
+        """
+        try:
+            with self.autocast():
+                features = self.model.encode_image(pixels.to(self.device, non_blocking=True))  # type: ignore[operator]
+        except torch.OutOfMemoryError:
+            if len(pixels) == 1:
+                raise
+            half = len(pixels) // 2
+            return torch.cat([self.encode_images(pixels[:half]), self.encode_images(pixels[half:])])
+        return F.normalize(features.float(), dim=-1)
+
+    @torch.inference_mode()
+    def encode_texts(self, texts: Sequence[str], *, batch_size: int = 256) -> Tensor:
+        """The plain way, at the full context length: P texts -> (P, D) float32, L2-normalised."""
+        parts = []
+        for start in range(0, len(texts), batch_size):
+            with self.autocast():
+                tokens = self.tokenizer(list(texts[start : start + batch_size])).to(self.device)
+                parts.append(F.normalize(self.model.encode_text(tokens).float(), dim=-1))  # type: ignore[operator]
+        return torch.cat(parts) if parts else torch.empty(0, 0, device=self.device)
+
+
+def choose_device(name: str | None = None) -> torch.device:
+    """``cuda``, ``mps``, ``cpu``..., from `name`, else ``$WSOUP_DEVICE``, else CUDA where there is one, else CPU."""
+    name = name or os.environ.get("WSOUP_DEVICE") or "auto"
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(f"device {name!r} cannot be used ({reason}); try --device auto, cpu or cuda") from None
+    return device
+
+
+def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -> Encoder:
+    """Load the model of params section ``encoder``.
+
+    Raises:
+        MissingError: a local config or weights file is not there.
+        ModelError: open_clip knows no such model or tag, or the weights do not fit the config.
+    """
+    if params.config is not None:
+        _register(params)
+    if params.model not in open_clip.list_models() and ":" not in params.model:
+        raise ModelError(f"encoder.model {params.model!r} is not an open_clip model; see open_clip.list_models()")
+    if params.pretrained is None:
+        raise ModelError("encoder.pretrained is null: name a tag (open_clip.list_pretrained()) or a weights file")
+    local = _is_file_name(params.pretrained)
+    if local and not Path(params.pretrained).is_file():
+        raise MissingError(f"encoder.pretrained: weights file {params.pretrained} does not exist")
+    if params.precision == "reference":
+        torch.set_float32_matmul_precision("highest")
+    device = device or choose_device()
+    try:
+        model, augment, preprocess = open_clip.create_model_and_transforms(
+            params.model,
+            pretrained=params.pretrained,
+            image_mean=params.image_mean,
+            image_std=params.image_std,
+            image_interpolation=params.interpolation,
+            device=device,
+        )
+    except (RuntimeError, ValueError, OSError, KeyError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"encoder {params.model} / {params.pretrained} cannot be loaded: {reason}") from None
+    model.eval().requires_grad_(False)
+    identity = {
+        "model": params.model,
+        "pretrained": Path(params.pretrained).name if local else params.pretrained,
+        "sha256": sha256_file(params.pretrained) if local else None,
+        "quick_gelu": any(type(module).__name__ == "QuickGELU" for module in model.modules()),
+        "precision": params.precision,
+    }
+    return Encoder(
+        model=model,
+        tokenizer=open_clip.get_tokenizer(params.model),
+        preprocess=preprocess,
+        augment=augment,
+        id=identity,
+        preprocessing=_preprocessing(model, params),
+        device=device,
+        dtype=AUTOCAST[params.precision],
+    )
+
+
+def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence[str]], Tensor]]:
+    """An open_clip model with seeded random weights and its tokenizer: for exactness and speed, not for behaviour."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = open_clip.create_model(name, load_weights=False)
+    return model.eval().requires_grad_(False), open_clip.get_tokenizer(name)
+
+
+def imagenet_class_names() -> list[str]:
+    """ImageNet's 1,000 class names in label order, from open_clip's own metadata."""
+    return list(open_clip.IMAGENET_CLASSNAMES)
+
+
+def ensemble_templates() -> list[Callable[[str], str]]:
+    """The 80 prompt-ensemble templates of OpenAI, from open_clip's own metadata: class name -> prompt."""
+    return list(open_clip.OPENAI_IMAGENET_TEMPLATES)
+
+
+def _register(params: EncoderParams) -> None:
+    """Make a local JSON config known to open_clip under the file's stem, which must be the model's name."""
+    config = Path(str(params.config))
+    if not config.is_file():
+        raise MissingError(f"encoder.config: {config} does not exist")
+    if config.stem != params.model:
+        raise ModelError(
+            f"encoder.model must be the config's file name without .json: {config.stem!r}, not {params.model!r}"
+        )
+    try:
+        json.loads(config.read_text())["text_cfg"]
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ModelError(f"encoder.config: {config} is not an open_clip model config ({error})") from None
+    open_clip.add_model_config(config)
+
+
+def _is_file_name(pretrained: str) -> bool:
+    return Path(pretrained).suffix in (".safetensors", ".pt", ".pth", ".bin") or os.sep in pretrained
+
+
+def _preprocessing(model: nn.Module, params: EncoderParams) -> dict[str, Any]:
+    """What `preprocess` does, as JSON values."""
+    found = open_clip.get_model_preprocess_cfg(model)
+    return {
+        "size": found.get("size"),
+        "mean": list(params.image_mean or found["mean"]),
+        "std": list(params.image_std or found["std"]),
+        "interpolation": params.interpolation or found.get("interpolation"),
+        "resize_mode": found.get("resize_mode"),
+    }
