@@ -1,0 +1,192 @@
+"""Train the toy world's small CLIP from scratch, on image-caption pairs drawn as they are needed (nothing of them is stored).
+
+The model is a plain open_clip one (`toy-clip.json`: ViT on 32 x 32 pixels, causal text tower, BPE tokens, context 77). Captions are
+written as web captions are: the subject, now and then its ground and style, and common English words that say nothing or hint at a
+colour or shape ("grass", "love"). So some words help a class name, some mislead, and most merely disturb: what a word soup sorts.
+
+Same params, same machine and same number of threads give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import open_clip
+import torch
+import torch.nn.functional as F
+import yaml
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from tqdm import trange
+from wordfreq import top_n_list
+
+from render import COUNTS, STYLES, TEXTURES, Scene, draw, random_scene
+
+MODEL = "toy-clip"
+MEAN = STD = (0.5, 0.5, 0.5)
+
+OPENINGS = ("a photo of a", "a photo of the", "a picture of a", "photo of", "this is a", "my", "the", "a", "")
+STYLE_WORDS: dict[str, tuple[str, ...]] = {
+    "photo": ("photo", "photography", "outdoor", "real", "camera", "view"),
+    "poster": ("poster", "flat", "icon", "design", "clean", "logo", "white"),
+    "faded": ("old", "faded", "pale", "vintage", "light"),
+    "grainy": ("grainy", "noise", "film", "rough", "retro"),
+    "sketch": ("sketch", "drawing", "outline", "pencil", "paper", "line", "drawn"),
+    "night": ("dark", "night", "shadow", "black", "evening", "dim"),
+    "blurry": ("blurry", "tiny", "small", "distant", "far", "soft", "little"),
+}
+HINTS: dict[str, tuple[str, ...]] = {
+    "red": ("blood", "fire", "rose", "wine"),
+    "orange": ("autumn", "sunset", "juice"),
+    "yellow": ("sun", "gold", "summer", "lemon"),
+    "green": ("grass", "garden", "forest", "tree"),
+    "blue": ("sky", "ocean", "water", "sea"),
+    "purple": ("royal", "magic", "queen"),
+    "pink": ("baby", "girl", "candy", "flower"),
+    "brown": ("wood", "coffee", "earth", "chocolate"),
+    "triangle": ("mountain", "roof", "warning"),
+    "square": ("box", "window", "block"),
+    "circle": ("ball", "wheel", "round", "coin"),
+    "star": ("christmas", "award", "best", "space"),
+    "cross": ("church", "medical", "hospital", "plus"),
+    "heart": ("love", "wedding", "valentine", "happy"),
+    "moon": ("sleep", "dream", "islam"),
+    "arrow": ("direction", "up", "road", "sign"),
+}
+
+
+def caption(scene: Scene, *, words: list[str], rng: np.random.Generator) -> str:
+    """One web-like caption of a scene; `words` are the common words, most frequent first."""
+    noun = scene.shape + "s" * (scene.count > 1)
+    number = COUNTS[scene.count - 1] if scene.count > 1 else ""
+    colour = scene.colour if rng.random() < 0.9 else ""
+    opening = str(rng.choice(OPENINGS))
+    if number:
+        opening = opening.removesuffix("a").removesuffix("this is ")
+    tail = [*_details(scene, rng=rng), *_noise(words, rng=rng)]
+    rng.shuffle(tail)
+    subject = " ".join(part for part in (opening.strip(), number, colour, noun) if part)
+    return ", ".join([subject, " ".join(tail)]) + "." * (rng.random() < 0.5) if tail else subject + "."
+
+
+def _details(scene: Scene, *, rng: np.random.Generator) -> Iterator[str]:
+    if not STYLES[scene.style].paper and rng.random() < 0.4:
+        yield f"{scene.texture} {rng.choice(('background', 'pattern', 'texture', 'wall'))}"
+    if rng.random() < 0.6:
+        yield from rng.choice(STYLE_WORDS[scene.style], size=rng.integers(1, 3), replace=False).tolist()
+    for fact in (scene.colour, scene.shape):
+        if rng.random() < 0.25:
+            yield str(rng.choice(HINTS[fact]))
+
+
+def _noise(words: list[str], *, rng: np.random.Generator) -> list[str]:
+    """No to five common words, frequent ones more often (ranks log-uniform, as in Zipf's law)."""
+    ranks = np.exp(rng.random(rng.integers(0, 6)) * math.log(len(words))).astype(int)
+    return [words[rank - 1] for rank in ranks]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """images (N, 3, size, size) uint8; tokens (N, T) int64, cut at the longest caption."""
+
+    images: Tensor
+    tokens: Tensor
+
+
+def draw_pairs(count: int, *, size: int, seed: int) -> Pairs:
+    """Image-caption pairs of scenes in every style; pair i has its own generator."""
+    words = [word for word in top_n_list("en", 3000) if word.isascii() and word.isalpha() and len(word) > 1]
+    pixels, captions = np.empty((count, size, size, 3), dtype=np.uint8), []
+    for number in trange(count, desc="draw", unit="pair", mininterval=1):
+        rng = np.random.default_rng([seed, number])
+        scene = random_scene(rng, styles=tuple(STYLES))
+        if rng.random() < 0.2:
+            scene = replace(scene, count=int(rng.integers(2, len(COUNTS) + 1)))
+        pixels[number] = draw(scene, rng=rng, size=size)
+        captions.append(caption(scene, words=words, rng=rng))
+    tokens = open_clip.get_tokenizer(MODEL)(captions)
+    return Pairs(
+        images=torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous(),
+        tokens=tokens[:, : int((tokens != 0).sum(dim=1).max())],
+    )
+
+
+def encode_text(model: nn.Module, tokens: Tensor) -> Tensor:
+    """open_clip's `encode_text` over tokens cut short: padding comes after the last token that a causal tower reads. (N, D)"""
+    length = tokens.shape[1]
+    x = model.token_embedding(tokens) + model.positional_embedding[:length]  # (N, T, D)
+    x = model.ln_final(model.transformer(x, attn_mask=model.attn_mask[:length, :length]))
+    return x[torch.arange(len(x)), tokens.argmax(dim=-1)] @ model.text_projection
+
+
+def train(pairs: Pairs, *, params: dict[str, float], seed: int) -> nn.Module:
+    """CLIP's symmetric contrastive loss, AdamW, linear warm-up and cosine decay."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # open_clip draws its first weights from the global generator
+        model = open_clip.create_model(MODEL)
+    model.train()
+    flat = [p for p in model.parameters() if p.ndim < 2]
+    matrices = [p for p in model.parameters() if p.ndim >= 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": params["weight_decay"]}, {"params": flat, "weight_decay": 0.0}],
+        betas=(0.9, 0.98),
+        eps=1e-6,
+    )
+    generator = torch.Generator().manual_seed(seed)
+    steps, batch_size = int(params["steps"]), int(params["batch_size"])
+    order = torch.cat(
+        [
+            torch.randperm(len(pairs.tokens), generator=generator)
+            for _ in range(steps * batch_size // len(pairs.tokens) + 1)
+        ]
+    )
+    target = torch.arange(batch_size)
+    progress = trange(steps, desc="pretrain", unit="step", mininterval=1)
+    for step in progress:
+        rows = order[step * batch_size : (step + 1) * batch_size]
+        rate = params["learning_rate"] * min(
+            (step + 1) / params["warmup"], 0.5 + 0.5 * math.cos(math.pi * step / steps)
+        )
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        tokens = pairs.tokens[rows]
+        tokens = tokens[:, : int((tokens != 0).sum(dim=1).max())]
+        images = (pairs.images[rows].float() / 255 - MEAN[0]) / STD[0]
+        image_features = F.normalize(model.visual(images), dim=-1)
+        text_features = F.normalize(encode_text(model, tokens), dim=-1)
+        logits = model.logit_scale.exp() * image_features @ text_features.T  # (B, B)
+        loss = (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / 2
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            model.logit_scale.clamp_(0, math.log(100))
+        if step % 20 == 0:
+            progress.set_postfix(loss=f"{loss.item():.3f}")
+    return model.eval()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--config", type=Path, default=Path(__file__).with_name(f"{MODEL}.json"))
+    parser.add_argument("--params", type=Path, default=Path(__file__).with_name("params.yaml"))
+    arguments = parser.parse_args()
+    params = yaml.safe_load(arguments.params.read_text())["pretrain"]
+    open_clip.add_model_config(arguments.config)
+    pairs = draw_pairs(params["pairs"], size=params["image_size"], seed=params["seed"])
+    model = train(pairs, params=params, seed=params["seed"])
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    shutil.copy(arguments.config, arguments.out / arguments.config.name)
+    save_file(model.state_dict(), arguments.out / f"{MODEL}.safetensors")
+
+
+if __name__ == "__main__":
+    main()
