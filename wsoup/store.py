@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -232,27 +232,24 @@ class Shards:
         stage: the stage's name.
         inputs: everything that decides the result, as a JSON value.
         n: number of shards.
-        part: (i, n) when this process is to do only every n-th shard, beginning with i.
     """
 
-    def __init__(self, stage: str, *, inputs: Any, n: int, part: tuple[int, int] = (0, 1)) -> None:
+    def __init__(self, stage: str, *, inputs: Any, n: int) -> None:
         self.folder = cache_dir() / stage / fingerprint(inputs)
-        self.n, self.part = n, part
+        self.n = n
 
     def path(self, shard: int) -> Path:
         """Where shard number `shard` lies once it is finished."""
         return self.folder / f"{shard:05d}.safetensors"
 
-    def mine(self) -> list[int]:
-        """The shards of this process that are still to be done."""
-        index, count = self.part
+    def mine(self, *, part: tuple[int, int]) -> list[int]:
+        """The shards still to be done by process i of n: `part` is (i, n), (0, 1) for all."""
+        index, count = part
         return [i for i in range(self.n) if i % count == index and not self.path(i).exists()]
 
-    def run(self, task: Callable[[int], Mapping[str, np.ndarray]]) -> Iterator[int]:
-        """Do the missing shards of this process one by one, yielding each number when its file is in place."""
-        for shard in self.mine():
-            write_arrays(self.path(shard), task(shard))
-            yield shard
+    def save(self, shard: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Put a finished shard in place."""
+        write_arrays(self.path(shard), arrays)
 
     def complete(self) -> bool:
         """Whether every shard, of every process, is in place."""
