@@ -12,8 +12,10 @@ the highest score; among equal scores the lowest label is predicted, as ``argmax
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -87,6 +89,15 @@ def correct_per_candidate(image_features: Tensor, labels: Tensor, text_features:
         found[:, start : start + len(x)] = (scores.argmax(dim=2) == y[:, None]).T
         start += len(x)
     return found
+
+
+def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Positions by falling count; ties keep pool order. (P,) -> (P,) int64.
+
+    >>> rank([3, 5, 5, 1]).tolist()
+    [1, 2, 0, 3]
+    """
+    return np.argsort(-np.asarray(n_correct, dtype=np.int64), kind="stable")
 
 
 @dataclass(frozen=True)

@@ -49,14 +49,14 @@ class Member:
     n_correct: int
     trace: tuple[Step, ...]
 
-
-def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Positions by falling count; ties keep pool order. (P,) -> (P,) int64.
-
-    >>> rank([3, 5, 5, 1]).tolist()
-    [1, 2, 0, 3]
-    """
-    return np.argsort(-np.asarray(n_correct, dtype=np.int64), kind="stable")
+    def as_json(self, *, n_images: int, n_correct: int | None = None) -> dict[str, object]:
+        """A member as a soup file holds it; `n_correct` replaces the search's count by that of the finished text."""
+        return {
+            "text": self.text,
+            "n_correct": self.n_correct if n_correct is None else n_correct,
+            "n_images": n_images,
+            "trace": [{"added": step.added, "n_correct": step.n_correct} for step in self.trace],
+        }
 
 
 def descriptor_soup(

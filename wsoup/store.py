@@ -176,9 +176,17 @@ def check_encoder(found: Mapping[str, Any], *, expected: Mapping[str, Any], wher
 # --------------------------------------------------------------------------------------------------------- soups
 
 
-def write_soup(path: str | Path, soup: Mapping[str, Any]) -> None:
-    """Write a soup: kind, seed, template, encoder, members [{text, n_correct, n_images, trace}]."""
-    write_json(path, soup)
+def write_soup(
+    path: str | Path,
+    *,
+    kind: str,
+    seed: int,
+    template: str,
+    encoder: Mapping[str, Any],
+    members: Sequence[Mapping[str, Any]],
+) -> None:
+    """Write one soup; each member is {text, n_correct, n_images, trace: [{added, n_correct}, ...]}."""
+    write_json(path, {"kind": kind, "seed": seed, "template": template, "encoder": encoder, "members": list(members)})
 
 
 def read_soup(path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> dict[str, Any]:

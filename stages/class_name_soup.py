@@ -1,0 +1,27 @@
+"""The soup without a text: one empty member per seed, so that plain methods need no case of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wsoup import stage, store
+from wsoup.params import load_params
+
+
+def main(embeddings: Path, out: Path) -> None:
+    """Write the class-name soup of every seed, for the template and encoder of EMBEDDINGS, into folder OUT."""
+    attributes = store.read_features(embeddings).attributes
+    with store.replacing(out) as folder:
+        for seed in load_params().seeds:
+            store.write_soup(
+                folder / f"seed{seed}.json",
+                kind="class_name",
+                seed=seed,
+                template=attributes["template"],
+                encoder=attributes["encoder"],
+                members=[{"text": "", "trace": []}],
+            )
+
+
+if __name__ == "__main__":
+    stage.run(main)

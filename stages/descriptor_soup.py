@@ -1,0 +1,41 @@
+"""Algorithm 1 for every seed: ranked descriptors -> soups/descriptor/seed<k>.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wsoup import stage, store
+from wsoup.params import load_params
+from wsoup.soup import descriptor_soup
+from wsoup.source import load_source, ranked_texts
+from wsoup.towers import load_encoder
+
+
+def main(scores: Path, embeddings: Path, splits: Path, out: Path) -> None:
+    """Build a descriptor soup per seed from SCORES, the source's EMBEDDINGS and few-shot SPLITS into folder OUT."""
+    params = load_params()
+    encoder = load_encoder(params.encoder)
+    source = load_source(embeddings, splits=splits, seeds=params.seeds, encoder=encoder)
+    with store.replacing(out) as folder:
+        for seed in stage.progress(params.seeds, label="descriptor soup", unit="seed"):
+            index = source.subsets[seed]
+            members = descriptor_soup(
+                ranked_texts(scores, seed=seed, encoder=encoder.id),
+                features=lambda texts: source.text_blocks(texts, period=params.score.search_period),
+                image_features=source.image_features[index],
+                labels=source.labels[index],
+                m=params.descriptor_soup.m,
+            )
+            store.write_soup(
+                folder / f"seed{seed}.json",
+                kind="descriptor",
+                seed=seed,
+                template=source.template,
+                encoder=encoder.id,
+                members=[member.as_json(n_images=len(index)) for member in members],
+            )
+            print(f"seed {seed}: {len(members)} descriptors, {members[-1].n_correct} of {len(index)} right")
+
+
+if __name__ == "__main__":
+    stage.run(main)
