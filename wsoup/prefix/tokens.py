@@ -1,0 +1,92 @@
+"""From strings to token sequences, and where a text may be cut in two without changing its tokens.
+
+A text is `prefix + suffix`, for example "a photo of a cat," + " which has claws.". Each prefix and each suffix goes
+through the tokenizer once, and their tokens are joined. The seam is safe before white space, where tokenizers of the
+CLIP kind split anyway; so a suffix that begins otherwise (", which ...", ".") is cut at its first space, and the head
+is counted to the prefix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
+
+Tokenizer = Callable[[Sequence[str]], Tensor]
+Tokens = tuple[int, ...]
+
+SPACE = re.compile(r"\s")
+PROBES = 4
+"""Texts per call that are also tokenised whole and compared."""
+
+
+class Seams:
+    """Tokenises prefixes and suffixes on their own.
+
+    Args:
+        tokenizer: texts -> (P, context) int64.
+        reads: tokens (P, context) -> the position (P,) that the tower reads, which ends a sequence.
+
+    Attributes:
+        start: token ids that every text begins with.
+        end: the token id that every text ends with.
+        context: tokens in a row of the tokenizer.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, reads: Callable[[Tensor], Tensor]) -> None:
+        self.tokenizer, self.reads = tokenizer, reads
+        (empty,) = self.sequences([""])
+        self.context = tokenizer([""]).shape[1]
+        self.start, self.end = empty[:-1], empty[-1]
+
+    def sequences(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokens of whole texts, up to and with the one that is read; a long text is truncated by the tokenizer."""
+        if not texts:
+            return []
+        tokens = self.tokenizer(list(texts))
+        return [tuple(row[: stop + 1]) for row, stop in zip(tokens.tolist(), self.reads(tokens).tolist(), strict=True)]
+
+    def prefixes(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokens of beginnings: with the start, without the end."""
+        return [sequence[:-1] for sequence in self.sequences(texts)]
+
+    def suffixes(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokens of endings: without the start, with the end."""
+        return [sequence[len(self.start) :] for sequence in self.sequences(texts)]
+
+    def safe(self, prefixes: Sequence[str], suffixes: Sequence[str]) -> list[bool]:
+        """Per suffix: whether its tokens may be appended to those of any of these prefixes.
+
+        A rule first (it begins with white space, and is plain ASCII without the characters of HTML entities, which
+        tokenizers repair across the seam), then a comparison of some pairs: all prefixes that are not plain
+        themselves, and `PROBES` others. Where a pair differs, no suffix is safe.
+        """
+        plain = [not text or (bool(SPACE.match(text)) and _is_plain(text)) for text in suffixes]
+        ends = [text for text, ok in zip(suffixes, plain, strict=True) if ok]
+        if not ends or not prefixes:
+            return plain
+        odd = [text for text in prefixes if not _is_plain(text)]
+        spread = [prefixes[i * (len(prefixes) - 1) // max(1, PROBES - 1)] for i in range(min(PROBES, len(prefixes)))]
+        pairs = [(text, ends[i * len(ends) // (len(odd) + len(spread))]) for i, text in enumerate([*odd, *spread])]
+        whole = self.sequences([a + b for a, b in pairs])
+        joined = [
+            a + b
+            for a, b in zip(self.prefixes([a for a, _ in pairs]), self.suffixes([b for _, b in pairs]), strict=True)
+        ]
+        same = all(a == b or len(b) > self.context for a, b in zip(whole, joined, strict=True))
+        return plain if same else [False] * len(suffixes)
+
+
+def split_head(suffix: str) -> tuple[str, str]:
+    """What comes before the first white space, and the rest.
+
+    >>> split_head(", which has claws."), split_head(" sharp"), split_head(".")
+    ((',', ' which has claws.'), ('', ' sharp'), ('.', ''))
+    """
+    found = SPACE.search(suffix)
+    return (suffix, "") if found is None else (suffix[: found.start()], suffix[found.start() :])
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and "&" not in text and "<" not in text
