@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import os
-import tarfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,9 +22,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from wsoup.errors import DataError
+from wsoup.files import read_bytes
 
-TAR_SEPARATOR = ".tar/"
-"""A path such as ``shards/0.tar/000012.jpg`` names a member of a tar file."""
 FEW_IMAGES = 1024
 """Below this many images, starting worker processes takes longer than decoding."""
 
@@ -37,7 +35,7 @@ def load_rgb(path: str | Path) -> Image.Image:
         DataError: missing, empty, truncated, not an image, or so large that it looks like a decompression bomb.
     """
     try:
-        data = read_bytes(path)
+        data = read_bytes(str(path))
         if not data:
             raise DataError(f"{path} is empty (0 bytes); replace or remove it")
         with warnings.catch_warnings():
@@ -56,18 +54,6 @@ def load_rgb(path: str | Path) -> Image.Image:
         raise DataError(
             f"{path} cannot be decoded ({reason}); replace or remove it, or set embed.on_bad_image: skip"
         ) from None
-
-
-def read_bytes(path: str | Path) -> bytes:
-    """The bytes of a file, or of a tar member (``shards/0.tar/000012.jpg``)."""
-    text = str(path)
-    if TAR_SEPARATOR in text and not os.path.exists(text):
-        archive, member = text.split(TAR_SEPARATOR, 1)
-        with tarfile.open(archive + ".tar") as tar:
-            found = tar.extractfile(member)
-            return found.read() if found else b""
-    with open(text, "rb") as file:
-        return file.read()
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

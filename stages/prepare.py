@@ -1,0 +1,28 @@
+"""Stage prepare: a dataset as it lies on disk -> its manifest, the images that a run uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wsoup import stage, store
+from wsoup.datasets import layouts, manifest
+from wsoup.errors import ParamsError
+from wsoup.params import load_params
+
+
+def main(dataset: str, out: Annotated[Path, typer.Option()]) -> None:
+    """Write the manifest of DATASET (a name in params.yaml)."""
+    params = load_params()
+    if dataset not in params.datasets:
+        raise ParamsError(f"dataset {dataset!r} is not in params.yaml; there are {', '.join(params.datasets)}")
+    section = params.datasets[dataset]
+    listing = layouts.read(dataset, params=section)
+    found = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
+    store.write_table(out, found.table, attributes=found.attributes)
+
+
+if __name__ == "__main__":
+    stage.run(main)

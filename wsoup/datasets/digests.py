@@ -1,0 +1,136 @@
+"""Sizes and content digests of image files, cached by path, size and modification time.
+
+One Parquet file per dataset root under the cache folder, so that looking over an unchanged dataset again costs one
+`stat` per image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from wsoup import store
+from wsoup.datasets.listing import some
+from wsoup.errors import MissingError
+from wsoup.files import container_of, read_bytes
+
+CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Digests:
+    """Of N images: sizes (N,) int64 in bytes, and SHA-256 in hex."""
+
+    sizes: np.ndarray
+    hexes: list[str]
+
+
+def of_images(root: str, paths: Sequence[str], *, origin: str) -> Digests:
+    """Digest the images of one dataset, reading only those that are new or changed.
+
+    Args:
+        root: the dataset's root.
+        paths: N paths relative to it.
+        origin: what lists them, for the message.
+
+    Raises:
+        MissingError: listed images that are not there; names the first ones and their number.
+    """
+    stamps = _stamps(root, paths, origin=origin)  # (N, 2)
+    known = _Cache(root)
+    found = known.look_up(paths, stamps)
+    missing = [i for i, entry in enumerate(found) if entry < 0]
+    sizes = np.empty(len(paths), dtype=np.int64)
+    hexes = [""] * len(paths)
+    for i, entry in enumerate(found):
+        if entry >= 0:
+            sizes[i], hexes[i] = known.sizes[entry], known.hexes[entry]
+    for i, (size, digest) in zip(missing, _in_threads(root, [paths[i] for i in missing]), strict=True):
+        sizes[i], hexes[i] = size, digest
+    if missing:
+        known.save(paths, stamps, sizes, hexes)
+    return Digests(sizes, hexes)
+
+
+def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
+    """(N, 2) int64: size and modification time in ns of each file, or of the archive that an image lies in."""
+    stamps = np.empty((len(paths), 2), dtype=np.int64)
+    archives: dict[str, os.stat_result] = {}
+    lost = []
+    for i, path in enumerate(paths):
+        archive = container_of(path)
+        try:
+            if archive is None:
+                status = os.stat(f"{root}/{path}")
+            else:
+                status = archives.get(archive) or archives.setdefault(archive, os.stat(f"{root}/{archive}"))
+        except FileNotFoundError:
+            lost.append(path)
+            continue
+        stamps[i] = status.st_size, status.st_mtime_ns
+    if lost:
+        raise MissingError(
+            f"{len(lost):,} of {len(paths):,} images listed in {origin} do not exist under {root}: {some(lost)}; "
+            "unpack the dataset again, or correct its root or split file"
+        )
+    return stamps
+
+
+def _in_threads(root: str, paths: Sequence[str]) -> list[tuple[int, str]]:
+    """(size, digest) of each image; hashing and reading release the interpreter's lock."""
+
+    def digest_all(chunk: Sequence[str]) -> list[tuple[int, str]]:
+        return [_digest(f"{root}/{path}") for path in chunk]
+
+    chunks = [paths[i : i + CHUNK] for i in range(0, len(paths), CHUNK)]
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        return [entry for part in pool.map(digest_all, chunks) for entry in part]
+
+
+def _digest(path: str) -> tuple[int, str]:
+    data = read_bytes(path)
+    return len(data), hashlib.sha256(data).hexdigest()
+
+
+class _Cache:
+    """What was digested before under one root."""
+
+    def __init__(self, root: str) -> None:
+        self.path = store.cache_dir() / "digests" / f"{store.fingerprint(os.path.realpath(root))}.parquet"
+        if not self.path.is_file():
+            self.index: dict[str, int] = {}
+            return
+        table = store.read_table(self.path)
+        self.index = {path: i for i, path in enumerate(table["path"].to_pylist())}
+        self.stamps = np.stack([table["stat_size"].to_numpy(), table["mtime_ns"].to_numpy()], axis=1)
+        self.sizes = table["size"].to_numpy()
+        self.hexes = table["digest"].to_pylist()
+
+    def look_up(self, paths: Sequence[str], stamps: np.ndarray) -> np.ndarray:
+        """(N,) entry of each path whose stamp is unchanged, else -1."""
+        entries = np.fromiter((self.index.get(path, -1) for path in paths), dtype=np.int64, count=len(paths))
+        if self.index:
+            entries[(self.stamps[entries] != stamps).any(axis=1)] = -1
+        return entries
+
+    def save(self, paths: Sequence[str], stamps: np.ndarray, sizes: np.ndarray, hexes: Sequence[str]) -> None:
+        """Keep these, and what else was known, under this root."""
+        new = set(paths)
+        kept = np.array([i for path, i in self.index.items() if path not in new], dtype=np.int64)
+        columns = {
+            "path": list(paths),
+            "stat_size": stamps[:, 0],
+            "mtime_ns": stamps[:, 1],
+            "size": sizes,
+            "digest": list(hexes),
+        }
+        table = pa.table(columns)
+        if len(kept):
+            table = pa.concat_tables([table, store.read_table(self.path).take(pa.array(kept))])
+        store.write_table(self.path, table)

@@ -1,0 +1,178 @@
+"""What every layout yields: all images that it knows, by split, with labels and class names.
+
+A listing may be large (ImageNet's training set has 1.3 million images), so it holds columns, no object per image.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from wsoup.errors import DataError
+from wsoup.prompts import clean_class_name
+
+IMAGE_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+)  # compared in lower case; other files are not images and are left alone
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split.
+
+    Attributes:
+        paths: N paths relative to the listing's root, with forward slashes.
+        labels: (N,) int64.
+    """
+
+    paths: list[str]
+    labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class Listing:
+    """All images of one dataset.
+
+    Attributes:
+        root: folder that paths are relative to, as the user wrote it.
+        class_names: C names in label order, cleaned.
+        splits: by name, usually train, val and test.
+        origin: the file or folder that says which image is in which split, for messages and the manifest.
+        notes: what a user may want to know and no error, for example files that were left alone.
+    """
+
+    root: str
+    class_names: list[str]
+    splits: Mapping[str, Split]
+    origin: str
+    notes: list[str] = field(default_factory=list)
+
+    def split(self, name: str) -> Split:
+        """A split by name; the error lists those that there are."""
+        if name not in self.splits:
+            raise DataError(
+                f"{self.origin} has no split {name!r}, only {', '.join(self.splits) or 'none'}; "
+                "name one of these in test_split, or add the images"
+            )
+        return self.splits[name]
+
+
+def split_of(rows: Sequence[tuple[str, int]]) -> Split:
+    """A split from (path, label) pairs."""
+    return Split([path for path, _ in rows], np.array([label for _, label in rows], dtype=np.int64))
+
+
+def validated(listing: Listing) -> Listing:
+    """The listing itself, or DataError with its first problem."""
+    for problem in problems(listing):
+        raise DataError(problem)
+    return listing
+
+
+def problems(listing: Listing) -> Iterable[str]:
+    """Everything that makes a listing unusable, one sentence each: names, labels, empty classes, duplicates."""
+    names, origin = listing.class_names, listing.origin
+    for name, count in Counter(names).items():
+        if count > 1:
+            labels = [i for i, other in enumerate(names) if other == name]
+            yield f"{origin}: class name {name!r} stands for labels {labels}; give each label a name of its own"
+    for label, name in enumerate(names):
+        if not name:
+            yield f"{origin}: label {label} has an empty class name; name it"
+    used = np.zeros(len(names), dtype=bool)
+    for name, split in listing.splits.items():
+        outside = (split.labels < 0) | (split.labels >= len(names))
+        if outside.any():
+            i = int(outside.argmax())
+            yield (
+                f"{origin}: {split.paths[i]} ({name}) has label {split.labels[i]}, out of range for {len(names)} "
+                f"classes (0 to {len(names) - 1}); correct the label or the list of class names"
+            )
+        else:
+            used[split.labels] = True
+        yield from _duplicates(split.paths, where=f"{origin} ({name})")
+    if not any(split.paths for split in listing.splits.values()):
+        yield f"{origin} lists no images; expected {' '.join(sorted(IMAGE_SUFFIXES))} files in class folders or a list"
+    elif not used.all():
+        empty = [names[i] for i in np.flatnonzero(~used)]
+        yield f"{origin}: no image in class {some(empty)}; add images, or remove the class from the class list"
+
+
+def _duplicates(paths: list[str], *, where: str) -> Iterable[str]:
+    if len(set(paths)) < len(paths):
+        twice = [path for path, count in Counter(paths).items() if count > 1]
+        yield f"{where} lists {some(twice)} more than once; list every image once"
+
+
+def restrict(listing: Listing, *, classes: Literal["all", "base", "new"]) -> Listing:
+    """Base-to-novel: the first half of the sorted labels (rounded up), or the rest, renumbered from 0.
+
+    As CoOp's `subsample_classes` (KaiyangZhou/CoOp, datasets/oxford_pets.py).
+    """
+    if classes == "all":
+        return listing
+    n = len(listing.class_names)
+    half = -(-n // 2)
+    first, last = (0, half) if classes == "base" else (half, n)
+    if first == last:
+        raise DataError(f"{listing.origin}: classes: {classes} leaves none of {n} classes; use classes: all")
+    splits = {}
+    for name, split in listing.splits.items():
+        kept = np.flatnonzero((split.labels >= first) & (split.labels < last))
+        splits[name] = Split([split.paths[i] for i in kept], split.labels[kept] - first)
+    return Listing(listing.root, listing.class_names[first:last], splits, listing.origin, listing.notes)
+
+
+def names_by_label(pairs: Iterable[tuple[int, str]], *, origin: str) -> list[str]:
+    """Class names in label order from (label, name) pairs, one per image, cleaned.
+
+    Raises:
+        DataError: two names for one label, one name for two labels, or a gap in the labels.
+    """
+    names: dict[int, str] = {}
+    for label, raw in pairs:
+        if label < 0:
+            raise DataError(f"{origin}: label {label} of class {raw!r} is out of range; labels count from 0")
+        name = names.setdefault(label, raw)
+        if name != raw:
+            raise DataError(f"{origin}: label {label} has two class names, {name!r} and {raw!r}; keep one of them")
+    missing = sorted(set(range(max(names, default=-1) + 1)) - set(names))
+    if missing:
+        raise DataError(
+            f"{origin}: no image has label {some(missing)}, though labels go up to {max(names)}; labels must count "
+            "from 0 without gaps"
+        )
+    return [clean_class_name(names[label]) for label in range(len(names))]
+
+
+def relative(path: str, *, origin: str) -> str:
+    """A listed path as it is stored: relative, inside the root, without ``.`` steps.
+
+    Raises:
+        DataError: absolute, or leaving the root through ``..``.
+    """
+    if path.startswith("/") or "\\" in path or "//" in path or "./" in path or path.endswith(".."):
+        steps: list[str] = []
+        for step in path.replace("\\", "/").split("/"):
+            if step == ".." and steps:
+                steps.pop()
+            elif step == "..":
+                raise DataError(f"{origin}: path {path!r} leaves the dataset's root; list paths inside the root only")
+            elif step not in ("", "."):
+                steps.append(step)
+        if path.startswith("/"):
+            raise DataError(f"{origin}: path {path!r} is absolute; list paths relative to the dataset's root")
+        path = "/".join(steps)
+    if not path:
+        raise DataError(f"{origin}: an image has an empty path")
+    return path
+
+
+def some(items: Sequence[object], *, limit: int = 3) -> str:
+    """The first few of many, for messages: ``'a', 'b', 'c' and 4 more``."""
+    text = ", ".join(repr(item) for item in items[:limit])
+    return text + (f" and {len(items) - limit:,} more" if len(items) > limit else "")
