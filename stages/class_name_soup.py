@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from wsoup import stage, store
 from wsoup.params import load_params
 
+Option = Annotated[Path, typer.Option()]
 
-def main(embeddings: Path, out: Path) -> None:
+
+def main(embeddings: Option, out: Option) -> None:
     """Write the class-name soup of every seed, for the template and encoder of EMBEDDINGS, into folder OUT."""
     attributes = store.read_features(embeddings).attributes
     with store.replacing(out) as folder:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from wsoup import stage, store
 from wsoup.params import load_params
@@ -10,8 +13,10 @@ from wsoup.soup import descriptor_soup
 from wsoup.source import load_source, ranked_texts
 from wsoup.towers import load_encoder
 
+Option = Annotated[Path, typer.Option()]
 
-def main(scores: Path, embeddings: Path, splits: Path, out: Path) -> None:
+
+def main(scores: Option, embeddings: Option, splits: Option, out: Option) -> None:
     """Build a descriptor soup per seed from SCORES, the source's EMBEDDINGS and few-shot SPLITS into folder OUT."""
     params = load_params()
     encoder = load_encoder(params.encoder)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 
 from wsoup import stage, store
 from wsoup.embed import embed_images
@@ -12,8 +14,10 @@ from wsoup.errors import DataError
 from wsoup.params import load_params
 from wsoup.towers import load_encoder
 
+Option = Annotated[Path, typer.Option()]
 
-def main(dataset: str, split: str, manifest: Path, out: Path) -> None:
+
+def main(dataset: str, split: str, manifest: Option, out: Option) -> None:
     """Embed SPLIT (train or test) of DATASET, as listed in MANIFEST, into OUT."""
     params = load_params()
     table = store.read_table(store.require(manifest, made_by=f"prepare@{dataset}"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
+import typer
 
 from wsoup import stage, store
 from wsoup.params import load_params
@@ -18,7 +20,10 @@ from wsoup.towers import load_encoder
 COLUMNS = ("n_correct", "alignment", "uniformity")
 
 
-def main(pool: Path, embeddings: Path, splits: Path, out: Path) -> None:
+Option = Annotated[Path, typer.Option()]
+
+
+def main(pool: Option, embeddings: Option, splits: Option, out: Option) -> None:
     """Score POOL (one text a line) on the training features EMBEDDINGS for all SPLITS into the Parquet file OUT."""
     params = load_params()
     encoder = load_encoder(params.encoder)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 
 from wsoup import stage, store
 from wsoup.errors import PoolError
@@ -15,8 +17,10 @@ from wsoup.source import identity, load_source, ranked_texts
 from wsoup.store import Shards
 from wsoup.towers import load_encoder
 
+Option = Annotated[Path, typer.Option()]
 
-def main(scores: Path, embeddings: Path, splits: Path, out: Path) -> None:
+
+def main(scores: Option, embeddings: Option, splits: Option, out: Option) -> None:
     """Build a word soup per seed from SCORES, the source's EMBEDDINGS and few-shot SPLITS into folder OUT."""
     params = load_params()
     search = params.word_soup

@@ -46,7 +46,7 @@ def all_imports(path: Path) -> set[Path]:
 
 
 def expected_deps(script: Path) -> set[str]:
-    """What dvc.yaml must list for a script: modules by file, subpackages by folder; __init__.py only names a version."""
+    """What dvc.yaml must list for a script: modules by file, subpackages by folder."""
     deps = {script.as_posix()}
     for file in all_imports(script):
         if len(file.parts) > 2:

@@ -158,7 +158,7 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
     if not Path(path).is_dir():
         raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
     group: Any = zarr.open_group(store=str(path), mode="r")
-    attributes = dict(group.attributes)
+    attributes = dict(group.attrs)
     if encoder is not None:
         check_encoder(attributes["encoder"], expected=encoder, where=path)
     arrays = {name: np.asarray(group[name][...]) for name in ("image_features", "labels", "rows")}

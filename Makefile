@@ -1,0 +1,31 @@
+# Two commands for a fresh machine: `make repro` runs the toy world end to end, `make test` passes the tests.
+# Both first make .venv with the tested package versions. Another interpreter: make repro PYTHON=python3.12
+PYTHON ?= python3
+BIN := $(CURDIR)/.venv/bin
+export PATH := $(BIN):$(PATH)
+
+.PHONY: repro test lint setup clean
+
+repro: setup
+	dvc repro
+	@wsoup results
+
+test: setup
+	python -m pytest
+
+lint: setup
+	ruff check .
+	ruff format --check .
+	mypy
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"wsoup needs Python 3.11 to 3.13, this is {v[0]}.{v[1]}: make PYTHON=python3.12")'
+	test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch .venv/ready
+
+# What a run leaves behind; the virtual environment stays.
+clean:
+	rm -rf artifacts .cache/wsoup data/toy/world data/toy/encoder

@@ -1,0 +1,77 @@
+"""Small real parts for the tests: an open_clip model with random weights, and folders of drawn images."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+
+TINY_CONFIG = {
+    "embed_dim": 16,
+    "vision_cfg": {"image_size": 16, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
+    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
+}
+COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (40, 50, 210), "white": (240, 240, 240)}
+
+
+def write_image_folder(root: Path, *, splits: dict[str, int], classes: dict[str, tuple[int, int, int]]) -> Path:
+    """ImageFolder of noisy one-colour PNGs: root/split/class/number.png, the same bytes each time."""
+    rng = np.random.default_rng(0)
+    for split, per_class in splits.items():
+        for name, colour in classes.items():
+            folder = root / split / name
+            folder.mkdir(parents=True)
+            for number in range(per_class):
+                pixels = np.clip(np.array(colour) + rng.normal(0, 25, (20, 20, 3)), 0, 255).astype(np.uint8)
+                Image.fromarray(pixels).save(folder / f"{number:02d}.png")
+    return root
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Section `encoder` of params.yaml for a tiny CLIP with seeded random weights, on disk like any local model."""
+    import open_clip
+    import torch
+    from safetensors.torch import save_file
+
+    folder = tmp_path_factory.mktemp("encoder")
+    config = folder / "tiny-clip.json"
+    config.write_text(json.dumps(TINY_CONFIG))
+    open_clip.add_model_config(config)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = open_clip.create_model("tiny-clip")
+    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, folder / "tiny.safetensors")
+    return {
+        "model": "tiny-clip",
+        "pretrained": str(folder / "tiny.safetensors"),
+        "config": str(config),
+        "interpolation": "bicubic",
+        "precision": "fp32",
+        "watch": str(folder),
+    }
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tiny_encoder_files: dict[str, str]):
+    """The same, loaded on the CPU."""
+    import torch
+
+    from wsoup.params import EncoderParams
+    from wsoup.towers import load_encoder
+
+    return load_encoder(EncoderParams(**tiny_encoder_files), device=torch.device("cpu"))
+
+
+@pytest.fixture
+def in_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, with its own resume cache."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WSOUP_CACHE", raising=False)
+    return tmp_path

@@ -1,0 +1,105 @@
+"""Facts about what lies on disk."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from wsoup import store
+from wsoup.errors import MismatchError, MissingError
+from wsoup.store import ImageFeatures, Shards
+
+ENCODER = {"model": "m", "pretrained": "p", "sha256": None, "quick_gelu": False, "precision": "fp32"}
+
+
+def some_features(n: int = 10) -> ImageFeatures:
+    features = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
+    attributes = {"encoder": ENCODER, "class_names": ["a", "b"], "template": "a photo of a {}."}
+    return ImageFeatures(features, np.arange(n) % 2, np.arange(n) + 100, attributes)
+
+
+def digest(folder: Path) -> str:
+    """One hash of all files under a folder, with their names."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return hashlib.sha256(b"".join(str(f.relative_to(folder)).encode() + f.read_bytes() for f in files)).hexdigest()
+
+
+@pytest.mark.parametrize("n", [0, 1, 10, 5000])
+def test_features_come_back_as_they_were(tmp_path, n):
+    written = some_features(n)
+    store.write_features(tmp_path / "x.zarr", written)
+    read = store.read_features(tmp_path / "x.zarr", encoder=ENCODER)
+    assert np.array_equal(read.features, written.features)
+    assert read.labels.tolist() == written.labels.tolist()
+    assert read.rows.tolist() == written.rows.tolist()
+    assert read.class_names == ["a", "b"]
+
+
+def test_the_same_features_are_the_same_bytes(tmp_path):
+    for name in ("x.zarr", "y.zarr"):
+        store.write_features(tmp_path / name, some_features())
+    assert digest(tmp_path / "x.zarr") == digest(tmp_path / "y.zarr")
+
+
+def test_features_of_another_encoder_are_refused_and_both_named(tmp_path):
+    store.write_features(tmp_path / "x.zarr", some_features())
+    with pytest.raises(MismatchError, match="'m' there, 'ViT-B-16' wanted"):
+        store.read_features(tmp_path / "x.zarr", encoder={**ENCODER, "model": "ViT-B-16"})
+
+
+def test_missing_files_say_what_makes_them(tmp_path):
+    with pytest.raises(MissingError, match=r"made by stage 'embed': run `dvc repro`"):
+        store.read_features(tmp_path / "x.zarr")
+    with pytest.raises(MissingError, match="dvc repro fewshot"):
+        store.require(tmp_path / "x", made_by="fewshot")
+    with pytest.raises(FileNotFoundError):
+        store.read_table(tmp_path / "x.parquet")
+
+
+def test_a_failed_write_leaves_the_earlier_file_and_no_litter(tmp_path):
+    store.write_json(tmp_path / "x.json", {"a": 1})
+
+    def fail_half_way() -> None:
+        with store.replacing(tmp_path / "x.json") as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
+    assert store.read_json(tmp_path / "x.json") == {"a": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_tables_keep_their_attributes_and_bytes(tmp_path):
+    table = pa.table({"text": ["b", "a"], "n_correct": [1, 2]})
+    for name in ("x.parquet", "y.parquet"):
+        store.write_table(tmp_path / name, table, attributes={"encoder": ENCODER})
+    assert store.table_attributes(tmp_path / "x.parquet") == {"encoder": ENCODER}
+    assert store.read_table(tmp_path / "x.parquet", columns=["text"])["text"].to_pylist() == ["b", "a"]
+    assert (tmp_path / "x.parquet").read_bytes() == (tmp_path / "y.parquet").read_bytes()
+
+
+def test_a_file_that_is_not_a_soup_is_refused(tmp_path):
+    store.write_json(tmp_path / "x.json", {"kind": "word"})
+    with pytest.raises(MismatchError, match="not a soup: it lacks encoder, members, seed, template"):
+        store.read_soup(tmp_path / "x.json")
+    (tmp_path / "y.json").write_text("{")
+    with pytest.raises(MismatchError, match="not JSON"):
+        store.read_soup(tmp_path / "y.json")
+
+
+def test_shards_go_on_where_they_were(in_tmp):
+    shards = Shards("embed", inputs={"x": 1}, n=5)
+    shards.save(1, {"a": np.arange(3)})
+    again = Shards("embed", inputs={"x": 1}, n=5)
+    assert again.mine(part=(0, 1)) == [0, 2, 3, 4]
+    assert [again.mine(part=(i, 2)) for i in range(2)] == [[0, 2, 4], [3]]
+    assert not again.complete()
+    for shard in again.mine(part=(0, 1)):
+        again.save(shard, {"a": np.arange(shard)})
+    assert [len(part["a"]) for part in again.load()] == [0, 3, 2, 3, 4]
+    assert Shards("embed", inputs={"x": 2}, n=5).mine(part=(0, 1)) == [0, 1, 2, 3, 4]
