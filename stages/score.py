@@ -11,7 +11,6 @@ import typer
 
 from wsoup import stage, store
 from wsoup.params import load_params
-from wsoup.pools import read_pool
 from wsoup.scoring import CandidateScores
 from wsoup.source import identity, load_source
 from wsoup.store import Shards
@@ -28,7 +27,8 @@ def main(pool: Option, embeddings: Option, splits: Option, out: Option) -> None:
     params = load_params()
     encoder = load_encoder(params.encoder)
     source = load_source(embeddings, splits=splits, seeds=params.seeds, encoder=encoder)
-    texts = ["", *read_pool(pool)]  # the first row is the class name without a descriptor
+    pooled = store.require(pool, made_by="candidates").read_text(encoding="utf-8").splitlines()
+    texts = ["", *pooled]  # the first row is the class name without a descriptor
     images, size, period = source.images(), params.score.shard_size, params.score.search_period
     inputs = [identity(source, encoder=encoder), store.fingerprint(texts), size, period]
     shards = Shards("score", inputs=inputs, n=1 + -(-(len(texts) - 1) // size))

@@ -10,7 +10,7 @@ import numpy as np
 
 from wsoup.errors import DataError
 from wsoup.images import batches
-from wsoup.stage import finish_shards
+from wsoup.stage import finish_shards, progress
 from wsoup.store import Shards, fingerprint
 from wsoup.towers import Encoder
 
@@ -66,23 +66,27 @@ def embed_images(
     }
     shards = Shards("embed", inputs=inputs, n=-(-len(paths) // IMAGES_PER_SHARD))
 
-    def task(_: int, shard: int) -> dict[str, np.ndarray]:
-        start = shard * IMAGES_PER_SHARD
-        files = [str(Path(root) / path) for path in paths[start : start + IMAGES_PER_SHARD]]
-        features, positions, bad = [], [], {}
-        for batch in batches(files, transform=encoder.preprocess, batch_size=batch_size, on_bad_image=on_bad_image):
-            bad.update(batch.bad)
-            if len(batch.positions):
-                features.append(encoder.encode_images(batch.pixels).cpu().numpy())
-                positions.append(batch.positions.numpy() + start)
-        messages = "\n".join(f"{start + i}\t{text}" for i, text in sorted(bad.items()))
-        return {
-            "features": np.concatenate(features) if features else np.empty((0, 0), dtype=np.float32),
-            "positions": np.concatenate(positions) if positions else np.empty(0, dtype=np.int64),
-            "skipped": np.frombuffer(messages.encode(), dtype=np.uint8),
-        }
+    done = sum(min(IMAGES_PER_SHARD, len(paths) - i * IMAGES_PER_SHARD) for i in range(shards.n) if shards.done(i))
+    with progress(label=label, total=len(paths), initial=done, unit="image") as bar:
 
-    finish_shards([shards], task=task, label=label)
+        def task(_: int, shard: int) -> dict[str, np.ndarray]:
+            start = shard * IMAGES_PER_SHARD
+            files = [str(Path(root) / path) for path in paths[start : start + IMAGES_PER_SHARD]]
+            features, positions, bad = [], [], {}
+            for batch in batches(files, transform=encoder.preprocess, batch_size=batch_size, on_bad_image=on_bad_image):
+                bad.update(batch.bad)
+                if len(batch.positions):
+                    features.append(encoder.encode_images(batch.pixels).cpu().numpy())
+                    positions.append(batch.positions.numpy() + start)
+                bar.update(len(batch.positions) + len(batch.bad))
+            messages = "\n".join(f"{start + i}\t{text}" for i, text in sorted(bad.items()))
+            return {
+                "features": np.concatenate(features) if features else np.empty((0, 0), dtype=np.float32),
+                "positions": np.concatenate(positions) if positions else np.empty(0, dtype=np.int64),
+                "skipped": np.frombuffer(messages.encode(), dtype=np.uint8),
+            }
+
+        finish_shards([shards], task=task, label=label, unit="shard", bar=False)
     parts = [part for part in shards.load() if len(part["positions"])]
     if not parts:
         raise DataError(f"{root}: none of the {len(paths)} images could be decoded")

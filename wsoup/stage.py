@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import typer
@@ -25,7 +25,6 @@ from tqdm import tqdm
 from wsoup.errors import ParamsError, WsoupError
 from wsoup.store import Shards, cache_dir
 
-T = TypeVar("T")
 EXECUTION_OPTIONS = {
     "--device": "WSOUP_DEVICE",
     "--processes": "WSOUP_PROCESSES",
@@ -68,10 +67,14 @@ def run(main: Callable[..., None]) -> None:
     _note_timing(rest, seconds=time.monotonic() - began)
 
 
-def progress(items: Iterable[T], *, label: str, total: int | None = None, unit: str = "it") -> Iterable[T]:
+def progress(
+    items: Iterable[Any] | None = None, *, label: str, total: int | None = None, initial: int = 0, unit: str = "it"
+) -> Any:
     """A progress bar on stderr; on anything but a terminal a line every ten seconds at most."""
     interval = 0.2 if sys.stderr.isatty() else 10.0
-    return tqdm(items, desc=label, total=total, unit=unit, mininterval=interval, file=sys.stderr, dynamic_ncols=True)
+    return tqdm(
+        items, desc=label, total=total, initial=initial, unit=unit, mininterval=interval, file=sys.stderr, ncols=100
+    )
 
 
 def part_of_work() -> tuple[int, int]:
@@ -96,7 +99,12 @@ def part_of_work() -> tuple[int, int]:
 
 
 def finish_shards(
-    work: Sequence[Shards], *, task: Callable[[int, int], Mapping[str, np.ndarray]], label: str, unit: str = "shard"
+    work: Sequence[Shards],
+    *,
+    task: Callable[[int, int], Mapping[str, np.ndarray]],
+    label: str,
+    unit: str,
+    bar: bool = True,
 ) -> None:
     """Do all missing shards, alone, with other processes, or as one part of an array job.
 
@@ -108,6 +116,7 @@ def finish_shards(
         task: (number of the set, shard number) -> arrays; a pure function.
         label: for the progress bar.
         unit: what a shard is.
+        bar: False where the task shows its own, finer progress.
     """
     index, count = part_of_work()
     processes = int(os.environ.get("WSOUP_PROCESSES", "1"))
@@ -117,7 +126,7 @@ def finish_shards(
     done = sum(shards.n for shards in work) - len(missing) if count == 1 else 0
     if done and missing:
         print(f"{label}: {done} of {done + len(missing)} {unit}s were finished before; going on", file=sys.stderr)
-    for s, i in progress(missing, label=label, unit=unit):
+    for s, i in progress(missing, label=label, unit=unit) if bar else missing:
         work[s].save(i, task(s, i))
     if count > 1:
         print(f"{label}: part {index} of {count} is done; run the stage whole to collect the parts", file=sys.stderr)

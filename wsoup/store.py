@@ -250,10 +250,14 @@ class Shards:
         """Where shard number `shard` lies once it is finished."""
         return self.folder / f"{shard:05d}.safetensors"
 
+    def done(self, shard: int) -> bool:
+        """Whether that shard is finished."""
+        return self.path(shard).exists()
+
     def mine(self, *, part: tuple[int, int]) -> list[int]:
         """The shards still to be done by process i of n: `part` is (i, n), (0, 1) for all."""
         index, count = part
-        return [i for i in range(self.n) if i % count == index and not self.path(i).exists()]
+        return [i for i in range(self.n) if i % count == index and not self.done(i)]
 
     def save(self, shard: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Put a finished shard in place."""
@@ -261,7 +265,7 @@ class Shards:
 
     def complete(self) -> bool:
         """Whether every shard, of every process, is in place."""
-        return all(self.path(i).exists() for i in range(self.n))
+        return all(self.done(i) for i in range(self.n))
 
     def load(self) -> list[dict[str, np.ndarray]]:
         """All shards in order."""
