@@ -1,0 +1,67 @@
+"""Training: every method takes steps, the same ones each time, and touches nothing that it does not train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from finetune_cases import METHODS, finetune_params
+
+from wsoup.finetune.train import Trainer
+
+
+def trainer(encoder, source, name, *, seed=1, **changes) -> Trainer:
+    shared = finetune_params(**changes)
+    return Trainer(encoder, source=source, method=shared.methods[name], shared=shared, seed=seed)
+
+
+def weights(student) -> dict[str, torch.Tensor]:
+    return {name: p.detach().clone() for name, p in student.trained().items()}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_moves_what_it_trains_and_nothing_else(tiny_encoder, colours, name):
+    pretrained = {k: v.clone() for k, v in tiny_encoder.model.state_dict().items()}
+    run = trainer(tiny_encoder, colours, name)
+    before = weights(run.student)
+    frozen = {k: v.clone() for k, v in run.student.named_parameters() if k not in before}
+    student = run.run()
+    assert all(torch.equal(v, tiny_encoder.model.state_dict()[k]) for k, v in pretrained.items())
+    assert all(torch.equal(v, student.get_parameter(k)) for k, v in frozen.items())
+    after = weights(student)
+    assert any(not torch.equal(after[k], before[k]) for k in before)
+    assert all(torch.isfinite(v).all() for v in after.values())
+    assert [line["iteration"] for line in run.log] == [2, 4]
+
+
+@pytest.mark.parametrize("name", ["ce", "coop_diverse", "proda"])
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tiny_encoder, colours, name):
+    first, second, other = (trainer(tiny_encoder, colours, name, seed=seed).run() for seed in (1, 1, 2))
+    assert all(torch.equal(a, b) for a, b in zip(first.trained().values(), second.trained().values(), strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(first.trained().values(), other.trained().values(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["ce", "coop_ensemble", "prograd"])
+def test_a_training_cut_in_two_ends_with_the_same_weights(tiny_encoder, colours, name, tmp_path: Path):
+    whole = trainer(tiny_encoder, colours, name)
+    expected = weights(whole.run())
+    broken, file = trainer(tiny_encoder, colours, name), tmp_path / "state.safetensors"
+    broken.step()
+    broken.step()
+    broken.save(file)
+    resumed = trainer(tiny_encoder, colours, name)
+    found = weights(resumed.run(resume=file))
+    assert all(torch.equal(found[k], expected[k]) for k in expected)
+    assert resumed.log == whole.log
+
+
+def test_the_average_follows_its_closed_form(tiny_encoder, colours):
+    """After n steps: b^n w_0 + (1 - b) sum_i b^(n - i) w_i."""
+    run, b = trainer(tiny_encoder, colours, "coop"), 0.5
+    history = [run.student.soft_prompt.detach().double().clone()]
+    for _ in range(3):
+        run.step()
+        history.append(run.student.soft_prompt.detach().double().clone())
+    closed = b**3 * history[0] + (1 - b) * sum(b ** (3 - i) * history[i] for i in (1, 2, 3))
+    torch.testing.assert_close(run.average["soft_prompt"].double(), closed, rtol=1e-6, atol=1e-7)

@@ -1,0 +1,146 @@
+"""Few-shot training images in batches of distinct classes, each batch a function of (seed, iteration) alone.
+
+That makes a killed training go on with the batch that it was at, and lets threads decode ahead. A batch holds distinct
+classes with one image each, as in section 4 of arXiv 2311.13612 and the authors' sampler (Chris210634/word_soups,
+source/samplers.py). Rounds of whole batches go through the classes in a new order each, and each class through its
+images before any comes again. With fewer classes than the batch size a batch is all classes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from wsoup.errors import DataError
+from wsoup.images import load_rgb
+from wsoup.params import AugmentParams
+from wsoup.towers import Encoder
+
+PIXELS_IN_MEMORY = 1 << 28
+"""Decoded images are kept where all of them take no more pixels than this (768 MiB)."""
+RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
+TRIES = 10
+"""Crops drawn before the whole image is taken, as torchvision's RandomResizedCrop does."""
+
+
+def named_seed(*names: object) -> int:
+    """A 63-bit seed from names, for example (seed, "classes", round)."""
+    text = "/".join(str(name) for name in names)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def generator(*names: object) -> np.random.Generator:
+    """A numpy generator of its own for each purpose."""
+    return np.random.default_rng(named_seed(*names))
+
+
+def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
+    """Which images are in a batch: (B,) positions, B = min(batch size, number of classes), all of distinct classes."""
+    by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    size = min(batch_size, len(by_class))
+    per_round = len(by_class) // size
+    turn, step = divmod(iteration, per_round)
+    order = generator(seed, "classes", turn).permutation(len(by_class))[step * size : (step + 1) * size]
+    chosen = []
+    for c in order:
+        images = by_class[c]
+        cycle, place = divmod(turn, len(images))
+        chosen.append(images[generator(seed, "images", int(c), cycle).permutation(len(images))[place]])
+    return np.array(chosen)
+
+
+class FewShotImages:
+    """The training images of one seed.
+
+    Args:
+        paths: N files.
+        labels: (N,) int64.
+        encoder: its preprocessing applies.
+        augment: crop and flip, or None for the plain preprocessing.
+        threads: that decode and crop ahead; None reads ``$WSOUP_WORKERS``, else one per core. No result depends on it.
+
+    Raises:
+        DataError: no images, or the preprocessing is of an unknown kind.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        labels: np.ndarray,
+        encoder: Encoder,
+        augment: AugmentParams | None,
+        threads: int | None = None,
+    ) -> None:
+        if not len(paths):
+            raise DataError("the few-shot split holds no images; run `dvc repro fewshot`")
+        self.paths, self.labels, self.encoder, self.augment = list(paths), np.asarray(labels), encoder, augment
+        size = encoder.preprocessing["size"]
+        self.size = size if isinstance(size, int) else max(size)
+        self.filter = RESAMPLING[encoder.preprocessing["interpolation"] or "bicubic"]
+        self.mean = torch.tensor(encoder.preprocessing["mean"]).view(3, 1, 1)
+        self.std = torch.tensor(encoder.preprocessing["std"]).view(3, 1, 1)
+        self._kept: dict[int, Image.Image] = {}
+        self._room = PIXELS_IN_MEMORY
+        workers = threads or int(os.environ.get("WSOUP_WORKERS", 0)) or min(8, os.cpu_count() or 1)
+        self._pool = ThreadPoolExecutor(max_workers=max(1, workers))
+
+    def batch(self, positions: np.ndarray, *, seed: int, iteration: int) -> tuple[Tensor, Tensor]:
+        """Pixels (B, 3, H, W) float32 and labels (B,) of the images at `positions`, augmented for this iteration."""
+        labels = torch.from_numpy(self.labels[positions])
+        if self.augment is None:
+            return torch.stack(
+                list(self._pool.map(lambda i: self.encoder.preprocess(self._load(i)), positions))
+            ), labels
+        draws = generator(seed, "augment", iteration).random((len(positions), 4 * TRIES + 1))
+        crops = self._pool.map(self._crop, positions, draws)
+        pixels = torch.from_numpy(np.stack(list(crops))).permute(0, 3, 1, 2).float() / 255
+        return (pixels - self.mean) / self.std, labels
+
+    def _load(self, position: int) -> Image.Image:
+        """One image, decoded; kept in memory while there is room."""
+        position = int(position)
+        if position in self._kept:
+            return self._kept[position]
+        image = load_rgb(self.paths[position])
+        if image.width * image.height <= self._room:
+            self._room -= image.width * image.height
+            self._kept[position] = image
+        return image
+
+    def _crop(self, position: int, draws: np.ndarray) -> np.ndarray:
+        """A random crop resized to the model's size, flipped or not: (H, W, 3) uint8; draws are uniform in [0, 1)."""
+        assert self.augment is not None
+        image = self._load(position)
+        box = crop_box(image.width, image.height, draws[:-1].reshape(TRIES, 4), share=self.augment.crop)
+        image = image.crop(box).resize((self.size, self.size), self.filter)
+        pixels = np.asarray(image)
+        return pixels[:, ::-1] if self.augment.flip and draws[-1] < 0.5 else pixels
+
+
+def crop_box(width: int, height: int, draws: np.ndarray, *, share: tuple[float, float]) -> tuple[int, int, int, int]:
+    """The first of several random crops that fits: share of the area uniform, aspect 3/4 to 4/3 log-uniform.
+
+    Args:
+        width, height: of the image, pixels.
+        draws: (tries, 4) uniform in [0, 1): share, aspect, left, top.
+        share: smallest and largest share of the area.
+
+    Returns:
+        (left, top, right, bottom); the whole image where none fits.
+    """
+    for area, aspect, left, top in draws:
+        pixels = width * height * (share[0] + area * (share[1] - share[0]))
+        ratio = np.exp(np.log(3 / 4) + aspect * np.log(16 / 9))
+        w, h = round(float(np.sqrt(pixels * ratio))), round(float(np.sqrt(pixels / ratio)))
+        if 0 < w <= width and 0 < h <= height:
+            x, y = int(left * (width - w + 1)), int(top * (height - h + 1))
+            return x, y, x + w, y + h
+    return 0, 0, width, height

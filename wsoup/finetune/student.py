@@ -1,0 +1,160 @@
+"""The model while and after it is trained: a copy of the pretrained one, with prompts and adapters on top.
+
+It encodes as open_clip's model does and shares every frozen block below the trained ones with the pretrained model.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils import parametrize
+
+from wsoup.errors import PoolError
+from wsoup.finetune.forward import ImageTower, TextTower, check_model
+
+
+class Student(nn.Module):
+    """An open_clip model and what is trained on top of it; any other attribute is that of the open_clip model.
+
+    Attributes:
+        model: the open_clip model; blocks below the trained ones are the pretrained model's own.
+        soft_prompt: (n, width) embeddings of tokens 1..n of every text, or None.
+        deep_prompts: (depth - 1, n, width) replacing them again before blocks 1.., or None.
+        visual_prompts: (depth, n, image width), or None.
+        projector: text prompts -> visual prompts (MaPLe), or None.
+        image_adapter: (B, D) -> (B, D) on image features, or None.
+        soft_descriptors: M of (n, width), each inserted as a descriptor; texts are encoded as their centroid. Or empty.
+        first_image_block, first_text_block: the first block that is not shared with the pretrained model.
+        trained_names: names of the parameters that are trained and stored.
+        tunes_images: whether image features differ from the pretrained model's.
+        comma, period: token ids between which a soft descriptor stands.
+    """
+
+    model: Any
+    soft_prompt: Tensor | None
+    deep_prompts: Tensor | None
+    visual_prompts: Tensor | None
+    image_adapter: nn.Module | None
+    projector: nn.Module | None
+
+    def __init__(self, model: nn.Module, *, blocks: int, tokenizer: Callable[[Sequence[str]], Tensor]) -> None:
+        super().__init__()
+        check_model(model)
+        self.model = _copy_above(model, blocks=blocks)
+        for name in ("soft_prompt", "deep_prompts", "visual_prompts"):
+            self.register_parameter(name, None)
+        self.image_adapter = self.projector = None
+        self.soft_descriptors = nn.ParameterList()
+        self.first_image_block = len(self.image_blocks) - blocks
+        self.first_text_block = len(self.text_blocks) - blocks
+        self.comma, self.period = (int(row[1]) for row in tokenizer([",", "."]))
+        self.tunes_images = False
+        self.trained_names: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("model"), name)
+
+    @property
+    def text_tower(self) -> Any:
+        """Where the text tower's parts hang: the model itself (CLIP) or its `text` (CustomTextCLIP)."""
+        return getattr(self.model, "text", self.model)
+
+    @property
+    def image_blocks(self) -> nn.ModuleList:
+        return self.model.visual.transformer.resblocks
+
+    @property
+    def text_blocks(self) -> nn.ModuleList:
+        return self.text_tower.transformer.resblocks
+
+    def text_prompts(self) -> Tensor | None:
+        """(depth, n, width), or None."""
+        if self.soft_prompt is None or self.deep_prompts is None:
+            return None if self.soft_prompt is None else self.soft_prompt[None]
+        return torch.cat([self.soft_prompt[None], self.deep_prompts])
+
+    def image_prompts(self) -> Tensor | None:
+        """(depth, n, image width), or None."""
+        return self.visual_prompts if self.projector is None else self.projector(self.text_prompts())
+
+    def with_descriptor(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Make room for a soft descriptor before the final period: texts (B, context) -> the same, places (B, n)."""
+        return insert_places(tokens, n=len(self.soft_descriptors[0]), comma=self.comma, period=self.period)
+
+    def encode_image(self, pixels: Tensor, normalize: bool = False) -> Tensor:
+        """(B, 3, H, W) -> (B, D)."""
+        features = ImageTower(self.model)(pixels, prompts=self.image_prompts())
+        if self.image_adapter is not None:
+            features = self.image_adapter(features)
+        return F.normalize(features, dim=-1) if normalize else features
+
+    def encode_text(self, tokens: Tensor, normalize: bool = False) -> Tensor:
+        """(B, context) int64 -> (B, D); with soft descriptors the centroid over them."""
+        tower, prompts = TextTower(self.model), self.text_prompts()
+        n_prompt = 0 if prompts is None else prompts.shape[1]
+        if len(self.soft_descriptors):
+            tokens, places = self.with_descriptor(tokens)
+            texts = tower.prepare(tokens, n_prompt=n_prompt, before=int(places.min()))
+            members = [tower(texts, prompts=prompts, soft=(places, soft)) for soft in self.soft_descriptors]
+            features = F.normalize(torch.stack(members).float(), dim=-1).mean(dim=0)
+        else:
+            features = tower(tower.prepare(tokens, n_prompt=n_prompt), prompts=prompts)
+        return F.normalize(features, dim=-1) if normalize else features
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """What is trained, by name."""
+        return {name: self.get_parameter(name) for name in self.trained_names}
+
+    def merge(self) -> Student:
+        """Fold low-rank updates, scales and shifts into plain weights, exactly, and close everything for training."""
+        for module in list(self.model.modules()):
+            if parametrize.is_parametrized(module):
+                for name in list(module.parametrizations):
+                    parametrize.remove_parametrizations(module, name, leave_parametrized=True)
+        return self.requires_grad_(False).eval()
+
+
+def _copy_above(model: Any, *, blocks: int) -> Any:
+    """A copy that shares with `model` its embeddings and all but the last `blocks` blocks of both towers."""
+    text: Any = getattr(model, "text", model)
+    shared: list[Any] = [text.token_embedding, model.visual.conv1]
+    for tower in (model.visual, text):
+        layers = tower.transformer.resblocks
+        shared.extend(layers[: len(layers) - blocks])
+    return copy.deepcopy(model, memo={id(module): module for module in shared})
+
+
+def insert_places(tokens: Tensor, *, n: int, comma: int, period: int) -> tuple[Tensor, Tensor]:
+    """Insert a comma and n places before each text's final period (or at its end, where it has none).
+
+    Args:
+        tokens: (B, context) int64, with zeros after the end-of-text, which is the highest id.
+        n: places.
+        comma, period: token ids.
+
+    Returns:
+        (B, context) tokens, with commas at the places too, and (B, n) positions of the places.
+
+    Raises:
+        PoolError: a text has no room for them.
+    """
+    rows, (count, context) = torch.arange(len(tokens), device=tokens.device), tokens.shape
+    end = tokens.argmax(dim=1)
+    at = torch.where(tokens[rows, end - 1] == period, end - 1, end)  # (B,)
+    if int(end.max()) + n + 1 >= context:
+        raise PoolError(
+            f"a text of {int(end.max()) + 1} tokens has no room for {n} soft tokens in {context}; train fewer"
+        )
+    place = torch.arange(context, device=tokens.device).expand(count, -1)
+    source = torch.where(place < at[:, None], place, (place - n - 1).clamp(min=0))
+    inserted = (place >= at[:, None]) & (place <= at[:, None] + n)
+    moved = tokens.gather(1, source).masked_fill(inserted, comma)
+    return moved, at[:, None] + 1 + torch.arange(n, device=tokens.device)

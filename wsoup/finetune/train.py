@@ -1,0 +1,242 @@
+"""The training loop: SGD, exponential moving average, a log, and resuming to the same weights after a kill.
+
+Section 4 of arXiv 2311.13612: SGD with momentum, no decay of the rate, the average of the weights is what is evaluated.
+In iteration t the texts are those of member t mod M of the soup.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from wsoup.finetune import losses
+from wsoup.finetune.data import FewShotImages, batch_positions, named_seed
+from wsoup.finetune.objective import Objective, needs_teacher_images
+from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
+from wsoup.finetune.student import Student
+from wsoup.finetune.tuners import TEXT_PROMPTS, make_student
+from wsoup.params import FinetuneParams, MethodParams
+from wsoup.store import replacing
+from wsoup.towers import Encoder
+
+SAVE_SECONDS = 30.0
+"""How often a running training is saved, so that a kill costs no more than this."""
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """What is trained on.
+
+    Attributes:
+        paths: N image files.
+        labels: (N,) int64.
+        class_names: C names in label order.
+        template: of the source dataset.
+        soup: M member texts, bare.
+    """
+
+    paths: Sequence[str]
+    labels: np.ndarray
+    class_names: Sequence[str]
+    template: str
+    soup: Sequence[str]
+
+
+class Trainer:
+    """One method with one seed.
+
+    Args:
+        encoder: the pretrained model.
+        source: what is trained on.
+        method: what is trained, with which loss.
+        shared: what all methods share.
+        seed: of batches, crops and starting values.
+        save_memory: recompute activations in the backward pass instead of keeping them.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        source: TrainingSet,
+        method: MethodParams,
+        shared: FinetuneParams,
+        seed: int,
+        save_memory: bool = False,
+    ) -> None:
+        self.encoder, self.source, self.method, self.shared, self.seed = encoder, source, method, shared, seed
+        self.iterations = method.iterations or shared.iterations
+        self.student = make_student(
+            encoder.model,
+            tokenizer=encoder.tokenizer,
+            tune=method.tune,
+            template=source.template,
+            generator=torch.Generator().manual_seed(named_seed(seed, "start")),
+        )
+        self.parameters = self.student.trained()
+        self.average = {name: p.detach().clone() for name, p in self.parameters.items()}
+        self.optimizer = torch.optim.SGD(
+            self._groups(), lr=method.learning_rate, momentum=shared.momentum, weight_decay=shared.weight_decay
+        )
+        self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
+        self.images = FewShotImages(source.paths, labels=source.labels, encoder=encoder, augment=shared.augment)
+        self.passes = Passes(
+            encoder,
+            student=self.student,
+            class_names=source.class_names,
+            template=source.template,
+            soup=source.soup[: method.members],
+            save_memory=save_memory,
+        )
+        self.objective = Objective(
+            self.passes,
+            loss=method.loss,
+            logit_scale=shared.logit_scale,
+            parameters=list(self.parameters.values()),
+            scaler=self.scaler,
+        )
+        self.iteration = 0
+        self.log: list[dict[str, float]] = []
+        self._ahead: dict[int, Future[tuple[Tensor, Tensor]]] = {}
+        self._thread = ThreadPoolExecutor(max_workers=1)
+
+    def _groups(self) -> list[dict[str, Any]]:
+        """Text prompts at `prompt_factor` times the learning rate, the rest at the learning rate."""
+        rate, groups = self.method.learning_rate, []
+        for of_prompts in (True, False):
+            chosen = [p for name, p in self.parameters.items() if name.startswith(TEXT_PROMPTS) == of_prompts]
+            if chosen:
+                groups.append({"params": chosen, "lr": rate * (self.method.prompt_factor if of_prompts else 1)})
+        return groups
+
+    # ----------------------------------------------------------------------------------------------------- run
+
+    def run(
+        self, *, resume: Path | None = None, save_seconds: float = SAVE_SECONDS, tick: Callable[[], None] = lambda: None
+    ) -> Student:
+        """Train to the end and return the student with the averaged weights, closed for training.
+
+        Args:
+            resume: file that the state is saved in now and then, and begun from where it exists.
+            save_seconds: how often.
+            tick: called after every iteration.
+        """
+        if resume is not None and resume.exists():
+            self.load(resume)
+        if self.passes.trunk_is_fixed and self.shared.augment is None and self.iteration < self.iterations:
+            self._keep_images()
+        saved = time.monotonic()
+        while self.iteration < self.iterations:
+            self.step()
+            tick()
+            done = self.iteration == self.iterations
+            if resume is not None and (done or time.monotonic() - saved >= save_seconds):
+                self.save(resume)
+                saved = time.monotonic()
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(self.average[name])
+        return self.student.requires_grad_(False)
+
+    def step(self) -> None:
+        """One iteration: batch, loss, update, average, and now and then a line of the log."""
+        images, teacher, labels = self._batch()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss, logits = self.objective.backward(images, teacher, labels, iteration=self.iteration)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        names = list(self.average)
+        torch._foreach_lerp_(
+            [self.average[name] for name in names],
+            [self.parameters[name].detach() for name in names],
+            1 - self.shared.ema,
+        )
+        self.iteration += 1
+        if self.iteration % self.shared.log_every == 0 or self.iteration == self.iterations:
+            self._note(loss, logits=logits, images=images.detach(), labels=labels)
+
+    def _batch(self) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Student's and teacher's image features (B, D) and labels (B,) of this iteration's batch."""
+        needs_teacher = needs_teacher_images(self.method.loss)
+        if self.passes.trunk_is_fixed and self.shared.augment is None:
+            positions = self._positions(self.iteration)
+            labels = torch.from_numpy(self.source.labels[positions])
+            images, teacher = self.passes.images(None, positions=torch.from_numpy(positions), teacher=needs_teacher)
+        else:
+            future = self._ahead.pop(self.iteration, None) or self._load(self.iteration)
+            if self.iteration + 1 < self.iterations:
+                self._ahead[self.iteration + 1] = self._load(self.iteration + 1)
+            pixels, labels = future.result()
+            images, teacher = self.passes.images(pixels, teacher=needs_teacher)
+        return images, teacher, labels.to(self.encoder.device)
+
+    def _positions(self, iteration: int) -> np.ndarray:
+        size = self.method.batch_size or self.shared.batch_size
+        return batch_positions(self.source.labels, batch_size=size, seed=self.seed, iteration=iteration)
+
+    def _load(self, iteration: int) -> Future[tuple[Tensor, Tensor]]:
+        """Decode and crop a batch while the model works on the one before."""
+        positions = self._positions(iteration)
+        return self._thread.submit(self.images.batch, positions, seed=self.seed, iteration=iteration)
+
+    def _keep_images(self) -> None:
+        groups = np.split(
+            np.arange(len(self.source.labels)), range(IMAGES_PER_PASS, len(self.source.labels), IMAGES_PER_PASS)
+        )
+        self.passes.keep_images([self.images.batch(group, seed=self.seed, iteration=0)[0] for group in groups])
+
+    def _note(self, loss: Tensor, *, logits: Tensor, images: Tensor, labels: Tensor) -> None:
+        """A line of the log; the members' predictions are those of the updated student."""
+        in_batch = logits.shape[1] != len(self.source.class_names)
+        answers = torch.arange(len(labels), device=labels.device) if in_batch else labels
+        with torch.no_grad():
+            scores = [self.shared.logit_scale * images @ self.passes.texts(i).T for i in range(self.passes.members)]
+            divergence = losses.members_divergence(torch.stack(scores).softmax(dim=-1))
+        self.log.append(
+            {
+                "iteration": self.iteration,
+                "loss": float(loss),
+                "n_correct": int((logits.argmax(dim=1) == answers).sum()),
+                "n_images": len(labels),
+                "members_kl": divergence,
+            }
+        )
+
+    # -------------------------------------------------------------------------------------------------- resume
+
+    def save(self, path: Path) -> None:
+        """Write weights, average, momentum, loss scale, log and iteration; batches and crops follow from those."""
+        tensors = {f"weight/{name}": p.detach() for name, p in self.parameters.items()}
+        tensors |= {f"average/{name}": p for name, p in self.average.items()}
+        for name, p in self.parameters.items():
+            momentum = self.optimizer.state.get(p, {}).get("momentum_buffer")
+            if momentum is not None:
+                tensors[f"momentum/{name}"] = momentum
+        state = {"iteration": self.iteration, "log": self.log, "scaler": self.scaler.state_dict()}
+        with replacing(path) as temporary:
+            contiguous = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+            safetensors.torch.save_file(contiguous, temporary, metadata={"state": json.dumps(state)})
+
+    def load(self, path: Path) -> None:
+        """Read what `save` wrote."""
+        with safe_open(path, framework="pt") as file, torch.no_grad():
+            state = json.loads(file.metadata()["state"])
+            found = {name: file.get_tensor(name).to(self.encoder.device) for name in file.keys()}  # noqa: SIM118
+            for name, parameter in self.parameters.items():
+                parameter.copy_(found[f"weight/{name}"])
+                self.average[name] = found[f"average/{name}"]
+                if f"momentum/{name}" in found:
+                    self.optimizer.state[parameter]["momentum_buffer"] = found[f"momentum/{name}"]
+        self.iteration, self.log = state["iteration"], state["log"]
+        self.scaler.load_state_dict(state["scaler"])

@@ -1,0 +1,91 @@
+"""Tuned weights on disk: only what was trained, and what rebuilds the model around it."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from pydantic import TypeAdapter
+
+from wsoup import store
+from wsoup.errors import MismatchError, MissingError
+from wsoup.finetune.student import Student
+from wsoup.finetune.tuners import make_student
+from wsoup.params import TuneParams
+from wsoup.towers import Encoder
+
+WEIGHTS, CONFIG, LOG = "weights.safetensors", "config.json", "log.csv"
+
+
+def save_tuned(
+    folder: str | Path, *, student: Student, config: Mapping[str, Any], log: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write weights.safetensors, config.json and log.csv into `folder`.
+
+    Args:
+        folder: where to.
+        student: after training, not merged.
+        config: at least encoder (id), method, seed, tune, template; JSON values. How many numbers the weights hold, and
+            whether the image tower was tuned, are added.
+        log: lines of the training log.
+    """
+    folder = Path(folder)
+    trained = {name: p.detach().cpu().contiguous() for name, p in student.trained().items()}
+    with store.replacing(folder / WEIGHTS) as temporary:
+        safetensors.torch.save_file(trained, temporary)
+    count = sum(tensor.numel() for tensor in trained.values())
+    facts = {"parameters": count, "tunes_images": student.tunes_images}
+    store.write_json(folder / CONFIG, {**config, **facts})
+    with store.replacing(folder / LOG) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(log[0]) if log else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(log)
+
+
+def load_tuned(folder: str | Path, *, encoder: Encoder) -> Encoder:
+    """The encoder with tuned weights in place, merged into plain ones where that is exact.
+
+    Its `model` is a `Student`: encode_image, encode_text, soft_prompt, tunes_images, and all else as open_clip's model.
+
+    Args:
+        folder: what `save_tuned` wrote.
+        encoder: the pretrained model that was tuned; it is left as it is, and shares its frozen parts.
+
+    Raises:
+        MissingError: no such folder.
+        MismatchError: the weights were trained on another encoder, or do not fit what config.json says.
+    """
+    folder = Path(folder)
+    if not (folder / CONFIG).exists():
+        raise MissingError(f"{folder} holds no tuned model ({CONFIG}); make it with `dvc repro finetune`")
+    config = store.read_json(folder / CONFIG)
+    store.check_encoder(config["encoder"], expected=encoder.id, where=folder)
+    student = make_student(
+        encoder.model,
+        tokenizer=encoder.tokenizer,
+        tune=TypeAdapter(TuneParams).validate_python(config["tune"]),
+        template=config["template"],
+        generator=torch.Generator().manual_seed(0),  # every random starting value is overwritten below
+    )
+    found = safetensors.torch.load_file(folder / WEIGHTS, device=str(encoder.device))
+    wanted = student.trained()
+    if {name: p.shape for name, p in wanted.items()} != {name: t.shape for name, t in found.items()}:
+        differing = sorted({*wanted} ^ {*found}) or sorted(n for n in wanted if wanted[n].shape != found[n].shape)
+        raise MismatchError(
+            f"{folder / WEIGHTS} does not fit its {CONFIG} (first at {differing[0]}); run `dvc repro` again"
+        )
+    with torch.no_grad():
+        for name, parameter in wanted.items():
+            parameter.copy_(found[name])
+    identity = {
+        **encoder.id,
+        "method": config["method"],
+        "seed": config["seed"],
+        "weights": store.sha256_file(folder / WEIGHTS),
+    }
+    return dataclasses.replace(encoder, model=student.merge(), id=identity)
