@@ -16,8 +16,8 @@ def main(out: Annotated[Path, typer.Option(help="folder for words.txt and descri
     wanted = load_params().candidates
     count = wanted.words.count
     words = pools.words_from_file(wanted.words.path, count=count) if wanted.words.path else pools.common_words(count)
-    pools.write(out / "words.txt", words)
-    pools.write(out / "descriptors.txt", pools.descriptors(wanted.descriptors.paths))
+    pools.write_pool(out / "words.txt", words)
+    pools.write_pool(out / "descriptors.txt", pools.descriptors(wanted.descriptors.paths))
     store.write_json(out / "gpt.json", {})
 
 

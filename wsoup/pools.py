@@ -1,8 +1,7 @@
 """The pools of candidates: common words for word soups, descriptors for descriptor soups.
 
 Words are wordfreq's most common English ones, or any list by path. Descriptors come from text files (one a line) or
-from GPT-descriptor JSON files, ``{class: [descriptor, ...]}``, as classification-by-description published them
-(sachit-menon/classify_by_description_release, descriptors/).
+from GPT-descriptor JSON files (`wsoup.gpt`).
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from wsoup import gpt
 from wsoup.errors import MissingError, PoolError
 from wsoup.prompts import bare
+from wsoup.store import replacing, require
 
 OFFENSIVE = frozenset(
     """
@@ -56,7 +57,7 @@ def words_from_file(path: str | Path, *, count: int) -> list[str]:
 
 
 def descriptors(paths: Sequence[str | Path]) -> list[str]:
-    """All descriptors of several files, bare; text files as they are, JSON files with "which is" or "which has".
+    """All descriptors of several files, bare; text files as they are, JSON files as `wsoup.gpt.sentence` makes them.
 
     A descriptor that several files or classes share is kept once, at its first place.
 
@@ -65,7 +66,10 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
     """
     pool: dict[str, None] = {}
     for path in map(Path, paths):
-        pool.update(dict.fromkeys(unique(_lines(path), origin=str(path))))
+        if path.suffix == ".json":
+            pool.update((text, None) for texts in gpt.read(path).values() for text in texts)
+        else:
+            pool.update(dict.fromkeys(unique(_lines(path), origin=str(path))))
     if not pool:
         raise PoolError(f"candidates.descriptors: no descriptors in {', '.join(map(str, paths))}")
     return list(pool)
@@ -81,10 +85,18 @@ def unique(texts: Sequence[str], *, origin: str) -> list[str]:
     return list(texts)
 
 
-def write(path: str | Path, texts: Iterable[str]) -> None:
-    """Write a pool, one bare text a line."""
-    from wsoup.store import replacing
+def read_pool(path: str | Path) -> list[str]:
+    """The texts of a pool that stage candidates wrote.
 
+    Raises:
+        MissingError: no such file.
+        PoolError: the pool is empty or holds a text twice.
+    """
+    return unique(_lines(require(path, made_by="candidates")), origin=str(path))
+
+
+def write_pool(path: str | Path, texts: Iterable[str]) -> None:
+    """Write a pool, one bare text a line."""
     with replacing(path) as temporary:
         temporary.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
 
