@@ -18,18 +18,19 @@ from wsoup.prompts import bare
 
 Descriptors = dict[str, list[str]]
 
-_VERBS = frozenset(
-    "has have is are was can cannot may might must will often typically usually generally commonly sometimes frequently "
-    "comes attaches lives grows consists resembles looks contains includes".split()  # noqa: SIM905
-)
-"""A descriptor that begins so follows "which" as it is; "often brown" stays "which often brown", as published."""
-_PREPOSITIONS = frozenset(
-    "of to in on with for by from at as into onto around between over under across along through up together".split()  # noqa: SIM905
-)
-_STATES = frozenset(
-    "made worn found known seen held built sold grown shown drawn hung cut set kept born eaten spun woven able available "
-    "capable similar native common related suitable due".split()  # noqa: SIM905
-)
+_WORDS = {
+    "follows which": """
+        has have is are was can cannot may might must will often typically
+        comes attaches lives grows consists resembles looks contains includes""",
+    "adverb": "usually generally commonly sometimes frequently",
+    "state": """
+        made worn found known seen held built sold grown shown drawn hung cut set kept born eaten spun woven
+        able available capable similar native common related suitable due""",
+    "preposition": """
+        of to in on with for by from at as into onto around between over under across along through up together""",
+}
+_KIND = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+"""What a descriptor's first words are; "often brown" becomes "which often brown", as published."""
 _ALIASES = ({"newt", "eft", "smoothnewt"}, {"tights", "maillot"}, {"missile", "projectile"}, {"sunglasses", "sunglass"})
 """ImageNet classes that lists of its 1,000 names call differently, normalised."""
 
@@ -44,10 +45,11 @@ def sentence(descriptor: str) -> str:
     first, *rest = re.findall(r"[\w'-]+", text.lower())[:2] or [""]
     if first in ("which", "that"):
         return text
-    if first in _VERBS:
+    kinds = _KIND.get(first), _KIND.get(rest[0]) if rest else None
+    state = kinds[0] == "state" or (first.endswith("ed") and first != "red")
+    if kinds[0] == "follows which" or kinds == ("adverb", "follows which"):
         return f"which {text}"
-    state = first in _STATES or (first.endswith("ed") and first != "red")
-    if first in ("a", "an", "used") or (state and rest and rest[0] in _PREPOSITIONS):
+    if first in ("a", "an", "used") or kinds[0] == "adverb" or (state and kinds[1] == "preposition"):
         return f"which is {text}"
     return f"which has {text}"
 
