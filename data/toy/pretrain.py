@@ -10,7 +10,6 @@ Same params, same machine and same number of threads give the same bytes.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import shutil
 from collections.abc import Iterator
@@ -27,12 +26,17 @@ from torch import Tensor, nn
 from tqdm import trange
 from wordfreq import top_n_list
 
-from render import COUNTS, STYLES, TEXTURES, Scene, draw, random_scene
+from render import COUNTS, STYLES, Scene, draw, random_scene
 
 MODEL = "toy-clip"
 MEAN = STD = (0.5, 0.5, 0.5)
 
-OPENINGS = ("a photo of a", "a photo of the", "a picture of a", "photo of", "this is a", "my", "the", "a", "")
+OPENINGS = ("this is a", "my", "the", "a", "one", "look at this", "")
+MEDIA: dict[str, tuple[str, ...]] = {  # openings that tell the style
+    **dict.fromkeys(("photo", "faded", "grainy"), ("a photo of a", "a photo of the", "photo of")),
+    **dict.fromkeys(("poster", "sketch"), ("a drawing of a", "a drawing of the", "drawing of")),
+    **dict.fromkeys(("night", "blurry"), ("a picture of a", "a view of the", "a bad photo of a")),
+}
 STYLE_WORDS: dict[str, tuple[str, ...]] = {
     "photo": ("photo", "photography", "outdoor", "real", "camera", "view"),
     "poster": ("poster", "flat", "icon", "design", "clean", "logo", "white"),
@@ -64,31 +68,37 @@ HINTS: dict[str, tuple[str, ...]] = {
 
 def caption(scene: Scene, *, words: list[str], rng: np.random.Generator) -> str:
     """One web-like caption of a scene; `words` are the common words, most frequent first."""
-    noun = scene.shape + "s" * (scene.count > 1)
-    number = COUNTS[scene.count - 1] if scene.count > 1 else ""
-    colour = scene.colour if rng.random() < 0.9 else ""
-    opening = str(rng.choice(OPENINGS))
-    if number:
-        opening = opening.removesuffix("a").removesuffix("this is ")
-    tail = [*_details(scene, rng=rng), *_noise(words, rng=rng)]
-    rng.shuffle(tail)
-    subject = " ".join(part for part in (opening.strip(), number, colour, noun) if part)
-    return ", ".join([subject, " ".join(tail)]) + "." * (rng.random() < 0.5) if tail else subject + "."
+    details = [*_details(scene, rng=rng), *_noise(words, rng=rng)]
+    rng.shuffle(details)
+    tail = " ".join(details[:4])
+    text = f"{_subject(scene, rng=rng)}, {tail}" if tail else _subject(scene, rng=rng)
+    return text + "." * (rng.random() < 0.5)
+
+
+def _subject(scene: Scene, *, rng: np.random.Generator) -> str:
+    """What the caption is about: the things, sometimes by their shape alone; where there are none, the texture."""
+    opening = str(rng.choice(MEDIA[scene.style] if rng.random() < 0.4 else OPENINGS))
+    if scene.count == 0:
+        return f"{opening} {scene.texture} {rng.choice(('texture', 'pattern', 'background'))}".strip()
+    noun = scene.shape if rng.random() < 0.15 else f"{scene.colour} {scene.shape}"
+    if scene.count == 1:
+        return f"{opening} {noun}".strip()
+    return f"{opening.removesuffix(' a').removesuffix('a')} {COUNTS[scene.count - 1]} {noun}s".strip()
 
 
 def _details(scene: Scene, *, rng: np.random.Generator) -> Iterator[str]:
-    if not STYLES[scene.style].paper and rng.random() < 0.4:
-        yield f"{scene.texture} {rng.choice(('background', 'pattern', 'texture', 'wall'))}"
-    if rng.random() < 0.6:
-        yield from rng.choice(STYLE_WORDS[scene.style], size=rng.integers(1, 3), replace=False).tolist()
-    for fact in (scene.colour, scene.shape):
-        if rng.random() < 0.25:
+    if scene.count and not STYLES[scene.style].paper and rng.random() < 0.2:
+        yield f"{scene.texture} background"
+    if rng.random() < 0.5:
+        yield str(rng.choice(STYLE_WORDS[scene.style]))
+    for fact in (scene.colour, scene.shape) if scene.count else ():
+        if rng.random() < 0.2:
             yield str(rng.choice(HINTS[fact]))
 
 
 def _noise(words: list[str], *, rng: np.random.Generator) -> list[str]:
-    """No to five common words, frequent ones more often (ranks log-uniform, as in Zipf's law)."""
-    ranks = np.exp(rng.random(rng.integers(0, 6)) * math.log(len(words))).astype(int)
+    """No to three common words, frequent ones more often (ranks log-uniform, as in Zipf's law)."""
+    ranks = np.exp(rng.random(rng.integers(0, 4)) * math.log(len(words))).astype(int)
     return [words[rank - 1] for rank in ranks]
 
 
@@ -106,8 +116,11 @@ def draw_pairs(count: int, *, size: int, seed: int) -> Pairs:
     pixels, captions = np.empty((count, size, size, 3), dtype=np.uint8), []
     for number in trange(count, desc="draw", unit="pair", mininterval=1):
         rng = np.random.default_rng([seed, number])
-        scene = random_scene(rng, styles=tuple(STYLES))
-        if rng.random() < 0.2:
+        scene = random_scene(rng, styles=(*STYLES, "photo"))
+        chance = rng.random()
+        if chance < 0.1:
+            scene = replace(scene, count=0, style="photo")
+        elif chance < 0.3:
             scene = replace(scene, count=int(rng.integers(2, len(COUNTS) + 1)))
         pixels[number] = draw(scene, rng=rng, size=size)
         captions.append(caption(scene, words=words, rng=rng))
@@ -138,6 +151,7 @@ def train(pairs: Pairs, *, params: dict[str, float], seed: int) -> nn.Module:
         [{"params": matrices, "weight_decay": params["weight_decay"]}, {"params": flat, "weight_decay": 0.0}],
         betas=(0.9, 0.98),
         eps=1e-6,
+        fused=True,
     )
     generator = torch.Generator().manual_seed(seed)
     steps, batch_size = int(params["steps"]), int(params["batch_size"])

@@ -1,7 +1,7 @@
 """Draw the toy world: small PNGs in ImageFolder layout, world/<dataset>/{train,test}/<class>/<number>.png.
 
 A scene (colour, shape, count, texture, style) is drawn by `draw`; a dataset fixes some of those facts as its label and leaves the
-rest to chance. The source `shapes` names colour and shape in everyday styles; `shapes_sketch`, `shapes_night` and `shapes_blurry`
+rest to chance. The source `shapes` names colour and shape in mixed styles; `shapes_sketch`, `shapes_night` and `shapes_blurry`
 show the same classes in one style each (domain shifts); `counts`, `textures`, `colours` and `forms` have other label spaces
 (cross-dataset targets). `pretrain.py` draws its image-caption pairs with the same hand.
 
@@ -99,7 +99,7 @@ def _tilted(x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> np.ndarra
 class Style:
     """How a scene is shown: object radius as a share of the image, light, contrast, noise and blur (pixels)."""
 
-    radius: tuple[float, float] = (0.24, 0.42)
+    radius: tuple[float, float] = (0.30, 0.44)
     light: tuple[float, float] = (0.85, 1.1)
     contrast: tuple[float, float] = (0.9, 1.0)
     noise: float = 4.0
@@ -115,9 +115,9 @@ STYLES: dict[str, Style] = {
     "grainy": Style(noise=34.0),
     "sketch": Style(outlined=True, paper=True, noise=6.0),
     "night": Style(light=(0.22, 0.34), noise=14.0),
-    "blurry": Style(radius=(0.15, 0.25), blur=1.6),
+    "blurry": Style(radius=(0.20, 0.28), blur=1.4),
 }
-EVERYDAY = ("photo", "photo", "photo", "poster", "faded", "grainy")  # what the source and the targets are drawn in
+MIXED = ("photo", "photo", "photo", "photo", "poster", "faded", "grainy", "sketch", "night", "blurry")  # unless shifted
 
 
 @dataclass(frozen=True)
@@ -173,10 +173,10 @@ def _shade(colour: tuple[int, int, int], *, rng: np.random.Generator) -> tuple[i
 
 
 def _places(count: int, *, radius: tuple[float, float], rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
-    """Centre and radius of each object, in shares of the image: one anywhere, several around the middle."""
+    """Centre and radius of each object, in shares of the image: one near the middle, several around it."""
     if count == 1:
         size = rng.uniform(*radius)
-        yield rng.uniform(0.9 * size, 1 - 0.9 * size, 2), size
+        yield 0.5 + rng.normal(0, 0.06, 2), size
         return
     spots = _around(*[0.30] * count, turn=rng.uniform(0, 2 * np.pi)) + 0.5
     for spot in spots:
@@ -205,7 +205,7 @@ class Dataset:
     """Class names, the scene facts each fixes, the styles it is drawn in."""
 
     facts: dict[str, dict[str, object]]
-    styles: tuple[str, ...] = EVERYDAY
+    styles: tuple[str, ...] = MIXED
 
 
 _SOURCE = {f"{colour} {shape}": {"colour": colour, "shape": shape} for colour in COLOURS for shape in SHAPES}
@@ -219,7 +219,9 @@ DATASETS: dict[str, Dataset] = {
             for shape in ("circle", "star")
         }
     ),
-    "textures": Dataset({texture: {"texture": texture} for texture in TEXTURES}, styles=("photo", "grainy")),
+    "textures": Dataset(
+        {texture: {"texture": texture, "count": 0} for texture in TEXTURES}, styles=("photo", "grainy")
+    ),
     "colours": Dataset({colour: {"colour": colour} for colour in COLOURS}),
     "forms": Dataset({shape: {"shape": shape} for shape in SHAPES}),
 }
