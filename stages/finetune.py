@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,8 +56,8 @@ def main(
             trainer = Trainer(encoder, source=source, method=wanted, shared=shared, seed=seed, save_memory=save_memory)
             digest = store.fingerprint([config, attributes, encoder.preprocessing, list(source.class_names)])
             resume = store.cache_dir() / "finetune" / f"{digest}.safetensors"
-            steps = iter(stage.progress(range(trainer.iterations), label=f"{method} seed {seed}"))
-            student = trainer.run(resume=resume, save_seconds=save_seconds, tick=lambda s=steps: next(s, None))
+            progress = partial(stage.progress, label=f"{method} seed {seed}")
+            student = trainer.run(resume=resume, save_seconds=save_seconds, progress=progress)
             save_tuned(folder / f"seed{seed}", student=student, config=config, log=trainer.log)
 
 

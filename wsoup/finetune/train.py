@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,23 +123,26 @@ class Trainer:
     # ----------------------------------------------------------------------------------------------------- run
 
     def run(
-        self, *, resume: Path | None = None, save_seconds: float = SAVE_SECONDS, tick: Callable[[], None] = lambda: None
+        self,
+        *,
+        resume: Path | None = None,
+        save_seconds: float = SAVE_SECONDS,
+        progress: Callable[[Iterable[int]], Iterable[int]] = iter,
     ) -> Student:
         """Train to the end and return the student with the averaged weights, closed for training.
 
         Args:
             resume: file that the state is saved in now and then, and begun from where it exists.
             save_seconds: how often.
-            tick: called after every iteration.
+            progress: wrapped around the iterations that are left.
         """
         if resume is not None and resume.exists():
             self.load(resume)
         if self.passes.trunk_is_fixed and self.shared.augment is None and self.iteration < self.iterations:
             self._keep_images()
         saved = time.monotonic()
-        while self.iteration < self.iterations:
+        for _ in progress(range(self.iteration, self.iterations)):
             self.step()
-            tick()
             done = self.iteration == self.iterations
             if resume is not None and (done or time.monotonic() - saved >= save_seconds):
                 self.save(resume)
