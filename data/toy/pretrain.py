@@ -1,8 +1,9 @@
-"""Train the toy world's small CLIP from scratch, on image-caption pairs drawn as they are needed (nothing of them is stored).
+"""Train the toy world's small CLIP from scratch, on image-caption pairs drawn as they are needed (none is stored).
 
-The model is a plain open_clip one (`toy-clip.json`: ViT on 32 x 32 pixels, causal text tower, BPE tokens, context 77). Captions are
-written as web captions are: the subject, now and then its ground and style, and common English words that say nothing or hint at a
-colour or shape ("grass", "love"). So some words help a class name, some mislead, and most merely disturb: what a word soup sorts.
+The model is a plain open_clip one (`toy-clip.json`: ViT on 32 x 32 pixels, causal text tower, BPE tokens, context 77).
+Captions are written as web captions are: the subject, now and then its ground and style, and common English words that
+say nothing or hint at a colour or shape ("grass", "love"). So some words help a class name, some mislead, and most
+merely disturb: that is what a word soup sorts.
 
 Same params, same machine and same number of threads give the same bytes.
 """
@@ -21,12 +22,11 @@ import open_clip
 import torch
 import torch.nn.functional as F
 import yaml
+from render import COUNTS, STYLES, Scene, draw, random_scene
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from tqdm import trange
+from tqdm import tqdm, trange
 from wordfreq import top_n_list
-
-from render import COUNTS, STYLES, Scene, draw, random_scene
 
 MODEL = "toy-clip"
 MEAN = STD = (0.5, 0.5, 0.5)
@@ -132,59 +132,69 @@ def draw_pairs(count: int, *, size: int, seed: int) -> Pairs:
 
 
 def encode_text(model: nn.Module, tokens: Tensor) -> Tensor:
-    """open_clip's `encode_text` over tokens cut short: padding comes after the last token that a causal tower reads. (N, D)"""
+    """open_clip's `encode_text` for tokens (N, T) cut short: a causal tower never reads padding. (N, D)"""
     length = tokens.shape[1]
     x = model.token_embedding(tokens) + model.positional_embedding[:length]  # (N, T, D)
     x = model.ln_final(model.transformer(x, attn_mask=model.attn_mask[:length, :length]))
     return x[torch.arange(len(x)), tokens.argmax(dim=-1)] @ model.text_projection
 
 
-def train(pairs: Pairs, *, params: dict[str, float], seed: int) -> nn.Module:
-    """CLIP's symmetric contrastive loss, AdamW, linear warm-up and cosine decay."""
+def contrastive_loss(model: nn.Module, images: Tensor, tokens: Tensor) -> Tensor:
+    """CLIP's symmetric cross entropy over a batch of images (B, 3, size, size) uint8 and tokens (B, T)."""
+    tokens = tokens[:, : int((tokens != 0).sum(dim=1).max())]
+    image_features = F.normalize(model.visual((images.float() / 255 - MEAN[0]) / STD[0]), dim=-1)
+    text_features = F.normalize(encode_text(model, tokens), dim=-1)
+    logits = model.logit_scale.exp() * image_features @ text_features.T  # (B, B)
+    target = torch.arange(len(logits))
+    return (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / 2
+
+
+def new_model(seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # open_clip draws its first weights from the global generator
-        model = open_clip.create_model(MODEL)
-    model.train()
-    flat = [p for p in model.parameters() if p.ndim < 2]
-    matrices = [p for p in model.parameters() if p.ndim >= 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": params["weight_decay"]}, {"params": flat, "weight_decay": 0.0}],
-        betas=(0.9, 0.98),
-        eps=1e-6,
-        fused=True,
-    )
+        torch.manual_seed(seed)  # open_clip draws first weights from the global generator; this leaves it as it was
+        return open_clip.create_model(MODEL, load_weights=False)
+
+
+def batches(count: int, *, batch_size: int, steps: int, seed: int) -> Iterator[Tensor]:
+    """Row numbers of each step's batch: every pair once before any comes again."""
     generator = torch.Generator().manual_seed(seed)
-    steps, batch_size = int(params["steps"]), int(params["batch_size"])
-    order = torch.cat(
-        [
-            torch.randperm(len(pairs.tokens), generator=generator)
-            for _ in range(steps * batch_size // len(pairs.tokens) + 1)
-        ]
+    epochs = math.ceil(steps * batch_size / count)
+    order = torch.cat([torch.randperm(count, generator=generator) for _ in range(epochs)])
+    yield from order[: steps * batch_size].split(batch_size)
+
+
+def train(pairs: Pairs, *, params: dict[str, float]) -> nn.Module:
+    """AdamW with linear warm-up and cosine decay; the finished model in eval mode."""
+    seed, steps, batch_size = (int(params[key]) for key in ("seed", "steps", "batch_size"))
+    model = new_model(seed).train()
+    vectors = [p for p in model.parameters() if p.ndim < 2]  # gains, biases and the logit scale do not decay
+    matrices = [p for p in model.parameters() if p.ndim >= 2]
+    groups = [{"params": matrices, "weight_decay": params["weight_decay"]}, {"params": vectors, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=params["learning_rate"], betas=(0.9, 0.98), eps=1e-6, fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / params["warmup"], 0.5 + 0.5 * math.cos(math.pi * step / steps))
     )
-    target = torch.arange(batch_size)
-    progress = trange(steps, desc="pretrain", unit="step", mininterval=1)
-    for step in progress:
-        rows = order[step * batch_size : (step + 1) * batch_size]
-        rate = params["learning_rate"] * min(
-            (step + 1) / params["warmup"], 0.5 + 0.5 * math.cos(math.pi * step / steps)
-        )
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        tokens = pairs.tokens[rows]
-        tokens = tokens[:, : int((tokens != 0).sum(dim=1).max())]
-        images = (pairs.images[rows].float() / 255 - MEAN[0]) / STD[0]
-        image_features = F.normalize(model.visual(images), dim=-1)
-        text_features = F.normalize(encode_text(model, tokens), dim=-1)
-        logits = model.logit_scale.exp() * image_features @ text_features.T  # (B, B)
-        loss = (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / 2
+    rows = batches(len(pairs.tokens), batch_size=batch_size, steps=steps, seed=seed)
+    progress = tqdm(rows, total=steps, desc="pretrain", unit="step", mininterval=1)
+    for step, row in enumerate(progress):
+        loss = contrastive_loss(model, pairs.images[row], pairs.tokens[row])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        with torch.no_grad():
-            model.logit_scale.clamp_(0, math.log(100))
+        schedule.step()
         if step % 20 == 0:
             progress.set_postfix(loss=f"{loss.item():.3f}")
     return model.eval()
+
+
+def pretrain(out: Path, *, config: Path, params: dict[str, float]) -> None:
+    """Leave `toy-clip.json` and `toy-clip.safetensors` in `out`, ready for open_clip."""
+    open_clip.add_model_config(config)
+    pairs = draw_pairs(int(params["pairs"]), size=int(params["image_size"]), seed=int(params["seed"]))
+    model = train(pairs, params=params)
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.copy(config, out / f"{MODEL}.json")
+    save_file(model.state_dict(), out / f"{MODEL}.safetensors")
 
 
 def main() -> None:
@@ -194,12 +204,7 @@ def main() -> None:
     parser.add_argument("--params", type=Path, default=Path(__file__).with_name("params.yaml"))
     arguments = parser.parse_args()
     params = yaml.safe_load(arguments.params.read_text())["pretrain"]
-    open_clip.add_model_config(arguments.config)
-    pairs = draw_pairs(params["pairs"], size=params["image_size"], seed=params["seed"])
-    model = train(pairs, params=params, seed=params["seed"])
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    shutil.copy(arguments.config, arguments.out / arguments.config.name)
-    save_file(model.state_dict(), arguments.out / f"{MODEL}.safetensors")
+    pretrain(arguments.out, config=arguments.config, params=params)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Draw the toy world: small PNGs in ImageFolder layout, world/<dataset>/{train,test}/<class>/<number>.png.
 
-A scene (colour, shape, count, texture, style) is drawn by `draw`; a dataset fixes some of those facts as its label and leaves the
-rest to chance. The source `shapes` names colour and shape in mixed styles; `shapes_sketch`, `shapes_night` and `shapes_blurry`
-show the same classes in one style each (domain shifts); `counts`, `textures`, `colours` and `forms` have other label spaces
-(cross-dataset targets). `pretrain.py` draws its image-caption pairs with the same hand.
+A scene (colour, shape, count, texture, style) is drawn by `draw`; a dataset fixes some of those facts as its label and
+leaves the rest to chance. The source `shapes` names colour and shape in mixed styles; `shapes_sketch`, `shapes_night`
+and `shapes_blurry` show the same classes in one style each (domain shifts); `counts`, `textures`, `colours` and `forms`
+have other label spaces (cross-dataset targets). `pretrain.py` draws its image-caption pairs with the same hand.
 
-Every image has a generator of its own, made from (seed, dataset, split, class, number), so any part can be drawn alone and the same
-params give the same bytes.
+Every image has a generator of its own, made from (seed, dataset, split, class, number), so any part can be drawn alone
+and the same params give the same bytes.
 """
 
 from __future__ import annotations

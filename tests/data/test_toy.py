@@ -1,0 +1,160 @@
+"""The toy world: the same params draw the same bytes and train the same weights, in the layout and format promised."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import open_clip
+import pytest
+import torch
+import yaml
+from PIL import Image
+
+TOY = Path(__file__).parents[2] / "data" / "toy"
+PARAMS = yaml.safe_load((TOY / "params.yaml").read_text())
+TINY = {"seed": 3, "image_size": 32, "train_per_class": 1, "test_per_class": 1, "target_per_class": 1}
+SHORT = {**PARAMS["pretrain"], "pairs": 40, "batch_size": 16, "steps": 3, "warmup": 1}
+
+
+@pytest.fixture(scope="module")
+def toy() -> tuple[ModuleType, ModuleType]:
+    sys.path.insert(0, str(TOY))  # stages of data/toy/dvc.yaml run in their own folder
+    try:
+        yield importlib.import_module("render"), importlib.import_module("pretrain")
+    finally:
+        sys.path.remove(str(TOY))
+        del sys.modules["render"], sys.modules["pretrain"]
+
+
+@pytest.fixture
+def render(toy) -> ModuleType:
+    return toy[0]
+
+
+@pytest.fixture
+def pretrain(toy) -> ModuleType:
+    return toy[1]
+
+
+@pytest.fixture(scope="module")
+def encoders(toy, tmp_path_factory) -> list[Path]:
+    """The same three steps of training, twice, among other uses of the global generator."""
+    folders = []
+    for number in range(2):
+        torch.rand(number + 1)
+        folders.append(tmp_path_factory.mktemp("encoder"))
+        toy[1].pretrain(folders[-1], config=TOY / "toy-clip.json", params=SHORT)
+    return folders
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_rendering_twice_gives_the_same_bytes_and_another_seed_others(render, tmp_path):
+    for name, seed in (("first", 3), ("again", 3), ("other", 4)):
+        render.render(tmp_path / name, params={**TINY, "seed": seed})
+    first, again, other = (files(tmp_path / name) for name in ("first", "again", "other"))
+    assert first == again
+    assert first.keys() == other.keys()
+    assert all(first[path] != other[path] for path in first)
+
+
+def test_the_world_is_image_folders_of_a_source_three_shifts_and_four_targets(render, tmp_path):
+    count = render.render(tmp_path, params={**TINY, "train_per_class": 2})
+    written = files(tmp_path)
+    assert count == len(written) == 64 * 2 + 4 * 64 + 10 + 3 * 8
+    assert "shapes/train/red_triangle/001.png" in written
+    assert {path.rsplit("/", 2)[0] for path in written} == {
+        "shapes/train",
+        *(f"shapes{shift}/test" for shift in ("", "_sketch", "_night", "_blurry")),
+        *(f"{target}/test" for target in ("counts", "textures", "colours", "forms")),
+    }
+    with Image.open(tmp_path / "counts/test/three_circles/000.png") as image:
+        assert (image.size, image.mode, image.format) == ((32, 32), "RGB", "PNG")
+
+
+def test_an_image_does_not_depend_on_how_many_are_drawn(render):
+    def drawn(per_class: int) -> dict[tuple[str, str], np.ndarray]:
+        images = render.images("forms", split="test", per_class=per_class, seed=0, size=32)
+        return {(label, name): pixels for label, name, pixels in images}
+
+    few, many = drawn(1), drawn(2)
+    assert len(many) == 2 * len(few) == 16
+    assert all(np.array_equal(pixels, many[key]) for key, pixels in few.items())
+
+
+def test_the_committed_params_stay_below_4500_files():
+    settings = PARAMS["render"]
+    total = 64 * (settings["train_per_class"] + 4 * settings["test_per_class"]) + 34 * settings["target_per_class"]
+    assert total == 4220
+
+
+def test_a_red_square_is_red_in_the_middle_and_night_is_darker(render):
+    day = render.Scene(colour="red", shape="square", count=1, texture="plain", style="photo")
+    by_day = render.draw(day, rng=np.random.default_rng(0), size=32)
+    by_night = render.draw(replace(day, style="night"), rng=np.random.default_rng(0), size=32)
+    red, green, blue = by_day[12:20, 12:20].mean(axis=(0, 1))
+    assert red > max(green, blue) + 60
+    assert by_night.mean() < 0.5 * by_day.mean()
+
+
+def test_captions_name_what_is_drawn(render, pretrain):
+    scene = render.Scene(colour="red", shape="star", count=3, texture="striped", style="night")
+    captions = [pretrain.caption(scene, words=["the", "of"], rng=np.random.default_rng(i)) for i in range(200)]
+    assert all("three" in text and "stars" in text for text in captions)
+    assert 0.7 < np.mean(["red stars" in text for text in captions]) < 1
+    assert any("dark" in text for text in captions)
+    assert any("the" in text.split() for text in captions)
+    assert all("  " not in text and text == text.strip() for text in captions)
+
+
+def test_a_scene_without_things_is_captioned_by_its_texture(render, pretrain):
+    scene = render.Scene(colour="red", shape="star", count=0, texture="striped", style="photo")
+    for i in range(50):
+        text = pretrain.caption(scene, words=["the", "of"], rng=np.random.default_rng(i))
+        assert "striped" in text
+        assert "star" not in text
+
+
+def test_pretraining_twice_gives_the_same_bytes(encoders):
+    assert files(encoders[0]) == files(encoders[1])
+    assert files(encoders[0]).keys() == {"toy-clip.json", "toy-clip.safetensors"}
+
+
+def test_the_encoder_loads_into_open_clip_and_gives_the_features_it_had(pretrain, encoders):
+    open_clip.add_model_config(encoders[0])
+    model, _, preprocess = open_clip.create_model_and_transforms(
+        "toy-clip",
+        pretrained=str(encoders[0] / "toy-clip.safetensors"),
+        image_mean=pretrain.MEAN,
+        image_std=pretrain.STD,
+        image_interpolation="bicubic",
+    )
+    pairs = pretrain.draw_pairs(SHORT["pairs"], size=32, seed=SHORT["seed"])
+    trained = pretrain.train(pairs, params=SHORT)
+    pixels = pairs.images[:4].permute(0, 2, 3, 1).numpy()
+    images = torch.stack([preprocess(Image.fromarray(image)) for image in pixels])
+    torch.testing.assert_close(images, (pairs.images[:4].float() / 255 - 0.5) / 0.5)
+    tokens = open_clip.get_tokenizer("toy-clip")(["a photo of a red triangle.", "three stars"])
+    with torch.inference_mode():
+        torch.testing.assert_close(model.encode_image(images), trained.encode_image(images))
+        torch.testing.assert_close(model.encode_text(tokens), trained.encode_text(tokens))
+        torch.testing.assert_close(pretrain.encode_text(model, tokens[:, :12]), model.encode_text(tokens))
+
+
+def test_batches_show_every_pair_before_any_comes_again(pretrain):
+    rows = torch.cat(list(pretrain.batches(10, batch_size=4, steps=5, seed=0)))
+    assert len(rows) == 20
+    assert sorted(rows[:10].tolist()) == sorted(rows[10:].tolist()) == list(range(10))
+
+
+def test_the_descriptors_are_bare_and_differ():
+    lines = (TOY / "descriptors.txt").read_text().splitlines()
+    assert 250 <= len(lines) == len(set(lines)) <= 400
+    assert all(line == line.strip() and line.startswith("which ") and line[-1].isalpha() for line in lines)
