@@ -19,9 +19,15 @@ def main(dataset: str, out: Annotated[Path, typer.Option()]) -> None:
     if dataset not in params.datasets:
         raise ParamsError(f"dataset {dataset!r} is not in params.yaml; there are {', '.join(params.datasets)}")
     section = params.datasets[dataset]
-    listing = layouts.read(dataset, params=section)
+    listing = layouts.read(dataset, params=section, imagenet_names=_imagenet_names)
     found = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
     store.write_table(out, found.table, attributes=found.attributes)
+
+
+def _imagenet_names() -> list[str]:
+    from wsoup.towers import imagenet_class_names  # takes seconds to import, and few datasets need it
+
+    return imagenet_class_names()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from wsoup.datasets import folder
+from wsoup.datasets.listing import validated
 from wsoup.errors import DataError, MissingError
 
 Draw = Callable[..., Path]
@@ -106,7 +107,7 @@ def test_two_folders_with_one_class_name(tmp_path: Path, draw: Draw) -> None:
     for name in ("test/red fox/1.png", "test/red_fox/1.png"):
         draw(tmp_path / name)
     with pytest.raises(DataError, match=r"class name 'red fox' stands for labels \[0, 1\]"):
-        folder.read(str(tmp_path))
+        validated(folder.read(str(tmp_path)))
 
 
 def test_a_folder_without_a_line_in_classnames(tmp_path: Path, draw: Draw) -> None:

@@ -1,7 +1,7 @@
 """Few-shot training images: drawn by (shots, seed), the same on every machine.
 
-Each class of each seed has a generator of its own and takes the first `shots` of one permutation of its sorted paths,
-so the 4-shot split lies within the 16-shot split, and a class keeps its images when other classes come or go.
+Each class of each seed has a generator of its own, made from (seed, label), and takes the first `shots` of one
+permutation of its sorted paths: the 4-shot split lies within the 16-shot split.
 """
 
 from __future__ import annotations

@@ -7,32 +7,33 @@ folder's name, white space, and the class name (CoOp's form: ``n01440764 tench``
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, some, validated
+from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, some
 from wsoup.errors import DataError, MissingError
 from wsoup.prompts import clean_class_name
 
 SPLIT_FOLDERS = ("train", "val", "test")
 
 
-def read(root: str, *, class_names: str | None = None) -> Listing:
+def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str | None = None) -> Listing:
     """List an ImageFolder.
 
     Args:
         root: the folder.
+        wanted: the splits to list; the classes are those of these splits.
         class_names: a file like ``classnames.txt`` that lies elsewhere, or None.
 
     Raises:
         MissingError: no such folder.
-        DataError: no images, an empty class folder, a name that is not UTF-8, a loop of symbolic links.
+        DataError: no class folders, an empty one, a name that is not UTF-8, a loop of symbolic links.
     """
     base = require_folder(root)
-    found = [name for name in SPLIT_FOLDERS if (base / name).is_dir()]
-    folders = {name: base / name for name in found} or {"test": base}
+    found = {name: base / name for name in SPLIT_FOLDERS if (base / name).is_dir()} or {"test": base}
+    folders = {name: folder for name, folder in found.items() if name in wanted} or found
     classes = sorted({name for folder in folders.values() for name in subfolders(folder)})
     if not classes:
         raise DataError(
@@ -43,7 +44,7 @@ def read(root: str, *, class_names: str | None = None) -> Listing:
     names_file = Path(class_names) if class_names else base / "classnames.txt"
     renamed = read_class_names(names_file) if class_names or names_file.is_file() else {}
     names = names_of(classes, renamed=renamed, origin=str(names_file)) if renamed else classes
-    return validated(Listing(root, [clean_class_name(name) for name in names], splits, origin=root))
+    return Listing(root, [clean_class_name(name) for name in names], splits, origin=root)
 
 
 def require_folder(root: str | Path) -> Path:

@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
-from wsoup.datasets import folder
-from wsoup.datasets.listing import Listing, restrict
+from collections.abc import Callable
+
+from wsoup.datasets import coop, folder, huggingface, tables, torchvision, webdataset
+from wsoup.datasets.listing import Listing, validated
 from wsoup.errors import ParamsError
 from wsoup.params import DatasetParams
 
-LAYOUTS = ("imagefolder",)
+LAYOUTS = {
+    "imagefolder": "{train,val,test}/<class>/<image>, or <class>/<image> for a test set; classnames.txt may rename",
+    "coop:NAME": "one of the paper's 15 datasets in CoOp's folders under one data root; plain `coop` goes by the name",
+    "manifest:FILE": "a CSV, TSV, Parquet or JSON list: path, label and/or class_name, split",
+    "webdataset": "{train,test}/{0..n}.tar with .cls labels, and classnames.txt (CLIP_benchmark)",
+    "huggingface": "a dataset saved with `save_to_disk`: one Image and one ClassLabel column",
+    "torchvision:NAME": "torchvision.datasets by name, for example torchvision:CIFAR100; download: true fetches it",
+}
+"""Values of ``datasets.<name>.layout``, and what each expects under root."""
 
 
-def read(name: str, *, params: DatasetParams) -> Listing:
-    """List the images of one dataset of params.yaml, restricted to its `classes`.
+def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
+    """List the images of one dataset of params.yaml: the splits that its role needs, nothing checked.
+
+    Args:
+        name: the dataset's name in params.yaml.
+        params: its section.
+        imagenet_names: ImageNet's class names, called only where a layout needs them.
 
     Raises:
         ParamsError: no such layout.
         MissingError, DataError: as the layout's module says.
     """
-    if params.layout == "imagefolder":
-        listing = folder.read(params.root, class_names=params.class_names)
-    else:
-        raise ParamsError(f"datasets.{name}.layout: {params.layout!r} is no layout; expected {', '.join(LAYOUTS)}")
-    return restrict(listing, classes=params.classes)
+    wanted = {params.test_split, "train"} if params.role == "source" else {params.test_split}
+    kind, _, argument = params.layout.partition(":")
+    if kind == "imagefolder":
+        return folder.read(params.root, wanted=wanted, class_names=params.class_names)
+    if kind == "coop":
+        which = argument or coop.name_of(name, root=params.root)
+        return coop.read(which, root=params.root, wanted=wanted, imagenet_names=imagenet_names)
+    if kind == "manifest" and argument:
+        return tables.read(argument, root=params.root, wanted=wanted, class_names=params.class_names)
+    if kind == "webdataset":
+        return webdataset.read(params.root, wanted=wanted, class_names=params.class_names)
+    if kind == "huggingface":
+        return huggingface.read(params.root, wanted=wanted)
+    if kind == "torchvision" and argument:
+        return torchvision.read(
+            argument, root=params.root, wanted=wanted, download=params.download, class_names=params.class_names
+        )
+    raise ParamsError(f"datasets.{name}.layout: {params.layout!r} is no layout; expected {', '.join(LAYOUTS)}")
+
+
+def read(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
+    """The same, checked."""
+    return validated(listing(name, params=params, imagenet_names=imagenet_names))

@@ -6,8 +6,8 @@ A listing may be large (ImageNet's training set has 1.3 million images), so it h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -42,14 +42,16 @@ class Listing:
         class_names: C names in label order, cleaned.
         splits: by name, usually train, val and test.
         origin: the file or folder that says which image is in which split, for messages and the manifest.
-        notes: what a user may want to know and no error, for example files that were left alone.
+        names_may_repeat: published class names may name two labels alike (ImageNet's "missile"); else an error.
+        fetch: writes the images of given paths under the root, for datasets that do not keep a file per image.
     """
 
     root: str
     class_names: list[str]
     splits: Mapping[str, Split]
     origin: str
-    notes: list[str] = field(default_factory=list)
+    names_may_repeat: bool = False
+    fetch: Callable[[Sequence[str]], None] | None = None
 
     def split(self, name: str) -> Split:
         """A split by name; the error lists those that there are."""
@@ -77,7 +79,7 @@ def problems(listing: Listing) -> Iterable[str]:
     """Everything that makes a listing unusable, one sentence each: names, labels, empty classes, duplicates."""
     names, origin = listing.class_names, listing.origin
     for name, count in Counter(names).items():
-        if count > 1:
+        if count > 1 and not listing.names_may_repeat:
             labels = [i for i, other in enumerate(names) if other == name]
             yield f"{origin}: class name {name!r} stands for labels {labels}; give each label a name of its own"
     for label, name in enumerate(names):
@@ -108,23 +110,16 @@ def _duplicates(paths: list[str], *, where: str) -> Iterable[str]:
         yield f"{where} lists {some(twice)} more than once; list every image once"
 
 
-def restrict(listing: Listing, *, classes: Literal["all", "base", "new"]) -> Listing:
-    """Base-to-novel: the first half of the sorted labels (rounded up), or the rest, renumbered from 0.
+def class_range(n: int, *, classes: Literal["all", "base", "new"]) -> range:
+    """Base-to-novel: labels of the first half of n sorted classes (rounded up), or of the rest; empty if none is left.
 
     As CoOp's `subsample_classes` (KaiyangZhou/CoOp, datasets/oxford_pets.py).
+
+    >>> class_range(5, classes="base"), class_range(5, classes="new")
+    (range(0, 3), range(3, 5))
     """
-    if classes == "all":
-        return listing
-    n = len(listing.class_names)
     half = -(-n // 2)
-    first, last = (0, half) if classes == "base" else (half, n)
-    if first == last:
-        raise DataError(f"{listing.origin}: classes: {classes} leaves none of {n} classes; use classes: all")
-    splits = {}
-    for name, split in listing.splits.items():
-        kept = np.flatnonzero((split.labels >= first) & (split.labels < last))
-        splits[name] = Split([split.paths[i] for i in kept], split.labels[kept] - first)
-    return Listing(listing.root, listing.class_names[first:last], splits, listing.origin, listing.notes)
+    return {"all": range(n), "base": range(half), "new": range(half, n)}[classes]
 
 
 def names_by_label(pairs: Iterable[tuple[int, str]], *, origin: str) -> list[str]:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from wsoup.datasets import digests, fewshot
-from wsoup.datasets.listing import Listing, Split
+from wsoup.datasets import digests, fewshot, paper, pickles
+from wsoup.datasets.listing import Listing, Split, class_range
 from wsoup.errors import DataError
 from wsoup.params import DatasetParams
 
@@ -36,7 +37,7 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
     """Compile a listing.
 
     Args:
-        listing: all images of the dataset.
+        listing: all images of the dataset, all classes; drawn from before it is restricted to `params.classes`.
         name: its name in params.yaml.
         params: its section.
         shots: training images per class and seed; drawn where the dataset's role is source.
@@ -46,45 +47,81 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
         DataError: no such split, too few training images, no test images.
         MissingError: a listed image does not exist.
     """
+    table, names = select(listing, params=params, shots=shots, seeds=seeds)
+    paths = table["path"].to_pylist()
+    if listing.fetch is not None:
+        listing.fetch(paths)
+    found = digests.of_images(listing.root, paths, origin=listing.origin)
+    columns = {
+        "path": table["path"],
+        "label": table["label"],
+        "class_name": pa.array(names, type=pa.string()).take(table["label"].combine_chunks()),
+        "split": table["split"],
+        "size": found.sizes,
+        "digest": found.hexes,
+        "seeds": table["seeds"],
+    }
+    attributes = _attributes(listing, name=name, params=params, class_names=names)
+    attributes["paper_comparable"], attributes["reason"] = paper.comparable(
+        params.layout,
+        dataset=name,
+        template=params.template,
+        classes=params.classes,
+        test_split=params.test_split,
+        n_test=pc.sum(pc.equal(table["split"], "test")).as_py(),
+        n_classes=len(names),
+    )
+    return Manifest(pa.table(columns), attributes)
+
+
+def select(listing: Listing, *, params: DatasetParams, shots: int, seeds: list[int]) -> tuple[pa.Table, list[str]]:
+    """The images that a run uses (path, label, split, seeds), sorted and renumbered, and their class names."""
     test = listing.split(params.test_split)
     if not test.paths:
-        raise DataError(f"{listing.origin}: split {params.test_split!r} of dataset {name} has no images")
+        raise DataError(f"{listing.origin}: split {params.test_split!r} has no images; add some or correct test_split")
     table = _rows(test, split="test", seeds=None)
     if params.role == "source":
         train = listing.split("train")
-        draws = {
-            seed: fewshot.draw(train, class_names=listing.class_names, shots=shots, seed=seed, origin=listing.origin)
-            for seed in seeds
-        }
+        draws = _draws(train, listing=listing, params=params, shots=shots, seeds=seeds)
         table = pa.concat_tables([table, _few_shot_rows(train, draws=draws)])
-    table = table.sort_by([("split", "ascending"), ("label", "ascending"), ("path", "ascending")]).combine_chunks()
-    paths = table["path"].to_pylist()
-    found = digests.of_images(listing.root, paths, origin=listing.origin)
-    names = pa.array(listing.class_names, type=pa.string()).take(table["label"].combine_chunks())
-    table = pa.table(
-        {
-            "path": table["path"],
-            "label": table["label"],
-            "class_name": names,
-            "split": table["split"],
-            "size": found.sizes,
-            "digest": found.hexes,
-            "seeds": table["seeds"],
-        }
-    )
-    attributes = {
+    kept = class_range(len(listing.class_names), classes=params.classes)
+    if not kept:
+        raise DataError(f"{listing.origin}: classes: {params.classes} leaves no class; use classes: all")
+    if params.classes != "all":
+        labels = table["label"]
+        table = table.filter(pc.and_(pc.greater_equal(labels, kept.start), pc.less(labels, kept.stop)))
+        place = table.column_names.index("label")
+        table = table.set_column(place, "label", pc.subtract(table["label"], kept.start))
+    table = table.sort_by([("split", "ascending"), ("label", "ascending"), ("path", "ascending")])
+    return table.combine_chunks(), listing.class_names[kept.start : kept.stop]
+
+
+def _attributes(listing: Listing, *, name: str, params: DatasetParams, class_names: list[str]) -> dict[str, Any]:
+    return {
         "dataset": name,
         "root": listing.root,
         "role": params.role,
         "template": params.template,
-        "class_names": listing.class_names,
+        "class_names": class_names,
         "layout": params.layout,
         "classes": params.classes,
         "test_split": params.test_split,
         "split_source": listing.origin,
-        "notes": listing.notes,
+        "fewshot_source": (params.fewshot_pickles or "drawn by shots and seed") if params.role == "source" else None,
     }
-    return Manifest(table, attributes)
+
+
+def _draws(
+    train: Split, *, listing: Listing, params: DatasetParams, shots: int, seeds: list[int]
+) -> dict[int, np.ndarray]:
+    """Positions in `train` of each seed's images: drawn here, or as the user's pickles list them."""
+    names = listing.class_names
+    if params.fewshot_pickles is not None:
+        folder = params.fewshot_pickles
+        return {seed: pickles.draw(train, class_names=names, folder=folder, shots=shots, seed=seed) for seed in seeds}
+    return {
+        seed: fewshot.draw(train, class_names=names, shots=shots, seed=seed, origin=listing.origin) for seed in seeds
+    }
 
 
 def _few_shot_rows(train: Split, *, draws: dict[int, np.ndarray]) -> pa.Table:

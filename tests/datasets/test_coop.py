@@ -1,0 +1,206 @@
+"""CoOp's 15 folders in miniature: all are found, in label order, with the authors' names; and what is refused."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from miniature import WNIDS, build_coop
+
+from wsoup.datasets import coop
+from wsoup.datasets.listing import Listing, validated
+from wsoup.datasets.paper import PAPER
+from wsoup.errors import DataError, MissingError, ParamsError
+
+Draw = Callable[..., Path]
+BOTH = ("train", "test")
+
+
+def no_names() -> list[str]:
+    raise AssertionError("classnames.txt gives the names")
+
+
+def read(name: str, root: Path, *, names: Callable[[], list[str]] = no_names) -> Listing:
+    return validated(coop.read(name, root=str(root), wanted=BOTH, imagenet_names=names))
+
+
+@pytest.fixture
+def root(tmp_path: Path, draw: Draw) -> Path:
+    return build_coop(tmp_path / "data", draw)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_each_of_the_15_is_found_and_every_listed_image_exists(root: Path, name: str) -> None:
+    found = read(name, root)
+    assert len(found.class_names) == 3
+    assert found.splits["test"].labels.tolist() == [0, 0, 1, 1, 2, 2]
+    assert ("train" in found.splits) == (PAPER[name].role != "dg")
+    for split in found.splits.values():
+        assert all((root / path).is_file() for path in split.paths)
+
+
+def test_the_paper_has_one_source_ten_targets_and_four_shifts() -> None:
+    roles = [paper.role for paper in PAPER.values()]
+    assert (roles.count("source"), roles.count("xd"), roles.count("dg")) == (1, 10, 4)
+    assert sum(paper.n_test for paper in PAPER.values()) == 232_085
+
+
+def test_json_names_and_labels_are_those_of_the_file(root: Path) -> None:
+    found = read("caltech101", root)
+    assert found.class_names == ["caltech101 class 0", "caltech101 class 1", "caltech101 class 2"]
+    assert found.splits["train"].paths[0] == "caltech-101/101_ObjectCategories/train_0/image 0.jpg"
+
+
+def test_the_root_may_be_the_datasets_own_folder(root: Path) -> None:
+    found = read("caltech101", root / "caltech-101")
+    assert found.splits["test"].paths[0] == "101_ObjectCategories/test_0/image 0.jpg"
+
+
+def test_imagenet_tests_on_its_validation_images(root: Path) -> None:
+    found = read("imagenet", root)
+    assert found.class_names == ["tench", "goldfish", "great white shark"]
+    assert found.splits["test"].paths[0] == "imagenet/images/val/n01440764/val_n01440764_0.JPEG"
+
+
+def test_flat_validation_images_take_their_class_from_the_solution_file(root: Path) -> None:
+    images = root / "imagenet/images"
+    lines = ["ImageId,PredictionString"]
+    for file in sorted((images / "val").glob("*/*.JPEG")):
+        lines.append(f"{file.stem},{file.parent.name} 1 2 3 4 {file.parent.name} 5 6 7 8")
+        file.rename(images / "val" / file.name)
+    for wnid in WNIDS:
+        (images / "val" / wnid).rmdir()
+    (root / "imagenet/LOC_val_solution.csv").write_text("\n".join(lines) + "\n")
+    found = read("imagenet", root)
+    assert found.splits["test"].paths[2] == "imagenet/images/val/val_n01443537_0.JPEG"
+    assert found.splits["test"].labels.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_flat_image_without_an_answer(root: Path) -> None:
+    images = root / "imagenet/images"
+    for wnid in WNIDS:
+        for file in (images / "val" / wnid).iterdir():
+            file.rename(images / "val" / file.name)
+        (images / "val" / wnid).rmdir()
+    (root / "imagenet/LOC_val_solution.csv").write_text("ImageId,PredictionString\nval_n01440764_0,n01440764 1 2 3 4\n")
+    with pytest.raises(
+        DataError, match=r"LOC_val_solution.csv has no known class for 'val_n01440764_1.JPEG', .* and 2 more"
+    ):
+        read("imagenet", root)
+
+
+def test_imagenet_v2_folders_are_numbers_and_sort_as_such(tmp_path: Path, draw: Draw) -> None:
+    names = [f"class {i}" for i in range(12)]
+    for label in range(12):
+        draw(tmp_path / "imagenetv2/imagenetv2-matched-frequency-format-val" / str(label) / "1.jpeg")
+    found = read("imagenetv2", tmp_path, names=lambda: names)
+    assert found.class_names == names
+    assert [Path(path).parent.name for path in found.splits["test"].paths] == [str(i) for i in range(12)]
+
+
+def test_a_subset_of_imagenet_has_its_own_labels_in_folder_order(root: Path) -> None:
+    folder = root / "imagenet-adversarial/imagenet-a/n01443537"
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    found = read("imagenet_a", root)
+    assert found.class_names == ["tench", "great white shark"]
+    assert found.splits["test"].labels.tolist() == [0, 0, 1, 1]
+
+
+def test_shifts_use_imagenets_class_list_where_they_have_none(root: Path) -> None:
+    (root / "imagenet-rendition/classnames.txt").unlink()
+    assert read("imagenet_r", root).class_names == ["tench", "goldfish", "great white shark"]
+
+
+def test_a_name_that_imagenets_list_has_twice_is_kept(root: Path) -> None:
+    (root / "imagenet/classnames.txt").write_text("n01440764 missile\nn01443537 missile\nn01484850 tights\n")
+    assert read("imagenet", root).class_names == ["missile", "missile", "tights"]
+
+
+def test_layout_coop_goes_by_the_datasets_name_or_folder() -> None:
+    assert coop.name_of("dtd", root="/data") == "dtd"
+    assert coop.name_of("textures", root="/data/dtd") == "dtd"
+    with pytest.raises(
+        ParamsError, match=r"datasets.mine: layout 'coop' cannot tell which dataset this is; write 'coop:NAME'"
+    ):
+        coop.name_of("mine", root="/data")
+
+
+def test_expected_places_cover_all_15() -> None:
+    assert [name for name, _, _ in coop.expected()] == list(PAPER)
+
+
+# -------------------------------------------------------------------------------------------------------- refused
+
+
+def test_an_unknown_name(root: Path) -> None:
+    with pytest.raises(ParamsError, match=r"layout 'coop:cub': expected one of imagenet, caltech101"):
+        read("cub", root)
+
+
+def test_a_missing_split_file_is_named_and_never_replaced(root: Path) -> None:
+    (root / "dtd/split_zhou_DescribableTextures.json").unlink()
+    with pytest.raises(
+        MissingError, match=r"dtd/split_zhou_DescribableTextures.json does not exist; .* so none is made"
+    ):
+        read("dtd", root)
+
+
+def test_a_missing_dataset_folder(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match=r"food-101 does not exist; Food101 is expected there"):
+        read("food101", tmp_path)
+
+
+def test_a_missing_aircraft_list(root: Path) -> None:
+    (root / "fgvc_aircraft/images_variant_test.txt").unlink()
+    with pytest.raises(MissingError, match=r"images_variant_test.txt does not exist; it comes with FGVC-Aircraft"):
+        read("fgvc_aircraft", root)
+
+
+def test_200_folders_without_class_names(root: Path) -> None:
+    for name in ("imagenet-rendition", "imagenet"):
+        (root / name / "classnames.txt").unlink()
+    with pytest.raises(
+        MissingError, match=r"classnames.txt does not exist, and 3 folders are not ImageNet's 1,000 classes"
+    ):
+        read("imagenet_r", root, names=lambda: ["x"] * 1000)
+
+
+def rewrite(root: Path, change: Callable[[dict[str, list[list[object]]]], object]) -> None:
+    path = root / "eurosat/split_zhou_EuroSAT.json"
+    splits = json.loads(path.read_text())
+    change(splits)
+    path.write_text(json.dumps(splits))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda s: s["test"][0].__setitem__(0, "../../etc/x.jpg"), r"path '../../etc/x.jpg' leaves the dataset's root"),
+        (lambda s: s["test"][0].__setitem__(0, "/etc/x.jpg"), r"path '/etc/x.jpg' is absolute; list paths relative"),
+        (lambda s: s["test"][0].__setitem__(1, 9), r"no image has label 3, 4, 5 and 3 more, though labels go up to 9"),
+        (lambda s: s["test"][0].__setitem__(1, -1), r"label -1 of class 'eurosat_class 0' is out of range"),
+        (lambda s: s["test"][0].__setitem__(2, "sea"), r"label 0 has two class names, 'eurosat_class 0' and 'sea'"),
+        (
+            lambda s: [row.__setitem__(2, "sea") for rows in s.values() for row in rows if row[1] < 2],
+            r"class name 'sea' stands for labels \[0, 1\]; give each label a name of its own",
+        ),
+        (lambda s: s["test"].append(s["test"][0]), r"\(test\) lists 'eurosat/2750/test_0/image 0.jpg' more than once"),
+        (lambda s: s["test"].clear() or s["train"].clear(), r"lists no images"),
+        (lambda s: s["test"].append(["a.jpg", 1]), r"is not a CoOp split file \(not enough values"),
+    ],
+)
+def test_a_split_file_with_a_fault(root: Path, change: Callable[..., object], text: str) -> None:
+    rewrite(root, change)
+    with pytest.raises(DataError, match=text):
+        read("eurosat", root)
+
+
+def test_a_split_file_that_is_no_json(root: Path) -> None:
+    (root / "eurosat/split_zhou_EuroSAT.json").write_bytes(pickle.dumps({}))
+    with pytest.raises(DataError, match=r"is not UTF-8 text|is not a CoOp split file"):
+        read("eurosat", root)

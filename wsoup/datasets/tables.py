@@ -1,0 +1,145 @@
+"""A list of images in a CSV, Parquet or JSON file: columns path, label and/or class_name, and split.
+
+Without a split column every image is a test image. Labels alone need class names from a file (`class_names` in params:
+one line a label, in order); class names alone get labels in sorted order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from wsoup.datasets.folder import read_text, require_folder
+from wsoup.datasets.listing import Listing, Split, names_by_label, relative
+from wsoup.errors import DataError, MissingError
+from wsoup.prompts import clean_class_name
+
+COLUMNS = {"path": pa.string(), "label": pa.int64(), "class_name": pa.string(), "split": pa.string()}
+SPLIT_NAMES = {"validation": "val", "valid": "val", "training": "train", "testing": "test"}
+
+
+def read(file: str, *, root: str, wanted: Collection[str], class_names: str | None = None) -> Listing:
+    """List the images that a table names.
+
+    Args:
+        file: the table, relative to `root` or absolute; its suffix says what it is.
+        root: folder that the table's paths are relative to.
+        wanted: the splits to list.
+        class_names: file with one class name a line, in label order; or None.
+
+    Raises:
+        MissingError: no such folder or file.
+        DataError: no header, missing columns, a value of the wrong type, a path that leaves the root, labels and
+            class names that disagree.
+    """
+    base = require_folder(root)
+    path = base / file
+    if not path.is_file():
+        raise MissingError(f"{path} does not exist; correct the file in layout 'manifest:{file}' (relative to root)")
+    table = _typed(_load(path), path=path)
+    names, labels = _labels(table, path=path, class_names=class_names)
+    if "split" in table.column_names:
+        split = np.array([SPLIT_NAMES.get(name, name) for name in table["split"].to_pylist()], dtype=object)
+    else:
+        split = np.full(table.num_rows, "test", dtype=object)
+    paths = [relative(p, origin=str(path)) for p in table["path"].to_pylist()]
+    splits = {}
+    for name in sorted(set(split.tolist()) & set(wanted)):
+        members = np.flatnonzero(split == name)
+        splits[name] = Split([paths[i] for i in members], labels[members])
+    return Listing(root, names, splits, origin=str(path))
+
+
+def _load(path: Path) -> pa.Table:
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".parquet":
+            return pq.read_table(path, partitioning=None)
+        if suffix in (".csv", ".tsv"):
+            return pa_csv.read_csv(
+                path,
+                parse_options=pa_csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ","),
+                convert_options=pa_csv.ConvertOptions(column_types=COLUMNS),
+            )
+        if suffix == ".json":
+            return pa.Table.from_pylist(json.loads(read_text(path)))
+    except (pa.ArrowInvalid, json.JSONDecodeError, AttributeError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(
+            f"{path} cannot be read as a list of images ({reason}); expected columns path, label and/or class_name, "
+            "split, with a header line in CSV"
+        ) from None
+    raise DataError(f"{path}: expected a .csv, .tsv, .parquet or .json file")
+
+
+def _typed(table: pa.Table, *, path: Path) -> pa.Table:
+    """The known columns with their types, checked for what must be there."""
+    found = table.column_names
+    if "path" not in found or not {"label", "class_name"} & set(found):
+        raise DataError(
+            f"{path} has columns {', '.join(map(repr, found))}; expected path, label and/or class_name, split "
+            "(a CSV needs a header line that names them)"
+        )
+    columns: dict[str, Any] = {}
+    for name, kind in COLUMNS.items():
+        if name not in found:
+            continue
+        column = table[name]
+        if column.null_count:
+            row = pc.index(column.is_null(), True).as_py()
+            raise DataError(f"{path}: row {row + 1} has no {name}; fill it in or remove the row")
+        try:
+            columns[name] = column.cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            reason = " ".join(str(error).split())
+            raise DataError(f"{path}: column {name} should hold {kind} values ({reason})") from None
+    if table.num_rows == 0:
+        raise DataError(f"{path} lists no images")
+    return pa.table(columns)
+
+
+def _labels(table: pa.Table, *, path: Path, class_names: str | None) -> tuple[list[str], np.ndarray]:
+    """Class names in label order, and (N,) labels."""
+    if class_names is not None:
+        names = read_name_list(Path(class_names))
+        if "label" in table.column_names:
+            return names, table["label"].to_numpy()
+        return names, _positions(table["class_name"], names=names, origin=f"{path}: {class_names} lacks")
+    if "label" not in table.column_names:
+        names = sorted(pc.unique(table["class_name"]).to_pylist())
+        return [clean_class_name(name) for name in names], _positions(table["class_name"], names=names, origin="")
+    if "class_name" not in table.column_names:
+        raise DataError(
+            f"{path} has labels but no class names; add a column class_name, or name a file with one class name a line "
+            "in class_names"
+        )
+    pairs = table.group_by(["label", "class_name"]).aggregate([])
+    ordered = sorted(zip(pairs["label"].to_pylist(), pairs["class_name"].to_pylist(), strict=True))
+    return names_by_label(ordered, origin=str(path)), table["label"].to_numpy()
+
+
+def _positions(column: pa.ChunkedArray, *, names: list[str], origin: str) -> np.ndarray:
+    found = pc.index_in(column, pa.array(names))
+    if found.null_count:
+        row = pc.index(found.is_null(), True).as_py()
+        raise DataError(f"{origin} class {column[row].as_py()!r}; add it, or correct the row")
+    return found.to_numpy().astype(np.int64)
+
+
+def read_name_list(path: Path) -> list[str]:
+    """Class names, one a line, in label order.
+
+    Raises:
+        MissingError: no such file.
+    """
+    if not path.is_file():
+        raise MissingError(f"{path} does not exist; expected one class name a line, in label order")
+    return [clean_class_name(line) for line in read_text(path).splitlines() if line.strip()]

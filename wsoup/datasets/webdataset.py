@@ -1,0 +1,57 @@
+"""webdataset tars as CLIP_benchmark lays them out: root/{train,val,test}/{0..n}.tar and root/classnames.txt.
+
+A sample is two members of one name, an image and its label number: ``s0000017.webp`` and ``s0000017.cls``. Class names
+are one a line, in label order (LAION-AI/CLIP_benchmark, clip_benchmark/webdataset_builder.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from wsoup.datasets.folder import SPLIT_FOLDERS, require_folder
+from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, split_of
+from wsoup.datasets.tables import read_name_list
+from wsoup.errors import DataError, MissingError
+from wsoup.files import read_bytes, tar_index
+
+
+def read(root: str, *, wanted: Collection[str], class_names: str | None = None) -> Listing:
+    """List the images in the tars of the wanted splits; a path is ``test/0.tar/s0000017.webp``.
+
+    Raises:
+        MissingError: no such folder, no tars, a missing shard, no classnames.txt.
+        DataError: a truncated tar, an image without a label.
+    """
+    base = require_folder(root)
+    names = read_name_list(Path(class_names) if class_names else base / "classnames.txt")
+    splits = {split: _split(base, split) for split in SPLIT_FOLDERS if split in wanted and (base / split).is_dir()}
+    if not splits:
+        raise MissingError(f"{root} has none of the folders {', '.join(wanted)} with webdataset tars")
+    return Listing(root, names, splits, origin=root)
+
+
+def _split(base: Path, split: str) -> Split:
+    folder = base / split
+    tars = sorted(folder.glob("*.tar"), key=lambda path: (len(path.name), path.name))
+    stated = folder / "nshards.txt"
+    n_shards = int(stated.read_text()) if stated.is_file() else len(tars)
+    if not tars or len(tars) < n_shards:
+        raise MissingError(f"{folder} has {len(tars)} tar files, expected {max(1, n_shards)}; download the others")
+    return split_of([row for tar in tars for row in _samples(tar, f"{split}/{tar.name}")])
+
+
+def _samples(tar: Path, prefix: str) -> Iterator[tuple[str, int]]:
+    """(path, label) of each image in one tar, in its order."""
+    members = tar_index(str(tar), tar.stat().st_mtime_ns)
+    for name in members:
+        stem, suffix = os.path.splitext(name)
+        if suffix.lower() not in IMAGE_SUFFIXES:
+            continue
+        if f"{stem}.cls" not in members:
+            raise DataError(f"{tar}: image {name!r} has no label; expected a member {stem}.cls")
+        text = read_bytes(f"{tar}/{stem}.cls").decode("ascii", "replace").strip()
+        if not text.isdecimal():
+            raise DataError(f"{tar}: {stem}.cls holds {text[:40]!r}, expected a label number")
+        yield f"{prefix}/{name}", int(text)
