@@ -24,8 +24,10 @@ from wsoup.prefix.shared import SharedTexts
 from wsoup.prefix.states import Slab
 from wsoup.prefix.tokens import Seams, Tokenizer, Tokens, split_head
 
-BATCH_TOKENS = {"cpu": 1024, "other": 65536}
+CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 1024, 65536
 """Tokens in one forward pass: on a CPU as many as stay in its cache, on a GPU as many as keep it busy."""
+BYTES_PER_TOKEN = 1 << 17
+"""Memory that one token takes in a forward pass, at most: a small GPU gets smaller batches."""
 PLAIN_BATCH = 16
 """The plain way is given so many times more tokens at once: its batches are of whole contexts."""
 CACHE_BYTES = 3 << 29
@@ -36,6 +38,7 @@ NULL: Tokens = (0,)
 KEPT_PREFIX_LISTS = 4
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 """Largest distance of two unit vectors that are the same feature, by the precision of the matrix products."""
+TF32_TOLERANCE = 1e-2
 PROBE_PREFIXES = ("a photo of a cat", "a blurry photo of the hard to see golden retriever")
 PROBE_SUFFIXES = ("", ", which has four legs", ", which has a wet nose and a tail.", ", sharp")
 
@@ -65,7 +68,7 @@ class PromptEncoder:
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self.device = torch.device(device)
-        batch_tokens = batch_tokens or BATCH_TOKENS["cpu" if self.device.type == "cpu" else "other"]
+        batch_tokens = batch_tokens or default_batch_tokens(self.device)
         self._plain = PlainTexts(
             model, tokenizer, device=self.device, dtype=dtype, batch_tokens=PLAIN_BATCH * batch_tokens
         )
@@ -99,14 +102,14 @@ class PromptEncoder:
         """Multiplications and additions in the matrix products of the fast path so far, without attention."""
         return self._shared.flops + self._shared.states.flops if self._shared else 0
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def encode(self, prompts: Sequence[str]) -> Tensor:
         """Features of whole texts: P texts -> (P, D) float32, L2-normalised, in the order given."""
         if not self.fast or self._shared is None:
             return self._plain.encode(list(prompts) or [""])[: len(prompts)]
         return self._shared.encode(self._seams.sequences(prompts))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def encode_grid(self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int = 0) -> Tensor:
         """Features of every prefix with every suffix appended.
 
@@ -223,7 +226,7 @@ class PromptEncoder:
             self._plain_size = self._plain.encode([""]).shape[-1]
         return self._plain_size
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _verify(self) -> None:
         """Compare a handful of texts with `encode_text`, in the ways that texts are encoded; else do without."""
         assert self._shared is not None
@@ -231,13 +234,24 @@ class PromptEncoder:
         want = self._plain.encode(texts)
         grid = self.encode_grid(PROBE_PREFIXES, PROBE_SUFFIXES).flatten(0, 1)
         distance = torch.stack([grid - want, self.encode(texts) - want]).norm(dim=-1).max().item()
-        if not distance <= TOLERANCE[self._shared.tower.dtype]:
+        coarse = self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
+        if not distance <= max(TOLERANCE[self._shared.tower.dtype], TF32_TOLERANCE * coarse):
             warnings.warn(
                 f"the fast text path differs from this model's encode_text by {distance:.2g} (features are unit "
                 "vectors); texts are encoded the plain way, which is right but slow",
                 stacklevel=3,
             )
             self._shared = None
+
+
+def default_batch_tokens(device: torch.device) -> int:
+    """Tokens in one forward pass. From the memory that a GPU has, not from what is free: it may not change results."""
+    if device.type == "cpu":
+        return CPU_BATCH_TOKENS
+    if device.type != "cuda":
+        return GPU_BATCH_TOKENS // 4
+    memory = torch.cuda.get_device_properties(device).total_memory
+    return max(CPU_BATCH_TOKENS, min(GPU_BATCH_TOKENS, memory // (2 * BYTES_PER_TOKEN)))
 
 
 def _by_head(suffixes: Sequence[str]) -> dict[str, list[int]]:

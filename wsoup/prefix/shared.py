@@ -22,13 +22,13 @@ LIST_BLOCK = 64
 
 @dataclass(frozen=True)
 class BlockTensors:
-    """A `TrieBlock` on the device: tokens (T,), depths (T,), sees (1, T, T), reads (1, R), members (R,) on the host."""
+    """A `TrieBlock` on the device: tokens (T,), depths (T,), sees (1, T, T), reads (1, R), members (R,)."""
 
     tokens: Tensor
     depths: Tensor
     sees: Tensor
     reads: Tensor
-    members: list[int]
+    members: Tensor
 
     @classmethod
     def make(cls, block: TrieBlock, *, skipped: int, device: torch.device) -> BlockTensors:
@@ -38,7 +38,7 @@ class BlockTensors:
             depths=torch.tensor(block.depths, device=device) + skipped,
             sees=torch.from_numpy(block.sees()).to(device)[None],
             reads=torch.tensor(block.reads, device=device)[None],
-            members=block.members,
+            members=torch.tensor(block.members, device=device),
         )
 
 
@@ -77,7 +77,7 @@ class SharedTexts:
 
     def fill(self, out: Tensor, slabs: Sequence[Slab], sequences: Sequence[Tokens], *, members: Sequence[int]) -> None:
         """out[members[i], c] = features of prefix c followed by sequence i; `out` is (S, C, D)."""
-        shared = self._shared(slabs[0], sequences)
+        shared = _shared(sequences)
         n_prefixes = sum(len(slab.index) for slab in slabs)
         largest = max(BLOCK_SIZES[0], self.batch_tokens // n_prefixes)
         packed = pack_well([sequence[len(shared) :] for sequence in sequences], largest=largest)
@@ -90,13 +90,6 @@ class SharedTexts:
                 for part in split_evenly(len(slab.index), self.batch_tokens // block.tokens.numel()):
                     found = halving(partial(self._grid, slab, past, block), part)  # (n, R, D)
                     out[places, slab.index[part]] = found.transpose(0, 1)
-
-    def _shared(self, slab: Slab, sequences: Sequence[Tokens]) -> Tokens:
-        """The beginning that all sequences share, to be kept; of a single sequence, what earlier calls have left."""
-        first, last = min(sequences), max(sequences)  # sorted, the two ends share least
-        if first == last:
-            return self.states.longest_known(slab, first[:-1])
-        return first[: min(common_beginning(first, last), len(first) - 1, len(last) - 1)]
 
     def _grid(self, slab: Slab, past: Sequence[Tensor], block: BlockTensors, part: slice) -> Tensor:
         """The prefixes `part` of a slab, each followed by the block: (n, R, D)."""
@@ -129,3 +122,15 @@ class SharedTexts:
     def _count(self, tokens: int, *, reads: int, first: int | None = None) -> None:
         self.tokens += tokens
         self.flops += self.tower.flops(tokens, reads=reads, shared=0 if first is None else tokens - first)
+
+
+def _shared(sequences: Sequence[Tokens]) -> Tokens:
+    """The beginning that all sequences share, worth keeping; () where all are the same, as one text comes once.
+
+    >>> _shared([(5, 6, 9), (5, 7, 9)]), _shared([(5, 9), (5, 6, 9)]), _shared([(5, 6, 9)])
+    ((5,), (5,), ())
+    """
+    first, last = min(sequences), max(sequences)  # sorted, the two ends share least
+    if first == last:
+        return ()
+    return first[: min(common_beginning(first, last), len(first) - 1, len(last) - 1)]

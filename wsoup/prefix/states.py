@@ -11,7 +11,6 @@ from torch import Tensor
 
 from wsoup.prefix.forward import TextTower, additive
 from wsoup.prefix.tokens import Tokens
-from wsoup.prefix.trie import common_beginning
 
 SLAB_TOKENS = 4096
 """Prefix tokens computed together, unless the batch is larger: bounds what is held of prefixes that are not kept."""
@@ -69,22 +68,17 @@ class PrefixStates:
         self.tokens = self.flops = self.held = 0
         self._kept: OrderedDict[tuple[Slab, Tokens], list[Tensor]] = OrderedDict()
 
-    def longest_known(self, slab: Slab, sequence: Tokens) -> Tokens:
-        """The longest kept beginning of `sequence` after this slab, () where none is."""
-        known = (beginning for kept, beginning in self._kept if kept is slab)
-        return max((b for b in known if common_beginning(b, sequence) == len(b)), key=len, default=())
-
     def past(self, slab: Slab, beginning: Tokens) -> list[Tensor]:
         """Keys and values of each prefix in the slab and then of `beginning`, in parts along the length.
 
-        The first part, of the prefixes, is as long as the longest of them: see `visible_past`.
+        The first part, of the prefixes, is as long as the longest of them (see `visible_past`); each other part is one
+        token. Always built token by token, so that the last bits do not depend on what earlier calls have left.
         """
         found = self._kept.get((slab, beginning))
         if found is None:
             if beginning:
-                known = self.longest_known(slab, beginning)
-                before = self.past(slab, known)
-                found = [*before, self._extend(slab, before, known, beginning)]
+                before = self.past(slab, beginning[:-1])
+                found = [*before, self._extend(slab, before, beginning[-1])]
             else:
                 found = [self._compute(slab)]
             self._keep(slab, beginning, found)
@@ -101,16 +95,13 @@ class PrefixStates:
         self._count(int(slab.lengths.sum()))
         return self.tower.states(self.tower.embed(slab.tokens, positions), mask=causal)
 
-    def _extend(self, slab: Slab, past: list[Tensor], known: Tokens, beginning: Tokens) -> Tensor:
-        tokens = torch.tensor(beginning[len(known) :])
-        steps = torch.arange(len(tokens))
-        positions = slab.lengths[:, None] + len(known) + steps
-        causal = (steps[:, None] >= steps[None]).expand(len(positions), -1, -1)
-        before = visible_past(slab.lengths, past)[:, None].expand(-1, len(tokens), -1)
-        mask = additive(torch.cat([before, causal], dim=2)).to(slab.tokens.device)
-        self._count(positions.numel())
-        positions = positions.clamp_(max=self.tower.context - 1).to(slab.tokens.device)
-        return self.tower.states(self.tower.embed(tokens.to(positions.device), positions), mask=mask, past=past)
+    def _extend(self, slab: Slab, past: list[Tensor], token: int) -> Tensor:
+        device = slab.tokens.device
+        positions = (slab.lengths[:, None] + len(past) - 1).clamp_(max=self.tower.context - 1).to(device)
+        x = self.tower.embed(torch.full_like(positions, token), positions)  # (n, 1, width)
+        visible = torch.cat([visible_past(slab.lengths, past), torch.ones(len(positions), 1, dtype=torch.bool)], dim=1)
+        self._count(len(positions))
+        return self.tower.states(x, mask=additive(visible[:, None]).to(device), past=past)
 
     def _count(self, tokens: int) -> None:
         self.tokens += tokens
