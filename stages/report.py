@@ -1,0 +1,46 @@
+"""Results to metrics, tables and plot data: everything under reports/ but the page, which `wsoup report` writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wsoup import stage, store
+from wsoup.params import load_params
+from wsoup.report import plots
+from wsoup.report.results import PRETRAINED, load_results
+from wsoup.report.tables import accuracy_table, metrics, paired_table, size_table
+from wsoup.report.terminal import summary
+
+Option = Annotated[Path, typer.Option()]
+
+
+def main(results: Option, scores: Option, soups: Option, out: Option) -> None:
+    """Write metrics.json, tables/ and plots/ into folder OUT from RESULTS, SCORES and SOUPS."""
+    params = load_params()
+    found = load_results(results, params=params)
+    tuned = [variant for variant in found.variants if variant != PRETRAINED]
+    tables = [
+        accuracy_table(found, variants=[PRETRAINED], name="zero_shot", title="Zero-shot accuracy"),
+        paired_table(found, samples=params.report.bootstrap_samples, confidence=params.report.confidence),
+        size_table(found),
+    ]
+    if tuned:
+        tables.append(accuracy_table(found, variants=tuned, name="finetuned", title="Accuracy after finetuning"))
+    with store.replacing(out / "tables") as folder:
+        folder.mkdir()
+        for table in tables:
+            table.write(folder)
+    pools = {pool: scores / f"{pool}.parquet" for pool in ("words", "descriptors")}
+    with store.replacing(out / "plots") as folder:
+        store.write_json(folder / "candidates.json", plots.candidates(pools, seed=params.seeds[0]))
+        store.write_json(folder / "accuracy_by_m.json", plots.by_size(found))
+        store.write_json(folder / "growth.json", plots.growth(plots.read_soups(soups, seeds=params.seeds)))
+    store.write_json(out / "metrics.json", metrics(found))
+    print(summary(found))
+
+
+if __name__ == "__main__":
+    stage.run(main)

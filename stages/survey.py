@@ -1,0 +1,69 @@
+"""Unselected texts on every dataset, random word chains on the source, and the upper bound selected on the targets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+import typer
+
+from wsoup import stage, store
+from wsoup.params import load_params
+from wsoup.pools import read_pool
+from wsoup.prefix import PromptEncoder
+from wsoup.source import load_source
+from wsoup.survey import Grid, ranked_on_targets, sample, survey, upper_bound
+from wsoup.testsets import load_tests
+from wsoup.towers import load_encoder
+from wsoup.zeroshot import random_chains
+
+Option = Annotated[Path, typer.Option()]
+
+
+def main(source: str, embeddings: Option, splits: Option, pools: Option, out: Option, soup: Option) -> None:
+    """Write descriptors.parquet and chains.parquet into folder OUT, and the upper bound into SOUP."""
+    params = load_params()
+    wanted = params.evaluate.survey
+    encoder = load_encoder(params.encoder)
+    tests = load_tests(embeddings, params=params, encoder=encoder)
+    texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
+    drawn = sample(read_pool(pools / "descriptors.txt"), size=wanted.descriptors)
+    table = survey(["", *drawn], grid=Grid(tests, encoder=texts))
+    targets = [test for test in tests if test.role != "source"]
+    members = []
+    if targets:
+        members = upper_bound(ranked_on_targets(table), grid=Grid(targets, encoder=texts), m=wanted.m)
+
+    images = load_source(embeddings / f"{source}-train.zarr", splits=splits, seeds=params.seeds, encoder=encoder)
+    lengths = [wanted.chain_length] * wanted.chains
+    chains = random_chains(read_pool(pools / "words.txt"), lengths=lengths, seed=params.seeds[0])
+    counts = {seed: images.count(["", *chains], seed=seed, period=params.score.search_period) for seed in params.seeds}
+    scores = pa.table(
+        {
+            "text": ["", *chains] * len(params.seeds),
+            "seed": np.repeat(params.seeds, 1 + len(chains)),
+            "n_correct": np.concatenate(list(counts.values())),
+            "n_images": np.repeat([len(images.subsets[seed]) for seed in params.seeds], 1 + len(chains)),
+        }
+    )
+    attributes = {"encoder": encoder.id}
+    with store.replacing(out) as folder:
+        store.write_table(folder / "descriptors.parquet", table, attributes=attributes)
+        store.write_table(folder / "chains.parquet", scores, attributes=attributes)
+    store.write_soup(
+        soup,
+        kind="upper_bound",
+        seed=params.seeds[0],
+        template=images.template,
+        encoder=encoder.id,
+        members=[member.as_json(n_images=sum(len(test.labels) for test in targets)) for member in members],
+    )
+    print(
+        f"{out}: {len(drawn)} descriptors on {len(tests)} datasets, {len(chains)} chains; upper bound of {len(members)}"
+    )
+
+
+if __name__ == "__main__":
+    stage.run(main)

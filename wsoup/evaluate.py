@@ -1,0 +1,236 @@
+"""From texts to counts: every classifier on every dataset, each prompt encoded once.
+
+A classifier (a row of the paper's tables) is a set of texts for each class. Both ways of using it need only the mean
+text feature of each class: the score mean is the cosine with that mean, the centroid its normalised direction
+(`wsoup.scoring`). So all rows are collected first, every unique text is encoded once with every unique class prompt of
+all datasets, and each block of features is added to the rows that hold its texts and dropped.
+
+The token offset trick puts t null tokens between the class name and ", descriptor". The authors' code
+(Chris210634/word_soups, source/models.py) leaves the period and the end-of-text token of the bare prompt in front of
+the null tokens; here they are replaced, as the paper says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from wsoup import prompts
+from wsoup.prefix import PromptEncoder
+from wsoup.scoring import count_correct, normalize
+from wsoup.testsets import TestSet
+from wsoup.zeroshot import ClassRow, Row, ensemble_prompts, gpt_prompts
+
+MODES = ("centroid", "score_mean")
+SCHEMA = pa.schema(
+    [
+        ("method", pa.string()),
+        ("variant", pa.string()),
+        ("mode", pa.string()),
+        ("m", pa.int64()),  # null where it differs by class
+        ("offsets", pa.int64()),  # copies of each member at other token offsets
+        ("texts", pa.float64()),  # texts of a class, the mean over classes: the paper's column m
+        ("text", pa.string()),  # null but for single texts
+        ("seed", pa.int64()),
+        ("dataset", pa.string()),
+        ("role", pa.string()),
+        ("n_correct", pa.int64()),
+        ("n_images", pa.int64()),
+        ("alignment", pa.float64()),
+        ("uniformity", pa.float64()),
+    ]
+)
+FLIPS = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("row", pa.int64()),  # of the dataset's manifest
+        ("label", pa.int64()),
+        ("before", pa.int64()),  # the class predicted
+        ("after", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Classifiers:
+    """Rows with shared texts, and the mean text feature of each with every class prompt.
+
+    Attributes:
+        rows: R rows.
+        stems: S class prompts, by position.
+        means: (R, S, D) float32.
+    """
+
+    rows: Sequence[Row]
+    stems: Mapping[str, int]
+    means: Tensor
+
+    def of(self, test: TestSet) -> Iterator[tuple[Row, Tensor]]:
+        """Each row with its mean text features (C, D) for the classes of one dataset."""
+        index = torch.tensor([self.stems[stem] for stem in test.stems], device=self.means.device)
+        for row, mean in zip(self.rows, self.means, strict=True):
+            yield row, mean[index]
+
+
+def mean_texts(rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> Classifiers:
+    """Encode every unique text of `rows` once, with every unique class prompt of `tests`."""
+    stems = list(dict.fromkeys(stem for test in tests for stem in test.stems))  # shifts share those of the source
+    means: Tensor | None = None
+    for offset in sorted({offset for row in rows for offset in row.offsets}):
+        users = [r for r, row in enumerate(rows) if offset in row.offsets]
+        # Sorted, because texts next to each other share beginnings and are then encoded once.
+        texts = sorted({text for r in users for text in rows[r].texts})
+        weights = mean_weights([rows[r].texts for r in users], texts=texts)  # (users, P)
+        weights /= torch.tensor([[float(len(rows[r].offsets))] for r in users])
+        endings = [prompts.ending(text, period=True) for text in texts]
+        for where, block in encoder.grid_blocks(stems, endings, token_offset=offset):
+            if means is None:
+                means = block.new_zeros(len(rows), *block.shape[1:])
+            share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)
+            means[users] += share.view(len(users), *block.shape[1:])
+    if means is None:
+        means = torch.zeros(0, len(stems), 0)
+    return Classifiers(rows, {stem: i for i, stem in enumerate(stems)}, means)
+
+
+def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Tensor:
+    """Weights (G, P) that take the features of P texts to the mean of each group; a text named twice counts twice."""
+    position = {text: i for i, text in enumerate(texts)}
+    weights = torch.zeros(len(groups), len(texts))
+    for g, group in enumerate(groups):
+        for text in group:
+            weights[g, position[text]] += 1.0 / len(group)
+    return weights
+
+
+def mean_prompts(row: ClassRow, *, encoder: PromptEncoder) -> Tensor:
+    """Mean text feature of each class of a row with prompts of its own: (C, D)."""
+    unique = sorted({prompt for class_prompts in row.prompts for prompt in class_prompts})
+    features = encoder.encode(unique)  # (P, D)
+    return mean_weights(row.prompts, texts=unique).to(features.device) @ features
+
+
+def class_rows(
+    tests: Sequence[TestSet],
+    *,
+    seeds: Sequence[int],
+    templates: Sequence[Callable[[str], str]],
+    gpt: Mapping[str, Mapping[str, Sequence[str]]],
+) -> dict[str, list[ClassRow]]:
+    """Prompt ensemble and GPT descriptors of each dataset, by its name; whichever there are.
+
+    Args:
+        tests: the datasets.
+        seeds: the seeds that the rows stand for.
+        templates: the ensemble's templates; none leaves it out.
+        gpt: dataset -> class -> descriptors; a dataset that is not there has no such row.
+    """
+    found: dict[str, list[ClassRow]] = {}
+    for test in tests:
+        names = test.class_names
+        rows = found.setdefault(test.name, [])
+        if templates:
+            texts = ensemble_prompts(test.template, class_names=names, templates=templates)
+            rows.append(ClassRow("ensemble", tuple(seeds), texts))
+        if test.name in gpt:
+            texts = gpt_prompts(test.template, class_names=names, descriptors=gpt[test.name])
+            rows.append(ClassRow("gpt", tuple(seeds), texts))
+    return found
+
+
+def evaluate(
+    classifiers: Classifiers,
+    *,
+    class_rows: Mapping[str, Sequence[ClassRow]],
+    tests: Sequence[TestSet],
+    encoder: PromptEncoder,
+    variant: str,
+) -> pa.Table:
+    """Count the correct images of every row on every dataset, in both modes; single texts in one, they have no other.
+
+    Args:
+        classifiers: rows with shared texts.
+        class_rows: further rows by dataset name.
+        tests: the datasets.
+        encoder: text side of the model that made the image features.
+        variant: ``pretrained`` or the name of a finetuned method.
+
+    Returns:
+        One line per dataset, row, mode and seed, with the columns of `SCHEMA`.
+    """
+    lines: list[dict[str, object]] = []
+    for test in tests:
+        sums = test.class_sums()
+        for row, mean in classifiers.of(test):
+            lines += count(row, test=test, sums=sums, mean=mean, variant=variant)
+        for class_row in class_rows.get(test.name, ()):
+            mean = mean_prompts(class_row, encoder=encoder)
+            lines += count(class_row, test=test, sums=sums, mean=mean, variant=variant)
+    return pa.Table.from_pylist(lines, schema=SCHEMA)
+
+
+def count(
+    row: Row | ClassRow, *, test: TestSet, sums: Tensor, mean: Tensor, variant: str
+) -> Iterator[dict[str, object]]:
+    """The lines of one row on one dataset, from its mean text features (C, D)."""
+    for mode in MODES if row.text is None else MODES[:1]:
+        classes = normalize(mean) if mode == "centroid" else mean
+        alignment, uniformity = mean_cosines(sums, classes=classes, n_images=len(test.labels))
+        line: dict[str, object] = {
+            "method": row.method,
+            "variant": variant,
+            "mode": mode,
+            "m": row.m,
+            "offsets": len(row.offsets),
+            "texts": row.texts_per_class,
+            "text": row.text,
+            "dataset": test.name,
+            "role": test.role,
+            "n_correct": count_correct(test.image_features, test.labels, classes),
+            "n_images": len(test.labels),
+            "alignment": alignment,
+            "uniformity": uniformity,
+        }
+        for seed in row.seeds:
+            yield {**line, "seed": seed}
+
+
+def mean_cosines(sums: Tensor, *, classes: Tensor, n_images: int) -> tuple[float, float]:
+    """Alignment and uniformity of one classifier, as `wsoup.scoring.ImageSet.score` defines them for a text.
+
+    Args:
+        sums: (C, D) float64, sum of the images of each class.
+        classes: (C, D).
+        n_images: N.
+    """
+    texts = classes.double()
+    own = float((texts * sums).sum())
+    every = float((texts @ sums.sum(dim=0)).sum())
+    others = n_images * (len(classes) - 1)
+    return own / n_images, (every - own) / others if others else float("nan")
+
+
+def flips(classifiers: Classifiers, *, before: Row, after: Row, tests: Sequence[TestSet]) -> pa.Table:
+    """Images that exactly one of two rows (centroids) gets right, with what each predicts; columns of `FLIPS`."""
+    lines = []
+    for test in tests:
+        mean = {id(row): value for row, value in classifiers.of(test)}
+        first, second = (
+            (test.image_features @ normalize(mean[id(row)]).T).argmax(dim=1) for row in (before, after)
+        )  # (N,)
+        changed = ((first == test.labels) != (second == test.labels)).nonzero().flatten()
+        for i in changed.tolist():
+            lines.append(
+                {
+                    "dataset": test.name,
+                    "row": int(test.rows[i]),
+                    "label": int(test.labels[i]),
+                    "before": int(first[i]),
+                    "after": int(second[i]),
+                }
+            )
+    return pa.Table.from_pylist(lines, schema=FLIPS)

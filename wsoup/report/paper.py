@@ -1,0 +1,117 @@
+"""The paper's own figures, to stand beside ours: data/paper/*.csv (see the README there)."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+FOLDER = Path("data/paper")
+COLUMNS = {
+    "imagenet": "INet",
+    "caltech101": "Caltech",
+    "oxford_pets": "Pets",
+    "stanford_cars": "Cars",
+    "oxford_flowers": "Flowers",
+    "food101": "Food",
+    "fgvc_aircraft": "Aircraft",
+    "sun397": "SUN",
+    "dtd": "DTD",
+    "eurosat": "EuroSAT",
+    "ucf101": "UCF",
+    "imagenetv2": "INet-V2",
+    "imagenet_sketch": "Sketch",
+    "imagenet_a": "INet-A",
+    "imagenet_r": "INet-R",
+}
+"""Dataset names of profile `paper` -> columns of the paper's tables."""
+ENCODER = ("ViT-B-16", "openai")
+"""The encoder of all the paper's tables but model_scaling.csv."""
+SCALING_MODELS = {
+    ("ViT-B-32", "openai"): "Open-AI CLIP ViT-B/32",
+    ("ViT-L-14", None): "Open CLIP ViT-L/14",
+    ("coca_ViT-L-14", None): "Open CLIP CoCa-L/14",
+    ("ViT-g-14", None): "Open CLIP ViT-g/14",
+}
+"""Models of model_scaling.csv. None: any weights but OpenAI's, since the paper does not name the open_clip tag."""
+SCALING_LABELS = {
+    "CLIP ZS": "ZS",
+    "GPT score mean": "GPT score mean",
+    "Waffle CLIP": "Waffle CLIP",
+    "Descriptor soup + offset trick": "Desc. soup + offsets",
+    "Word soup score mean": "Word soup",
+}
+"""Rows of zero_shot.csv -> their names in model_scaling.csv, whose word soups are score means (the authors'
+scripts/ablations/scaling_law.sh)."""
+TUNED = {
+    "ce": "Cross Entropy (CE)",
+    "coop": "Vanilla CoOp",
+    "maple": "Vanilla MaPLe",
+    "clipood": "Vanilla CLIPood",
+    "prograd": "ProGrad",
+    "kgcoop": "KgCoOp",
+    "proda": "ProDA",
+}
+"""Finetuned methods -> how few_shot.csv begins their rows."""
+DIVERSITY = "_diversity"
+"""Ends the names of methods trained with a word soup and the diversity loss: the paper's "+ Word soup" rows are theirs,
+all other rows those of the plain method."""
+
+
+def read(name: str, *, folder: Path = FOLDER) -> list[dict[str, str]]:
+    """One of the paper's tables as rows of text; empty where the file is not there."""
+    path = folder / f"{name}.csv"
+    if not path.exists():
+        return []
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def zero_shot(label: str, *, encoder: tuple[str, str | None], folder: Path = FOLDER) -> dict[str, float]:
+    """The paper's row for a zero-shot method, of the table that has this encoder: column -> per cent, empty if none.
+
+    An encoder that the paper has not gets the row of ViT-B-16 / openai; `encoder_differs` then says so.
+    """
+    model = scaling_model(encoder)
+    if model is not None:
+        wanted = SCALING_LABELS.get(label)
+        rows = [r for r in read("model_scaling", folder=folder) if r["model"] == model and r["method"] == wanted]
+    else:
+        rows = [r for r in read("zero_shot", folder=folder) if r["method"] == label]
+    return numbers(rows[0]) if rows else {}
+
+
+def few_shot(label: str, *, variant: str, folder: Path = FOLDER) -> dict[str, float]:
+    """The paper's row for a finetuned method with a way of evaluating it; empty if it has none."""
+    name = TUNED.get(variant.removesuffix(DIVERSITY))
+    if name is None or label.startswith("Word soup") != variant.endswith(DIVERSITY):
+        return {}
+    soup = {"Word soup": "Word soup centroids"}.get(label, label)
+    wanted = name if label == "CLIP ZS" else f"{name} + {soup}"
+    rows = [r for r in read("few_shot", folder=folder) if r["method"] == wanted]
+    return numbers(rows[0]) if rows else {}
+
+
+def scaling_model(encoder: tuple[str, str | None]) -> str | None:
+    """The name of an encoder in model_scaling.csv; None if it is not there."""
+    model, tag = encoder
+    return SCALING_MODELS.get((model, tag if tag == "openai" else None))
+
+
+def encoder_differs(encoder: tuple[str, str | None], *, tuned: bool) -> str | None:
+    """Why the paper's figures are not of this encoder; None where they are."""
+    if encoder == ENCODER or (not tuned and encoder in SCALING_MODELS):
+        return None
+    if not tuned and scaling_model(encoder) is not None:
+        return f"the paper does not name its weights for {encoder[0]}; here {encoder[1]}"
+    return f"encoder {encoder[0]} / {encoder[1]}, theirs {' / '.join(ENCODER)}"
+
+
+def numbers(row: dict[str, str]) -> dict[str, float]:
+    """The cells of a row that are numbers."""
+    found = {}
+    for column, text in row.items():
+        try:
+            found[column] = float(text)
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,107 @@
+"""Data of the figures, as CSV and JSON that ``dvc plots`` and the page read with the Vega-Lite templates beside them.
+
+The templates in wsoup/report/templates have the anchor ``<DVC_METRIC_DATA>`` and tell revisions apart by the field
+``rev``, which DVC adds to every row when it compares.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wsoup import store
+from wsoup.report.results import PRETRAINED, Results, mean_and_std
+
+TEMPLATES = Path(__file__).with_name("templates")
+POINTS = 400
+"""Points of a sorted curve: more cannot be told apart, and the file is kept in git."""
+CURVES = {
+    ("random_descriptors", "centroid"): "random descriptors",
+    ("waffle", "centroid"): "Waffle",
+    ("descriptor_soup", "centroid"): "descriptor soup",
+    ("word_soup", "centroid"): "word soup",
+    ("word_soup", "score_mean"): "word soup, score mean",
+}
+
+
+def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Any]]:
+    """Accuracy of all candidates on the source's few-shot images, sorted: {pool, share, accuracy, none}.
+
+    Args:
+        scores: pool -> its Parquet of scores; a text that is empty is the class name without a descriptor.
+        seed: which seed's images.
+    """
+    rows: list[dict[str, Any]] = []
+    for pool, path in scores.items():
+        table = store.read_table(path, columns=["text", "seed", "n_correct", "n_images"])
+        lines = [line for line in table.to_pylist() if line["seed"] == seed]
+        accuracy = sorted(
+            (100.0 * line["n_correct"] / line["n_images"] for line in lines if line["text"]), reverse=True
+        )
+        none = next((100.0 * line["n_correct"] / line["n_images"] for line in lines if not line["text"]), None)
+        places = np.unique(np.linspace(0, len(accuracy) - 1, min(POINTS, len(accuracy))).round().astype(int))
+        for i in places.tolist():
+            share = 100.0 * i / max(1, len(accuracy) - 1)
+            rows.append({"pool": pool, "share": round(share, 2), "accuracy": round(accuracy[i], 3), "none": none})
+    return rows
+
+
+def by_size(results: Results) -> list[dict[str, Any]]:
+    """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}."""
+    rows = []
+    for (method, mode), label in CURVES.items():
+        for m, cells in results.curve(PRETRAINED, method=method, mode=mode).items():
+            for role, name in (("xd", "XD mean"), ("dg", "DG mean")):
+                mean, deviation = mean_and_std(cells.of(results.datasets(role)))
+                if not np.isnan(mean):
+                    row = {
+                        "method": label,
+                        "m": m,
+                        "mean": name,
+                        "accuracy": round(mean, 3),
+                        "std": round(deviation, 3),
+                    }
+                    rows.append(row)
+    return rows
+
+
+def growth(soups: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """How accuracy on the source's few-shot images rose as soups were built: {soup, member, step, added, accuracy}.
+
+    A word chain is one line, word by word; a descriptor soup is one line, descriptor by descriptor.
+    """
+    rows = []
+    for soup in soups:
+        name = f"{soup['kind']} soup, seed {soup['seed']}"
+        steps = 0
+        for number, member in enumerate(soup["members"]):
+            if soup["kind"] == "word":
+                steps = 0
+            for step in member["trace"]:
+                steps += 1
+                rows.append(
+                    {
+                        "soup": name,
+                        "member": number if soup["kind"] == "word" else 0,
+                        "step": steps,
+                        "added": step["added"],
+                        "accuracy": round(100.0 * step["n_correct"] / member["n_images"], 3),
+                    }
+                )
+    return rows
+
+
+def read_soups(folder: Path, *, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """The word and descriptor soups of all seeds."""
+    return [store.read_soup(folder / kind / f"seed{seed}.json") for kind in ("word", "descriptor") for seed in seeds]
+
+
+def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A template of this folder with its data: a complete Vega-Lite specification."""
+    specification: dict[str, Any] = json.loads((TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
+    specification["data"] = {"values": list(rows)}
+    return specification

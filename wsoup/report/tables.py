@@ -1,0 +1,238 @@
+"""Tables as CSV (every figure in a cell of its own) and Markdown (ours, then the paper's and the difference)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wsoup import store
+from wsoup.report import paper
+from wsoup.report.results import PRETRAINED, ROWS, Results, RowSpec, mean_and_std, paired_interval
+
+MEANS = {"xd": "XD mean", "dg": "DG mean"}
+MARK = "*"
+"""Beside a difference that is not like with like: another split of the data, or another encoder."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: rows of figures by column, and what stands below it.
+
+    Attributes:
+        name: its file name.
+        title: one line above it.
+        columns: names of the columns in order; the first ones are text.
+        rows: one mapping of column -> text or number each.
+        notes: lines below it.
+    """
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    def as_csv(self) -> str:
+        """CSV; numbers rounded to four places, missing ones empty."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        for row in self.rows:
+            writer.writerow([_plain(row.get(column)) for column in self.columns])
+        return text.getvalue()
+
+    def as_markdown(self) -> str:
+        """A Markdown table; a column ``X (paper)`` is folded into the cell of column ``X``."""
+        shown = shown_columns(self.columns)
+        lines = ["| " + " | ".join(shown) + " |", "|" + "|".join(" --- " for _ in shown) + "|"]
+        lines += ["| " + " | ".join(cell(row, column) for column in shown) + " |" for row in self.rows]
+        return "\n".join([f"# {self.title}", "", *lines, *(f"\n{note}" for note in self.notes)]) + "\n"
+
+    def write(self, folder: Path) -> None:
+        """Write ``<name>.csv`` and ``<name>.md``."""
+        for suffix, text in ((".csv", self.as_csv()), (".md", self.as_markdown())):
+            with store.replacing(folder / f"{self.name}{suffix}") as temporary:
+                temporary.write_text(text, encoding="utf-8")
+
+
+def shown_columns(columns: Sequence[str]) -> list[str]:
+    """Columns of their own: not the paper's figures, differences and deviations that stand in another's cell."""
+    return [column for column in columns if not column.endswith((" (paper)", " (diff)", " (std)"))]
+
+
+def cell(row: Mapping[str, Any], column: str) -> str:
+    """``69.2 ± 0.1 (69.4, -0.2)``: ours, its deviation, the paper's and the difference, as far as they are there."""
+    value = row.get(column)
+    if isinstance(value, str):
+        return value
+    if not is_number(value):
+        return ""
+    text = f"{value:.2f}" if isinstance(value, float) and not float(value).is_integer() else f"{value:g}"
+    if column in (*MEANS.values(), "source") or f"{column} (paper)" in row:
+        text = f"{value:.2f}"
+    if row.get(f"{column} (std)"):
+        text += f" ± {row[f'{column} (std)']:.2f}"
+    if is_number(row.get(f"{column} (paper)")):
+        text += f" ({row[f'{column} (paper)']:g}, {row[f'{column} (diff)']:+.2f}{row.get(f'{column} (mark)', '')})"
+    return text
+
+
+def is_number(value: object) -> bool:
+    """A number that is one: not None, not NaN."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else round(value, 4)
+    return "" if value is None else value
+
+
+def accuracy_table(results: Results, *, variants: Sequence[str], name: str, title: str) -> Table:
+    """Rows of every variant on every dataset, beside the paper's where it has them."""
+    encoder = (results.encoder["model"], results.encoder["pretrained"])
+    columns = ["method", "m", *_accuracy_columns(results)]
+    rows = [
+        line
+        for variant in variants
+        for row in ROWS
+        if (line := accuracy_row(results, variant=variant, row=row, encoder=encoder)) is not None
+    ]
+    notes = ["Per cent; means over seeds, ± standard deviation over seeds."]
+    if any(f"{column} (paper)" in row for row in rows for column in columns):
+        notes.append("In brackets the paper's figure (arXiv 2311.13612) and ours minus theirs.")
+    marked = sorted({why for row in rows for why in row.get("why", ())})
+    notes += [f"{MARK} not comparable with the paper's: {why}." for why in marked]
+    if any(row["method"].endswith("upper bound") for row in rows):
+        notes.append("The upper bound was selected on the targets' test images: it is no result.")
+    return Table(name, title, columns, rows, notes)
+
+
+def _accuracy_columns(results: Results) -> list[str]:
+    columns = []
+    for role in ("source", "xd", "dg"):
+        names = results.datasets(role)
+        columns += [*names, MEANS[role]] if role in MEANS and names else names
+    return [f"{column}{suffix}" for column in columns for suffix in ("", " (std)", " (paper)", " (diff)")]
+
+
+def accuracy_row(
+    results: Results, *, variant: str, row: RowSpec, encoder: tuple[str, str | None]
+) -> dict[str, Any] | None:
+    """One row: ours, deviation, the paper's, difference and mark for every column; None where there is no result."""
+    cells = results.cells(variant, row)
+    if cells is None:
+        return None
+    if variant == PRETRAINED:
+        theirs, label = paper.zero_shot(row.label, encoder=encoder), row.label
+    else:
+        theirs = paper.few_shot(row.label, variant=variant)
+        label = variant if row.method == "class_name" else f"{variant} + {row.label}"
+    line: dict[str, Any] = {"method": label, "m": round(cells.texts, 1), "key": row.key, "variant": variant}
+    differs = paper.encoder_differs(encoder, tuned=variant != PRETRAINED)
+    why = {differs} if differs else set()
+    for role in ("source", "xd", "dg"):
+        names = results.datasets(role)
+        unlike = {name: reason for name in names if (reason := _unlike(results, name)) is not None}
+        for name in names:
+            figure = theirs.get(paper.COLUMNS.get(name, ""))
+            line.update(_beside(name, cells.of([name]), figure, marks=why | unlike.get(name, set())))
+        if role in MEANS and names:
+            same = len(names) == (10 if role == "xd" else 4)
+            shown = theirs.get(MEANS[role]) if same and all(name in paper.COLUMNS for name in names) else None
+            reasons = {reason for found in unlike.values() for reason in found}
+            line.update(_beside(MEANS[role], cells.of(names), shown, marks={*why, *reasons}))
+    line["why"] = sorted({why for key, value in line.items() if key.endswith(" (why)") for why in value})
+    return line
+
+
+def _unlike(results: Results, name: str) -> set[str] | None:
+    """Why a dataset's split is not the paper's; None where it is, or where the paper has no such dataset."""
+    facts = results.facts.get(name, {})
+    if name not in paper.COLUMNS or facts.get("paper_comparable", True):
+        return None
+    return {f"{name}: {facts.get('reason', 'another split')}"}
+
+
+def _beside(column: str, values: Any, theirs: float | None, *, marks: set[str]) -> dict[str, Any]:
+    mean, deviation = mean_and_std(values)
+    found: dict[str, Any] = {column: mean, f"{column} (std)": deviation}
+    if theirs is not None and is_number(mean):
+        found |= {f"{column} (paper)": theirs, f"{column} (diff)": mean - theirs}
+        if marks:
+            found |= {f"{column} (mark)": MARK, f"{column} (why)": sorted(marks)}
+    return found
+
+
+def paired_table(results: Results, *, samples: int, confidence: float) -> Table:
+    """Each row against the class name alone, on the same datasets and seeds, with a bootstrap interval."""
+    base = next(row for row in ROWS if row.key == "class_name")
+    lines = []
+    for variant in results.variants:
+        for row in ROWS:
+            for role in MEANS:
+                names = results.datasets(role)
+                first, second = results.cells(PRETRAINED, base), results.cells(variant, row)
+                if first is None or second is None or not names or (variant == PRETRAINED and row is base):
+                    continue
+                a, b = first.of(names), second.of(names)
+                if math.isnan(float((a + b).sum())):
+                    continue
+                mean, low, high = paired_interval(a, b, samples=samples, confidence=confidence, seed=0)
+                sure = "better" if low > 0 else "worse" if high < 0 else "noise"
+                lines.append(
+                    {
+                        "variant": variant,
+                        "method": row.label,
+                        "role": role,
+                        "difference": mean,
+                        "low": low,
+                        "high": high,
+                        "verdict": sure,
+                    }
+                )
+    note = (
+        f"Points gained over the pretrained encoder with class names only, on the same datasets and seeds; low to high "
+        f"is the {confidence:.0%} bootstrap interval over datasets and seeds ({samples} samples)."
+    )
+    columns = ["variant", "method", "role", "difference", "low", "high", "verdict"]
+    return Table("paired", "What is more than noise", columns, lines, [note])
+
+
+def size_table(results: Results) -> Table:
+    """Accuracy against the number of members m."""
+    lines = []
+    for variant in results.variants:
+        for method in ("random_descriptors", "waffle", "random_chains", "descriptor_soup", "word_soup", "upper_bound"):
+            for mode in ("centroid", "score_mean"):
+                for m, cells in results.curve(variant, method=method, mode=mode).items():
+                    line: dict[str, Any] = {"variant": variant, "method": method, "mode": mode, "m": m}
+                    for role in ("source", "xd", "dg"):
+                        line[role], line[f"{role} (std)"] = mean_and_std(cells.of(results.datasets(role)))
+                    lines.append(line)
+    columns = ["variant", "method", "mode", "m"]
+    columns += [f"{role}{suffix}" for role in ("source", "xd", "dg") for suffix in ("", " (std)")]
+    return Table("accuracy_by_m", "Accuracy against the number of members", columns, lines, ["Per cent."])
+
+
+def metrics(results: Results) -> dict[str, Any]:
+    """What ``dvc metrics diff`` compares: per variant and row, source, XD and DG mean and deviation over seeds."""
+    found: dict[str, Any] = {}
+    for variant in results.variants:
+        for row in ROWS:
+            cells = results.cells(variant, row)
+            if cells is None:
+                continue
+            entry: dict[str, float] = {}
+            for role, key in (("source", "source"), ("xd", "xd_mean"), ("dg", "dg_mean")):
+                mean, deviation = mean_and_std(cells.of(results.datasets(role)))
+                if is_number(mean):
+                    entry[key] = round(mean, 3)
+                    entry[key.replace("_mean", "") + "_std"] = round(deviation, 3)
+            found.setdefault(variant, {})[row.key] = entry
+    return found

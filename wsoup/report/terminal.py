@@ -1,0 +1,25 @@
+"""What is printed: the short table at the end of a run."""
+
+from __future__ import annotations
+
+from wsoup.report.results import PRETRAINED, ROWS, Results, mean_and_std
+from wsoup.report.tables import is_number
+
+
+def summary(results: Results) -> str:
+    """Source, XD and DG mean of every row, ± standard deviation over seeds."""
+    heads = [("source", "source"), ("XD mean", "xd"), ("DG mean", "dg")]
+    shown = [(head, role) for head, role in heads if results.datasets(role)]
+    lines = [f"{'per cent':<44}" + "".join(f"{head:>15}" for head, _ in shown)]
+    for variant in results.variants:
+        for row in ROWS:
+            cells = results.cells(variant, row)
+            if cells is None:
+                continue
+            label = row.label if variant == PRETRAINED else f"{variant}: {row.label}"
+            line = f"{label[:43]:<44}"
+            for _, role in shown:
+                mean, deviation = mean_and_std(cells.of(results.datasets(role)))
+                line += f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
+            lines.append(line)
+    return "\n".join(lines)
