@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wsoup import pools, stage, store
+from wsoup import pools, stage
 from wsoup.params import load_params
 
 
@@ -18,7 +18,6 @@ def main(out: Annotated[Path, typer.Option(help="folder for words.txt and descri
     words = pools.words_from_file(wanted.words.path, count=count) if wanted.words.path else pools.common_words(count)
     pools.write_pool(out / "words.txt", words)
     pools.write_pool(out / "descriptors.txt", pools.descriptors(wanted.descriptors.paths))
-    store.write_json(out / "gpt.json", {})
 
 
 if __name__ == "__main__":
