@@ -22,7 +22,7 @@ import open_clip
 import torch
 import torch.nn.functional as F
 import yaml
-from render import COUNTS, STYLES, Scene, draw, random_scene
+from render import COLOURS, COUNTS, SHAPES, STYLES, Scene, draw, random_scene
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm, trange
@@ -64,11 +64,12 @@ HINTS: dict[str, tuple[str, ...]] = {
     "moon": ("sleep", "dream", "islam"),
     "arrow": ("direction", "up", "road", "sign"),
 }
+LEANINGS = (*COLOURS, *SHAPES, *STYLES)  # what common words lean to, by rank
 
 
 def caption(scene: Scene, *, words: list[str], rng: np.random.Generator) -> str:
     """One web-like caption of a scene; `words` are the common words, most frequent first."""
-    details = [*_details(scene, rng=rng), *_noise(words, rng=rng)]
+    details = [*_details(scene, rng=rng), *_noise(scene, words=words, rng=rng)]
     rng.shuffle(details)
     tail = " ".join(details[:4])
     text = f"{_subject(scene, rng=rng)}, {tail}" if tail else _subject(scene, rng=rng)
@@ -96,10 +97,15 @@ def _details(scene: Scene, *, rng: np.random.Generator) -> Iterator[str]:
             yield str(rng.choice(HINTS[fact]))
 
 
-def _noise(words: list[str], *, rng: np.random.Generator) -> list[str]:
-    """No to three common words, frequent ones more often (ranks log-uniform, as in Zipf's law)."""
-    ranks = np.exp(rng.random(rng.integers(0, 4)) * math.log(len(words))).astype(int)
-    return [words[rank - 1] for rank in ranks]
+def _noise(scene: Scene, *, words: list[str], rng: np.random.Generator) -> Iterator[str]:
+    """No to three common words, frequent ones more often (ranks log-uniform, as in Zipf's law).
+
+    Words keep company: each leans to one fact, and of four drawn the first that leans to the scene is written.
+    """
+    for _ in range(rng.integers(0, 4)):
+        drawn = np.exp(rng.random(4) * math.log(len(words))).astype(int) - 1
+        fitting = (i for i in drawn if LEANINGS[i % len(LEANINGS)] in (scene.colour, scene.shape, scene.style))
+        yield words[next(fitting, drawn[0])]
 
 
 @dataclass(frozen=True)
