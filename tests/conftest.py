@@ -1,4 +1,4 @@
-"""Small real parts for the tests: an open_clip model with random weights, and folders of drawn images."""
+"""Small real parts for the tests: an open_clip model with random weights, and an empty working folder."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
+from project import Project
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
@@ -17,20 +16,6 @@ TINY_CONFIG = {
     "vision_cfg": {"image_size": 16, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
     "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
 }
-COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (40, 50, 210), "white": (240, 240, 240)}
-
-
-def write_image_folder(root: Path, *, splits: dict[str, int], classes: dict[str, tuple[int, int, int]]) -> Path:
-    """ImageFolder of noisy one-colour PNGs: root/split/class/number.png, the same bytes each time."""
-    rng = np.random.default_rng(0)
-    for split, per_class in splits.items():
-        for name, colour in classes.items():
-            folder = root / split / name
-            folder.mkdir(parents=True)
-            for number in range(per_class):
-                pixels = np.clip(np.array(colour) + rng.normal(0, 25, (20, 20, 3)), 0, 255).astype(np.uint8)
-                Image.fromarray(pixels).save(folder / f"{number:02d}.png")
-    return root
 
 
 @pytest.fixture(scope="session")
@@ -75,3 +60,13 @@ def in_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WSOUP_CACHE", raising=False)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str, str]) -> Project:
+    """The miniature project after its first `dvc repro`, committed."""
+    made = Project(tmp_path_factory.mktemp("project"), encoder=tiny_encoder_files)
+    ran = made.repro()
+    assert {"prepare@photo", "embed_train", "score@words", "word_soup", "finetune@ce", "report"} <= ran
+    made.commit("first run")
+    return made

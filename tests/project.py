@@ -1,0 +1,115 @@
+"""A copy of the project's pipeline over miniature data, to run DVC on for real."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from imports import ROOT
+from small_world import COLOURS, write_image_folder
+
+METHODS = {
+    "ce": {
+        "tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3},
+        "loss": {"kind": "cross_entropy"},
+        "soup": "class_name",
+        "learning_rate": 1e-4,
+        "prompt_factor": 10,
+    },
+    "coop_diverse": {
+        "tune": {"kind": "prompt", "tokens": 3},
+        "loss": {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10},
+        "soup": "word",
+        "learning_rate": 1e-4,
+        "prompt_factor": 10,
+    },
+}
+WORDS = ["time", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school", "state", "family"]
+DESCRIPTORS = ["which is bright", "which has corners", "which is flat", "which is seen at night", "which is plain"]
+
+
+def miniature_params(encoder: dict[str, str]) -> dict:
+    """The project's own params, made small: one source, one cross-dataset target, one shift, two methods."""
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params.update(source="photo", seeds=[1, 2], encoder=encoder)
+    params["datasets"] = {
+        name: {"role": role, "layout": "imagefolder", "root": name, "watch": name, "template": "a photo of a {}."}
+        for name, role in (("photo", "source"), ("other", "xd"), ("dim", "dg"))
+    }
+    params["fewshot"] = {"shots": 2}
+    params["candidates"] = {
+        "words": {"path": "words.txt", "count": len(WORDS)},
+        "descriptors": {"paths": ["descriptors.txt"]},
+        "watch": "words.txt",
+    }
+    params["score"]["shard_size"] = 5
+    params["descriptor_soup"]["m"] = 2
+    params["word_soup"].update(k0=4, k1=12, patience=6, m=2, max_words=3)
+    params["finetune"].update(iterations=3, batch_size=4, methods=METHODS)
+    params["evaluate"].update(m=[1, 2], baseline_m=2, tuned_baseline_m=2, offsets=[0, 5])
+    params["evaluate"]["survey"] = {"descriptors": 4, "chains": 4, "chain_length": 2, "m": 2}
+    params["report"]["bootstrap_samples"] = 50
+    return params
+
+
+class Project:
+    """A copy of the project's pipeline over miniature data, in a git repository of its own."""
+
+    def __init__(self, folder: Path, *, encoder: dict[str, str]) -> None:
+        self.folder = folder
+        for name in ("stages", "wsoup", "data", ".dvc"):
+            ignored = shutil.ignore_patterns("__pycache__", "cache", "tmp", "world", "encoder", "toy")
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
+            shutil.copy(ROOT / name, folder / name)
+        write_image_folder(folder / "photo", splits={"train": 5, "test": 3}, classes=COLOURS)
+        halves = {name: (r // 2, g // 2, b // 2) for name, (r, g, b) in COLOURS.items()}
+        write_image_folder(folder / "dim", splits={"test": 3}, classes=halves)
+        write_image_folder(folder / "other", splits={"test": 3}, classes={"sky": (120, 180, 250), "soil": (90, 60, 30)})
+        (folder / "words.txt").write_text("\n".join(WORDS))
+        (folder / "descriptors.txt").write_text("\n".join(DESCRIPTORS))
+        self.write_params(miniature_params(encoder))
+        self.git("init", "-q")
+        self.git("config", "user.email", "nobody@example.org")
+        self.git("config", "user.name", "nobody")
+        self.commit("data")
+
+    def write_params(self, params: dict) -> None:
+        (self.folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+
+    def edit(self, section: str, **values: object) -> None:
+        params = yaml.safe_load((self.folder / "params.yaml").read_text())
+        params[section].update(values)
+        self.write_params(params)
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def commit(self, message: str) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+
+    def run(self, *command: str, good: bool = True, **variables: str) -> str:
+        """Run a command as a user would, from the project's folder; what it printed."""
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **variables}
+        environment.pop("WSOUP_CACHE", None)
+        done = subprocess.run(
+            command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        assert (done.returncode == 0) is good, done.stdout
+        return done.stdout
+
+    def repro(self, *arguments: str) -> set[str]:
+        """`dvc repro`; which stages really ran."""
+        return set(re.findall(r"Running stage '([^']+)'", self.run("dvc", "repro", *arguments)))
+
+    def outs(self) -> dict[str, str]:
+        """Every out in dvc.lock with its hash."""
+        lock = yaml.safe_load((self.folder / "dvc.lock").read_text())
+        return {out["path"]: out["md5"] for stage in lock["stages"].values() for out in stage.get("outs", [])}
