@@ -29,7 +29,7 @@ from tqdm import tqdm, trange
 from wordfreq import top_n_list
 
 MODEL = "toy-clip"
-MEAN = STD = (0.5, 0.5, 0.5)
+MEAN, STD = open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD  # what open_clip assumes where nothing is said
 
 OPENINGS = ("this is a", "my", "the", "a", "one", "look at this", "")
 MEDIA: dict[str, tuple[str, ...]] = {  # openings that tell the style
@@ -98,12 +98,11 @@ def _details(scene: Scene, *, rng: np.random.Generator) -> Iterator[str]:
 
 
 def _noise(scene: Scene, *, words: list[str], rng: np.random.Generator) -> Iterator[str]:
-    """No to three common words, frequent ones more often (ranks log-uniform, as in Zipf's law).
-
-    Words keep company: each leans to one fact, and of four drawn the first that leans to the scene is written.
+    """No to three common words. Words keep company: each leans to one fact (by its rank), and of eight drawn the first
+    that leans to the scene is written.
     """
     for _ in range(rng.integers(0, 4)):
-        drawn = np.exp(rng.random(4) * math.log(len(words))).astype(int) - 1
+        drawn = rng.integers(0, len(words), 8)
         fitting = (i for i in drawn if LEANINGS[i % len(LEANINGS)] in (scene.colour, scene.shape, scene.style))
         yield words[next(fitting, drawn[0])]
 
@@ -118,7 +117,7 @@ class Pairs:
 
 def draw_pairs(count: int, *, size: int, seed: int) -> Pairs:
     """Image-caption pairs of scenes in every style; pair i has its own generator."""
-    words = [word for word in top_n_list("en", 3000) if word.isascii() and word.isalpha() and len(word) > 1]
+    words = [word for word in top_n_list("en", 2000) if word.isascii() and word.isalpha() and len(word) > 1]
     pixels, captions = np.empty((count, size, size, 3), dtype=np.uint8), []
     for number in trange(count, desc="draw", unit="pair", mininterval=1):
         rng = np.random.default_rng([seed, number])
@@ -145,10 +144,15 @@ def encode_text(model: nn.Module, tokens: Tensor) -> Tensor:
     return x[torch.arange(len(x)), tokens.argmax(dim=-1)] @ model.text_projection
 
 
+def preprocess(images: Tensor) -> Tensor:
+    """open_clip's own: uint8 (N, 3, size, size) to float32, each channel less its mean, over its deviation."""
+    return (images.float() / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
+
+
 def contrastive_loss(model: nn.Module, images: Tensor, tokens: Tensor) -> Tensor:
     """CLIP's symmetric cross entropy over a batch of images (B, 3, size, size) uint8 and tokens (B, T)."""
     tokens = tokens[:, : int((tokens != 0).sum(dim=1).max())]
-    image_features = F.normalize(model.visual((images.float() / 255 - MEAN[0]) / STD[0]), dim=-1)
+    image_features = F.normalize(model.visual(preprocess(images)), dim=-1)
     text_features = F.normalize(encode_text(model, tokens), dim=-1)
     logits = model.logit_scale.exp() * image_features @ text_features.T  # (B, B)
     target = torch.arange(len(logits))
