@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from wsoup.datasets import coop, folder, huggingface, tables, torchvision, webdataset
 from wsoup.datasets.listing import Listing, validated
@@ -29,9 +30,14 @@ def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
         imagenet_names: ImageNet's class names, called only where a layout needs them.
 
     Raises:
-        ParamsError: no such layout.
+        ParamsError: no such layout, or `verify` without a folder to watch.
         MissingError, DataError: as the layout's module says.
     """
+    if params.verify and not Path(params.watch).is_dir():
+        raise ParamsError(
+            f"datasets.{name}: verify: true needs `watch` to be the folder of the images, not {params.watch}: "
+            f"DVC notices changed images only there; set watch: {params.root}"
+        )
     wanted = {params.test_split, "train"} if params.role == "source" else {params.test_split}
     kind, _, argument = params.layout.partition(":")
     if kind == "imagefolder":

@@ -113,11 +113,9 @@ def comparable(
         n_test: test images found.
         n_classes: classes found.
     """
-    kind, _, name = layout.partition(":")
-    name = name or dataset
-    if kind != "coop" or name not in PAPER:
+    paper = _of(layout, dataset=dataset)
+    if paper is None:
         return False, "not one of the paper's datasets in CoOp's layout"
-    paper = PAPER[name]
     if classes != "all":
         return False, f"classes: {classes}, the paper's tables are on all classes"
     if test_split != "test":
@@ -129,3 +127,14 @@ def comparable(
     if template.replace("{c}", "{}") != paper.template:
         return False, f"template {template!r}, the authors' is {paper.template!r}"
     return True, f"CoOp's split, {n_test:,} test images, the authors' template"
+
+
+def expected_n_test(layout: str, *, dataset: str) -> int | None:
+    """Test images of the paper, where the dataset is one of its 15."""
+    paper = _of(layout, dataset=dataset)
+    return None if paper is None else paper.n_test
+
+
+def _of(layout: str, *, dataset: str) -> PaperDataset | None:
+    kind, _, name = layout.partition(":")
+    return PAPER.get(name or dataset) if kind == "coop" else None

@@ -1,0 +1,169 @@
+"""params.yaml for the paper's datasets, or for a folder of one's own images: what `wsoup profile` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from wsoup.datasets import folder
+from wsoup.datasets.paper import PAPER
+from wsoup.errors import DataError, MissingError, ParamsError
+from wsoup.params import parse_params
+
+FOLDER = Path(__file__).parent.parent / "data" / "profiles"
+NOTHING_TO_WATCH = "data/nothing_to_watch.txt"
+OWN_DESCRIPTORS = "data/toy/descriptors.txt"
+"""A few hundred descriptors of everyday things, for those who bring none."""
+
+
+def paper(*, data_root: str, gpt_descriptors: str | None = None) -> str:
+    """params.yaml of the paper: all 15 datasets under one data root; no file needs to be there yet.
+
+    Args:
+        data_root: the folder that holds CoOp's folders.
+        gpt_descriptors: folder of classification-by-description's ``descriptors_*.json``, for the GPT baselines and
+            the pool of descriptors; None leaves the baselines out and takes `OWN_DESCRIPTORS` as pool.
+    """
+    datasets = {name: _paper_dataset(name, data_root=data_root, gpt=gpt_descriptors) for name in PAPER}
+    pool = f"{gpt_descriptors}/descriptors_imagenet.json" if gpt_descriptors else OWN_DESCRIPTORS
+    text = (FOLDER / "paper.yaml").read_text(encoding="utf-8")
+    return _filled(text, DATASETS=_block(datasets), DESCRIPTORS=_descriptors(pool, watch=gpt_descriptors or pool))
+
+
+def _paper_dataset(name: str, *, data_root: str, gpt: str | None) -> dict[str, Any]:
+    found = PAPER[name]
+    listed = "variants.txt" if name == "fgvc_aircraft" else found.splits or "classnames.txt"
+    section = {
+        "role": found.role,
+        "layout": f"coop:{name}",
+        "root": data_root,
+        "watch": f"{data_root}/{found.folder}/{listed}",
+        "template": found.template,
+    }
+    return section | ({"gpt_descriptors": f"{gpt}/descriptors_{found.gpt}.json"} if gpt else {})
+
+
+def own(
+    *,
+    images: str,
+    encoder: Mapping[str, Any],
+    template: str = "a photo of a {}.",
+    shots: int | None = None,
+    descriptors: str | None = None,
+) -> str:
+    """params.yaml for a folder of one's own images.
+
+    Args:
+        images: a folder with train/<class>/ and test/<class>/; or a folder of such folders, of which exactly one has
+            train/ and is the source, and the others are targets (the same classes: role dg, else xd).
+        encoder: model and pretrained, and what else of section ``encoder`` is not as the model says.
+        template: prompt template with one ``{}``.
+        shots: training images per class and seed; None: 16, or as many as the smallest class has.
+        descriptors: a text file or GPT-descriptor JSON file as pool; None: a few hundred of wsoup's own.
+
+    Raises:
+        MissingError, DataError: no such folder, no training images, or more than one source.
+        ParamsError: a value that params.yaml would refuse.
+    """
+    roots = _image_roots(images)
+    source = next(iter(roots))
+    names = {name: folder.read(str(root)).class_names for name, root in roots.items()}
+    datasets = {
+        name: {
+            "role": "source" if name == source else "dg" if names[name] == names[source] else "xd",
+            "layout": "imagefolder",
+            "root": str(root),
+            "watch": str(root),
+            "template": template,
+            "verify": True,
+        }
+        for name, root in roots.items()
+    }
+    labels = folder.read(str(roots[source])).splits["train"].labels
+    fewest = int(np.bincount(labels, minlength=len(names[source])).min())
+    chosen = shots or max(1, min(16, fewest))
+    why = "" if chosen >= 16 else f"; the smallest class has {fewest}"
+    pool = descriptors or OWN_DESCRIPTORS
+    text = _filled(
+        (FOLDER / "own.yaml").read_text(encoding="utf-8"),
+        SOURCE=source,
+        ENCODER=_encoder(encoder),
+        DATASETS=_block(datasets),
+        SHOTS=str(chosen),
+        SHOTS_COMMENT=f"                # training images per class and seed{why}",
+        DESCRIPTORS=_descriptors(pool, watch=pool),
+    )
+    parse_params(yaml.safe_load(text), origin="wsoup profile own")
+    return text
+
+
+def _image_roots(images: str) -> dict[str, Path]:
+    """Dataset name -> root, the source first."""
+    base = folder.require_folder(images)
+    if (base / "train").is_dir():
+        return {_name(base.resolve().name): base}
+    inner = [base / name for name in folder.subfolders(base)]
+    sources = [path for path in inner if (path / "train").is_dir()]
+    if len(sources) != 1:
+        found = f"found {len(sources)}: {', '.join(path.name for path in sources)}" if sources else "found none"
+        raise DataError(
+            f"{images} must hold train/<class>/<image> and test/<class>/<image>, or folders of which exactly one has "
+            f"train/ ({found}); the source needs training images of its own"
+        )
+    targets = [path for path in inner if path != sources[0] and folder.subfolders(path)]
+    return {_name(path.name): path for path in (*sources, *targets)}
+
+
+def _name(text: str) -> str:
+    """A folder's name as a dataset's name: letters, digits, dash and underscore."""
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in text).lstrip("-_")
+    return name or "images"
+
+
+def _encoder(encoder: Mapping[str, Any]) -> str:
+    """Section encoder, every key with its value; what is not given is as the model says."""
+    keys = ("model", "pretrained", "config", "image_mean", "image_std", "interpolation")
+    unknown = sorted(set(encoder) - set(keys))
+    if unknown:
+        raise ParamsError(f"encoder has no {unknown[0]!r}; known are {', '.join(keys)}")
+    values = {key: encoder.get(key) for key in keys}
+    weights = Path(str(values["pretrained"]))
+    watch = NOTHING_TO_WATCH
+    if weights.suffix in (".safetensors", ".pt", ".pth", ".bin"):
+        if not weights.is_file():
+            raise MissingError(f"weights file {weights} does not exist; give --pretrained a tag of open_clip or a file")
+        config = values["config"]
+        together = config is not None and Path(config).resolve().parent == weights.resolve().parent
+        watch = str(weights.parent) if together else str(weights)  # a folder of its own: config and weights
+    values |= {"precision": "fp32", "watch": watch}
+    return "\n".join(f"  {key}: {_yaml(value)}" for key, value in values.items()) + "\n"
+
+
+def _block(datasets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Section datasets, one key a line."""
+    lines = []
+    for name, section in datasets.items():
+        lines += [f"  {name}:", *(f"    {key}: {_yaml(value)}" for key, value in section.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _descriptors(pool: str, *, watch: str) -> str:
+    return (
+        f"  descriptors: {_yaml({'paths': [pool]})}  # text files, one a line, or GPT JSON {{class: [...]}}\n"
+        f"  watch: {_yaml(watch)}  # what DVC watches\n"
+    )
+
+
+def _yaml(value: Any) -> str:
+    """A value in YAML on one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).removesuffix("...\n").strip()
+
+
+def _filled(text: str, **parts: str) -> str:
+    for name, part in parts.items():
+        text = text.replace(f"@{name}@", part)
+    return text
