@@ -47,7 +47,7 @@ def main(embeddings: Option, soups: Option, pools: Option, out: Option) -> None:
     changed = flips(
         classifiers,
         before=next(row for row in rows if row.method == "class_name"),
-        after=rows[rows.index(material.soup("word", seed=params.seeds[0]))],
+        after=material.soup("word", seed=params.seeds[0]),
         tests=tests,
     )
     with store.replacing(out) as folder:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
+import torch
 import typer
 
 from wsoup import stage, store
@@ -30,24 +31,31 @@ def main(source: str, embeddings: Option, splits: Option, pools: Option, out: Op
     tests = load_tests(embeddings, params=params, encoder=encoder)
     texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
     drawn = sample(read_pool(pools / "descriptors.txt"), size=wanted.descriptors)
-    table = survey(["", *drawn], grid=Grid(tests, encoder=texts))
-    targets = [test for test in tests if test.role != "source"]
-    members = []
-    if targets:
-        members = upper_bound(ranked_on_targets(table), grid=Grid(targets, encoder=texts), m=wanted.m)
+    grid = Grid(["", *drawn], tests=tests, encoder=texts)
+    table = survey(grid)
+    members = upper_bound(ranked_on_targets(table), grid=grid, m=wanted.m)
 
     images = load_source(embeddings / f"{source}-train.zarr", splits=splits, seeds=params.seeds, encoder=encoder)
     lengths = [wanted.chain_length] * wanted.chains
     chains = random_chains(read_pool(pools / "words.txt"), lengths=lengths, seed=params.seeds[0])
-    counts = {seed: images.count(["", *chains], seed=seed, period=params.score.search_period) for seed in params.seeds}
-    scores = pa.table(
-        {
-            "text": ["", *chains] * len(params.seeds),
-            "seed": np.repeat(params.seeds, 1 + len(chains)),
-            "n_correct": np.concatenate(list(counts.values())),
-            "n_images": np.repeat([len(images.subsets[seed]) for seed in params.seeds], 1 + len(chains)),
-        }
+    subsets = images.images()
+    found = [
+        subsets.score(block)
+        for group in ([""], chains)
+        for block in images.text_blocks(group, period=params.score.search_period)
+    ]
+    scores = pa.concat_tables(
+        pa.table(
+            {
+                "text": ["", *chains],
+                "seed": np.repeat(seed, 1 + len(chains)),
+                "n_correct": torch.cat([block[k].n_correct for block in found]).cpu().numpy(),
+                "n_images": np.repeat(len(images.subsets[seed]), 1 + len(chains)),
+            }
+        )
+        for k, seed in enumerate(params.seeds)
     )
+    n_targets = sum(len(test.labels) for test in tests if test.role != "source")
     attributes = {"encoder": encoder.id}
     with store.replacing(out) as folder:
         store.write_table(folder / "descriptors.parquet", table, attributes=attributes)
@@ -58,7 +66,7 @@ def main(source: str, embeddings: Option, splits: Option, pools: Option, out: Op
         seed=params.seeds[0],
         template=images.template,
         encoder=encoder.id,
-        members=[member.as_json(n_images=sum(len(test.labels) for test in targets)) for member in members],
+        members=[member.as_json(n_images=n_targets) for member in members],
     )
     print(
         f"{out}: {len(drawn)} descriptors on {len(tests)} datasets, {len(chains)} chains; upper bound of {len(members)}"

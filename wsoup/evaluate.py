@@ -21,7 +21,7 @@ from torch import Tensor
 
 from wsoup import prompts
 from wsoup.prefix import PromptEncoder
-from wsoup.scoring import count_correct, normalize
+from wsoup.scoring import correct_per_candidate, normalize
 from wsoup.testsets import TestSet
 from wsoup.zeroshot import ClassRow, Row, ensemble_prompts, gpt_prompts
 
@@ -69,11 +69,10 @@ class Classifiers:
     stems: Mapping[str, int]
     means: Tensor
 
-    def of(self, test: TestSet) -> Iterator[tuple[Row, Tensor]]:
-        """Each row with its mean text features (C, D) for the classes of one dataset."""
+    def of(self, test: TestSet) -> Tensor:
+        """Mean text features of every row for the classes of one dataset: (R, C, D)."""
         index = torch.tensor([self.stems[stem] for stem in test.stems], device=self.means.device)
-        for row, mean in zip(self.rows, self.means, strict=True):
-            yield row, mean[index]
+        return self.means[:, index]
 
 
 def mean_texts(rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> Classifiers:
@@ -164,39 +163,43 @@ def evaluate(
     """
     lines: list[dict[str, object]] = []
     for test in tests:
-        sums = test.class_sums()
-        for row, mean in classifiers.of(test):
-            lines += count(row, test=test, sums=sums, mean=mean, variant=variant)
-        for class_row in class_rows.get(test.name, ()):
-            mean = mean_prompts(class_row, encoder=encoder)
-            lines += count(class_row, test=test, sums=sums, mean=mean, variant=variant)
+        rows: list[Row | ClassRow] = [*classifiers.rows, *class_rows.get(test.name, ())]
+        means = classifiers.of(test)
+        further = [mean_prompts(row, encoder=encoder) for row in class_rows.get(test.name, ())]
+        if further:
+            means = torch.cat([means, torch.stack(further)])  # (R, C, D)
+        lines += count(rows, means=means, test=test, variant=variant)
     return pa.Table.from_pylist(lines, schema=SCHEMA)
 
 
-def count(
-    row: Row | ClassRow, *, test: TestSet, sums: Tensor, mean: Tensor, variant: str
-) -> Iterator[dict[str, object]]:
-    """The lines of one row on one dataset, from its mean text features (C, D)."""
-    for mode in MODES if row.text is None else MODES[:1]:
-        classes = normalize(mean) if mode == "centroid" else mean
-        alignment, uniformity = mean_cosines(sums, classes=classes, n_images=len(test.labels))
-        line: dict[str, object] = {
-            "method": row.method,
-            "variant": variant,
-            "mode": mode,
-            "m": row.m,
-            "offsets": len(row.offsets),
-            "texts": row.texts_per_class,
-            "text": row.text,
-            "dataset": test.name,
-            "role": test.role,
-            "n_correct": count_correct(test.image_features, test.labels, classes),
-            "n_images": len(test.labels),
-            "alignment": alignment,
-            "uniformity": uniformity,
-        }
-        for seed in row.seeds:
-            yield {**line, "seed": seed}
+def count(rows: Sequence[Row | ClassRow], *, means: Tensor, test: TestSet, variant: str) -> Iterator[dict[str, object]]:
+    """The lines of R rows on one dataset, from their mean text features (R, C, D)."""
+    n_images, sums = len(test.labels), test.class_sums()
+    by_mode = {"centroid": normalize(means), "score_mean": means}
+    found = {
+        mode: correct_per_candidate(test.image_features, test.labels, classes).sum(dim=1).tolist()
+        for mode, classes in by_mode.items()
+    }
+    for r, row in enumerate(rows):
+        for mode in MODES if row.text is None else MODES[:1]:
+            alignment, uniformity = mean_cosines(sums, classes=by_mode[mode][r], n_images=n_images)
+            line: dict[str, object] = {
+                "method": row.method,
+                "variant": variant,
+                "mode": mode,
+                "m": row.m,
+                "offsets": len(row.offsets),
+                "texts": row.texts_per_class,
+                "text": row.text,
+                "dataset": test.name,
+                "role": test.role,
+                "n_correct": found[mode][r],
+                "n_images": n_images,
+                "alignment": alignment,
+                "uniformity": uniformity,
+            }
+            for seed in row.seeds:
+                yield {**line, "seed": seed}
 
 
 def mean_cosines(sums: Tensor, *, classes: Tensor, n_images: int) -> tuple[float, float]:
@@ -216,21 +219,20 @@ def mean_cosines(sums: Tensor, *, classes: Tensor, n_images: int) -> tuple[float
 
 def flips(classifiers: Classifiers, *, before: Row, after: Row, tests: Sequence[TestSet]) -> pa.Table:
     """Images that exactly one of two rows (centroids) gets right, with what each predicts; columns of `FLIPS`."""
+    pair = [list(classifiers.rows).index(row) for row in (before, after)]
     lines = []
     for test in tests:
-        mean = {id(row): value for row, value in classifiers.of(test)}
-        first, second = (
-            (test.image_features @ normalize(mean[id(row)]).T).argmax(dim=1) for row in (before, after)
-        )  # (N,)
-        changed = ((first == test.labels) != (second == test.labels)).nonzero().flatten()
-        for i in changed.tolist():
+        classes = normalize(classifiers.of(test)[pair])  # (2, C, D)
+        predicted = (test.image_features @ classes.transpose(1, 2)).argmax(dim=2)  # (2, N)
+        right = predicted == test.labels
+        for i in (right[0] != right[1]).nonzero().flatten().tolist():
             lines.append(
                 {
                     "dataset": test.name,
                     "row": int(test.rows[i]),
                     "label": int(test.labels[i]),
-                    "before": int(first[i]),
-                    "after": int(second[i]),
+                    "before": int(predicted[0, i]),
+                    "after": int(predicted[1, i]),
                 }
             )
     return pa.Table.from_pylist(lines, schema=FLIPS)

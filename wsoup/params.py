@@ -334,10 +334,12 @@ class FinetuneParams(Section):
 # ------------------------------------------------------------------------------------------- evaluate and report
 
 
-class UpperBoundParams(Section):
-    """The descriptor soup that is selected on the targets' own test images: a bound, never a result."""
+class SurveyParams(Section):
+    """Unselected texts on every dataset, and the soup that the targets would select: a bound, never a result."""
 
-    sample: PositiveInt
+    descriptors: PositiveInt
+    chains: PositiveInt
+    chain_length: PositiveInt
     m: PositiveInt
 
 
@@ -349,7 +351,7 @@ class EvaluateParams(Section):
     tuned_baseline_m: PositiveInt
     offsets: Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)]
     ensemble: bool
-    upper_bound: UpperBoundParams
+    survey: SurveyParams
 
     @model_validator(mode="after")
     def _each_once(self) -> EvaluateParams:

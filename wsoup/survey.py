@@ -16,10 +16,12 @@ from torch import Tensor
 
 from wsoup import prompts
 from wsoup.prefix import PromptEncoder
-from wsoup.scoring import ImageSet, count_correct, normalize
+from wsoup.scoring import ImageSet, correct_per_candidate, normalize
 from wsoup.soup import Member, Step, member_generator
 from wsoup.testsets import TestSet
 
+KEPT_BYTES = 1 << 29
+BATCH = 32
 SCHEMA = pa.schema(
     [
         ("text", pa.string()),
@@ -42,26 +44,36 @@ def sample(pool: Sequence[str], *, size: int) -> list[str]:
 class Grid:
     """Features of finished texts with the class prompts of several datasets, each prompt encoded once.
 
+    Features are kept from one use to the next where all of them fit into `KEPT_BYTES`, else encoded again.
+
     Args:
+        texts: P texts, bare.
         tests: the datasets.
         encoder: encodes prompts.
     """
 
-    def __init__(self, tests: Sequence[TestSet], *, encoder: PromptEncoder) -> None:
-        self.tests, self.encoder = tests, encoder
+    def __init__(self, texts: Sequence[str], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> None:
+        self.texts, self.tests, self.encoder = list(texts), tests, encoder
         self.stems = list(dict.fromkeys(stem for test in tests for stem in test.stems))
         position = {stem: i for i, stem in enumerate(self.stems)}
         self.index = {test.name: torch.tensor([position[stem] for stem in test.stems]) for test in tests}
+        self._kept: dict[str, Tensor] = {}
 
     def blocks(self, texts: Sequence[str]) -> Iterator[Tensor]:
-        """Features (b, S, D) of the texts, in order."""
+        """Features (b, S, D) of some of the texts, in the order asked for."""
+        if all(text in self._kept for text in texts):
+            for start in range(0, len(texts), BATCH):
+                yield torch.stack([self._kept[text] for text in texts[start : start + BATCH]])
+            return
         endings = [prompts.ending(text, period=True) for text in texts]
-        for _, block in self.encoder.grid_blocks(self.stems, endings):
+        for where, block in self.encoder.grid_blocks(self.stems, endings):
+            if block[0].nbytes * len(self.texts) <= KEPT_BYTES:
+                self._kept.update(zip(texts[where], block, strict=True))
             yield block
 
 
-def survey(texts: Sequence[str], *, grid: Grid) -> pa.Table:
-    """Every text alone on every dataset, with the columns of `SCHEMA`; "" is the class name without a text."""
+def survey(grid: Grid) -> pa.Table:
+    """Every text of a grid alone on every dataset; columns of `SCHEMA`. "" is the class name without a text."""
     images = {
         test.name: ImageSet(
             test.image_features,
@@ -73,10 +85,10 @@ def survey(texts: Sequence[str], *, grid: Grid) -> pa.Table:
     }
     lines: list[dict[str, object]] = []
     start = 0
-    for block in grid.blocks(texts):
+    for block in grid.blocks(grid.texts):
         for test in grid.tests:
             scores = images[test.name].score(block[:, grid.index[test.name]])[0]
-            for i, text in enumerate(texts[start : start + len(block)]):
+            for i, text in enumerate(grid.texts[start : start + len(block)]):
                 lines.append(
                     {
                         "text": text,
@@ -118,27 +130,35 @@ def upper_bound(ranked: Sequence[str], *, grid: Grid, m: int) -> list[Member]:
 
     Args:
         ranked: descriptors by falling mean accuracy over the targets.
-        grid: the targets, without the source.
+        grid: all datasets; the source is left out of account.
         m: stop with so many members.
 
     Returns:
         Members whose `n_correct` counts the soup's correct images over all targets.
     """
-    sizes = [len(test.labels) for test in grid.tests]
+    targets = [test for test in grid.tests if test.role != "source"]
+    sizes = [len(test.labels) for test in targets]
     members: list[Member] = []
-    total, bar = torch.zeros(()), -1
-    waiting = iter(ranked)
+    total, bar, position = torch.zeros(()), -1, 0
     for block in grid.blocks(ranked):
-        for features in block:  # (S, D)
-            text = next(waiting)
-            classes = normalize(total + features)
+        start = 0
+        while start < len(block) and len(members) < m:
+            # Tried in batches against the soup as it stands; after the first that rises, the rest start again.
+            tried = block[start : start + (BATCH if members else 1)]
+            sums = normalize(total + tried)  # (b, S, D)
             counts = [
-                count_correct(test.image_features, test.labels, classes[grid.index[test.name]]) for test in grid.tests
+                correct_per_candidate(test.image_features, test.labels, sums[:, grid.index[test.name]]).sum(dim=1)
+                for test in targets
             ]
-            reached = mean_accuracy(counts, n_images=sizes)
-            if reached > bar:
-                total, bar = total + features, reached
-                members.append(Member(text=text, n_correct=sum(counts), trace=(Step(text, sum(counts)),)))
-                if len(members) == m:
-                    return members
+            by_text = torch.stack(counts, dim=1).tolist()  # (b, targets)
+            reached = [mean_accuracy(found, n_images=sizes) for found in by_text]
+            risen = next((i for i, value in enumerate(reached) if value > bar), None)
+            if risen is None:
+                start += len(tried)
+                continue
+            total, bar = total + tried[risen], reached[risen]
+            text, found = ranked[position + start + risen], sum(by_text[risen])
+            members.append(Member(text=text, n_correct=found, trace=(Step(text, found),)))
+            start += risen + 1
+        position += len(block)
     return members
