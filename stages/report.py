@@ -17,8 +17,8 @@ from wsoup.report.terminal import summary
 Option = Annotated[Path, typer.Option()]
 
 
-def main(results: Option, scores: Option, soups: Option, out: Option) -> None:
-    """Write metrics.json, tables/ and plots/ into folder OUT from RESULTS, SCORES and SOUPS."""
+def main(results: Option, scores: Option, soups: Option, survey: Option, out: Option) -> None:
+    """Write metrics.json, tables/ and plots/ into folder OUT from RESULTS, SCORES, SOUPS and SURVEY."""
     params = load_params()
     found = load_results(results, params=params)
     tuned = [variant for variant in found.variants if variant != PRETRAINED]
@@ -34,8 +34,10 @@ def main(results: Option, scores: Option, soups: Option, out: Option) -> None:
         for table in tables:
             table.write(folder)
     pools = {pool: scores / f"{pool}.parquet" for pool in ("words", "descriptors")}
+    pools[f"random chains of {params.evaluate.survey.chain_length}"] = survey / "chains.parquet"
     with store.replacing(out / "plots") as folder:
         store.write_json(folder / "candidates.json", plots.candidates(pools, seed=params.seeds[0]))
+        store.write_json(folder / "transfer.json", plots.transfer(survey / "descriptors.parquet"))
         store.write_json(folder / "accuracy_by_m.json", plots.by_size(found))
         store.write_json(folder / "growth.json", plots.growth(plots.read_soups(soups, seeds=params.seeds)))
     store.write_json(out / "metrics.json", metrics(found))

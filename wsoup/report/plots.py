@@ -50,6 +50,37 @@ def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Any]]
     return rows
 
 
+def transfer(path: Path) -> list[dict[str, Any]]:
+    """Each surveyed descriptor: {text, source, target, correlation}, accuracies per cent, targets' mean.
+
+    `correlation` is Pearson's over all descriptors, the same in every row; null where it is not defined.
+    """
+    source: dict[str, float] = {}
+    targets: dict[str, list[float]] = {}
+    for line in store.read_table(path).to_pylist():
+        accuracy = 100.0 * line["n_correct"] / line["n_images"]
+        if line["role"] == "source":
+            source[line["text"]] = accuracy
+        else:
+            targets.setdefault(line["text"], []).append(accuracy)
+    texts = [text for text in source if text in targets]
+    means = [float(np.mean(targets[text])) for text in texts]
+    described = [i for i, text in enumerate(texts) if text]
+    x, y = np.array([source[texts[i]] for i in described]), np.array([means[i] for i in described])
+    defined = len(described) > 2 and x.std() > 0 and y.std() > 0
+    correlation = round(float(np.corrcoef(x, y)[0, 1]), 4) if defined else None
+    return [
+        {
+            "text": text or "(class name only)",
+            "kind": "descriptor" if text else "class name only",
+            "source": round(source[text], 3),
+            "target": round(mean, 3),
+            "correlation": correlation,
+        }
+        for text, mean in zip(texts, means, strict=True)
+    ]
+
+
 def by_size(results: Results) -> list[dict[str, Any]]:
     """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}."""
     rows = []
