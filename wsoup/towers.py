@@ -127,7 +127,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
             image_interpolation=params.interpolation,
             device=device,
         )
-    except (RuntimeError, ValueError, OSError, KeyError) as error:
+    except (RuntimeError, ValueError, OSError, KeyError, AssertionError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"encoder {params.model} / {params.pretrained} cannot be loaded: {reason}") from None
     model.eval().requires_grad_(False)
