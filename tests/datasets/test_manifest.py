@@ -1,0 +1,217 @@
+"""The manifest: which images it lists, in which order, with digests that are read only once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from miniature import build_coop
+
+from wsoup import store
+from wsoup.datasets import digests, folder, layouts, manifest
+from wsoup.datasets.listing import Listing, Split
+from wsoup.errors import DataError, MissingError, ParamsError
+from wsoup.params import DatasetParams
+
+Draw = Callable[..., Path]
+
+
+def params(root: Path, **changes: Any) -> DatasetParams:
+    section = {"role": "source", "layout": "imagefolder", "root": str(root), "watch": str(root), "template": "a {}."}
+    return DatasetParams(**(section | changes))
+
+
+def build(section: DatasetParams, *, shots: int = 2, seeds: tuple[int, ...] = (1, 2)) -> manifest.Manifest:
+    listing = layouts.read("mine", params=section, imagenet_names=list)
+    return manifest.build(listing, name="mine", params=section, shots=shots, seeds=list(seeds))
+
+
+@pytest.fixture
+def root(tmp_path: Path, draw: Draw) -> Path:
+    for name in ("ant", "bee", "cat"):
+        for i in range(6):
+            draw(tmp_path / "set/train" / name / f"{i}.png")
+        for i in range(2):
+            draw(tmp_path / "set/test" / name / f"{i}.png")
+    return tmp_path / "set"
+
+
+def test_a_source_lists_test_images_and_the_few_shot_images_of_all_seeds(root: Path) -> None:
+    table = build(params(root)).table
+    rows = table.to_pylist()
+    assert table.column_names == ["path", "label", "class_name", "split", "size", "digest", "seeds"]
+    assert rows == sorted(rows, key=lambda row: (row["split"], row["label"], row["path"]))
+    assert [row["path"] for row in rows[:2]] == ["test/ant/0.png", "test/ant/1.png"]
+    assert all(row["seeds"] == [] for row in rows if row["split"] == "test")
+    for seed in (1, 2):
+        assert sum(seed in row["seeds"] for row in rows) == 3 * 2
+    assert all(row["seeds"] for row in rows if row["split"] == "train")
+
+
+def test_a_target_lists_test_images_alone(root: Path) -> None:
+    table = build(params(root, role="dg")).table
+    assert set(table["split"].to_pylist()) == {"test"}
+    assert table["class_name"].to_pylist() == ["ant", "ant", "bee", "bee", "cat", "cat"]
+
+
+def test_size_and_digest_are_those_of_the_file(root: Path) -> None:
+    row = build(params(root, role="dg")).table.to_pylist()[0]
+    data = (root / "test/ant/0.png").read_bytes()
+    assert (row["size"], row["digest"]) == (len(data), hashlib.sha256(data).hexdigest())
+
+
+def test_attributes_say_what_it_is(root: Path) -> None:
+    found = build(params(root)).attributes
+    assert found["dataset"] == "mine"
+    assert found["class_names"] == ["ant", "bee", "cat"]
+    assert found["template"] == "a {}."
+    assert found["fewshot_source"] == "drawn by shots and seed"
+    assert (found["paper_comparable"], found["reason"]) == (False, "not one of the paper's datasets in CoOp's layout")
+
+
+def test_base_and_new_classes_are_renumbered_and_keep_their_draws(root: Path) -> None:
+    everything = build(params(root)).table.to_pylist()
+    base = build(params(root, classes="base"))
+    new = build(params(root, classes="new"))
+    assert base.attributes["class_names"] == ["ant", "bee"]
+    assert new.attributes["class_names"] == ["cat"]
+    assert set(new.table["label"].to_pylist()) == {0}
+    keys = ("path", "class_name", "split", "seeds")
+    halves = [[row[key] for key in keys] for row in base.table.to_pylist() + new.table.to_pylist()]
+    assert sorted(halves, key=str) == sorted(([row[key] for key in keys] for row in everything), key=str)
+
+
+def test_the_same_listing_gives_the_same_file(root: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        found = build(params(root))
+        store.write_table(tmp_path / name, found.table, attributes=found.attributes)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_another_split_may_be_the_test_split(root: Path) -> None:
+    found = build(params(root, role="dg", test_split="train"))
+    assert found.table.num_rows == 18
+    assert found.attributes["test_split"] == "train"
+
+
+# --------------------------------------------------------------------------------------------------- digest cache
+
+
+def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    read: list[str] = []
+    plain = digests.read_bytes
+    monkeypatch.setattr(digests, "read_bytes", lambda path: read.append(path) or plain(path))
+    return read
+
+
+def test_an_unchanged_image_is_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = build(params(root)).table
+    read = count_reads(monkeypatch)
+    assert build(params(root)).table.equals(first)
+    assert read == []
+
+
+def test_a_changed_image_is_read_again_and_no_other(root: Path, draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = build(params(root, role="dg")).table["digest"].to_pylist()
+    draw(root / "test/bee/0.png", size=9)
+    read = count_reads(monkeypatch)
+    after = build(params(root, role="dg")).table["digest"].to_pylist()
+    assert [path.removeprefix(f"{root}/") for path in read] == ["test/bee/0.png"]
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, True, False, True, True, True]
+
+
+def test_a_file_of_the_same_size_with_a_new_time_is_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(params(root, role="dg"))
+    os.utime(root / "test/ant/0.png", ns=(1, 1))
+    read = count_reads(monkeypatch)
+    build(params(root, role="dg"))
+    assert len(read) == 1
+
+
+def test_other_images_of_the_root_stay_known(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(params(root))
+    build(params(root, role="dg", test_split="train"))
+    read = count_reads(monkeypatch)
+    build(params(root))
+    assert read == []
+
+
+def test_listed_images_that_are_not_there(root: Path) -> None:
+    rows = Split(["test/ant/0.png", "no.png", "nor this.png"], np.array([0, 0, 0]))
+    listing = Listing(str(root), ["ant"], {"test": rows}, origin="list.csv")
+    text = r"2 of 3 images listed in list.csv do not exist under .*: 'no.png', 'nor this.png'; unpack the dataset again"
+    with pytest.raises(MissingError, match=text):
+        manifest.build(listing, name="mine", params=params(root, role="dg"), shots=1, seeds=[1])
+
+
+# -------------------------------------------------------------------------------------------------------- refused
+
+
+def test_no_such_split(tmp_path: Path, draw: Draw) -> None:
+    draw(tmp_path / "set/ant/0.png")
+    with pytest.raises(
+        DataError, match=r"set has no split 'train', only test; name one of these in test_split, or add"
+    ):
+        build(params(tmp_path / "set"))
+
+
+def test_classes_new_of_one_class(tmp_path: Path, draw: Draw) -> None:
+    draw(tmp_path / "set/ant/0.png")
+    with pytest.raises(DataError, match=r"classes: new leaves no class; use classes: all"):
+        build(params(tmp_path / "set", role="dg", classes="new"))
+
+
+def test_an_unknown_layout(root: Path) -> None:
+    with pytest.raises(
+        ParamsError, match=r"datasets.mine.layout: 'folders' is no layout; expected imagefolder, coop:NAME"
+    ):
+        build(params(root, layout="folders"))
+
+
+def test_verify_needs_a_folder_to_watch(root: Path) -> None:
+    (root / "list.txt").write_text("")
+    with pytest.raises(ParamsError, match=r"verify: true needs `watch` to be the folder of the images, not .*list.txt"):
+        build(params(root, verify=True, watch=str(root / "list.txt")))
+
+
+# ---------------------------------------------------------------------------------------------------------- scale
+
+
+def test_1000_imagenet_classes_at_16_shots_and_3_seeds(tmp_path: Path, draw: Draw) -> None:
+    """Hard links to a handful of images: ImageNet's shape on disk, 20 training images a class, one test image."""
+    images = [draw(tmp_path / f"image{i}.JPEG") for i in range(4)]
+    wnids = [f"n{i:08d}" for i in range(1000)]
+    for number, wnid in enumerate(wnids):
+        for split, count in (("train", 20), ("val", 1)):
+            place = tmp_path / "data/imagenet/images" / split / wnid
+            place.mkdir(parents=True)
+            for i in range(count):
+                os.link(images[number % 4], place / f"{i}.JPEG")
+    section = params(tmp_path / "data", layout="coop:imagenet")
+    listing = layouts.read("imagenet", params=section, imagenet_names=lambda: [f"class {i}" for i in range(1000)])
+    found = manifest.build(listing, name="imagenet", params=section, shots=16, seeds=[1, 2, 3])
+    assert len(listing.splits["train"].paths) == 20_000
+    for seed in (1, 2, 3):
+        assert sum(seed in seeds for seeds in found.table["seeds"].to_pylist()) == 16_000
+    assert found.attributes["reason"] == "1,000 test images, the paper has 50,000"
+
+
+def test_all_15_in_miniature_compile(tmp_path: Path, draw: Draw) -> None:
+    from wsoup.datasets.paper import PAPER
+
+    root = build_coop(tmp_path / "data", draw)
+    for name, paper in PAPER.items():
+        section = params(root, layout=f"coop:{name}", role=paper.role, template=paper.template)
+        listing = layouts.read(name, params=section, imagenet_names=list)
+        found = manifest.build(listing, name=name, params=section, shots=2, seeds=[1])
+        assert found.table["split"].to_pylist().count("test") == 6
+        assert found.attributes["reason"] == f"6 test images, the paper has {paper.n_test:,}"
+
+
+def test_a_listing_is_the_folders_own(root: Path) -> None:
+    assert folder.read(str(root)).split("test").paths[0] == "test/ant/0.png"
