@@ -1,17 +1,21 @@
-"""The command line: each command is a thin call on the library. Results on stdout, errors in one line on stderr."""
+"""The command line: each command is a thin call on the library. Results on stdout, errors in one line on stderr.
+
+Heavy modules are imported where a command needs them, so that ``wsoup --help`` answers at once.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from wsoup import store
-from wsoup.errors import MissingError, WsoupError
+from wsoup.errors import MissingError, ParamsError, WsoupError
 
 app = typer.Typer(
     help="Descriptor soups and word soups for CLIP-style models. The pipeline itself runs with `dvc repro`.",
@@ -21,7 +25,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 soup_app = typer.Typer(help="Look at soups.", no_args_is_help=True)
-app.add_typer(soup_app, name="soup")
+profile_app = typer.Typer(help="Print a params.yaml to begin with.", no_args_is_help=True)
+data_app = typer.Typer(help="Look over the datasets of params.yaml.", no_args_is_help=True)
+bench_app = typer.Typer(help="Will this machine do? Ours beside the plain way, in one run.", no_args_is_help=True)
+for name, group in {"profile": profile_app, "data": data_app, "soup": soup_app, "bench": bench_app}.items():
+    app.add_typer(group, name=name)
+
+ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
+Model = Annotated[str, typer.Option(help="An open_clip model; its weights are random.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+Precision = Annotated[str, typer.Option(help="fp32, bf16, fp16 (autocast).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def main() -> None:
@@ -31,6 +45,123 @@ def main() -> None:
     except WsoupError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(1) from None
+
+
+# ------------------------------------------------------------------------------------------------------- profile
+
+
+@profile_app.command("demo")
+def profile_demo() -> None:
+    """The toy world: everything drawn and trained by the pipeline itself.
+
+    Example: wsoup profile demo > params.yaml
+    """
+    print(_profile_text("demo"), end="")
+
+
+@profile_app.command("methods")
+def profile_methods() -> None:
+    """The toy world with every finetuned method and ablation.
+
+    Example: wsoup profile methods > params.yaml
+    """
+    print(_profile_text("methods"), end="")
+
+
+@profile_app.command("paper")
+def profile_paper(
+    data_root: Annotated[str, typer.Option(help="The folder that holds CoOp's folders.")],
+    gpt_descriptors: Annotated[
+        str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
+    ] = None,
+) -> None:
+    """The paper: 15 datasets, 3 seeds, 16 shots, ViT-B-16/openai.
+
+    Example: wsoup profile paper --data-root /data > params.yaml
+    """
+    from wsoup import profiles
+
+    print(profiles.paper(data_root=data_root, gpt_descriptors=gpt_descriptors), end="")
+
+
+@profile_app.command("own")
+def profile_own(
+    images: Annotated[str, typer.Option(help="train/<class>/ and test/<class>/, or a folder of such folders.")],
+    model: Annotated[str, typer.Option(help="An open_clip model, or the stem of --config.")] = "ViT-B-32",
+    pretrained: Annotated[str, typer.Option(help="A tag of open_clip, or a weights file.")] = "openai",
+    config: Annotated[str | None, typer.Option(help="A local open_clip JSON config.")] = None,
+    image_mean: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
+    image_std: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
+    template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
+    shots: Annotated[int | None, typer.Option(help="Training images per class and seed; 16 or what there is.")] = None,
+    descriptors: Annotated[str | None, typer.Option(help="Your own pool: text, or GPT-descriptor JSON.")] = None,
+) -> None:
+    """Your own images: source and targets from a folder.
+
+    Example: wsoup profile own --images photos --model ViT-B-32 --pretrained openai > params.yaml
+    """
+    from wsoup import profiles
+
+    encoder = {
+        "model": model,
+        "pretrained": pretrained,
+        "config": config,
+        "image_mean": list(image_mean) if image_mean else None,
+        "image_std": list(image_std) if image_std else None,
+    }
+    encoder = {key: value for key, value in encoder.items() if value is not None}
+    text = profiles.own(images=images, encoder=encoder, template=template, shots=shots, descriptors=descriptors)
+    print(text, end="")
+
+
+def _profile_text(name: str) -> str:
+    from wsoup.profiles import FOLDER
+
+    return (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------------------------------------------------- data
+
+
+@data_app.command("check")
+def data_check(
+    params: ParamsFile = Path("params.yaml"),
+    manifests: Annotated[Path, typer.Option(help="Manifests of the last run.")] = Path("artifacts/manifests"),
+    deep: Annotated[bool, typer.Option("--deep", help="Decode every image.")] = False,
+) -> None:
+    """Every dataset of params.yaml: what is there, what is not, what is paper-comparable; exit code 1 if faulty.
+
+    Example: wsoup data check --deep
+    """
+    from wsoup.datasets import check
+    from wsoup.params import load_params
+
+    decode: Any = None
+    if deep:
+        from wsoup.images import load_rgb
+
+        decode = load_rgb
+    findings = check.check(load_params(params), manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
+    check.show(findings, Console())
+    if any(finding.problems for finding in findings):
+        raise typer.Exit(1)
+
+
+@data_app.command("layouts")
+def data_layouts() -> None:
+    """What is expected where: every layout, and the paper's 15 datasets in CoOp's folders."""
+    from wsoup.datasets.check import show_layouts
+
+    show_layouts(Console())
+
+
+def _imagenet_names() -> list[str]:
+    from wsoup.towers import imagenet_class_names
+
+    return imagenet_class_names()
+
+
+# --------------------------------------------------------------------------------------------------------- soups
 
 
 @soup_app.command("show")
@@ -81,6 +212,102 @@ def _soup_file(name: str) -> Path:
         f"no soup {name!r}; give a file such as artifacts/soups/word/seed1.json or a name such as word-seed1 "
         "(soups are made by `dvc repro word_soup`)"
     )
+
+
+# --------------------------------------------------------------------------------------------------------- bench
+
+
+@bench_app.command("text")
+def bench_text(
+    model: Model = "ViT-B-16",
+    classes: Annotated[int, typer.Option(help="How many of ImageNet's class names.")] = 1000,
+    words: Annotated[int, typer.Option(help="Words of the pool.")] = 10_000,
+    descriptors: Annotated[Path | None, typer.Option(help="A pool of descriptors, one a line.")] = None,
+    rounds: Annotated[int, typer.Option(help="Timings of each way, in turn.")] = 3,
+    device: Device = "auto",
+    precision: Precision = "fp32",
+    as_json: AsJson = False,
+) -> None:
+    """Scoring a pool: texts through shared prefixes beside encode_text at 77 tokens.
+
+    Example: wsoup bench text --model ViT-B-16 --classes 1000
+    """
+    from wsoup import bench, pools
+
+    found = {"words": pools.common_words(words)}
+    if descriptors is not None:
+        found["descriptors"] = pools.descriptors([descriptors])
+    where, dtype = _device(device, precision)
+    result = bench.bench_text(model, pools=found, classes=classes, device=where, dtype=dtype, rounds=rounds)
+    _print_result(result, as_json=as_json)
+
+
+@bench_app.command("search")
+def bench_search(
+    model: Model = "ViT-B-16",
+    classes: Annotated[int, typer.Option(help="How many of ImageNet's class names.")] = 1000,
+    patience: Annotated[int, typer.Option(help="Candidates tried.")] = 250,
+    device: Device = "auto",
+    precision: Precision = "fp32",
+    as_json: AsJson = False,
+) -> None:
+    """One word chain of Algorithm 2, beside the one-by-one loop at 77 tokens."""
+    from wsoup import bench, pools
+
+    where, dtype = _device(device, precision)
+    pool = pools.common_words(patience + 1)
+    result = bench.bench_search(model, words=pool, classes=classes, patience=patience, device=where, dtype=dtype)
+    _print_result(result, as_json=as_json)
+
+
+@bench_app.command("images")
+def bench_images(
+    model: Model = "ViT-B-16",
+    count: Annotated[int, typer.Option(help="Images, drawn for the purpose.")] = 256,
+    device: Device = "auto",
+    precision: Precision = "fp32",
+    as_json: AsJson = False,
+) -> None:
+    """Decoding, preprocessing and encoding images, beside the plain loop."""
+    from wsoup import bench
+
+    where, dtype = _device(device, precision)
+    _print_result(bench.bench_images(model, count=count, device=where, dtype=dtype), as_json=as_json)
+
+
+@bench_app.command("train")
+def bench_train(
+    model: Model = "ViT-B-16",
+    classes: Annotated[int, typer.Option(help="How many of ImageNet's class names.")] = 100,
+    batch_size: Annotated[int, typer.Option(help="Images in a step.")] = 16,
+    repeats: Annotated[int, typer.Option(help="Measured steps of each way, in turn.")] = 3,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """One training step, beside the plain way: 77 tokens and a separate teacher."""
+    from wsoup.finetune.bench import bench_train, render
+
+    where, _ = _device(device, "fp32")
+    result = bench_train(model=model, n_classes=classes, batch_size=batch_size, repeats=repeats, device=str(where))
+    print(json.dumps(result, indent=2) if as_json else render(result))
+
+
+def _device(name: str, precision: str) -> tuple[Any, Any]:
+    """torch device and autocast dtype."""
+    from wsoup.towers import AUTOCAST, choose_device
+
+    if precision not in AUTOCAST:
+        raise ParamsError(f"precision {precision!r} must be one of {', '.join(AUTOCAST)}")
+    return choose_device(name), AUTOCAST[precision]
+
+
+def _print_result(result: dict[str, Any], *, as_json: bool) -> None:
+    from wsoup.bench import table
+
+    if as_json:
+        print(json.dumps(result, indent=2))
+    else:
+        Console().print(table(result), highlight=False)
 
 
 if __name__ == "__main__":
