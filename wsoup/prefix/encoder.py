@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from wsoup.errors import ModelError, PoolError
+from wsoup.prefix.forward import TextTower
 from wsoup.prefix.plain import PlainTexts
 from wsoup.prefix.reading import read_tower
 from wsoup.prefix.shared import SharedTexts
@@ -67,7 +68,7 @@ class PromptEncoder:
         batch_tokens: int | None = None,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        self.device = torch.device(device)
+        self.device, self.dtype, self.tokenizer = torch.device(device), dtype, tokenizer
         batch_tokens = batch_tokens or default_batch_tokens(self.device)
         self._plain = PlainTexts(
             model, tokenizer, device=self.device, dtype=dtype, batch_tokens=PLAIN_BATCH * batch_tokens
@@ -92,6 +93,11 @@ class PromptEncoder:
         return self._shared is not None
 
     @property
+    def tower(self) -> TextTower | None:
+        """The text tower with packed weights, or None where `fast` is False."""
+        return self._shared.tower if self.fast and self._shared is not None else None
+
+    @property
     def tokens_encoded(self) -> int:
         """Tokens really computed so far."""
         shared = self._shared.tokens + self._shared.states.tokens if self._shared else 0
@@ -106,7 +112,7 @@ class PromptEncoder:
     def encode(self, prompts: Sequence[str]) -> Tensor:
         """Features of whole texts: P texts -> (P, D) float32, L2-normalised, in the order given."""
         if not self.fast or self._shared is None:
-            return self._plain.encode(list(prompts) or [""])[: len(prompts)]
+            return self._plain.encode(prompts or PROBE_PREFIXES)[: len(prompts)]
         return self._shared.encode(self._seams.sequences(prompts))
 
     @torch.no_grad()
@@ -223,7 +229,7 @@ class PromptEncoder:
         if self.fast and self._shared is not None:
             return self._shared.tower.size
         if self._plain_size is None:
-            self._plain_size = self._plain.encode([""]).shape[-1]
+            self._plain_size = self._plain.encode(PROBE_PREFIXES).shape[-1]
         return self._plain_size
 
     @torch.no_grad()

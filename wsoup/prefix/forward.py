@@ -80,20 +80,23 @@ class TextTower:
     Args:
         parts: token_embedding, positional_embedding, transformer, ln_final, text_projection of an open_clip tower.
         dtype: of the matrix products; None for the model's own.
+        soft_prompt: (n, width) learned embeddings of tokens 1..n of every text, or None.
 
     Attributes:
         context: tokens that the tower can take.
         size: D, features per text.
         state_bytes: bytes of keys and values per token.
-        layer_flops: multiplications and additions in the matrix products of one block, per token.
+        product_sizes: (inputs, outputs) of each matrix product in a block.
+        layer_flops: multiplications and additions in them, per token.
     """
 
-    def __init__(self, parts: dict[str, Any], *, dtype: torch.dtype | None) -> None:
+    def __init__(self, parts: dict[str, Any], *, dtype: torch.dtype | None, soft_prompt: Tensor | None) -> None:
         blocks = list(parts["transformer"].resblocks)
         self.stream: torch.dtype = parts["transformer"].get_cast_dtype()  # of the residual stream
         self.dtype = dtype or self.stream
         self.embedding: Tensor = parts["token_embedding"].weight
         self.positions: Tensor = parts["positional_embedding"]
+        self.soft_prompt = soft_prompt
         self.blocks = [Block(b, dtype=self.dtype, last=b is blocks[-1]) for b in blocks]
         self.ln_final = parts["ln_final"]
         self.heads, self.width = blocks[0].attn.num_heads, blocks[0].attn.embed_dim
@@ -108,11 +111,17 @@ class TextTower:
         self.context = len(self.positions)
         self.device = self.embedding.device
         self.state_bytes = 2 * self.layers * self.width * self.dtype.itemsize
-        self.layer_flops = 2 * (4 * self.width**2 + 2 * self.width * blocks[0].mlp.c_fc.out_features)
+        width, hidden = self.width, blocks[0].mlp.c_fc.out_features
+        self.product_sizes = ((width, 3 * width), (width, width), (width, hidden), (hidden, width))
+        self.layer_flops = sum(2 * inner * outer for inner, outer in self.product_sizes)
 
     def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """(..., T) int64 each, broadcast -> (..., T, width)."""
         x = F.embedding(tokens, self.embedding).to(self.stream)
+        if self.soft_prompt is not None:
+            n = len(self.soft_prompt)
+            learned = F.embedding((positions - 1).clamp(0, n - 1), self.soft_prompt).to(self.stream)
+            x = torch.where(((positions >= 1) & (positions <= n))[..., None], learned, x)
         return x + F.embedding(positions, self.positions).to(self.stream)
 
     def flops(self, tokens: int, *, reads: int, shared: int = 0) -> int:

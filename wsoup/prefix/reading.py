@@ -2,7 +2,8 @@
 
 A tower qualifies when its mask is causal, its feature is read at the end-of-text token, and each block is open_clip's
 plain residual attention block. Whatever else there is (a class token as in CoCa, two-way attention as in SigLIP, a
-Hugging Face tower, weights wrapped by an adapter) does not, and is left to `encode_text`. This is a first guess only:
+Hugging Face tower, weights wrapped by an adapter) does not, and is left to `encode_text`. A
+`soft_prompt` (n, width) of the model, learned embeddings of tokens 1..n, is understood. This is a first guess only:
 `wsoup.prefix.PromptEncoder` compares the results before it relies on it.
 """
 
@@ -30,7 +31,9 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
     if not _is_causal(getattr(tower, "attn_mask", None)) or not blocks or not all(_is_plain(b) for b in blocks):
         return None
     reads = _reading(tower)
-    return None if reads is None else (TextTower(parts, dtype=dtype), reads)
+    if reads is None:
+        return None
+    return TextTower(parts, dtype=dtype, soft_prompt=getattr(model, "soft_prompt", None)), reads
 
 
 def _reading(tower: nn.Module) -> Callable[[Tensor], Tensor] | None:
