@@ -41,7 +41,9 @@ def main(embeddings: Option, soups: Option, pools: Option, out: Option) -> None:
         templates=ensemble_templates() if params.evaluate.ensemble else [],
         gpt=store.read_json(pools / "gpt.json"),
     )
-    lines = evaluate(classifiers, class_rows=further, tests=tests, encoder=texts, variant="pretrained")
+    lines = evaluate(
+        classifiers, class_rows=further, tests=tests, encoder=texts, tokenizer=encoder.tokenizer, variant="pretrained"
+    )
     single = pc.is_valid(lines["text"])
     attributes = {"encoder": encoder.id, "datasets": {test.name: test.facts for test in tests}}
     changed = flips(

@@ -50,8 +50,18 @@ def main(
             tuned_rows(material, params=params.evaluate, seed=seed), tests=seen[seed], encoder=texts
         )
         further = class_rows(seen[seed], seeds=[seed], templates=[], gpt=gpt)
-        tables.append(evaluate(classifiers, class_rows=further, tests=seen[seed], encoder=texts, variant=method))
-    attributes = {"encoder": encoder.id, "method": method}
+        tables.append(
+            evaluate(
+                classifiers,
+                class_rows=further,
+                tests=seen[seed],
+                encoder=texts,
+                tokenizer=tuned.tokenizer,
+                variant=method,
+            )
+        )
+    config = store.read_json(finetuned / f"seed{params.seeds[0]}" / "config.json")
+    attributes = {"encoder": encoder.id, "method": method, "parameters": config["parameters"]}
     store.write_table(out, pa.concat_tables(tables), attributes=attributes)
     print(f"{out}: {method}, seeds {', '.join(map(str, params.seeds))}")
 

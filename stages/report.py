@@ -9,7 +9,7 @@ import typer
 
 from wsoup import stage, store
 from wsoup.params import load_params
-from wsoup.report import plots
+from wsoup.report import analyses, plots
 from wsoup.report.results import PRETRAINED, load_results
 from wsoup.report.tables import accuracy_table, metrics, paired_table, size_table
 from wsoup.report.terminal import summary
@@ -26,6 +26,10 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
         accuracy_table(found, variants=[PRETRAINED], name="zero_shot", title="Zero-shot accuracy"),
         paired_table(found, samples=params.report.bootstrap_samples, confidence=params.report.confidence),
         size_table(found),
+        analyses.single_texts(results / PRETRAINED / "texts.parquet", results=found),
+        analyses.alignment(found),
+        analyses.parameters(found),
+        analyses.counts(found),
     ]
     if tuned:
         tables.append(accuracy_table(found, variants=tuned, name="finetuned", title="Accuracy after finetuning"))
@@ -39,6 +43,7 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
         store.write_json(folder / "candidates.json", plots.candidates(pools, seed=params.seeds[0]))
         store.write_json(folder / "transfer.json", plots.transfer(survey / "descriptors.parquet"))
         store.write_json(folder / "accuracy_by_m.json", plots.by_size(found))
+        store.write_json(folder / "parameters.json", plots.parameters(analyses.parameters(found)))
         store.write_json(folder / "growth.json", plots.growth(plots.read_soups(soups, seeds=params.seeds)))
     store.write_json(out / "metrics.json", metrics(found))
     print(summary(found))

@@ -25,6 +25,7 @@ from wsoup.scoring import correct_per_candidate, normalize
 from wsoup.testsets import TestSet
 from wsoup.zeroshot import ClassRow, Row, ensemble_prompts, gpt_prompts
 
+Tokenizer = Callable[[Sequence[str]], Tensor]
 MODES = ("centroid", "score_mean")
 SCHEMA = pa.schema(
     [
@@ -35,6 +36,7 @@ SCHEMA = pa.schema(
         ("offsets", pa.int64()),  # copies of each member at other token offsets
         ("texts", pa.float64()),  # texts of a class, the mean over classes: the paper's column m
         ("text", pa.string()),  # null but for single texts
+        ("stored", pa.int64()),  # integers that the members take to store, one a token; null for prompts by class
         ("seed", pa.int64()),
         ("dataset", pa.string()),
         ("role", pa.string()),
@@ -147,6 +149,7 @@ def evaluate(
     class_rows: Mapping[str, Sequence[ClassRow]],
     tests: Sequence[TestSet],
     encoder: PromptEncoder,
+    tokenizer: Tokenizer,
     variant: str,
 ) -> pa.Table:
     """Count the correct images of every row on every dataset, in both modes; single texts in one, they have no other.
@@ -156,24 +159,28 @@ def evaluate(
         class_rows: further rows by dataset name.
         tests: the datasets.
         encoder: text side of the model that made the image features.
+        tokenizer: its tokenizer, to say what a soup takes to store.
         variant: ``pretrained`` or the name of a finetuned method.
 
     Returns:
         One line per dataset, row, mode and seed, with the columns of `SCHEMA`.
     """
     lines: list[dict[str, object]] = []
+    stored = tokens_stored(classifiers.rows, tokenizer=tokenizer)
     for test in tests:
         rows: list[Row | ClassRow] = [*classifiers.rows, *class_rows.get(test.name, ())]
         means = classifiers.of(test)
         further = [mean_prompts(row, encoder=encoder) for row in class_rows.get(test.name, ())]
         if further:
             means = torch.cat([means, torch.stack(further)])  # (R, C, D)
-        lines += count(rows, means=means, test=test, variant=variant)
+        lines += count(rows, means=means, stored=stored, test=test, variant=variant)
     return pa.Table.from_pylist(lines, schema=SCHEMA)
 
 
-def count(rows: Sequence[Row | ClassRow], *, means: Tensor, test: TestSet, variant: str) -> Iterator[dict[str, object]]:
-    """The lines of R rows on one dataset, from their mean text features (R, C, D)."""
+def count(
+    rows: Sequence[Row | ClassRow], *, means: Tensor, stored: Sequence[int], test: TestSet, variant: str
+) -> Iterator[dict[str, object]]:
+    """The lines of R rows on one dataset, from their mean text features (R, C, D); `stored` is of the first rows."""
     n_images, sums = len(test.labels), test.class_sums()
     by_mode = {"centroid": normalize(means), "score_mean": means}
     found = {
@@ -191,6 +198,7 @@ def count(rows: Sequence[Row | ClassRow], *, means: Tensor, test: TestSet, varia
                 "offsets": len(row.offsets),
                 "texts": row.texts_per_class,
                 "text": row.text,
+                "stored": stored[r] if r < len(stored) else None,
                 "dataset": test.name,
                 "role": test.role,
                 "n_correct": found[mode][r],
@@ -200,6 +208,15 @@ def count(rows: Sequence[Row | ClassRow], *, means: Tensor, test: TestSet, varia
             }
             for seed in row.seeds:
                 yield {**line, "seed": seed}
+
+
+def tokens_stored(rows: Sequence[Row], *, tokenizer: Tokenizer) -> list[int]:
+    """Tokens of all members of each row: (R,). A soup is stored as one integer a token."""
+    texts = sorted({text for row in rows for text in row.texts})
+    tokens = tokenizer(["", *texts])
+    lengths = (tokens != tokens[0, -1]).sum(dim=1)  # the empty text ends with padding
+    size = dict(zip(texts, (lengths[1:] - lengths[0]).tolist(), strict=True))
+    return [sum(size[text] for text in row.texts) for row in rows]
 
 
 def mean_cosines(sums: Tensor, *, classes: Tensor, n_images: int) -> tuple[float, float]:

@@ -15,9 +15,10 @@ import numpy as np
 
 from wsoup import store
 from wsoup.report.results import PRETRAINED, Results, mean_and_std
+from wsoup.report.tables import Table, is_number
 
 TEMPLATES = Path(__file__).with_name("templates")
-POINTS = 400
+POINTS = 200
 """Points of a sorted curve: more cannot be told apart, and the file is kept in git."""
 CURVES = {
     ("random_descriptors", "centroid"): "random descriptors",
@@ -100,6 +101,18 @@ def by_size(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
+def parameters(table: Table) -> list[dict[str, Any]]:
+    """Accuracy against the numbers stored: {method, family, stored, mean, accuracy}."""
+    rows = []
+    for line in table.rows:
+        family = line["method"].split(" m=")[0]
+        for role, name in (("xd", "XD mean"), ("dg", "DG mean")):
+            if is_number(line[role]) and line["stored"]:
+                place = {"stored": round(line["stored"], 1), "mean": name, "accuracy": round(line[role], 3)}
+                rows.append({"method": line["method"], "family": family, **place})
+    return rows
+
+
 def growth(soups: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """How accuracy on the source's few-shot images rose as soups were built: {soup, member, step, added, accuracy}.
 
@@ -132,7 +145,16 @@ def read_soups(folder: Path, *, seeds: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A template of this folder with its data: a complete Vega-Lite specification."""
-    specification: dict[str, Any] = json.loads((TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
+    """A template with the data of one revision: a complete Vega-Lite specification."""
+    template = json.loads((TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
+    specification: dict[str, Any] = without_revisions(template)
     specification["data"] = {"values": list(rows)}
     return specification
+
+
+def without_revisions(part: Any) -> Any:
+    """A specification without the channels that tell revisions apart."""
+    if isinstance(part, dict):
+        kept = {k: v for k, v in part.items() if not (isinstance(v, dict) and v.get("field") == "rev")}
+        return {key: without_revisions(value) for key, value in kept.items()}
+    return [without_revisions(value) for value in part] if isinstance(part, list) else part

@@ -57,28 +57,41 @@ ROWS = (
     RowSpec("upper_bound", "Descriptor soup upper bound", "upper_bound"),
 )
 """The paper's rows in its order (zero_shot.csv), and rows of ours where they belong."""
+MEASURED = ("n_correct", "n_images", "alignment", "uniformity")
 DRAWN = ("random_descriptors", "waffle")
 """Methods whose size in the tables is a parameter; all others are shown at their full size."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Counts of one row on every dataset and seed.
+    """One row on every dataset and seed: arrays (datasets, seeds), NaN where there is no result.
 
     Attributes:
         datasets, seeds: the axes' names.
-        accuracy: (datasets, seeds) per cent; NaN where there is no result.
+        n_correct, n_images: counts.
+        alignment, uniformity: mean cosines.
         texts: mean number of texts of a class, the paper's column m.
+        stored: mean number of integers that it takes to store; None where that says nothing.
     """
 
     datasets: tuple[str, ...]
     seeds: tuple[int, ...]
-    accuracy: np.ndarray
+    n_correct: np.ndarray
+    n_images: np.ndarray
+    alignment: np.ndarray
+    uniformity: np.ndarray
     texts: float
+    stored: float | None
 
-    def of(self, names: Iterable[str]) -> np.ndarray:
-        """The datasets `names` only: (n, seeds)."""
-        return self.accuracy[[self.datasets.index(name) for name in names]]
+    @property
+    def accuracy(self) -> np.ndarray:
+        """Per cent: (datasets, seeds)."""
+        return 100.0 * self.n_correct / self.n_images
+
+    def of(self, names: Iterable[str], *, what: str = "accuracy") -> np.ndarray:
+        """One of the arrays for the datasets `names` only: (n, seeds)."""
+        values: np.ndarray = getattr(self, what)
+        return values[[self.datasets.index(name) for name in names]]
 
 
 class Results:
@@ -90,6 +103,7 @@ class Results:
         evaluate: the sizes of drawn rows.
         facts: what results say of each dataset.
         encoder: id of the encoder.
+        parameters: numbers that each finetuned method stores.
     """
 
     def __init__(
@@ -100,7 +114,9 @@ class Results:
         evaluate: EvaluateParams,
         facts: dict[str, Any],
         encoder: dict[str, Any],
+        parameters: Mapping[str, int],
     ) -> None:
+        self.parameters = parameters
         self.roles, self.evaluate, self.facts, self.encoder = roles, evaluate, facts, encoder
         self.variants = sorted({line["variant"] for line in lines}, key=lambda name: (name != PRETRAINED, name))
         self.seeds = tuple(sorted({line["seed"] for line in lines}))
@@ -144,11 +160,19 @@ class Results:
         if not lines:
             return None
         datasets = tuple(self.roles)
-        accuracy = np.full((len(datasets), len(self.seeds)), np.nan)
+        arrays = {name: np.full((len(datasets), len(self.seeds)), np.nan) for name in MEASURED}
         for line in lines:
             place = datasets.index(line["dataset"]), self.seeds.index(line["seed"])
-            accuracy[place] = 100.0 * line["n_correct"] / line["n_images"]
-        return Cells(datasets, self.seeds, accuracy, float(np.mean([line["texts"] for line in lines])))
+            for name, array in arrays.items():
+                array[place] = line[name]
+        stored = [line["stored"] for line in lines if line["stored"] is not None]
+        return Cells(
+            datasets,
+            self.seeds,
+            **arrays,
+            texts=float(np.mean([line["texts"] for line in lines])),
+            stored=float(np.mean(stored)) if stored else None,
+        )
 
 
 def load_results(folder: Path, *, params: Params) -> Results:
@@ -158,10 +182,12 @@ def load_results(folder: Path, *, params: Params) -> Results:
         raise MissingError(f"{first} does not exist; it is made by stage 'evaluate': run `dvc repro evaluate`")
     attributes = store.table_attributes(first)
     lines = store.read_table(first).to_pylist()
+    parameters: dict[str, int] = {}
     for method in params.finetune.methods:
         path = folder / f"{method}.parquet"
         if path.exists():
             lines += store.read_table(path).to_pylist()
+            parameters[method] = store.table_attributes(path)["parameters"]
     roles = {name: dataset.role for name, dataset in params.datasets.items()}
     return Results(
         lines,
@@ -169,6 +195,7 @@ def load_results(folder: Path, *, params: Params) -> Results:
         evaluate=params.evaluate,
         facts=attributes["datasets"],
         encoder=attributes["encoder"],
+        parameters=parameters,
     )
 
 

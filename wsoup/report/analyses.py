@@ -1,0 +1,118 @@
+"""The tables behind the tables: single texts, alignment and uniformity, what a method takes to store, raw counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wsoup import store
+from wsoup.report.results import PRETRAINED, ROWS, Results, mean_and_std
+from wsoup.report.tables import Table, is_number
+
+ROLES = ("source", "xd", "dg")
+SINGLE = {
+    "descriptor_soup": "descriptor soup",
+    "random_descriptors": "random descriptor",
+    "word_soup": "word soup",
+    "random_chains": "random chain",
+}
+
+
+def single_texts(path: Path, *, results: Results) -> Table:
+    """Members of the first seed's soups alone, beside random texts: accuracy, change against no text, alignment.
+
+    Args:
+        path: texts.parquet of stage evaluate.
+        results: the class name alone, to compare with.
+    """
+    base = results.cells(PRETRAINED, ROWS[0])
+    plain = {} if base is None else dict(zip(base.datasets, base.accuracy.mean(axis=1), strict=True))
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in store.read_table(path).to_pylist():
+        row = found.setdefault((line["method"], line["text"]), {"kind": SINGLE[line["method"]], "text": line["text"]})
+        name = line["dataset"]
+        row[name] = 100.0 * line["n_correct"] / line["n_images"]
+        row[f"{name} change"] = row[name] - plain[name]
+        row[f"{name} alignment"] = line["alignment"]
+    for row in found.values():
+        for role in ROLES:
+            names = results.datasets(role)
+            if names:
+                row[role] = float(np.mean([row[name] for name in names]))
+                row[f"{role} change"] = float(np.mean([row[f"{name} change"] for name in names]))
+                row[f"{role} alignment"] = float(np.mean([row[f"{name} alignment"] for name in names]))
+    columns = ["kind", "text"]
+    for name in [*(role for role in ROLES if results.datasets(role)), *results.datasets()]:
+        columns += [name, f"{name} change", f"{name} alignment"]
+    notes = ["Per cent, change in points against the class name alone, and alignment; random texts are the grey rows."]
+    return Table("single_texts", "Members of the soups, each alone", columns, list(found.values()), notes)
+
+
+def alignment(results: Results) -> Table:
+    """Alignment and uniformity of every row, mean over the datasets of a role and seeds."""
+    lines = []
+    for variant in results.variants:
+        for row in ROWS:
+            cells = results.cells(variant, row)
+            if cells is None or row.mode != "centroid":
+                continue
+            line: dict[str, Any] = {"variant": variant, "method": row.label}
+            for role in ROLES:
+                for what in ("alignment", "uniformity"):
+                    line[f"{role} {what}"] = mean_and_std(cells.of(results.datasets(role), what=what))[0]
+            lines.append(line)
+    columns = ["variant", "method", *(f"{role} {what}" for role in ROLES for what in ("alignment", "uniformity"))]
+    notes = ["Mean cosine of an image with its own class (alignment) and with the other classes (uniformity)."]
+    return Table("alignment", "Alignment and uniformity", columns, lines, notes)
+
+
+def parameters(results: Results) -> Table:
+    """Numbers that each method stores, and what they buy: a word soup one integer a token, a soft token D floats."""
+    lines = []
+    for m, cells in results.curve(PRETRAINED, method="word_soup", mode="centroid").items():
+        lines.append(_stored(results, f"Word soup m={m}", cells=cells, stored=cells.stored))
+    for m, cells in results.curve(PRETRAINED, method="descriptor_soup", mode="centroid").items():
+        lines.append(_stored(results, f"Descriptor soup m={m}", cells=cells, stored=cells.stored))
+    for variant, count in results.parameters.items():
+        for key, suffix in (("class_name", ""), ("word_soup", " + word soup")):
+            row = next(row for row in ROWS if row.key == key)
+            tuned = results.cells(variant, row)
+            if tuned is not None:
+                lines.append(_stored(results, f"{variant}{suffix}", cells=tuned, stored=count + (tuned.stored or 0.0)))
+    columns = ["method", "stored", *(f"{role}{end}" for role in ROLES for end in ("", " (std)"))]
+    return Table("parameters", "Numbers stored, and accuracy", columns, lines, ["Mean over seeds; per cent."])
+
+
+def _stored(results: Results, label: str, *, cells: Any, stored: float | None) -> dict[str, Any]:
+    line: dict[str, Any] = {"method": label, "stored": stored}
+    for role in ROLES:
+        line[role], line[f"{role} (std)"] = mean_and_std(cells.of(results.datasets(role)))
+    return line
+
+
+def counts(results: Results) -> Table:
+    """Counts of every row of the tables: what ``wsoup compare`` reads at two revisions."""
+    lines = []
+    for variant in results.variants:
+        for row in ROWS:
+            cells = results.cells(variant, row)
+            if cells is None:
+                continue
+            for d, dataset in enumerate(cells.datasets):
+                for k, seed in enumerate(cells.seeds):
+                    if is_number(float(cells.n_correct[d, k])):
+                        lines.append(
+                            {
+                                "variant": variant,
+                                "row": row.key,
+                                "dataset": dataset,
+                                "role": results.roles[dataset],
+                                "seed": seed,
+                                "n_correct": int(cells.n_correct[d, k]),
+                                "n_images": int(cells.n_images[d, k]),
+                            }
+                        )
+    columns = ["variant", "row", "dataset", "role", "seed", "n_correct", "n_images"]
+    return Table("counts", "Counts behind the tables", columns, lines)
