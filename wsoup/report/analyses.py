@@ -86,7 +86,7 @@ def parameters(results: Results) -> Table:
 
 
 def _stored(results: Results, label: str, *, cells: Any, stored: float | None) -> dict[str, Any]:
-    line: dict[str, Any] = {"method": label, "stored": stored}
+    line: dict[str, Any] = {"method": label, "stored": None if stored is None else round(stored, 1)}
     for role in ROLES:
         line[role], line[f"{role} (std)"] = mean_and_std(cells.of(results.datasets(role)))
     return line

@@ -18,6 +18,8 @@ from wsoup.report.results import PRETRAINED, Results, mean_and_std
 from wsoup.report.tables import Table, is_number
 
 TEMPLATES = Path(__file__).with_name("templates")
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+"""Of the library that the page carries; the templates name the older one that ``dvc plots`` loads."""
 POINTS = 200
 """Points of a sorted curve: more cannot be told apart, and the file is kept in git."""
 CURVES = {
@@ -148,6 +150,7 @@ def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A template with the data of one revision: a complete Vega-Lite specification."""
     template = json.loads((TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
     specification: dict[str, Any] = without_revisions(template)
+    specification["$schema"] = SCHEMA
     specification["data"] = {"values": list(rows)}
     return specification
 

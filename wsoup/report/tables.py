@@ -15,6 +15,8 @@ from wsoup.report import paper
 from wsoup.report.results import PRETRAINED, ROWS, Results, RowSpec, mean_and_std, paired_interval
 
 MEANS = {"xd": "XD mean", "dg": "DG mean"}
+SIZES = ("m", "stored")
+"""Columns that are sizes, and no accuracies."""
 MARK = "*"
 """Beside a difference that is not like with like: another split of the data, or another encoder."""
 
@@ -72,9 +74,10 @@ def cell(row: Mapping[str, Any], column: str) -> str:
         return value
     if not is_number(value):
         return ""
-    text = f"{value:.2f}" if isinstance(value, float) and not float(value).is_integer() else f"{value:g}"
-    if column in (*MEANS.values(), "source") or f"{column} (paper)" in row:
-        text = f"{value:.2f}"
+    if isinstance(value, int) or column in SIZES:
+        text = f"{value:g}"
+    else:
+        text = f"{value:.3f}" if column.endswith(("alignment", "uniformity")) else f"{value:.2f}"
     if row.get(f"{column} (std)"):
         text += f" ± {row[f'{column} (std)']:.2f}"
     if is_number(row.get(f"{column} (paper)")):
