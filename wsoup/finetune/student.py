@@ -91,7 +91,10 @@ class Student(nn.Module):
 
     def encode_image(self, pixels: Tensor, normalize: bool = False) -> Tensor:
         """(B, 3, H, W) -> (B, D)."""
-        features = ImageTower(self.model)(pixels, prompts=self.image_prompts())
+        prompts = self.image_prompts()
+        features = (
+            self.model.encode_image(pixels) if prompts is None else ImageTower(self.model)(pixels, prompts=prompts)
+        )
         if self.image_adapter is not None:
             features = self.image_adapter(features)
         return F.normalize(features, dim=-1) if normalize else features

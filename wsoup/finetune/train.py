@@ -138,7 +138,7 @@ class Trainer:
         """
         if resume is not None and resume.exists():
             self.load(resume)
-        if self.passes.trunk_is_fixed and self.shared.augment is None and self.iteration < self.iterations:
+        if self._keeps_images() and self.iteration < self.iterations:
             self._keep_images()
         saved = time.monotonic()
         for _ in progress(range(self.iteration, self.iterations)):
@@ -172,7 +172,7 @@ class Trainer:
     def _batch(self) -> tuple[Tensor, Tensor | None, Tensor]:
         """Student's and teacher's image features (B, D) and labels (B,) of this iteration's batch."""
         needs_teacher = needs_teacher_images(self.method.loss)
-        if self.passes.trunk_is_fixed and self.shared.augment is None:
+        if self._keeps_images():
             positions = self._positions(self.iteration)
             labels = torch.from_numpy(self.source.labels[positions])
             images, teacher = self.passes.images(None, positions=torch.from_numpy(positions), teacher=needs_teacher)
@@ -192,6 +192,10 @@ class Trainer:
         """Decode and crop a batch while the model works on the one before."""
         positions = self._positions(iteration)
         return self._thread.submit(self.images.batch, positions, seed=self.seed, iteration=iteration)
+
+    def _keeps_images(self) -> bool:
+        """Whether image features are fixed, and so computed once."""
+        return self.passes.trunk_is_fixed and self.shared.augment is None
 
     def _keep_images(self) -> None:
         groups = np.split(

@@ -1,0 +1,96 @@
+"""Few-shot batches: distinct classes, everything seen, the same again for the same seed and iteration."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from finetune_cases import finetune_params
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from wsoup.errors import DataError
+from wsoup.finetune.data import FewShotImages, batch_positions, crop_box
+
+LABELS = np.repeat(np.arange(5), 3)
+
+
+@given(seed=st.integers(0, 9), iteration=st.integers(0, 500), size=st.integers(1, 9))
+@settings(max_examples=50, deadline=None)
+def test_a_batch_is_distinct_classes_and_a_function_of_seed_and_iteration(seed, iteration, size):
+    found = batch_positions(LABELS, batch_size=size, seed=seed, iteration=iteration)
+    assert len(found) == min(size, 5)
+    assert len(set(LABELS[found])) == len(found)
+    assert np.array_equal(found, batch_positions(LABELS, batch_size=size, seed=seed, iteration=iteration))
+
+
+def test_rounds_go_through_classes_and_images_before_any_comes_again():
+    """Five classes in batches of five: after three rounds every image was seen once, after six twice."""
+    seen = Counter(int(i) for t in range(6) for i in batch_positions(LABELS, batch_size=5, seed=1, iteration=t))
+    assert set(seen.values()) == {2}
+    half = Counter(int(i) for t in range(3) for i in batch_positions(LABELS, batch_size=5, seed=1, iteration=t))
+    assert set(half.values()) == {1}
+
+
+def test_seeds_draw_differently():
+    first, second = (batch_positions(LABELS, batch_size=3, seed=seed, iteration=0).tolist() for seed in (1, 2))
+    assert first != second
+
+
+@given(
+    width=st.integers(1, 60),
+    height=st.integers(1, 60),
+    draws=st.lists(st.tuples(*[st.floats(0, 0.999)] * 4), min_size=1, max_size=3),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_crop_lies_within_the_image(width, height, draws):
+    left, top, right, bottom = crop_box(width, height, np.array(draws), share=(0.08, 1.0))
+    assert 0 <= left < right <= width
+    assert 0 <= top < bottom <= height
+
+
+def test_crops_by_hand():
+    """The whole area at aspect 1 is the image; a quarter of it has half its sides; where none fits, the whole image."""
+    square = np.log(4 / 3) / np.log(16 / 9)
+    assert crop_box(40, 40, np.array([[1.0, square, 0.5, 0.5]]), share=(0.25, 1.0)) == (0, 0, 40, 40)
+    assert crop_box(40, 40, np.array([[0.0, square, 0.0, 0.999]]), share=(0.25, 1.0)) == (0, 20, 20, 40)
+    assert crop_box(40, 10, np.array([[1.0, square, 0.0, 0.0]]), share=(0.25, 1.0)) == (0, 0, 40, 10)
+
+
+def test_without_augmentation_pixels_are_the_encoders_own(tiny_encoder, colours):
+    images = FewShotImages(colours.paths, labels=colours.labels, encoder=tiny_encoder, augment=None)
+    pixels, labels = images.batch(np.array([4, 0]), seed=1, iteration=0)
+    assert torch.equal(pixels[0], tiny_encoder.preprocess(Image.open(colours.paths[4])))
+    assert labels.tolist() == [1, 0]
+
+
+def test_a_crop_of_everything_is_the_encoders_own_for_an_image_of_its_size(tiny_encoder, tmp_path):
+    """With share 1 only the whole of a square image is kept: what is left of augmentation is the normalisation."""
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(tmp_path / "a.png")
+    whole = finetune_params(augment={"crop": [1.0, 1.0], "flip": False}).augment
+    images = FewShotImages([str(tmp_path / "a.png")], labels=np.array([0]), encoder=tiny_encoder, augment=whole)
+    expected = tiny_encoder.preprocess(Image.open(tmp_path / "a.png"))
+    found = [images.batch(np.array([0]), seed=1, iteration=t)[0][0] for t in range(20)]
+    assert any(torch.allclose(pixels, expected, atol=1e-6) for pixels in found)
+
+
+def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, colours, monkeypatch):
+    augment = finetune_params().augment
+
+    def pixels(threads: int) -> torch.Tensor:
+        source = FewShotImages(
+            colours.paths, labels=colours.labels, encoder=tiny_encoder, augment=augment, threads=threads
+        )
+        return source.batch(np.arange(12), seed=1, iteration=3)[0]
+
+    many = pixels(4)
+    monkeypatch.setattr("wsoup.finetune.data.PIXELS_IN_MEMORY", 0)
+    assert torch.equal(many, pixels(1))
+
+
+def test_no_images_is_an_error(tiny_encoder):
+    with pytest.raises(DataError, match="the few-shot split holds no images"):
+        FewShotImages([], labels=np.array([]), encoder=tiny_encoder, augment=None)

@@ -1,0 +1,83 @@
+"""What is computed once stays what it was: features in training against the student's own encoders."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from finetune_cases import METHODS, SOUP, finetune_params
+from torch.nn import functional as F
+
+from wsoup import prompts
+from wsoup.finetune.bench import bench_train, render
+from wsoup.finetune.passes import Passes
+from wsoup.finetune.train import Trainer
+
+
+def passes_of(encoder, colours, name: str, steps: int = 2) -> Passes:
+    """After two steps, so that nothing is at its start."""
+    shared = finetune_params()
+    run = Trainer(encoder, source=colours, method=shared.methods[name], shared=shared, seed=1)
+    for _ in range(steps):
+        run.step()
+    return run.passes
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_features_in_training_are_those_of_the_student_and_of_the_pretrained_model(tiny_encoder, colours, name):
+    passes = passes_of(tiny_encoder, colours, name)
+    pixels = torch.randn(3, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    stems = prompts.stems(colours.template, colours.class_names)
+    student = passes.student
+    with torch.no_grad():
+        images, teacher = passes.images(pixels, teacher=True)
+        torch.testing.assert_close(images, student.encode_image(pixels, normalize=True), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(teacher, tiny_encoder.encode_images(pixels).clone(), rtol=1e-5, atol=1e-6)
+        for member, text in enumerate(SOUP if not len(student.soft_descriptors) else SOUP[:1]):
+            tokens = tiny_encoder.tokenizer([stem + prompts.ending(text, period=True) for stem in stems])
+            expected = F.normalize(tiny_encoder.model.encode_text(tokens), dim=-1)
+            torch.testing.assert_close(passes.teacher_texts(member), expected, rtol=1e-5, atol=1e-6)
+            found = passes.texts(member)
+            if not len(student.soft_descriptors):
+                expected = student.encode_text(tokens, normalize=True)
+                torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+            some = torch.tensor([3, 0])
+            torch.testing.assert_close(passes.texts(member, classes=some), found[some], rtol=1e-5, atol=1e-6)
+
+
+def test_the_centroid_of_soft_descriptors_is_what_the_student_encodes(tiny_encoder, colours):
+    passes = passes_of(tiny_encoder, colours, "proda")
+    stems = prompts.stems(colours.template, colours.class_names)
+    tokens = tiny_encoder.tokenizer([stem + "." for stem in stems])
+    with torch.no_grad():
+        members = torch.stack([passes.texts(i) for i in range(4)])
+        torch.testing.assert_close(
+            F.normalize(members.mean(dim=0), dim=-1), passes.student.encode_text(tokens, normalize=True)
+        )
+
+
+def test_images_are_kept_only_where_the_trunk_is_left_alone(tiny_encoder, colours):
+    fixed = {name for name in METHODS if passes_of(tiny_encoder, colours, name, steps=0).trunk_is_fixed}
+    prompt_only = {name for name in METHODS if METHODS[name]["tune"]["kind"] in ("prompt", "soft_descriptors")}
+    assert fixed == prompt_only | {"clip_adapter"}
+
+
+@pytest.mark.parametrize("name", ["coop_diverse", "clip_adapter"])
+def test_keeping_images_changes_no_weight(tiny_encoder, colours, name, monkeypatch):
+    """The same training without augmentation, once with image features kept and once computed at every step."""
+    shared = finetune_params(augment=None)
+
+    def weights() -> list[torch.Tensor]:
+        run = Trainer(tiny_encoder, source=colours, method=shared.methods[name], shared=shared, seed=1)
+        return [p.detach().clone() for p in run.run().trained().values()]
+
+    kept = weights()
+    monkeypatch.setattr(Trainer, "_keeps_images", lambda self: False)
+    for a, b in zip(kept, weights(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_a_fast_step_has_the_plain_ways_gradients():
+    result = bench_train(model="ViT-S-32-alt", n_classes=6, batch_size=2, repeats=1)
+    assert len(result["rows"]) == 3
+    assert all(row["gradient"] < 1e-5 for row in result["rows"])
+    assert render(result).count("\n") == 6

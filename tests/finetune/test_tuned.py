@@ -1,0 +1,77 @@
+"""Tuned weights on disk: what is stored, that it loads to the same features, and only onto its own encoder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+import torch
+from finetune_cases import METHODS, finetune_params
+from safetensors.torch import load_file, save_file
+
+from wsoup.errors import MismatchError, MissingError
+from wsoup.finetune.train import Trainer
+from wsoup.finetune.tuned import load_tuned, save_tuned
+
+TEXTS = ["a photo of a red.", "a photo of a blue, ears."]
+
+
+def trained(encoder, colours, name: str) -> Trainer:
+    shared = finetune_params(iterations=1)
+    return Trainer(encoder, source=colours, method=shared.methods[name], shared=shared, seed=3)
+
+
+def store(folder, run: Trainer, name: str) -> None:
+    config = {
+        "encoder": run.encoder.id,
+        "method": name,
+        "seed": 3,
+        "tune": run.method.tune.model_dump(),
+        "template": run.source.template,
+    }
+    save_tuned(folder, student=run.run(), config=config, log=run.log)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_loading_gives_the_features_that_were_trained(tiny_encoder, colours, name, tmp_path):
+    run = trained(tiny_encoder, colours, name)
+    store(tmp_path, run, name)
+    tuned = load_tuned(tmp_path, encoder=tiny_encoder)
+    pixels = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    tokens = tiny_encoder.tokenizer(TEXTS)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            tuned.model.encode_image(pixels), run.student.encode_image(pixels), rtol=1e-5, atol=1e-6
+        )
+        torch.testing.assert_close(
+            tuned.model.encode_text(tokens), run.student.encode_text(tokens), rtol=1e-5, atol=1e-6
+        )
+    assert {k: tuned.id[k] for k in tiny_encoder.id} == tiny_encoder.id
+    assert (tuned.id["method"], tuned.id["seed"]) == (name, 3)
+    config = json.loads((tmp_path / "config.json").read_text())
+    stored = load_file(tmp_path / "weights.safetensors")
+    assert config["parameters"] == sum(t.numel() for t in stored.values())
+    assert set(stored) == set(run.student.trained_names)
+    assert config["tunes_images"] == tuned.model.tunes_images
+    if not tuned.model.tunes_images:
+        assert torch.equal(tuned.encode_images(pixels), tiny_encoder.encode_images(pixels))
+
+
+def test_another_encoder_is_refused(tiny_encoder, colours, tmp_path):
+    store(tmp_path, trained(tiny_encoder, colours, "coop"), "coop")
+    other = dataclasses.replace(tiny_encoder, id={**tiny_encoder.id, "sha256": "0" * 64})
+    with pytest.raises(MismatchError, match=r"was made with another encoder .*sha256"):
+        load_tuned(tmp_path, encoder=other)
+
+
+def test_weights_that_do_not_fit_their_config_are_refused(tiny_encoder, colours, tmp_path):
+    store(tmp_path, trained(tiny_encoder, colours, "coop"), "coop")
+    save_file({"soft_prompt": torch.zeros(2, 16)}, tmp_path / "weights.safetensors")
+    with pytest.raises(MismatchError, match=r"does not fit its config.json \(first at soft_prompt\)"):
+        load_tuned(tmp_path, encoder=tiny_encoder)
+
+
+def test_a_folder_without_a_model_is_an_error(tiny_encoder, tmp_path):
+    with pytest.raises(MissingError, match="holds no tuned model"):
+        load_tuned(tmp_path / "nothing", encoder=tiny_encoder)

@@ -1,0 +1,198 @@
+"""What is trained: how much of it, from where it starts, and that merging and storing change nothing."""
+
+from __future__ import annotations
+
+import open_clip
+import pytest
+import torch
+from finetune_cases import METHODS, finetune_params
+from pydantic import TypeAdapter
+from torch.nn import functional as F
+
+from wsoup.errors import ModelError, ParamsError, PoolError
+from wsoup.finetune.student import Student, insert_places
+from wsoup.finetune.tuners import check_templates, make_student
+from wsoup.params import DatasetParams, TuneParams
+
+TEMPLATE = "a photo of a {}."
+EXACT_AT_START = {
+    "ce",
+    "clipood",
+    "coop",
+    "coop_diverse",
+    "coop_smooth",
+    "kgcoop",
+    "prograd",
+    "bitfit",
+    "lora",
+    "adapter",
+}
+TEXTS = ["a photo of a cat.", "a photo of a red panda, which has claws."]
+
+
+def student(encoder, name: str, *, seed: int = 0) -> Student:
+    tune = finetune_params().methods[name].tune
+    return make_student(
+        encoder.model,
+        tokenizer=encoder.tokenizer,
+        tune=tune,
+        template=TEMPLATE,
+        generator=torch.Generator().manual_seed(seed),
+    )
+
+
+def pixels() -> torch.Tensor:
+    return torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_untrained_student_predicts_as_the_pretrained_model_where_it_should(tiny_encoder, name):
+    found, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
+    images = F.cosine_similarity(found.encode_image(pixels()), tiny_encoder.model.encode_image(pixels()))
+    texts = F.cosine_similarity(found.encode_text(tokens), tiny_encoder.model.encode_text(tokens))
+    same = bool((images > 1 - 1e-6).all() and (texts > 1 - 1e-6).all())
+    assert same == (name in EXACT_AT_START)
+    assert found.tunes_images or bool((images > 1 - 1e-6).all())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_merging_changes_no_feature_and_leaves_plain_weights(tiny_encoder, name):
+    found, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
+    with torch.no_grad():
+        for parameter in found.trained().values():  # as if trained: no scale is one and no update zero
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)))
+        before = found.encode_image(pixels()), found.encode_text(tokens)
+        merged = found.merge()
+        torch.testing.assert_close(merged.encode_image(pixels()), before[0], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(merged.encode_text(tokens), before[1], rtol=1e-5, atol=1e-6)
+    assert not any("parametrizations" in key for key in merged.state_dict())
+    assert not any(p.requires_grad for p in merged.parameters())
+
+
+def test_a_merged_update_is_open_clips_own_forward(tiny_encoder):
+    """After merging, the plain model inside gives the same features by itself."""
+    for name in ("lora", "ssf", "bitfit", "clipood"):
+        found, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
+        with torch.no_grad():
+            for parameter in found.trained().values():
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)))
+            expected = found.encode_image(pixels()), found.encode_text(tokens)
+            plain = found.merge().model
+            torch.testing.assert_close(plain.encode_image(pixels()), expected[0], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(plain.encode_text(tokens), expected[1], rtol=1e-4, atol=1e-6)
+
+
+PAPER = [  # the column "parameters" of the paper's table, where it counts what we count
+    ({"kind": "prompt", "tokens": 1}, 512),
+    ({"kind": "prompt", "tokens": 3}, 3 * 512),
+    ({"kind": "visual_prompt", "tokens": 1, "depth": 1}, 768),
+    ({"kind": "visual_prompt", "tokens": 3, "depth": 3}, 9 * 768),
+    ({"kind": "maple", "tokens": 3, "depth": 1}, 395_520),  # 396k
+    ({"kind": "maple", "tokens": 3, "depth": 3}, 395_520 + 2 * 3 * 512),  # 399k
+    ({"kind": "image_adapter", "reduction": 4, "ratio": 0.2}, 131_072),
+    ({"kind": "image_adapter", "reduction": 128, "ratio": 0.2}, 4_096),
+    ({"kind": "soft_descriptors", "members": 4, "tokens": 10}, 20_480),
+    ({"kind": "soft_descriptors", "members": 32, "tokens": 10}, 163_840),
+    # The paper counts the visual blocks twice and no text block: 17k, 18k, 12k and 55k. Both towers once:
+    ({"kind": "bitfit", "blocks": 1}, 11 * (768 + 512)),
+    ({"kind": "lora", "blocks": 3, "rank": 1}, 3 * 4 * (768 + 512)),
+    ({"kind": "ssf", "blocks": 1}, 2 * 4 * (768 + 512)),
+    ({"kind": "adapter", "blocks": 3, "reduction": 128, "ratio": 0.2}, 3 * 2 * (768 * 6 + 512 * 4)),
+]
+
+
+@pytest.fixture(scope="module")
+def vit_b_16():
+    """ViT-B-16 with three blocks in each tower: counts depend on the last three alone."""
+    config = open_clip.get_model_config("ViT-B-16")
+    vision, text = {**config["vision_cfg"], "layers": 3}, {**config["text_cfg"], "layers": 3, "vocab_size": 49408}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return open_clip.model.CLIP(512, vision, text).eval().requires_grad_(False)
+
+
+@pytest.mark.parametrize(("tune", "count"), PAPER, ids=lambda value: str(value))
+def test_trained_parameters_are_counted_as_in_the_paper(vit_b_16, tune, count):
+    found = make_student(
+        vit_b_16,
+        tokenizer=open_clip.get_tokenizer("ViT-B-16"),
+        tune=TypeAdapter(TuneParams).validate_python(tune),
+        template=TEMPLATE,
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert sum(p.numel() for p in found.trained().values()) == count
+
+
+def test_blocks_below_the_trained_ones_are_the_pretrained_models_own(tiny_encoder):
+    found = student(tiny_encoder, "ce")
+    assert found.visual.transformer.resblocks[0] is tiny_encoder.model.visual.transformer.resblocks[0]
+    assert found.visual.transformer.resblocks[1] is not tiny_encoder.model.visual.transformer.resblocks[1]
+    assert found.context_length == tiny_encoder.model.context_length  # as any other attribute
+
+
+def test_a_prompt_starts_as_the_embeddings_of_the_templates_first_tokens(tiny_encoder):
+    tokens = tiny_encoder.tokenizer(["a photo of"])[0, 1:4]
+    expected = tiny_encoder.model.token_embedding.weight[tokens]
+    assert torch.equal(student(tiny_encoder, "coop").soft_prompt, expected)
+
+
+def test_random_starts_come_from_the_generator(tiny_encoder):
+    first, again, other = (student(tiny_encoder, "proda", seed=s).soft_descriptors[0] for s in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_a_soft_descriptor_made_of_word_embeddings_is_those_words(tiny_encoder):
+    """Encoding ", sharp nice" softly gives the features of the text that says so."""
+    found = student(tiny_encoder, "coop_ensemble")
+    words = tiny_encoder.tokenizer(["sharp nice old soft big"])[0, 1:6]
+    found.soft_descriptors = torch.nn.ParameterList([tiny_encoder.model.token_embedding.weight[words].clone()])
+    plain = tiny_encoder.tokenizer(["a photo of a cat.", "a photo of a red panda"])
+    ending = ", sharp nice old soft big."
+    said = tiny_encoder.tokenizer([f"a photo of a cat{ending}", f"a photo of a red panda{ending[:-1]}"])
+    expected = F.normalize(tiny_encoder.model.encode_text(said), dim=-1)
+    torch.testing.assert_close(found.encode_text(plain), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_places_are_made_before_the_final_period_by_hand():
+    """7 is the comma, 5 the period, 9 the end of text."""
+    tokens = torch.tensor([[8, 1, 5, 9, 0, 0, 0, 0], [8, 1, 2, 9, 0, 0, 0, 0]])
+    found, places = insert_places(tokens, n=2, comma=7, period=5)
+    assert found.tolist() == [[8, 1, 7, 7, 7, 5, 9, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
+    assert places.tolist() == [[3, 4], [4, 5]]
+    with pytest.raises(PoolError, match=r"a text of 4 tokens has no room for 4 soft tokens in 8"):
+        insert_places(tokens, n=4, comma=7, period=5)
+
+
+def test_more_blocks_than_there_are_is_refused(tiny_encoder):
+    tune = TypeAdapter(TuneParams).validate_python({"kind": "bitfit", "blocks": 3})
+    with pytest.raises(ModelError, match="bitfit asks for more blocks than the 2 of the smaller tower"):
+        make_student(
+            tiny_encoder.model,
+            tokenizer=tiny_encoder.tokenizer,
+            tune=tune,
+            template=TEMPLATE,
+            generator=torch.Generator(),
+        )
+
+
+def test_templates_must_leave_room_for_the_prompt_and_begin_alike(tiny_encoder):
+    tune = TypeAdapter(TuneParams).validate_python({"kind": "prompt", "tokens": 3})
+    with pytest.raises(ParamsError, match=r"template 'my \{\}' has 1 tokens before the class name"):
+        make_student(
+            tiny_encoder.model,
+            tokenizer=tiny_encoder.tokenizer,
+            tune=tune,
+            template="my {}",
+            generator=torch.Generator(),
+        )
+    common = {"role": "xd", "layout": "imagefolder", "root": "x", "watch": "x"}
+    datasets = {
+        "here": DatasetParams(**common, template="a photo of a {}."),
+        "good": DatasetParams(**common, template="a photo of {}, a type of food."),
+        "odd": DatasetParams(**common, template="a sketch of a {}."),
+    }
+    with pytest.raises(
+        ParamsError, match=r"datasets.odd.template .* must begin with the same 3 tokens as that of here"
+    ):
+        check_templates(tune, datasets, source="here", tokenizer=tiny_encoder.tokenizer)
