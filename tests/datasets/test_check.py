@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from miniature import build_coop
+from miniature import build_coop, draw
 from PIL import Image
 from rich.console import Console
 
@@ -19,12 +19,10 @@ from wsoup.datasets.paper import PAPER
 from wsoup.images import load_rgb
 from wsoup.params import Params, parse_params
 
-Draw = Callable[..., Path]
-
 
 @pytest.fixture
-def root(tmp_path: Path, draw: Draw) -> Path:
-    return build_coop(tmp_path / "data", draw)
+def root(tmp_path: Path) -> Path:
+    return build_coop(tmp_path / "data")
 
 
 def paper_params(root: Path, **changes: dict[str, Any]) -> Params:
@@ -124,7 +122,7 @@ def test_images_that_only_decoding_finds_out(
     assert "eurosat/2750/test_0/image 0.jpg" in problems[0]
 
 
-def test_changed_added_and_removed_images_since_the_last_run(root: Path, tmp_path: Path, draw: Draw) -> None:
+def test_changed_added_and_removed_images_since_the_last_run(root: Path, tmp_path: Path) -> None:
     params = paper_params(root)
     section = params.datasets["imagenet_r"]
     made = manifest.build(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
-import struct
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from PIL import Image
+from miniature import png, write_huggingface, write_mnist, write_tar, write_tars
 
 from wsoup.datasets import digests, huggingface, torchvision, webdataset
 from wsoup.datasets.listing import validated
@@ -22,34 +18,12 @@ from wsoup.images import load_rgb
 BOTH = ("train", "test")
 
 
-def png(shade: int) -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (4, 4), (shade, shade, shade)).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def write_tar(path: Path, members: dict[str, bytes]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w") as tar:
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
-
-
 # ----------------------------------------------------------------------------------------------------- webdataset
 
 
 @pytest.fixture
 def tars(tmp_path: Path) -> Path:
-    root = tmp_path / "wds"
-    for shard in range(2):
-        members = {f"s{shard}{i}.png": png(10 * (2 * shard + i)) for i in range(2)}
-        labels = {f"s{shard}{i}.cls": f"{i}\n".encode() for i in range(2)}
-        write_tar(root / f"test/{shard}.tar", members | labels)
-    (root / "test/nshards.txt").write_text("2\n")
-    (root / "classnames.txt").write_text("ant\nred_fox\n")
-    return root
+    return write_tars(tmp_path / "tars")
 
 
 def test_tars_are_listed_member_by_member(tars: Path) -> None:
@@ -116,25 +90,7 @@ def test_tars_without_class_names(tars: Path) -> None:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """What `DatasetDict.save_to_disk` leaves behind, written by hand."""
-    root = tmp_path / "hf"
-    features = {"image": {"_type": "Image"}, "label": {"names": ["ant", "red_fox"], "_type": "ClassLabel"}}
-    for split in ("train", "validation"):
-        folder = root / split
-        folder.mkdir(parents=True)
-        images = [{"bytes": png(i), "path": None} for i in range(3)]
-        kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-        table = pa.table({"image": pa.array(images, type=kind), "label": pa.array([1, 0, 1], type=pa.int64())})
-        with (
-            pa.OSFile(str(folder / "data-00000-of-00001.arrow"), "wb") as file,
-            pa.ipc.new_stream(file, table.schema) as out,
-        ):
-            out.write_table(table)
-        state = {"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_split": split}
-        (folder / "state.json").write_text(json.dumps(state))
-        (folder / "dataset_info.json").write_text(json.dumps({"features": features}))
-    (root / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "validation"]}))
-    return root
+    return write_huggingface(tmp_path / "saved")
 
 
 def test_a_saved_dataset_is_listed_row_by_row(saved: Path) -> None:
@@ -158,10 +114,14 @@ def test_the_library_itself_saves_what_is_read_here(tmp_path: Path) -> None:
     features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["ant", "bee"])})
     rows = {"image": [{"bytes": png(i), "path": None} for i in range(3)], "label": [0, 1, 1]}
     made = datasets.Dataset.from_dict(rows, features=features)
-    datasets.DatasetDict({"test": made}).save_to_disk(str(tmp_path / "saved"))
+    datasets.DatasetDict({"test": made}).save_to_disk(str(tmp_path / "by_library"))
     found = validated(huggingface.read(str(tmp_path / "saved"), wanted=("test",)))
     assert found.class_names == ["ant", "bee"]
-    assert [read_bytes(f"{tmp_path}/saved/{path}") for path in found.splits["test"].paths] == [png(0), png(1), png(2)]
+    assert [read_bytes(f"{tmp_path}/by_library/{path}") for path in found.splits["test"].paths] == [
+        png(0),
+        png(1),
+        png(2),
+    ]
 
 
 def edit(path: Path, **changes: object) -> None:
@@ -197,14 +157,7 @@ def test_nothing_saved(tmp_path: Path) -> None:
 
 @pytest.fixture
 def mnist(tmp_path: Path) -> Path:
-    """FashionMNIST's files with ten 28 x 28 images a split, one of each class."""
-    raw = tmp_path / "tv/FashionMNIST/raw"
-    raw.mkdir(parents=True)
-    for stem in ("train", "t10k"):
-        pixels = b"".join(bytes([i]) * 784 for i in range(10))
-        (raw / f"{stem}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, 10, 28, 28) + pixels)
-        (raw / f"{stem}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, 10) + bytes(range(10)))
-    return tmp_path / "tv"
+    return write_mnist(tmp_path / "torchvision")
 
 
 def test_images_of_a_run_become_files(mnist: Path) -> None:

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from miniature import WNIDS, build_coop
+from miniature import WNIDS, build_coop, draw
 
 from wsoup.datasets import coop
 from wsoup.datasets.listing import Listing, validated
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import DataError, MissingError, ParamsError
 
-Draw = Callable[..., Path]
 BOTH = ("train", "test")
 
 
@@ -28,8 +27,8 @@ def read(name: str, root: Path, *, names: Callable[[], list[str]] = no_names) ->
 
 
 @pytest.fixture
-def root(tmp_path: Path, draw: Draw) -> Path:
-    return build_coop(tmp_path / "data", draw)
+def root(tmp_path: Path) -> Path:
+    return build_coop(tmp_path / "data")
 
 
 @pytest.mark.parametrize("name", PAPER)
@@ -92,7 +91,7 @@ def test_a_flat_image_without_an_answer(root: Path) -> None:
         read("imagenet", root)
 
 
-def test_imagenet_v2_folders_are_numbers_and_sort_as_such(tmp_path: Path, draw: Draw) -> None:
+def test_imagenet_v2_folders_are_numbers_and_sort_as_such(tmp_path: Path) -> None:
     names = [f"class {i}" for i in range(12)]
     for label in range(12):
         draw(tmp_path / "imagenetv2/imagenetv2-matched-frequency-format-val" / str(label) / "1.jpeg")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from miniature import draw
 
 from wsoup.datasets import folder
 from wsoup.datasets.listing import validated
 from wsoup.errors import DataError, MissingError
 
-Draw = Callable[..., Path]
 
-
-def test_labels_follow_sorted_folders_and_paths_are_relative(tmp_path: Path, draw: Draw) -> None:
+def test_labels_follow_sorted_folders_and_paths_are_relative(tmp_path: Path) -> None:
     for name in (
         "train/red_fox/b.png",
         "train/red_fox/a.PNG",
@@ -31,7 +29,7 @@ def test_labels_follow_sorted_folders_and_paths_are_relative(tmp_path: Path, dra
     assert found.splits["test"].paths == ["test/ant/x/2.png", "test/red_fox/9.png"]
 
 
-def test_without_split_folders_everything_is_a_test_image(tmp_path: Path, draw: Draw) -> None:
+def test_without_split_folders_everything_is_a_test_image(tmp_path: Path) -> None:
     for name in ("cat/1.png", "dog/1.png"):
         draw(tmp_path / name)
     found = folder.read(str(tmp_path))
@@ -39,7 +37,7 @@ def test_without_split_folders_everything_is_a_test_image(tmp_path: Path, draw: 
     assert found.splits["test"].paths == ["cat/1.png", "dog/1.png"]
 
 
-def test_hidden_and_foreign_files_are_left_alone(tmp_path: Path, draw: Draw) -> None:
+def test_hidden_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
     draw(tmp_path / "test/cat/1.png")
     for name in ("test/cat/.DS_Store", "test/cat/notes.txt", "test/README.md"):
         (tmp_path / name).write_text("x")
@@ -47,21 +45,21 @@ def test_hidden_and_foreign_files_are_left_alone(tmp_path: Path, draw: Draw) -> 
     assert folder.read(str(tmp_path)).splits["test"].paths == ["test/cat/1.png"]
 
 
-def test_classnames_txt_renames_folders(tmp_path: Path, draw: Draw) -> None:
+def test_classnames_txt_renames_folders(tmp_path: Path) -> None:
     for name in ("test/n01440764/1.png", "test/n01443537/1.png"):
         draw(tmp_path / name)
     (tmp_path / "classnames.txt").write_text("n01440764 tench\nn01443537 gold_fish\nn9 not here\n")
     assert folder.read(str(tmp_path)).class_names == ["tench", "gold fish"]
 
 
-def test_a_class_names_file_may_lie_elsewhere(tmp_path: Path, draw: Draw) -> None:
+def test_a_class_names_file_may_lie_elsewhere(tmp_path: Path) -> None:
     draw(tmp_path / "set/test/a b/1.png")
     names = tmp_path / "names.tsv"
     names.write_text("a b\tbumble bee\n")
     assert folder.read(str(tmp_path / "set"), class_names=str(names)).class_names == ["bumble bee"]
 
 
-def test_a_link_to_a_folder_is_followed(tmp_path: Path, draw: Draw) -> None:
+def test_a_link_to_a_folder_is_followed(tmp_path: Path) -> None:
     draw(tmp_path / "elsewhere/1.png")
     (tmp_path / "set/test").mkdir(parents=True)
     (tmp_path / "set/test/cat").symlink_to(tmp_path / "elsewhere")
@@ -73,20 +71,20 @@ def test_missing_root(tmp_path: Path) -> None:
         folder.read(str(tmp_path / "nowhere"))
 
 
-def test_no_class_folders(tmp_path: Path, draw: Draw) -> None:
+def test_no_class_folders(tmp_path: Path) -> None:
     draw(tmp_path / "1.png")
     with pytest.raises(DataError, match=r"has no class folders; expected .*train/<class>/<image>"):
         folder.read(str(tmp_path))
 
 
-def test_an_empty_class_folder(tmp_path: Path, draw: Draw) -> None:
+def test_an_empty_class_folder(tmp_path: Path) -> None:
     draw(tmp_path / "test/cat/1.png")
     (tmp_path / "test/dog").mkdir()
     with pytest.raises(DataError, match=r"test/dog holds no images; add some or remove the folder"):
         folder.read(str(tmp_path))
 
 
-def test_a_loop_of_links(tmp_path: Path, draw: Draw) -> None:
+def test_a_loop_of_links(tmp_path: Path) -> None:
     draw(tmp_path / "test/cat/1.png")
     (tmp_path / "test/cat/again").symlink_to(tmp_path / "test/cat")
     with pytest.raises(DataError, match=r"again is a symbolic link to a folder that holds it \(a loop\); remove it"):
@@ -94,7 +92,7 @@ def test_a_loop_of_links(tmp_path: Path, draw: Draw) -> None:
 
 
 @pytest.mark.parametrize("name", [b"test/cat/caf\xe9.png", b"test/caf\xe9/1.png"])
-def test_a_name_that_is_not_utf8(tmp_path: Path, draw: Draw, name: bytes) -> None:
+def test_a_name_that_is_not_utf8(tmp_path: Path, name: bytes) -> None:
     good = draw(tmp_path / "test/cat/1.png")
     odd = os.path.join(os.fsencode(tmp_path), name)
     os.makedirs(os.path.dirname(odd), exist_ok=True)
@@ -103,14 +101,14 @@ def test_a_name_that_is_not_utf8(tmp_path: Path, draw: Draw, name: bytes) -> Non
         folder.read(str(tmp_path))
 
 
-def test_two_folders_with_one_class_name(tmp_path: Path, draw: Draw) -> None:
+def test_two_folders_with_one_class_name(tmp_path: Path) -> None:
     for name in ("test/red fox/1.png", "test/red_fox/1.png"):
         draw(tmp_path / name)
     with pytest.raises(DataError, match=r"class name 'red fox' stands for labels \[0, 1\]"):
         validated(folder.read(str(tmp_path)))
 
 
-def test_a_folder_without_a_line_in_classnames(tmp_path: Path, draw: Draw) -> None:
+def test_a_folder_without_a_line_in_classnames(tmp_path: Path) -> None:
     for name in ("test/a/1.png", "test/b/1.png"):
         draw(tmp_path / name)
     (tmp_path / "classnames.txt").write_text("a ant\n")
@@ -118,14 +116,14 @@ def test_a_folder_without_a_line_in_classnames(tmp_path: Path, draw: Draw) -> No
         folder.read(str(tmp_path))
 
 
-def test_a_line_without_a_name(tmp_path: Path, draw: Draw) -> None:
+def test_a_line_without_a_name(tmp_path: Path) -> None:
     draw(tmp_path / "test/a/1.png")
     (tmp_path / "classnames.txt").write_text("a\n")
     with pytest.raises(DataError, match=r"classnames.txt, line 1: 'a' should be: folder, a space, class name"):
         folder.read(str(tmp_path))
 
 
-def test_class_names_that_are_not_utf8(tmp_path: Path, draw: Draw) -> None:
+def test_class_names_that_are_not_utf8(tmp_path: Path) -> None:
     draw(tmp_path / "test/a/1.png")
     (tmp_path / "classnames.txt").write_bytes(b"a caf\xe9\n")
     with pytest.raises(DataError, match=r"classnames.txt is not UTF-8 text \(byte 5\); save it as UTF-8"):

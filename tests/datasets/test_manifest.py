@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from miniature import build_coop
+from miniature import build_coop, draw
 
 from wsoup import store
 from wsoup.datasets import digests, folder, layouts, manifest
 from wsoup.datasets.listing import Listing, Split
 from wsoup.errors import DataError, MissingError, ParamsError
 from wsoup.params import DatasetParams
-
-Draw = Callable[..., Path]
 
 
 def params(root: Path, **changes: Any) -> DatasetParams:
@@ -32,7 +29,7 @@ def build(section: DatasetParams, *, shots: int = 2, seeds: tuple[int, ...] = (1
 
 
 @pytest.fixture
-def root(tmp_path: Path, draw: Draw) -> Path:
+def root(tmp_path: Path) -> Path:
     for name in ("ant", "bee", "cat"):
         for i in range(6):
             draw(tmp_path / "set/train" / name / f"{i}.png")
@@ -116,7 +113,7 @@ def test_an_unchanged_image_is_read_once(root: Path, monkeypatch: pytest.MonkeyP
     assert read == []
 
 
-def test_a_changed_image_is_read_again_and_no_other(root: Path, draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_image_is_read_again_and_no_other(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = build(params(root, role="dg")).table["digest"].to_pylist()
     draw(root / "test/bee/0.png", size=9)
     read = count_reads(monkeypatch)
@@ -152,7 +149,7 @@ def test_listed_images_that_are_not_there(root: Path) -> None:
 # -------------------------------------------------------------------------------------------------------- refused
 
 
-def test_no_such_split(tmp_path: Path, draw: Draw) -> None:
+def test_no_such_split(tmp_path: Path) -> None:
     draw(tmp_path / "set/ant/0.png")
     with pytest.raises(
         DataError, match=r"set has no split 'train', only test; name one of these in test_split, or add"
@@ -160,7 +157,7 @@ def test_no_such_split(tmp_path: Path, draw: Draw) -> None:
         build(params(tmp_path / "set"))
 
 
-def test_classes_new_of_one_class(tmp_path: Path, draw: Draw) -> None:
+def test_classes_new_of_one_class(tmp_path: Path) -> None:
     draw(tmp_path / "set/ant/0.png")
     with pytest.raises(DataError, match=r"classes: new leaves no class; use classes: all"):
         build(params(tmp_path / "set", role="dg", classes="new"))
@@ -182,7 +179,7 @@ def test_verify_needs_a_folder_to_watch(root: Path) -> None:
 # ---------------------------------------------------------------------------------------------------------- scale
 
 
-def test_1000_imagenet_classes_at_16_shots_and_3_seeds(tmp_path: Path, draw: Draw) -> None:
+def test_1000_imagenet_classes_at_16_shots_and_3_seeds(tmp_path: Path) -> None:
     """Hard links to a handful of images: ImageNet's shape on disk, 20 training images a class, one test image."""
     images = [draw(tmp_path / f"image{i}.JPEG") for i in range(4)]
     wnids = [f"n{i:08d}" for i in range(1000)]
@@ -201,10 +198,10 @@ def test_1000_imagenet_classes_at_16_shots_and_3_seeds(tmp_path: Path, draw: Dra
     assert found.attributes["reason"] == "1,000 test images, the paper has 50,000"
 
 
-def test_all_15_in_miniature_compile(tmp_path: Path, draw: Draw) -> None:
+def test_all_15_in_miniature_compile(tmp_path: Path) -> None:
     from wsoup.datasets.paper import PAPER
 
-    root = build_coop(tmp_path / "data", draw)
+    root = build_coop(tmp_path / "data")
     for name, paper in PAPER.items():
         section = params(root, layout=f"coop:{name}", role=paper.role, template=paper.template)
         listing = layouts.read(name, params=section, imagenet_names=list)

@@ -1,0 +1,140 @@
+"""Miniature datasets on disk, drawn in code: CoOp's 15 folders, tars, Arrow files, torchvision's own form."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import tarfile
+import zlib
+from pathlib import Path
+
+import pyarrow as pa
+from PIL import Image
+
+from wsoup.datasets.paper import PAPER
+
+WNIDS = {"n01440764": "tench", "n01443537": "goldfish", "n01484850": "great_white shark"}
+VARIANTS = ("707-320", "A330-200", "Boeing 717")
+
+
+def draw(path: Path, *, size: int = 8) -> Path:
+    """A small PNG or JPEG whose colour depends on its name alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shade = zlib.crc32(path.name.encode())
+    Image.new("RGB", (size, size), (shade & 255, shade >> 8 & 255, shade >> 16 & 255)).save(path)
+    return path
+
+
+def build_coop(root: Path, *, train: int = 3, test: int = 2) -> Path:
+    """All 15 under `root`, three classes each (V2 too), `train` and `test` images a class."""
+    for name, paper in PAPER.items():
+        if paper.splits:
+            _json_set(root, name=name, train=train, test=test)
+    _imagenet(root / "imagenet", train=train, test=test)
+    _aircraft(root / "fgvc_aircraft", train=train, test=test)
+    for name in ("imagenetv2", "imagenet_sketch", "imagenet_a", "imagenet_r"):
+        place = root / PAPER[name].folder
+        for label, wnid in enumerate(WNIDS):
+            folder = str(label) if name == "imagenetv2" else wnid
+            for i in range(test):
+                draw(place / PAPER[name].images / folder / f"{i}.jpeg")
+        class_names_file(place)
+    return root
+
+
+def class_names_file(place: Path) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "classnames.txt").write_text("".join(f"{wnid} {name}\n" for wnid, name in WNIDS.items()))
+
+
+def _json_set(root: Path, *, name: str, train: int, test: int) -> None:
+    place, paper = root / PAPER[name].folder, PAPER[name]
+    splits: dict[str, list[list[object]]] = {"train": [], "val": [], "test": []}
+    for label in range(3):
+        for split, count in (("train", train), ("val", 1), ("test", test)):
+            for i in range(count):
+                path = f"{split}_{label}/image {i}.jpg"
+                draw(place / paper.images / path)
+                splits[split].append([path, label, f"{name}_class {label}"])
+    (place / paper.splits).write_text(json.dumps(splits))
+
+
+def _imagenet(place: Path, *, train: int, test: int) -> None:
+    for wnid in WNIDS:
+        for i in range(train):
+            draw(place / "images/train" / wnid / f"{wnid}_{i}.JPEG")
+        for i in range(test):
+            draw(place / "images/val" / wnid / f"val_{wnid}_{i}.JPEG")
+    class_names_file(place)
+
+
+def _aircraft(place: Path, *, train: int, test: int) -> None:
+    place.mkdir(parents=True)
+    (place / "variants.txt").write_text("".join(f"{name}\n" for name in VARIANTS))
+    number = 1000
+    for split, count in (("train", train), ("val", 1), ("test", test)):
+        lines = []
+        for variant in VARIANTS:
+            for _ in range(count):
+                number += 1
+                draw(place / "images" / f"{number}.jpg")
+                lines.append(f"{number} {variant}\n")
+        (place / f"images_variant_{split}.txt").write_text("".join(lines))
+
+
+def png(shade: int) -> bytes:
+    """A grey 4 x 4 image."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 4), (shade, shade, shade)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def write_tar(path: Path, members: dict[str, bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w") as tar:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+def write_tars(root: Path) -> Path:
+    """webdataset as CLIP_benchmark lays it out: two shards of two test images, two classes."""
+    for shard in range(2):
+        members = {f"s{shard}{i}.png": png(10 * (2 * shard + i)) for i in range(2)}
+        labels = {f"s{shard}{i}.cls": f"{i}\n".encode() for i in range(2)}
+        write_tar(root / f"test/{shard}.tar", members | labels)
+    (root / "test/nshards.txt").write_text("2\n")
+    (root / "classnames.txt").write_text("ant\nred_fox\n")
+    return root
+
+
+def write_huggingface(root: Path) -> Path:
+    """What `DatasetDict.save_to_disk` leaves behind: three images in train and in validation, two classes."""
+    features = {"image": {"_type": "Image"}, "label": {"names": ["ant", "red_fox"], "_type": "ClassLabel"}}
+    for split in ("train", "validation"):
+        folder = root / split
+        folder.mkdir(parents=True)
+        kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+        images = pa.array([{"bytes": png(i), "path": None} for i in range(3)], type=kind)
+        table = pa.table({"image": images, "label": pa.array([1, 0, 1], type=pa.int64())})
+        file = folder / "data-00000-of-00001.arrow"
+        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        state = {"_data_files": [{"filename": file.name}], "_split": split}
+        (folder / "state.json").write_text(json.dumps(state))
+        (folder / "dataset_info.json").write_text(json.dumps({"features": features}))
+    (root / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "validation"]}))
+    return root
+
+
+def write_mnist(root: Path) -> Path:
+    """FashionMNIST's own files with ten 28 x 28 images a split, one of each class."""
+    raw = root / "FashionMNIST/raw"
+    raw.mkdir(parents=True)
+    for stem in ("train", "t10k"):
+        pixels = b"".join(bytes([i]) * 784 for i in range(10))
+        (raw / f"{stem}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, 10, 28, 28) + pixels)
+        (raw / f"{stem}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, 10) + bytes(range(10)))
+    return root

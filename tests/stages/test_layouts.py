@@ -1,0 +1,123 @@
+"""Every layout, all 15 of the paper in miniature among them, through prepare, embed, score, word_soup and evaluate."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+from miniature import build_coop, draw, write_huggingface, write_mnist, write_tars
+
+from wsoup import profiles, store
+from wsoup.datasets.paper import PAPER
+
+STAGES = Path(__file__).parents[2] / "stages"
+OTHERS = {
+    "folder": {"layout": "imagefolder", "root": "folder"},
+    "list": {"layout": "manifest:list.csv", "root": "folder"},
+    "tars": {"layout": "webdataset", "root": "tars"},
+    "saved": {"layout": "huggingface", "root": "saved", "test_split": "val"},
+    "fashion": {"layout": "torchvision:FashionMNIST", "root": "torchvision"},
+    "new_classes": {"layout": "imagefolder", "root": "folder", "classes": "new"},
+}
+
+
+def stage(name: str) -> Callable[..., None]:
+    """The main function of a stage script."""
+    spec = importlib.util.spec_from_file_location(f"stage_{name}", STAGES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str, str]) -> Path:
+    """A working folder with data in every layout and the params.yaml of the paper, small; run up to evaluation."""
+    root = tmp_path_factory.mktemp("world")
+    build_coop(root / "data")
+    for name in ("test/ant/1.png", "test/bee/2.png", "test/bee/3.png"):
+        draw(root / "folder" / name)
+    (root / "folder/list.csv").write_text("path,class_name\ntest/ant/1.png,ant\ntest/bee/3.png,bee\n")
+    write_tars(root / "tars")
+    write_huggingface(root / "saved")
+    write_mnist(root / "torchvision")
+    raw = yaml.safe_load(profiles.paper(data_root="data"))
+    (root / "params.yaml").write_text(yaml.safe_dump(_small(raw, encoder=tiny_encoder_files)))
+    (root / "descriptors.txt").write_text("which is red\nwhich has legs\nwhich can fly\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        patch.delenv("WSOUP_CACHE", raising=False)
+        _run([*PAPER, *OTHERS])
+    return root
+
+
+def _small(raw: dict[str, Any], *, encoder: dict[str, str]) -> dict[str, Any]:
+    """The paper's params with the tiny encoder, pools of a few texts, and the other layouts as targets."""
+    plain = {"role": "xd", "watch": "params.yaml", "template": "a photo of a {}."}
+    raw["datasets"] |= {name: plain | section for name, section in OTHERS.items()}
+    raw |= {"encoder": encoder, "seeds": [1, 2], "fewshot": {"shots": 2}}
+    raw["candidates"] = {"words": {"count": 12}, "descriptors": {"paths": ["descriptors.txt"]}, "watch": "params.yaml"}
+    raw["word_soup"] |= {"k0": 4, "k1": 8, "patience": 4, "m": 2}
+    raw["descriptor_soup"] = {"m": 2}
+    raw["evaluate"] |= {"m": [1, 2], "baseline_m": 2, "offsets": [0], "ensemble": False}
+    return raw
+
+
+def _run(datasets: list[str]) -> None:
+    made = Path("artifacts")
+    manifests, features, pools, splits = (
+        made / part for part in ("manifests", "embeddings/pretrained", "pools", "splits")
+    )
+    prepare, embed = stage("prepare"), stage("embed")
+    for name in datasets:
+        prepare(name, out=manifests / f"{name}.parquet")
+        embed(name, "test", manifest=manifests / f"{name}.parquet", out=features / f"{name}-test.zarr")
+    manifest = manifests / "imagenet.parquet"
+    embed("imagenet", "train", manifest=manifest, out=features / "imagenet-train.zarr")
+    stage("fewshot")("imagenet", manifest=manifest, out=splits)
+    stage("candidates")(out=pools)
+    stage("gpt_descriptors")(manifests=manifests, out=pools / "gpt.json")
+    source = {"embeddings": features / "imagenet-train.zarr", "splits": splits}
+    for pool, kind in (("words", "word"), ("descriptors", "descriptor")):
+        scores = made / f"scores/{pool}.parquet"
+        stage("score")(pool=pools / f"{pool}.txt", out=scores, **source)
+        stage(f"{kind}_soup")(scores=scores, out=made / f"soups/{kind}", **source)
+    stage("evaluate")(embeddings=features, soups=made / "soups", pools=pools, out=made / "results/pretrained")
+
+
+def test_every_dataset_is_evaluated_on_all_its_test_images(world: Path) -> None:
+    results = store.read_table(world / "artifacts/results/pretrained/results.parquet").to_pylist()
+    counts = {row["dataset"]: row["n_images"] for row in results}
+    assert {name: counts.pop(name) for name in PAPER} == dict.fromkeys(PAPER, 6)
+    assert counts == {"folder": 3, "list": 2, "tars": 4, "saved": 3, "fashion": 10, "new_classes": 2}
+    assert {row["method"] for row in results} >= {"class_name", "word_soup", "descriptor_soup"}
+
+
+def test_labels_of_features_are_those_of_the_manifest(world: Path) -> None:
+    for name in (*PAPER, *OTHERS):
+        manifest = store.read_table(world / f"artifacts/manifests/{name}.parquet")
+        found = store.read_features(world / f"artifacts/embeddings/pretrained/{name}-test.zarr")
+        assert np.array_equal(found.labels, manifest["label"].to_numpy()[found.rows])
+        assert found.class_names == store.table_attributes(world / f"artifacts/manifests/{name}.parquet")["class_names"]
+
+
+def test_few_shot_splits_point_into_the_manifest(world: Path) -> None:
+    manifest = store.read_table(world / "artifacts/manifests/imagenet.parquet")
+    for seed in (1, 2):
+        split = store.read_table(world / f"artifacts/splits/seed{seed}.parquet")
+        assert split["path"].to_pylist() == manifest["path"].take(pa.array(split["row"].to_numpy())).to_pylist()
+        assert split["label"].to_pylist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_word_soups_are_made_of_pool_words(world: Path) -> None:
+    words = set((world / "artifacts/pools/words.txt").read_text().split())
+    soup = json.loads((world / "artifacts/soups/word/seed1.json").read_text())
+    assert {word for member in soup["members"] for word in member["text"].replace(",", " ").split()} <= words
