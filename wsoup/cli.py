@@ -214,6 +214,80 @@ def _soup_file(name: str) -> Path:
     )
 
 
+# ------------------------------------------------------------------------------------------------------- results
+
+
+@app.command("results")
+def results_command(params: ParamsFile = Path("params.yaml")) -> None:
+    """The short table of the last run: per cent on the source, and the means over XD and DG targets."""
+    from wsoup.params import load_params
+    from wsoup.report.results import load_results
+    from wsoup.report.terminal import summary
+
+    print(summary(load_results(Path("artifacts/results"), params=load_params(params))))
+
+
+@app.command("report")
+def report_command(
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("reports/index.html"),
+    params: ParamsFile = Path("params.yaml"),
+) -> None:
+    """Write one self-contained page: tables, figures, soups, a gallery of images that a soup turned.
+
+    Example: wsoup report --out reports/index.html
+    """
+    from wsoup.report.page import write_page
+
+    print(write_page(out, params_file=params))
+
+
+@app.command("compare")
+def compare_command(
+    first: Annotated[str, typer.Argument(metavar="REV1", help="A git revision or a DVC experiment.")],
+    second: Annotated[str, typer.Argument(metavar="[REV2]", help="Another; the workspace if left out.")] = "workspace",
+) -> None:
+    """Two revisions: params that differ, and accuracy per dataset with the paired interval.
+
+    Example: wsoup compare HEAD
+    """
+    from wsoup.report.compare import compare
+
+    for table in compare(first, second):
+        _print_table(table)
+
+
+@app.command("sweep")
+def sweep_command(
+    param: Annotated[str, typer.Argument(help="A dotted key of params.yaml, such as fewshot.shots.")],
+    row: Annotated[str, typer.Option(help="A row of reports/metrics.json.")] = "word_soup",
+    variant: Annotated[str, typer.Option(help="pretrained, or a finetuned method.")] = "pretrained",
+    revisions: Annotated[list[str] | None, typer.Argument(help="Which; all experiments if left out.")] = None,
+) -> None:
+    """One row over many experiments against one param.
+
+    Example: wsoup sweep fewshot.shots --row word_soup
+    """
+    from wsoup.report.compare import sweep
+
+    _print_table(sweep(param, row=row, variant=variant, revisions=revisions or []))
+
+
+def _print_table(table: Any) -> None:
+    """A report's table on the terminal."""
+    from wsoup.report.tables import cell, shown_columns
+
+    columns = shown_columns(table.columns)
+    drawn = Table(box=None, pad_edge=False, title=table.title, title_justify="left", title_style="bold")
+    for column in columns:
+        drawn.add_column(column, overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*(cell(row, column) for column in columns))
+    console = Console()
+    console.print(drawn, highlight=False, markup=False)
+    for note in table.notes:
+        console.print(note, highlight=False, markup=False)
+
+
 # --------------------------------------------------------------------------------------------------------- bench
 
 

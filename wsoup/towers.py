@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -152,9 +153,15 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
 
 def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence[str]], Tensor]]:
     """An open_clip model with seeded random weights and its tokenizer: for exactness and speed, not for behaviour."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = open_clip.create_model(name, load_weights=False)
+    logger = logging.getLogger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # open_clip warns that the weights are random, which is what is wanted
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = open_clip.create_model(name, load_weights=False)
+    finally:
+        logger.setLevel(level)
     return model.eval().requires_grad_(False), open_clip.get_tokenizer(name)
 
 
