@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from miniature import draw as draw_image
 
-from wsoup.datasets import fewshot, pickles
+from wsoup.datasets import fewshot, folder, manifest, pickles
 from wsoup.datasets.listing import Split, class_range
 from wsoup.errors import DataError, MismatchError, MissingError
+from wsoup.params import DatasetParams
 
 NAMES = ["ant", "bee", "cat"]
 
@@ -147,6 +149,31 @@ def test_paths_are_compared_from_their_end(tmp_path: Path, dassl: Callable[..., 
     listed = items(f"{prefix}ant/01.png", f"{prefix}bee/00.png", f"{prefix}cat/02.png")
     dassl(tmp_path / "shot_1-seed_1.pkl", {"train": listed})
     assert read(tmp_path) == [1, 3, 8]
+
+
+def test_a_source_may_take_its_few_shot_images_from_pickles(tmp_path: Path, dassl: Callable[..., None]) -> None:
+    for name in NAMES:
+        for split_name, count in (("train", 3), ("test", 1)):
+            for i in range(count):
+                draw_image(tmp_path / "set" / split_name / name / f"{i:02d}.png")
+    for seed, listed in enumerate(
+        (["ant/01.png", "bee/00.png", "cat/02.png"], ["ant/01.png", "bee/01.png", "cat/01.png"])
+    ):
+        dassl(tmp_path / f"shot_1-seed_{seed}.pkl", {"train": items(*(f"train/{path}" for path in listed))})
+    root = str(tmp_path / "set")
+    section = DatasetParams(
+        role="source", layout="imagefolder", root=root, watch=root, template="{}", fewshot_pickles=str(tmp_path)
+    )
+    found = manifest.build(folder.read(root), name="mine", params=section, shots=1, seeds=[0, 1])
+    rows = {row["path"]: row["seeds"] for row in found.table.to_pylist() if row["split"] == "train"}
+    assert rows == {
+        "train/ant/01.png": [0, 1],
+        "train/bee/00.png": [0],
+        "train/bee/01.png": [1],
+        "train/cat/01.png": [1],
+        "train/cat/02.png": [0],
+    }
+    assert found.attributes["fewshot_source"] == str(tmp_path)
 
 
 class Hostile:
