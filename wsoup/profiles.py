@@ -10,6 +10,7 @@ import numpy as np
 import yaml
 
 from wsoup.datasets import folder
+from wsoup.datasets.listing import Listing
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import DataError, MissingError, ParamsError
 from wsoup.params import parse_params
@@ -70,21 +71,9 @@ def own(
         ParamsError: a value that params.yaml would refuse.
     """
     roots = _image_roots(images)
+    listings = {name: folder.read(str(root)) for name, root in roots.items()}
     source = next(iter(roots))
-    names = {name: folder.read(str(root)).class_names for name, root in roots.items()}
-    datasets = {
-        name: {
-            "role": "source" if name == source else "dg" if names[name] == names[source] else "xd",
-            "layout": "imagefolder",
-            "root": str(root),
-            "watch": str(root),
-            "template": template,
-            "verify": True,
-        }
-        for name, root in roots.items()
-    }
-    labels = folder.read(str(roots[source])).splits["train"].labels
-    fewest = int(np.bincount(labels, minlength=len(names[source])).min())
+    fewest = _smallest_class(listings[source])
     chosen = shots or max(1, min(16, fewest))
     why = "" if chosen >= 16 else f"; the smallest class has {fewest}"
     pool = descriptors or OWN_DESCRIPTORS
@@ -92,13 +81,35 @@ def own(
         (FOLDER / "own.yaml").read_text(encoding="utf-8"),
         SOURCE=source,
         ENCODER=_encoder(encoder),
-        DATASETS=_block(datasets),
+        DATASETS=_block(_own_datasets(listings, template=template)),
         SHOTS=str(chosen),
         SHOTS_COMMENT=f"                # training images per class and seed{why}",
         DESCRIPTORS=_descriptors(pool, watch=pool),
     )
     parse_params(yaml.safe_load(text), origin="wsoup profile own")
     return text
+
+
+def _own_datasets(listings: Mapping[str, Listing], *, template: str) -> dict[str, dict[str, Any]]:
+    """Section datasets; the first one is the source. DVC watches the folders themselves."""
+    source, *_ = listings
+    same = listings[source].class_names
+    return {
+        name: {
+            "role": "source" if name == source else "dg" if listing.class_names == same else "xd",
+            "layout": "imagefolder",
+            "root": listing.root,
+            "watch": listing.root,
+            "template": template,
+            "verify": True,
+        }
+        for name, listing in listings.items()
+    }
+
+
+def _smallest_class(source: Listing) -> int:
+    """Training images of the class that has the fewest."""
+    return int(np.bincount(source.split("train").labels, minlength=len(source.class_names)).min())
 
 
 def _image_roots(images: str) -> dict[str, Path]:
