@@ -52,7 +52,7 @@ TUNED = {
     "proda": "ProDA",
 }
 """Finetuned methods -> how few_shot.csv begins their rows."""
-DIVERSITY = "_diversity"
+DIVERSITY = "_diverse"
 """Ends the names of methods trained with a word soup and the diversity loss: the paper's "+ Word soup" rows are theirs,
 all other rows those of the plain method."""
 

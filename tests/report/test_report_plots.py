@@ -1,0 +1,109 @@
+"""Plot data by hand, and that each template draws it."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+import vl_convert
+from report_made import both_seeds, results
+
+from wsoup import store
+from wsoup.report import analyses, plots
+
+TRACE = [{"added": "sharp", "n_correct": 5}, {"added": "old", "n_correct": 6}]
+WORD = {"kind": "word", "seed": 1, "members": [{"text": "sharp old", "n_images": 10, "trace": TRACE}] * 2}
+DESCRIPTOR = {
+    "kind": "descriptor",
+    "seed": 1,
+    "members": [{"text": step["added"], "n_images": 10, "trace": [step]} for step in TRACE],
+}
+
+
+@pytest.fixture
+def scores(tmp_path):
+    counts = {"": 5, "sharp": 9, "old": 2, "new": 7}
+    columns = {"text": list(counts) * 2, "seed": [1] * 4 + [2] * 4, "n_correct": [*counts.values(), 0, 0, 0, 0]}
+    store.write_table(tmp_path / "words.parquet", pa.table({**columns, "n_images": [10] * 8}))
+    return {"words": tmp_path / "words.parquet"}
+
+
+@pytest.fixture
+def surveyed(tmp_path):
+    rows = [("", 5, 5), ("sharp", 1, 2), ("old", 2, 4), ("new", 3, 6)]
+    lines = [
+        {"text": text, "role": role, "n_correct": n, "n_images": 10}
+        for text, source, target in rows
+        for role, n in (("source", source), ("xd", target), ("dg", target))
+    ]
+    store.write_table(tmp_path / "descriptors.parquet", pa.Table.from_pylist(lines))
+    return tmp_path / "descriptors.parquet"
+
+
+def test_candidates_are_sorted_and_stand_beside_the_class_name_alone(scores):
+    rows = plots.candidates(scores, seed=1)
+    assert [(row["share"], row["accuracy"], row["none"]) for row in rows] == [(0, 90, 50), (50, 70, 50), (100, 20, 50)]
+
+
+def test_a_long_curve_is_thinned_and_keeps_both_ends(tmp_path):
+    table = pa.table({"text": [f"w{i}" for i in range(5000)], "seed": [1] * 5000, "n_correct": list(range(5000))})
+    store.write_table(tmp_path / "w.parquet", table.append_column("n_images", [[5000] * 5000]))
+    rows = plots.candidates({"words": tmp_path / "w.parquet"}, seed=1)
+    assert len(rows) == plots.POINTS
+    assert (rows[0]["accuracy"], rows[-1]["accuracy"]) == (99.98, 0.0)
+    assert rows[0]["none"] is None
+
+
+def test_correlation_of_source_and_targets(surveyed):
+    rows = plots.transfer(surveyed)
+    assert [row["kind"] for row in rows] == ["class name only", "descriptor", "descriptor", "descriptor"]
+    assert rows[1] | {"correlation": None} == {
+        "text": "sharp",
+        "kind": "descriptor",
+        "source": 10.0,
+        "target": 20.0,
+        "correlation": None,
+    }
+    assert rows[0]["correlation"] == 1.0
+
+
+def test_growth_counts_words_within_a_chain_and_descriptors_through_the_soup():
+    rows = plots.growth([WORD, DESCRIPTOR])
+    assert [(r["member"], r["step"], r["accuracy"]) for r in rows if r["soup"].startswith("word")] == [
+        (0, 1, 50),
+        (0, 2, 60),
+        (1, 1, 50),
+        (1, 2, 60),
+    ]
+    assert [(r["member"], r["step"], r["added"]) for r in rows if r["soup"].startswith("descriptor")] == [
+        (0, 1, "sharp"),
+        (0, 2, "old"),
+    ]
+
+
+def test_every_figure_draws_its_data(scores, surveyed):
+    found = results(
+        both_seeds("word_soup", {"imagenet": (1, 1), "dtd": (2, 3), "eurosat": (4, 4), "imagenet_a": (5, 5)})
+    )
+    data = {
+        "candidates": plots.candidates(scores, seed=1),
+        "transfer": plots.transfer(surveyed),
+        "accuracy_by_m": plots.by_size(found),
+        "parameters": plots.parameters(analyses.parameters(found)),
+        "growth": plots.growth([WORD, DESCRIPTOR]),
+    }
+    assert set(data) == {path.stem for path in plots.TEMPLATES.glob("*.json")}
+    for name, rows in data.items():
+        assert rows, name
+        svg = vl_convert.vegalite_to_svg(plots.figure(name, rows))
+        assert "mark-line" in svg or "mark-symbol" in svg, name
+
+
+@pytest.mark.parametrize("path", sorted(plots.TEMPLATES.glob("*.json")), ids=lambda path: path.stem)
+def test_templates_have_dvcs_data_anchor_and_tell_revisions_apart(path):
+    text = path.read_text()
+    assert json.loads(text)["data"] == {"values": "<DVC_METRIC_DATA>"}
+    assert '"rev"' in text
+    assert "<DVC_METRIC" not in json.dumps(plots.figure(path.stem, []))
+    assert '"field": "rev"' not in json.dumps(plots.figure(path.stem, []))

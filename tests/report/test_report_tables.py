@@ -1,0 +1,155 @@
+"""Tables: ours beside the paper's, marked where it is not like with like; text a user sees."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+from report_made import CLASS_NAME, TOY_ENCODER, both_seeds, results
+
+from wsoup.report import analyses, paper
+from wsoup.report.results import PRETRAINED
+from wsoup.report.tables import Table, accuracy_table, metrics, paired_table, size_table
+from wsoup.report.terminal import summary
+
+
+def table(found, variants=(PRETRAINED,)):
+    return accuracy_table(found, variants=list(variants), name="zero_shot", title="Zero-shot accuracy")
+
+
+def test_ours_theirs_and_the_difference():
+    # zero_shot.csv: CLIP ZS has 67.1 on INet and 43.6 on DTD.
+    row = table(results()).rows[0]
+    assert (row["method"], row["m"]) == ("CLIP ZS", 1.0)
+    assert (row["imagenet"], row["imagenet (paper)"]) == (60.0, 67.1)
+    assert row["imagenet (diff)"] == pytest.approx(-7.1)
+    assert row["dtd (diff)"] == pytest.approx(-3.6)
+    assert row["XD mean"] == 30.0
+
+
+def test_the_papers_mean_stands_only_beside_a_mean_over_the_same_datasets():
+    assert "XD mean (paper)" not in table(results()).rows[0]  # two of its ten datasets
+    roles = dict.fromkeys(("imagenetv2", "imagenet_sketch", "imagenet_a", "imagenet_r"), "dg")
+    lines = both_seeds("class_name", dict.fromkeys(roles, (50, 50)))
+    assert table(results(lines, roles=roles)).rows[0]["DG mean (paper)"] == 57.22
+
+
+def test_another_split_and_another_encoder_are_marked_with_the_reason():
+    made = table(results(unlike=("dtd",)))
+    assert "dtd (mark)" in made.rows[0]
+    assert "eurosat (mark)" not in made.rows[0]
+    assert "* not comparable with the paper's: dtd: 99 images, not 100." in made.notes
+    made = table(results(encoder={"model": "ViT-B-32", "pretrained": "laion2b"}))
+    assert made.rows[0]["imagenet (mark)"] == "*"
+    assert "encoder ViT-B-32 / laion2b, theirs ViT-B-16 / openai" in "".join(made.notes)
+
+
+def test_the_toy_world_has_no_figures_of_the_papers():
+    roles = {"shapes": "source", "counts": "xd"}
+    lines = both_seeds("class_name", {"shapes": (1, 1), "counts": (2, 2)})
+    made = table(results(lines, roles=roles, encoder=TOY_ENCODER))
+    assert not [key for key in made.rows[0] if key.endswith("(paper)")]
+    header, row = csv.reader(io.StringIO(made.as_csv()))
+    assert row[header.index("counts (paper)")] == ""
+    assert "| CLIP ZS | 1 | 1.00 | 2.00 | 2.00 |" in made.as_markdown()
+
+
+def test_a_cell_reads_ours_deviation_paper_and_difference():
+    lines = both_seeds("class_name", {**CLASS_NAME, "imagenet": (60, 62)})
+    assert "61.00 ± 1.41 (67.1, -6.10)" in table(results(lines)).as_markdown()
+
+
+def test_every_scaling_model_has_its_own_row_of_the_paper():
+    assert paper.zero_shot("CLIP ZS", encoder=("ViT-B-16", "openai"))["INet"] == 67.1
+    assert paper.zero_shot("CLIP ZS", encoder=("ViT-B-32", "openai"))["INet"] == 61.9
+    assert paper.zero_shot("Word soup score mean", encoder=("ViT-g-14", "laion2b_s34b_b88k"))["INet"] == 78.4
+    assert paper.zero_shot("Waffle CLIP + offset trick", encoder=("ViT-B-32", "openai")) == {}
+    assert paper.encoder_differs(("ViT-B-32", "openai"), tuned=False) is None
+    assert "does not name its weights" in paper.encoder_differs(("ViT-g-14", "laion2b_s34b_b88k"), tuned=False)
+    assert "theirs ViT-B-16 / openai" in paper.encoder_differs(("ViT-B-32", "openai"), tuned=True)
+
+
+def test_finetuned_rows_of_the_paper_go_by_how_they_were_trained():
+    assert paper.few_shot("CLIP ZS", variant="ce")["XD mean"] == 66.80
+    assert paper.few_shot("Word soup score mean", variant="ce_diverse")["XD mean"] == 67.43
+    assert paper.few_shot("Word soup", variant="ce_diverse")["XD mean"] == 67.16
+    assert paper.few_shot("Word soup", variant="ce") == {}
+    assert paper.few_shot("Descriptor soup", variant="ce")["XD mean"] == 67.10
+    assert paper.few_shot("CLIP ZS", variant="my_own") == {}
+
+
+def test_every_row_of_the_papers_zero_shot_table_has_a_row_of_ours():
+    from wsoup.report.results import ROWS
+
+    labels = [row.label for row in ROWS]
+    places = [labels.index(row["method"]) for row in paper.read("zero_shot")]
+    assert places == sorted(places)
+
+
+def test_metrics_are_rounded_means_by_variant_and_row():
+    found = metrics(results())
+    assert found["pretrained"]["class_name"] == {
+        "source": 60.0,
+        "source_std": 0.0,
+        "xd_mean": 30.0,
+        "xd_std": 0.0,
+        "dg_mean": 30.0,
+        "dg_std": 0.0,
+    }
+    assert found["pretrained"]["word_soup"]["xd_std"] == 2.828
+
+
+def test_a_missing_role_has_no_metric_and_a_partial_row_no_mean():
+    lines = both_seeds("class_name", CLASS_NAME) + both_seeds("gpt", {"dtd": (50, 50)}, m=None)
+    found = metrics(results(lines))["pretrained"]["gpt_centroids"]
+    assert found == {}
+    row = table(results(lines)).rows[1]
+    assert row["dtd"] == 50.0
+    assert math.isnan(row["XD mean"])
+
+
+def test_paired_rows_say_what_is_noise():
+    rows = paired_table(results(), samples=100, confidence=0.95).rows
+    dg = next(row for row in rows if row["role"] == "dg" and row["method"] == "Word soup")
+    assert (dg["difference"], dg["verdict"]) == (3.0, "better")
+    assert dg["low"] == 1.0
+    xd = next(row for row in rows if row["role"] == "xd" and row["method"] == "Word soup")
+    assert xd["verdict"] == "noise"
+
+
+def test_sizes_and_stored_numbers():
+    rows = size_table(results()).rows
+    assert [(row["m"], row["xd"]) for row in rows if row["method"] == "word_soup"] == [(1, 1.0), (2, 35.0)]
+    lines = both_seeds("word_soup", WORD, m=2, stored=7) + both_seeds("class_name", WORD, variant="ce", stored=0)
+    rows = analyses.parameters(results(lines, parameters={"ce": 1000})).rows
+    assert [(row["method"], row["stored"]) for row in rows] == [("Word soup m=2", 7.0), ("ce", 1000.0)]
+
+
+WORD = dict.fromkeys(CLASS_NAME, (5, 5))
+
+
+def test_counts_are_all_that_the_tables_were_made_from():
+    rows = analyses.counts(results()).rows
+    assert len(rows) == 2 * 4 * 2
+    assert {"variant": "pretrained", "row": "word_soup", "dataset": "eurosat", "role": "xd", "seed": 2}.items() <= rows[
+        13
+    ].items()
+    assert sum(row["n_correct"] for row in rows if row["row"] == "class_name") == 300
+
+
+def test_the_upper_bound_is_marked_as_no_result():
+    made = table(results(both_seeds("upper_bound", CLASS_NAME)))
+    assert made.notes[-1] == "The upper bound was selected on the targets' test images: it is no result."
+
+
+def test_the_terminal_shows_means_and_deviations():
+    text = summary(results())
+    assert text.splitlines()[0].split() == ["per", "cent", "source", "XD", "mean", "DG", "mean"]
+    assert "Word soup" in text
+    assert "35.00 ± 2.83" in text
+
+
+def test_csv_leaves_missing_numbers_empty():
+    assert Table("t", "T", ["a", "b"], [{"a": "x", "b": math.nan}]).as_csv() == "a,b\nx,\n"
