@@ -53,15 +53,18 @@ def test_two_runs_from_scratch_end_in_the_same_bytes(project, tmp_path, tiny_enc
     assert again.outs() == project.outs()
 
 
-def test_bad_params_stop_in_one_line_and_leave_earlier_artifacts(project):
+def test_bad_params_stop_in_one_line_and_nothing_is_lost(project):
+    """DVC removes a stage's outs before it runs: what was there comes back from its cache, and nothing runs again."""
     before = project.outs()
+    earlier = (project.folder / "artifacts/soups/word/seed1.json").read_bytes()
     project.edit("word_soup", k0=50)
     printed = project.run("dvc", "repro", good=False)
     assert "word_soup: k0 (50) must not exceed k1 (12)" in printed
     assert "Traceback" not in printed
-    project.git("checkout", "-q", "--", ".")
     assert project.outs() == before
-    assert (project.folder / "artifacts/soups/word/seed1.json").is_file()
+    project.git("checkout", "-q", "--", ".")
+    assert project.repro() == set()
+    assert (project.folder / "artifacts/soups/word/seed1.json").read_bytes() == earlier
 
 
 def test_the_command_line_shows_a_soup(project):
