@@ -158,12 +158,14 @@ def test_what_is_shown(root: Path) -> None:
     (root / "dtd/split_zhou_DescribableTextures.json").unlink()
     found = check.check(paper_params(root), manifests=Path("none"), decode=None, imagenet_names=list)
     out = io.StringIO()
-    check.show(found, Console(file=out, width=200))
+    check.show(found, Console(file=out, width=80))
     lines = out.getvalue().splitlines()
-    assert lines[0].split()[:4] == ["dataset", "role", "found", "split"]
-    assert any(line.split()[:3] == ["imagenet", "source", "yes"] for line in lines)
-    assert any(line.split()[:3] == ["dtd", "xd", "no"] for line in lines)
-    assert any(line.startswith("dtd: ") and "does not exist" in line for line in lines)
+    assert lines[0].split() == ["dataset", "role", "found", "classes", "train", "test", "paper's", "comparable"]
+    assert lines[2].split() == ["caltech101", "xd", "yes", "3", "6", "2,465", "no"]
+    assert any(line.split() == ["dtd", "xd", "no", "no"] for line in lines)
+    split = f"split from {root}/food-101/split_zhou_Food101.json"
+    assert f"food101: {split}; not paper-comparable: 6 test images, the paper has 30,300" in lines
+    assert any(line.startswith("error: dtd: ") and "does not exist" in line for line in lines)
 
 
 def test_layouts_are_shown_for_all_15() -> None:

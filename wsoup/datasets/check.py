@@ -172,22 +172,31 @@ def _changes(listing: Listing, *, paths: list[str], path: Path) -> list[str]:
 
 
 def show(findings: list[Finding], console: Console) -> None:
-    """A table, then every problem in a line of its own."""
+    """A table; then for every dataset its split source, whether it is paper-comparable and why; then every problem."""
     table = Table(box=None, pad_edge=False)
-    for title in ("dataset", "role", "found", "split source"):
-        table.add_column(title, overflow="fold")
+    for title in ("dataset", "role", "found"):
+        table.add_column(title, no_wrap=True)
     for title in ("classes", "train", "test", "paper's"):
-        table.add_column(title, justify="right")
-    table.add_column("paper-comparable", overflow="fold")
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("comparable", no_wrap=True)
     for finding in findings:
         found = "no" if finding.split_source is None else "yes" if not finding.problems else "faulty"
         counts = [f"{n:,}" if n else "" for n in (finding.n_classes, finding.n_train, finding.n_test, finding.expected)]
-        says = f"{'yes' if finding.comparable else 'no'}: {finding.reason}" if finding.reason else ""
-        table.add_row(finding.name, finding.role, found, escape(finding.split_source or ""), *counts, escape(says))
+        table.add_row(finding.name, finding.role, found, *counts, "yes" if finding.comparable else "no")
     console.print(table, highlight=False)
+    console.print("")
+    for finding in findings:
+        if finding.split_source is not None:
+            verdict = "paper-comparable" if finding.comparable else "not paper-comparable"
+            says = f"; {verdict}: {finding.reason}" if finding.reason else ""
+            _line(f"{finding.name}: split from {finding.split_source}{says}", console=console)
     for finding in findings:
         for problem in finding.problems:
-            console.print(f"{finding.name}: {problem}", highlight=False, markup=False, soft_wrap=True)
+            _line(f"error: {finding.name}: {problem}", console=console)
+
+
+def _line(text: str, *, console: Console) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def show_layouts(console: Console) -> None:
