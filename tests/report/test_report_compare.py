@@ -1,0 +1,88 @@
+"""Revisions of a small git repository compared: by hand, and the errors a user meets."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from wsoup.errors import MissingError, ParamsError
+from wsoup.report.compare import compare, experiments, params_changes, resolve, sweep
+from wsoup.report.terminal import render
+
+HEAD = "variant,row,dataset,role,seed,n_correct,n_images\n"
+
+
+def write(folder, *, k0: int, counts: dict[tuple[str, str, int], int], source: float) -> None:
+    lines = [f"pretrained,word_soup,{name},{role},{seed},{n},100" for (name, role, seed), n in counts.items()]
+    (folder / "reports/tables").mkdir(parents=True, exist_ok=True)
+    (folder / "reports/tables/counts.csv").write_text(HEAD + "\n".join(lines) + "\n")
+    metrics = {"pretrained": {"word_soup": {"source": source, "source_std": 0.5, "xd_mean": 2.0, "xd_std": 0.1}}}
+    (folder / "reports/metrics.json").write_text(json.dumps(metrics))
+    (folder / "params.yaml").write_text(f"word_soup: {{k0: {k0}, m: 8}}\nseeds: [1, 2]\n")
+
+
+@pytest.fixture
+def repository(tmp_path):
+    def git(*arguments):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-q")
+    git("config", "user.email", "nobody@example.org")
+    git("config", "user.name", "nobody")
+    before = {("dtd", "xd", 1): 40, ("dtd", "xd", 2): 42, ("sun", "xd", 1): 60, ("sun", "xd", 2): 60}
+    write(tmp_path, k0=250, counts=before, source=50.0)
+    git("add", "-A")
+    git("commit", "-q", "-m", "first")
+    git("tag", "first")
+    after = {key: value + 2 for key, value in before.items()}
+    write(tmp_path, k0=100, counts={**after, ("new", "dg", 1): 5}, source=51.0)
+    git("add", "-A")
+    git("commit", "-q", "-m", "second")
+    git("update-ref", "refs/exps/ab/" + "c" * 38 + "/fast-moth", "HEAD")
+    return tmp_path
+
+
+def test_params_that_changed_came_or_went():
+    found = params_changes("a: {b: 1, c: [1]}\nd: x", "a: {b: 2, c: [1]}\ne: null")
+    assert found == [("a.b", "1", "2"), ("d", "x", "-"), ("e", "-", "null")]
+
+
+def test_accuracies_are_paired_by_dataset_and_seed(repository):
+    params, accuracies = compare("first", "HEAD", root=repository)
+    assert params.rows == [{"key": "word_soup.k0", "first": "250", "HEAD": "100"}]
+    rows = {row["dataset"]: row for row in accuracies.rows}
+    assert set(rows) == {"dtd", "sun", "XD mean"}  # what only one of them has cannot be compared
+    assert (rows["XD mean"]["before"], rows["XD mean"]["after"]) == (50.5, 52.5)
+    assert (rows["dtd"]["change"], rows["dtd"]["low"], rows["dtd"]["high"]) == (2.0, 2.0, 2.0)
+
+
+def test_the_workspace_is_a_revision_too(repository):
+    write(repository, k0=1, counts={("dtd", "xd", 1): 50, ("dtd", "xd", 2): 40}, source=1.0)
+    _, accuracies = compare("first", root=repository)
+    dtd = accuracies.rows[0]
+    assert (dtd["change"], dtd["low"], dtd["high"]) == (4.0, -2.0, 10.0)
+
+
+def test_a_sweep_is_a_line_for_each_revision_in_order_of_the_param(repository):
+    table = sweep("word_soup.k0", row="word_soup", revisions=["first", "fast-moth"], root=repository)
+    assert [(row["word_soup.k0"], row["revision"], row["source"]) for row in table.rows] == [
+        (100, "fast-moth", 51.0),
+        (250, "first", 50.0),
+    ]
+    assert "51.00 ± 0.50" in table.as_markdown()
+    assert render(table).row_count == 2
+    assert experiments(root=repository) == ["fast-moth"]
+    assert len(sweep("word_soup.k0", row="word_soup", root=repository).rows) == 2  # the workspace and the experiment
+
+
+def test_unknown_revisions_files_and_params_are_named(repository):
+    with pytest.raises(MissingError, match="'nowhere' is no revision and no experiment here"):
+        resolve("nowhere", root=repository)
+    subprocess.run(["git", "rm", "-q", "-r", "reports"], cwd=repository, check=True)
+    subprocess.run(["git", "commit", "-q", "-m", "third"], cwd=repository, check=True)
+    with pytest.raises(MissingError, match=r"reports/tables/counts.csv is not in revision HEAD; commit reports/"):
+        compare("first", "HEAD", root=repository)
+    with pytest.raises(ParamsError, match=r"no revision has both the param 'x.y' and the row pretrained/word_soup"):
+        sweep("x.y", row="word_soup", revisions=["first"], root=repository)

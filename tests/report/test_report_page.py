@@ -1,0 +1,126 @@
+"""The page of a real run, opened in a real browser where there is one."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from wsoup.errors import MissingError
+from wsoup.report.page import FIGURES, script_json, write_page
+
+BROWSER = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium: install the Debian package `chromium`")
+
+LOOK = """
+<script>
+const frame = document.createElement("iframe");
+frame.style = "border:0;height:900px;width:WIDTHpx";
+frame.srcdoc = PAGE;
+document.body.append(frame);
+const seen = { errors: [] };
+frame.addEventListener("load", async () => {
+  const page = frame.contentDocument;
+  frame.contentWindow.addEventListener("error", (event) => seen.errors.push(event.message));
+  for (let i = 0; i < 200 && !page.body.dataset.ready; i++) await new Promise((done) => setTimeout(done, 50));
+  seen.figures = Object.fromEntries([...page.querySelectorAll("[data-figure]")].map((f) =>
+    [f.dataset.figure, f.querySelectorAll("svg .mark-line path, svg .mark-symbol path").length]));
+  const table = page.querySelector("table[data-name=paired]");
+  const column = [...table.querySelectorAll("th")].findIndex((head) => head.textContent === "difference");
+  const values = () => [...table.tBodies[0].rows].map((row) => Number(row.cells[column].dataset.sort));
+  const button = table.querySelectorAll("th button")[column];
+  button.click();
+  seen.falling = values();
+  button.click();
+  seen.rising = values();
+  seen.sort = button.parentElement.getAttribute("aria-sort");
+  seen.overflow = page.documentElement.scrollWidth - frame.clientWidth;
+  seen.outside = [...page.querySelectorAll("[src],[href]")].map((e) => e.getAttribute("src") ?? e.getAttribute("href"))
+    .filter((address) => !address.startsWith("#") && !address.startsWith("data:"));
+  seen.pictures = page.querySelectorAll("#gallery img").length;
+  const result = document.createElement("output");
+  result.textContent = JSON.stringify(seen);
+  document.body.replaceChildren(result);
+});
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def page(project, tmp_path_factory) -> Path:
+    """The page of the miniature project after its first run."""
+    out = tmp_path_factory.mktemp("page") / "index.html"
+    return write_page(out, params_file=project.folder / "params.yaml", root=project.folder)
+
+
+def look(page: Path, *, width: int, folder: Path) -> tuple[dict, list[str]]:
+    """Open the page in a frame of this width: what a script in the browser saw, and what the console said."""
+    text = script_json(page.read_text(encoding="utf-8"))
+    wrapper = folder / "wrapper.html"
+    wrapper.write_text(
+        f"<!doctype html><html><body>{LOOK.replace('PAGE', text, 1).replace('WIDTH', str(width), 1)}</body></html>"
+    )
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
+    options += ["--virtual-time-budget=30000", f"--user-data-dir={folder / 'browser'}", "--dump-dom"]
+    done = subprocess.run([str(BROWSER), *options, wrapper.as_uri()], capture_output=True, text=True, timeout=120)
+    found = re.search(r"<output>(.*)</output>", done.stdout, flags=re.DOTALL)
+    assert found, done.stdout[-2000:] + done.stderr[-2000:]
+    return json.loads(html.unescape(found[1])), [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [390, 1200], ids=["phone", "desktop"])
+def test_the_page_opens_sorts_and_draws(page, width, tmp_path):
+    seen, console = look(page, width=width, folder=tmp_path)
+    assert console == []
+    assert seen["errors"] == []
+    assert set(seen["figures"]) == set(FIGURES)
+    assert all(marks > 0 for marks in seen["figures"].values())
+    assert seen["falling"] == sorted(seen["falling"], reverse=True)
+    assert seen["rising"] == sorted(seen["rising"])
+    assert len(set(seen["rising"])) > 1
+    assert seen["sort"] == "ascending"
+    assert seen["overflow"] <= 0
+    assert seen["outside"] == []
+
+
+def test_the_page_shows_the_run(page, project):
+    text = page.read_text(encoding="utf-8")
+    for part in (
+        "Zero-shot accuracy",
+        "Accuracy after finetuning",
+        "Word soup, seed 1",
+        "tiny-clip",
+        "descriptor_soup:",
+    ):
+        assert part in text
+    soup = json.loads((project.folder / "artifacts/soups/word/seed1.json").read_text())
+    assert soup["members"][0]["trace"][0]["added"] in text
+
+
+def test_data_cannot_end_the_script_they_stand_in():
+    assert "<" not in script_json({"text": "</script><script>alert(1)</script>"})
+    assert json.loads(script_json({"text": "</script>"})) == {"text": "</script>"}
+
+
+def test_without_a_run_the_page_names_the_stage(in_tmp, project):
+    with pytest.raises(MissingError, match="made by stage 'evaluate'"):
+        write_page("index.html", params_file=project.folder / "params.yaml", root=in_tmp)
+
+
+def test_compare_and_sweep_read_commits_and_the_workspace(project, in_tmp):
+    from wsoup.report.compare import compare, sweep
+
+    params, accuracies = compare("HEAD", root=project.folder)
+    assert params.rows == []
+    assert {row["change"] for row in accuracies.rows} == {0.0}
+    assert {row["dataset"] for row in accuracies.rows} == {"photo", "other", "dim", "XD mean", "DG mean"}
+    table = sweep("word_soup.k0", row="word_soup", revisions=["HEAD"], root=project.folder)
+    assert [(row["word_soup.k0"], row["revision"]) for row in table.rows] == [(4, "HEAD")]
