@@ -1,0 +1,54 @@
+"""The section `finetune` of params.yaml: every method of the profile, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from finetune_cases import COMMON, METHODS, SHARED
+from pydantic import ValidationError
+
+from wsoup.params import FinetuneParams, LossParams, MethodParams, TuneParams, load_params
+
+PROFILES = Path(__file__).parents[2] / "data" / "profiles"
+
+
+def kinds(union: Any) -> set[str]:
+    return {get_args(member.model_fields["kind"].annotation)[0] for member in get_args(union)}
+
+
+def test_the_profile_methods_names_every_kind_of_tuning_and_loss():
+    methods = load_params(PROFILES / "methods.yaml").finetune.methods.values()
+    assert {method.tune.kind for method in methods} == kinds(TuneParams)
+    assert {method.loss.kind for method in methods} == kinds(LossParams)
+    assert {method.soup for method in methods} == {"class_name", "descriptor", "word"}
+
+
+def test_the_tests_train_every_kind_too():
+    assert {method["tune"]["kind"] for method in METHODS.values()} == kinds(TuneParams)
+    assert {method["loss"]["kind"] for method in METHODS.values()} == kinds(LossParams)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"loss": {"kind": "cross_entropy", "lambda": 0.25}}, "lambda needs teacher_logit_scale"),
+        ({"loss": {"kind": "cross_entropy", "lambda": 1.5, "teacher_logit_scale": 10}}, "less than or equal to 1"),
+        ({"loss": {"kind": "hinge"}}, "does not match any of the expected tags"),
+        ({"tune": {"kind": "prompt", "tokens": 0}}, "greater than or equal to 1"),
+        ({"loss": {"kind": "proda", "per_step": 2, "orthogonality": 0.1}}, "proda needs tune soft_descriptors"),
+        ({"tune": {"kind": "soft_descriptors", "members": 2, "tokens": 3}, "soup": "word"}, "soup must be class_name"),
+        ({"tune": {"kind": "soft_descriptors", "members": 2, "tokens": 3}, "loss": {"kind": "kgcoop", "weight": 1}},
+         "takes loss proda or cross_entropy without lambda"),
+        ({"rate": 1}, "Extra inputs are not permitted"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(change, message):
+    with pytest.raises(ValidationError, match=message):
+        MethodParams(**{**COMMON, **METHODS["coop"], **change})
+
+
+def test_a_crop_is_a_range():
+    with pytest.raises(ValidationError, match=r"crop \[0.9, 0.5\] must be \[smallest, largest\] share"):
+        FinetuneParams(**{**SHARED, "augment": {"crop": [0.9, 0.5], "flip": True}}, methods={})
