@@ -22,7 +22,7 @@ def needs_teacher_images(loss: LossParams) -> bool:
 
 
 class Objective:
-    """One loss of a method.
+    """One loss of a method. `in_batch`: only the batch's own classes are scored, image i belonging to column i.
 
     Args:
         passes: where text features come from.
@@ -43,6 +43,7 @@ class Objective:
     ) -> None:
         self.passes, self.loss, self.scale, self.scaler = passes, loss, logit_scale, scaler
         self.parameters = list(parameters)
+        self.in_batch = isinstance(loss, ContrastiveLoss | ProgradLoss | ProdaLoss)
 
     def backward(
         self, images: Tensor, teacher: Tensor | None, labels: Tensor, *, iteration: int

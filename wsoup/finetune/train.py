@@ -205,8 +205,7 @@ class Trainer:
 
     def _note(self, loss: Tensor, *, logits: Tensor, images: Tensor, labels: Tensor) -> None:
         """A line of the log; the members' predictions are those of the updated student."""
-        in_batch = logits.shape[1] != len(self.source.class_names)
-        answers = torch.arange(len(labels), device=labels.device) if in_batch else labels
+        answers = torch.arange(len(labels), device=labels.device) if self.objective.in_batch else labels
         with torch.no_grad():
             scores = [self.shared.logit_scale * images @ self.passes.texts(i).T for i in range(self.passes.members)]
             divergence = losses.members_divergence(torch.stack(scores).softmax(dim=-1))
