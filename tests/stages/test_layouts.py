@@ -52,6 +52,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
     raw = yaml.safe_load(profiles.paper(data_root="data"))
     (root / "params.yaml").write_text(yaml.safe_dump(_small(raw, encoder=tiny_encoder_files)))
     (root / "descriptors.txt").write_text("which is red\nwhich has legs\nwhich can fly\n")
+    named = {f"DTD_Class {label}": ["stripes", f"made of {label} lines"] for label in (2, 0, 1)}
+    (root / "dtd.json").write_text(json.dumps(named))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         patch.delenv("WSOUP_CACHE", raising=False)
@@ -64,6 +66,7 @@ def _small(raw: dict[str, Any], *, encoder: dict[str, str]) -> dict[str, Any]:
     plain = {"role": "xd", "watch": "params.yaml", "template": "a photo of a {}."}
     raw["datasets"] |= {name: plain | section for name, section in OTHERS.items()}
     raw |= {"encoder": encoder, "seeds": [1, 2], "fewshot": {"shots": 2}}
+    raw["datasets"]["dtd"]["gpt_descriptors"] = "dtd.json"
     raw["candidates"] = {"words": {"count": 12}, "descriptors": {"paths": ["descriptors.txt"]}, "watch": "params.yaml"}
     raw["word_soup"] |= {"k0": 4, "k1": 8, "patience": 4, "m": 2}
     raw["descriptor_soup"] = {"m": 2}
@@ -121,3 +124,11 @@ def test_word_soups_are_made_of_pool_words(world: Path) -> None:
     words = set((world / "artifacts/pools/words.txt").read_text().split())
     soup = json.loads((world / "artifacts/soups/word/seed1.json").read_text())
     assert {word for member in soup["members"] for word in member["text"].replace(",", " ").split()} <= words
+
+
+def test_gpt_descriptors_go_to_the_classes_of_the_manifest(world: Path) -> None:
+    found = json.loads((world / "artifacts/pools/gpt.json").read_text())
+    assert list(found) == ["dtd"]
+    assert found["dtd"]["dtd class 1"] == ["which has stripes", "which is made of 1 lines"]
+    results = store.read_table(world / "artifacts/results/pretrained/results.parquet").to_pylist()
+    assert {row["dataset"] for row in results if row["method"].startswith("gpt")} == {"dtd"}
