@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -245,6 +246,7 @@ def report_command(
 def compare_command(
     first: Annotated[str, typer.Argument(metavar="REV1", help="A git revision or a DVC experiment.")],
     second: Annotated[str, typer.Argument(metavar="[REV2]", help="Another; the workspace if left out.")] = "workspace",
+    row: Annotated[str, typer.Option(help="A row of reports/metrics.json, or all.")] = "word_soup",
 ) -> None:
     """Two revisions: params that differ, and accuracy per dataset with the paired interval.
 
@@ -252,8 +254,13 @@ def compare_command(
     """
     from wsoup.report.compare import compare
 
-    for table in compare(first, second):
-        _print_table(table)
+    params, accuracies = compare(first, second)
+    lines = [line for line in accuracies.rows if row in ("all", line["row"])]
+    if accuracies.rows and not lines:
+        known = ", ".join(dict.fromkeys(line["row"] for line in accuracies.rows))
+        raise ParamsError(f"--row {row!r} is in neither revision; there are {known}, and all")
+    _print_table(params)
+    _print_table(replace(accuracies, rows=lines))
 
 
 @app.command("sweep")
