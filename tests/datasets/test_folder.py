@@ -37,6 +37,12 @@ def test_without_split_folders_everything_is_a_test_image(tmp_path: Path) -> Non
     assert found.splits["test"].paths == ["cat/1.png", "dog/1.png"]
 
 
+def test_a_class_may_be_called_train(tmp_path: Path) -> None:
+    for name in ("bus/1.png", "train/1.png"):
+        draw(tmp_path / name)
+    assert folder.read(str(tmp_path)).class_names == ["bus", "train"]
+
+
 def test_hidden_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
     draw(tmp_path / "test/cat/1.png")
     for name in ("test/cat/.DS_Store", "test/cat/notes.txt", "test/README.md"):

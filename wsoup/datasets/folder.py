@@ -32,7 +32,9 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
         DataError: no class folders, an empty one, a name that is not UTF-8, a loop of symbolic links.
     """
     base = require_folder(root)
-    found = {name: base / name for name in SPLIT_FOLDERS if (base / name).is_dir()} or {"test": base}
+    # A folder of images alone is a class, whatever it is called: there are photographs of trains.
+    splits_there = [name for name in SPLIT_FOLDERS if (base / name).is_dir() and subfolders(base / name)]
+    found = {name: base / name for name in splits_there} or {"test": base}
     folders = {name: folder for name, folder in found.items() if name in wanted} or found
     classes = sorted({name for folder in folders.values() for name in subfolders(folder)})
     if not classes:
