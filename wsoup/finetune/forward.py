@@ -2,8 +2,8 @@
 
 Exact to `model.encode_image` and `model.encode_text` up to rounding, gradients included. What is left out:
 
-* texts of a causal tower are cut at the longest end-of-text, and their common beginning ("a photo of a") is computed
-  once for all of them, with gradient;
+* texts of a causal tower are cut at their ends, and their common beginning ("a photo of a") is computed once for all of
+  them, with gradient;
 * in the last block only the row that is read (class token, end-of-text) has a query and a feed-forward pass;
 * a pass can start at any block, so that frozen lower blocks run once for several uses.
 
@@ -47,20 +47,32 @@ def _standard(tower: Any) -> bool:
 # ---------------------------------------------------------------------------------------------------------- blocks
 
 
-def _heads(attn: nn.MultiheadAttention, normed: Tensor, *, parts: slice) -> list[Tensor]:
-    """Project (B, T, width) to some of q, k, v: each (B, heads, T, head size)."""
+def _heads(attn: nn.MultiheadAttention, normed: Tensor, *, parts: slice, places: Places | None = None) -> list[Tensor]:
+    """Project (B, T, width), or packed rows, to some of q, k, v: each (B, heads, T, head size)."""
     width, heads = attn.embed_dim, attn.num_heads
     rows = slice(parts.start * width, parts.stop * width)
     bias = None if attn.in_proj_bias is None else attn.in_proj_bias[rows]
     y = F.linear(normed, attn.in_proj_weight[rows], bias)
+    if places is not None:
+        y = places.spread(y)
     n, length, _ = y.shape
     return list(y.view(n, length, parts.stop - parts.start, heads, width // heads).permute(2, 0, 3, 1, 4))
 
 
-def _attention(block: Any, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, causal: bool = False) -> Tensor:
+def _attention(
+    block: Any,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Tensor | None,
+    causal: bool = False,
+    places: Places | None = None,
+) -> Tensor:
     mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     n, heads, length, size = mixed.shape
-    return block.ls_1(block.attn.out_proj(mixed.transpose(1, 2).reshape(n, length, heads * size)))
+    x = mixed.transpose(1, 2).reshape(n, length, heads * size)
+    return block.ls_1(block.attn.out_proj(x if places is None else places.pack(x)))
 
 
 def _feed_forward(block: Any, x: Tensor) -> Tensor:
@@ -81,28 +93,52 @@ def _block_row(block: Any, x: Tensor) -> Tensor:
     return _feed_forward(block, x[:, :1] + _attention(block, q, k, v, mask=None))
 
 
-def _block_shared(block: Any, head: Tensor, tail: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """A causal block over texts with a common beginning: (1, P, width), (B, T, width) -> the same two."""
+def _block_shared(block: Any, head: Tensor, tail: Tensor, mask: Tensor, places: Places) -> tuple[Tensor, Tensor]:
+    """A causal block over texts with a common beginning: (1, P, width), packed (N, width) -> the same two."""
     q, k, v = _heads(block.attn, block.ln_1(head), parts=slice(0, 3))
     new_head = _feed_forward(block, head + _attention(block, q, k, v, mask=None, causal=True))
-    own_q, own_k, own_v = _heads(block.attn, block.ln_1(tail), parts=slice(0, 3))
+    own_q, own_k, own_v = _heads(block.attn, block.ln_1(tail), parts=slice(0, 3), places=places)
     keys, values = _after(k, own_k), _after(v, own_v)
-    return new_head, _feed_forward(block, tail + _attention(block, own_q, keys, values, mask=mask))
+    return new_head, _feed_forward(block, tail + _attention(block, own_q, keys, values, mask=mask, places=places))
 
 
-def _block_shared_row(block: Any, head: Tensor, tail: Tensor, mask: Tensor, ends: Tensor) -> Tensor:
-    """The last block of texts with a common beginning, only at their ends: (B, 1, width)."""
+def _block_shared_row(block: Any, head: Tensor, tail: Tensor, mask: Tensor, places: Places) -> Tensor:
+    """The last block of texts with a common beginning, only at their ends: (B, width)."""
     k, v = _heads(block.attn, block.ln_1(head), parts=slice(1, 3))
-    normed, rows = block.ln_1(tail), torch.arange(len(tail), device=tail.device)
-    (q,) = _heads(block.attn, normed[rows, ends][:, None], parts=slice(0, 1))
-    own_k, own_v = _heads(block.attn, normed, parts=slice(1, 3))
-    attended = _attention(block, q, _after(k, own_k), _after(v, own_v), mask=mask[ends][:, None, None])
-    return _feed_forward(block, tail[rows, ends][:, None] + attended)
+    normed = block.ln_1(tail)
+    (q,) = _heads(block.attn, normed[places.last][:, None], parts=slice(0, 1))
+    own_k, own_v = _heads(block.attn, normed, parts=slice(1, 3), places=places)
+    seen = mask[places.ends][:, None, None]
+    attended = _attention(block, q, _after(k, own_k), _after(v, own_v), mask=seen)
+    return _feed_forward(block, tail[places.last] + attended[:, 0])
 
 
 def _after(common: Tensor, own: Tensor) -> Tensor:
     """(1, H, P, d), (B, H, T, d) -> (B, H, P + T, d)."""
     return torch.cat([common.expand(len(own), -1, -1, -1), own], dim=2)
+
+
+class Places:
+    """Which places of (B, T) hold a token: rows of texts of different lengths are packed for the matrix products.
+
+    Attributes:
+        rows: (N,) int64, the places that do, of B * T.
+        last: (B,) int64, which of the N each text ends in.
+        ends: (B,) int64, position of each end in T.
+    """
+
+    def __init__(self, ends: Tensor, *, length: int) -> None:
+        held = torch.arange(length, device=ends.device) <= ends[:, None]  # (B, T)
+        self.rows = held.flatten().nonzero()[:, 0]
+        self.last, self.ends, self.shape = (ends + 1).cumsum(dim=0) - 1, ends, held.shape
+
+    def pack(self, x: Tensor) -> Tensor:
+        """(B, T, width) -> (N, width)."""
+        return x.flatten(0, 1)[self.rows]
+
+    def spread(self, x: Tensor) -> Tensor:
+        """(N, width) -> (B, T, width), zero where no token is; nothing looks there, for attention is causal."""
+        return x.new_zeros(self.shape[0] * self.shape[1], x.shape[1]).index_copy(0, self.rows, x).view(*self.shape, -1)
 
 
 def _project(x: Tensor, projection: nn.Linear | Tensor | None) -> Tensor:
@@ -276,26 +312,28 @@ class TextTower:
 
     def run(self, state: TextState, texts: Texts, *, first: int, stop: int, prompts: Tensor | None = None) -> TextState:
         """Blocks `first` to `stop` - 1 (never the last, which `finish` does)."""
-        head, tail = state.head, state.tail
-        mask = self._mask(texts, tail)
-        for i in range(first, stop):
-            if head is None:
+        head, tail, mask = state.head, state.tail, self._mask(texts, state.tail)
+        if head is None or mask is None:
+            for i in range(first, stop):
                 tail = _call(self.save_memory, _masked_block, self.blocks[i], _deep(tail, prompts, i), mask)
-            else:
-                arguments = (self.blocks[i], _deep(head, prompts, i), tail, mask)
-                head, tail = _call(self.save_memory, _block_shared, *arguments)
-        return TextState(head, tail)
+            return TextState(None, tail)
+        places = Places(texts.ends - texts.shared, length=tail.shape[1])
+        packed = places.pack(tail)
+        for i in range(first, stop):
+            arguments = (self.blocks[i], _deep(head, prompts, i), packed, mask, places)
+            head, packed = _call(self.save_memory, _block_shared, *arguments)
+        return TextState(head, places.spread(packed))
 
     def finish(self, state: TextState, texts: Texts, *, prompts: Tensor | None = None) -> Tensor:
         """Last block, final norm, pooling and projection: (B, D), not normalised."""
         last, mask = len(self.blocks) - 1, self._mask(texts, state.tail)
-        if state.head is None:
+        if state.head is None or mask is None:
             x = _call(self.save_memory, _masked_block, self.blocks[last], _deep(state.tail, prompts, last), mask)
             pooled = self.text.ln_final(x)[torch.arange(len(x), device=x.device), texts.ends]
         else:
-            head, ends = _deep(state.head, prompts, last), texts.ends - texts.shared
-            arguments = (self.blocks[last], head, state.tail, mask, ends)
-            pooled = self.text.ln_final(_call(self.save_memory, _block_shared_row, *arguments)[:, 0])
+            places = Places(texts.ends - texts.shared, length=state.tail.shape[1])
+            arguments = (self.blocks[last], _deep(state.head, prompts, last), places.pack(state.tail), mask, places)
+            pooled = self.text.ln_final(_call(self.save_memory, _block_shared_row, *arguments))
         return _project(pooled, self.text.text_projection)
 
     def __call__(
