@@ -11,7 +11,7 @@ from wsoup import stage, store
 from wsoup.params import load_params
 from wsoup.report import analyses, plots
 from wsoup.report.results import PRETRAINED, load_results
-from wsoup.report.tables import accuracy_table, metrics, paired_table, size_table
+from wsoup.report.tables import finetuned_table, metrics, paired_table, paper_tables, size_table, zero_shot_table
 from wsoup.report.terminal import summary
 
 Option = Annotated[Path, typer.Option()]
@@ -21,9 +21,8 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
     """Write metrics.json, tables/ and plots/ into folder OUT from RESULTS, SCORES, SOUPS and SURVEY."""
     params = load_params()
     found = load_results(results, params=params)
-    tuned = [variant for variant in found.variants if variant != PRETRAINED]
     tables = [
-        accuracy_table(found, variants=[PRETRAINED], name="zero_shot", title="Zero-shot accuracy"),
+        zero_shot_table(found),
         paired_table(found, samples=params.report.bootstrap_samples, confidence=params.report.confidence),
         size_table(found),
         analyses.single_texts(results / PRETRAINED / "texts.parquet", results=found),
@@ -31,8 +30,8 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
         analyses.parameters(found),
         analyses.counts(found),
     ]
-    if tuned:
-        tables.append(accuracy_table(found, variants=tuned, name="finetuned", title="Accuracy after finetuning"))
+    if found.variants != [PRETRAINED]:
+        tables += [finetuned_table(found), *paper_tables(found)]
     with store.replacing(out / "tables") as folder:
         folder.mkdir()
         for table in tables:

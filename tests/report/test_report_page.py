@@ -120,7 +120,7 @@ def test_compare_and_sweep_read_commits_and_the_workspace(project, in_tmp):
 
     params, accuracies = compare("HEAD", root=project.folder)
     assert params.rows == []
-    assert {row["change"] for row in accuracies.rows} == {0.0}
-    assert {row["dataset"] for row in accuracies.rows} == {"photo", "other", "dim", "XD mean", "DG mean"}
+    assert accuracies.rows == []
+    assert "rows are the same in both" in accuracies.notes[-1]
     table = sweep("word_soup.k0", row="word_soup", revisions=["HEAD"], root=project.folder)
     assert [(row["word_soup.k0"], row["revision"]) for row in table.rows] == [(4, "HEAD")]

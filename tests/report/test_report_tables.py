@@ -10,13 +10,11 @@ import pytest
 from report_made import CLASS_NAME, TOY_ENCODER, both_seeds, results
 
 from wsoup.report import analyses, paper
-from wsoup.report.results import PRETRAINED
-from wsoup.report.tables import Table, accuracy_table, metrics, paired_table, size_table
+from wsoup.report.results import PRETRAINED, row_of
+from wsoup.report.tables import Table, metrics, paired_table, paper_tables, size_table, zero_shot_table
 from wsoup.report.terminal import summary
 
-
-def table(found, variants=(PRETRAINED,)):
-    return accuracy_table(found, variants=list(variants), name="zero_shot", title="Zero-shot accuracy")
+table = zero_shot_table
 
 
 def test_ours_theirs_and_the_difference():
@@ -71,13 +69,33 @@ def test_every_scaling_model_has_its_own_row_of_the_paper():
     assert "theirs ViT-B-16 / openai" in paper.encoder_differs(("ViT-B-32", "openai"), tuned=True)
 
 
-def test_finetuned_rows_of_the_paper_go_by_how_they_were_trained():
-    assert paper.few_shot("CLIP ZS", variant="ce")["XD mean"] == 66.80
-    assert paper.few_shot("Word soup score mean", variant="ce_diverse")["XD mean"] == 67.43
-    assert paper.few_shot("Word soup", variant="ce_diverse")["XD mean"] == 67.16
-    assert paper.few_shot("Word soup", variant="ce") == {}
-    assert paper.few_shot("Descriptor soup", variant="ce")["XD mean"] == 67.10
-    assert paper.few_shot("CLIP ZS", variant="my_own") == {}
+def test_rows_csv_names_rows_that_are_there():
+    for name in paper.TITLES:
+        theirs = [row["method"] for row in paper.read(name)]
+        ours = [row for row in paper.read("rows") if row["table"] == name]
+        assert [theirs.index(row["method"]) for row in ours] == sorted(theirs.index(row["method"]) for row in ours)
+        assert all(row_of(row["row"]) for row in ours)
+
+
+def test_finetuned_models_stand_beside_the_papers_in_its_order():
+    lines = both_seeds("class_name", CLASS_NAME)
+    lines += both_seeds("class_name", CLASS_NAME, variant="coop", stored=0)
+    lines += both_seeds("word_soup", CLASS_NAME, variant="coop_diverse", m=2)
+    made = {made.name: made for made in paper_tables(results(lines, parameters={"coop": 1536, "coop_diverse": 1536}))}
+    assert list(made) == ["few_shot", "diversity_ablation", "parameter_efficiency"]
+    few = made["few_shot"].rows
+    assert [row["method"] for row in few] == ["CLIP ZS", "Vanilla CoOp"]
+    assert few[1]["dtd (paper)"] == 48.0
+    stored = made["parameter_efficiency"].rows
+    assert [(row["method"], row["stored"], row["stored (paper)"]) for row in stored] == [
+        ("CoOp 3 tokens", 1536.0, 2000.0),
+        ("Word Soup + CoOp m=8", 1538.0, 2000.0),
+    ]
+
+
+def test_a_soup_cut_to_m_is_a_row_of_its_own():
+    cells = results().cells(PRETRAINED, row_of("word_soup@1"))
+    assert cells.of(["dtd"]).tolist() == [[1.0, 1.0]]
 
 
 def test_every_row_of_the_papers_zero_shot_table_has_a_row_of_ours():

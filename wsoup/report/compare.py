@@ -94,7 +94,7 @@ def _short(value: Any) -> str:
 
 
 def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> tuple[Table, Table]:
-    """Two revisions: the params that changed, and every row's accuracy by dataset and role.
+    """Two revisions: the params that changed, and the accuracies of every row that changed, by dataset and role.
 
     Intervals are bootstrap ones over seeds, and for the means over datasets and seeds, of differences paired by
     dataset and seed.
@@ -107,13 +107,19 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
     rows = [{"key": key, first: before, second: after} for key, before, after in changes]
     params = Table("params", "Params that changed", ["key", first, second], rows)
     before, after = (counts_by_row(read_at(revision, COUNTS, root=root)) for revision in (first, second))
-    lines = []
-    for name, values in before.items():
-        if name in after:
-            lines += _differences(name, values, after[name])
+    shared = [name for name in before if name in after]
+    lines, same = [], 0
+    for name in shared:
+        if before[name] == after[name]:
+            same += 1
+        else:
+            lines += _differences(name, before[name], after[name])
     columns = ["variant", "row", "dataset", "before", "after", "change", "low", "high"]
-    note = f"Per cent; change in points with its {CONFIDENCE:.0%} bootstrap interval; same datasets and seeds."
-    return params, Table("compare", f"{first} to {second}", columns, lines, [note])
+    notes = [
+        f"Per cent; change in points with its {CONFIDENCE:.0%} bootstrap interval; same datasets and seeds.",
+        f"{same} of {len(shared)} rows are the same in both.",
+    ]
+    return params, Table("compare", f"{first} to {second}", columns, lines, notes)
 
 
 def counts_by_row(text: str) -> dict[tuple[str, str], dict[tuple[str, str], dict[int, float]]]:

@@ -27,7 +27,17 @@ from wsoup.images import load_rgb
 from wsoup.params import Params, load_params
 from wsoup.report import analyses, plots
 from wsoup.report.results import PRETRAINED, ROWS, Results, load_results, mean_and_std, paired_interval
-from wsoup.report.tables import MEANS, accuracy_table, cell, is_number, paired_table, shown_columns, size_table
+from wsoup.report.tables import (
+    MEANS,
+    cell,
+    finetuned_table,
+    is_number,
+    paired_table,
+    paper_tables,
+    shown_columns,
+    size_table,
+    zero_shot_table,
+)
 
 TEMPLATE = Path(__file__).with_name("page.html")
 FIGURES = {
@@ -114,10 +124,9 @@ def headlines(results: Results, *, params: Params) -> list[dict[str, str]]:
 
 
 def _tables(results: Results, *, params: Params, root: Path) -> list[Any]:
-    tuned = [variant for variant in results.variants if variant != PRETRAINED]
-    made = [accuracy_table(results, variants=[PRETRAINED], name="zero_shot", title="Zero-shot accuracy")]
-    if tuned:
-        made.append(accuracy_table(results, variants=tuned, name="finetuned", title="Accuracy after finetuning"))
+    made = [zero_shot_table(results)]
+    if results.variants != [PRETRAINED]:
+        made += [finetuned_table(results), *paper_tables(results)]
     report = params.report
     texts = root / "artifacts/results" / PRETRAINED / "texts.parquet"
     return [

@@ -42,19 +42,13 @@ SCALING_LABELS = {
 }
 """Rows of zero_shot.csv -> their names in model_scaling.csv, whose word soups are score means (the authors'
 scripts/ablations/scaling_law.sh)."""
-TUNED = {
-    "ce": "Cross Entropy (CE)",
-    "coop": "Vanilla CoOp",
-    "maple": "Vanilla MaPLe",
-    "clipood": "Vanilla CLIPood",
-    "prograd": "ProGrad",
-    "kgcoop": "KgCoOp",
-    "proda": "ProDA",
+TITLES = {
+    "few_shot": "Few-shot methods",
+    "diversity_ablation": "What the diversity loss does",
+    "parameter_efficiency": "Parameter efficiency",
+    "laion_source": "Soups from a subset of LAION",
 }
-"""Finetuned methods -> how few_shot.csv begins their rows."""
-DIVERSITY = "_diverse"
-"""Ends the names of methods trained with a word soup and the diversity loss: the paper's "+ Word soup" rows are theirs,
-all other rows those of the plain method."""
+"""The paper's tables with finetuned models, in its order."""
 
 
 def read(name: str, *, folder: Path = FOLDER) -> list[dict[str, str]]:
@@ -80,15 +74,16 @@ def zero_shot(label: str, *, encoder: tuple[str, str | None], folder: Path = FOL
     return numbers(rows[0]) if rows else {}
 
 
-def few_shot(label: str, *, variant: str, folder: Path = FOLDER) -> dict[str, float]:
-    """The paper's row for a finetuned method with a way of evaluating it; empty if it has none."""
-    name = TUNED.get(variant.removesuffix(DIVERSITY))
-    if name is None or label.startswith("Word soup") != variant.endswith(DIVERSITY):
-        return {}
-    soup = {"Word soup": "Word soup centroids"}.get(label, label)
-    wanted = name if label == "CLIP ZS" else f"{name} + {soup}"
-    rows = [r for r in read("few_shot", folder=folder) if r["method"] == wanted]
-    return numbers(rows[0]) if rows else {}
+def beside(table: str, *, folder: Path = FOLDER) -> list[tuple[str, str, str, dict[str, float]]]:
+    """The rows of one of the paper's tables that rows.csv has ours for: (their name, variant, our row, their figures).
+
+    In the paper's order; two rows of the same name are taken to be the first.
+    """
+    theirs: dict[str, dict[str, float]] = {}
+    for row in read(table, folder=folder):
+        theirs.setdefault(row["method"], numbers(row))
+    ours = {row["method"]: row for row in read("rows", folder=folder) if row["table"] == table}
+    return [(name, ours[name]["variant"], ours[name]["row"], found) for name, found in theirs.items() if name in ours]
 
 
 def scaling_model(encoder: tuple[str, str | None]) -> str | None:

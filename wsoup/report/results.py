@@ -7,7 +7,7 @@ mean over seeds and the standard deviation over seeds (n - 1). Counts stay count
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ class RowSpec:
         label: its name in the paper's tables, where it is there.
         method, mode: as in the results.
         offsets: whether it is the row with copies at other token offsets.
+        m: members, where it is not the size that tables show.
     """
 
     key: str
@@ -36,6 +37,7 @@ class RowSpec:
     method: str
     mode: str = "centroid"
     offsets: bool = False
+    m: int | None = None
 
 
 ROWS = (
@@ -57,6 +59,7 @@ ROWS = (
     RowSpec("upper_bound", "Descriptor soup upper bound", "upper_bound"),
 )
 """The paper's rows in its order (zero_shot.csv), and rows of ours where they belong."""
+BY_KEY = {row.key: row for row in ROWS}
 MEASURED = ("n_correct", "n_images", "alignment", "uniformity")
 DRAWN = ("random_descriptors", "waffle")
 """Methods whose size in the tables is a parameter; all others are shown at their full size."""
@@ -136,7 +139,9 @@ class Results:
             for line in self._groups.get((variant, row.method, row.mode), ())
             if (line["offsets"] > 1) == row.offsets
         ]
-        if row.method in DRAWN:
+        if row.m is not None:
+            lines = [line for line in lines if line["m"] == row.m]
+        elif row.method in DRAWN:
             size = self.evaluate.baseline_m if variant == PRETRAINED else self.evaluate.tuned_baseline_m
             lines = [line for line in lines if line["m"] == size]
         else:
@@ -173,6 +178,12 @@ class Results:
             texts=float(np.mean([line["texts"] for line in lines])),
             stored=float(np.mean(stored)) if stored else None,
         )
+
+
+def row_of(key: str) -> RowSpec:
+    """A row by its key in metrics.json; ``word_soup@4`` is cut to its first four members."""
+    name, _, m = key.partition("@")
+    return replace(BY_KEY[name], m=int(m)) if m else BY_KEY[name]
 
 
 def load_results(folder: Path, *, params: Params) -> Results:

@@ -12,7 +12,7 @@ from typing import Any
 
 from wsoup import store
 from wsoup.report import paper
-from wsoup.report.results import PRETRAINED, ROWS, Results, RowSpec, mean_and_std, paired_interval
+from wsoup.report.results import PRETRAINED, ROWS, Results, RowSpec, mean_and_std, paired_interval, row_of
 
 MEANS = {"xd": "XD mean", "dg": "DG mean"}
 SIZES = ("m", "stored")
@@ -96,24 +96,60 @@ def _plain(value: object) -> object:
     return "" if value is None else value
 
 
-def accuracy_table(results: Results, *, variants: Sequence[str], name: str, title: str) -> Table:
-    """Rows of every variant on every dataset, beside the paper's where it has them."""
+def zero_shot_table(results: Results) -> Table:
+    """Every row of the pretrained encoder, beside the paper's for the same encoder where there is one."""
     encoder = (results.encoder["model"], results.encoder["pretrained"])
-    columns = ["method", "m", *_accuracy_columns(results)]
-    rows = [
-        line
-        for variant in variants
+    rows = [(row.label, PRETRAINED, row, paper.zero_shot(row.label, encoder=encoder)) for row in ROWS]
+    return accuracy_table(results, rows=rows, name="zero_shot", title="Zero-shot accuracy")
+
+
+def finetuned_table(results: Results) -> Table:
+    """Every row of every finetuned method; the paper's are in its own tables."""
+    rows: list[tuple[str, str, RowSpec, Mapping[str, float]]] = [
+        (variant if row.method == "class_name" else f"{variant} + {row.label}", variant, row, {})
+        for variant in results.variants
+        if variant != PRETRAINED
         for row in ROWS
-        if (line := accuracy_row(results, variant=variant, row=row, encoder=encoder)) is not None
     ]
+    return accuracy_table(results, rows=rows, name="finetuned", title="Accuracy after finetuning")
+
+
+def paper_tables(results: Results) -> list[Table]:
+    """The paper's tables with finetuned models, as far as this run has their rows, in the paper's order."""
+    source = results.datasets("source")[0]
+    made = []
+    for name, title in paper.TITLES.items():
+        rows = [(label, variant, row_of(key), found) for label, variant, key, found in paper.beside(name)]
+        if source.startswith("laion") == (name == "laion_source"):
+            made.append(accuracy_table(results, rows=rows, name=name, title=title))
+    return [table for table in made if any(row["variant"] != PRETRAINED for row in table.rows)]
+
+
+def accuracy_table(
+    results: Results, *, rows: Sequence[tuple[str, str, RowSpec, Mapping[str, float]]], name: str, title: str
+) -> Table:
+    """Rows on every dataset: ours, and the paper's figures beside them.
+
+    Args:
+        results: the run.
+        rows: (label, variant, row, the paper's figures by column); a row that the run has not is left out.
+        name, title: of the table.
+    """
+    columns = (
+        ["method", "m", "stored", "stored (paper)", "stored (diff)"]
+        if name == "parameter_efficiency"
+        else ["method", "m"]
+    )
+    columns += _accuracy_columns(results)
+    lines = [line for row in rows if (line := accuracy_row(results, *row)) is not None]
     notes = ["Per cent; means over seeds, ± standard deviation over seeds."]
-    if any(f"{column} (paper)" in row for row in rows for column in columns):
+    if any(f"{column} (paper)" in line for line in lines for column in columns):
         notes.append("In brackets the paper's figure (arXiv 2311.13612) and ours minus theirs.")
-    marked = sorted({why for row in rows for why in row.get("why", ())})
+    marked = sorted({why for line in lines for why in line["why"]})
     notes += [f"{MARK} not comparable with the paper's: {why}." for why in marked]
-    if any(row["method"].endswith("upper bound") for row in rows):
+    if any(line["method"].endswith("upper bound") for line in lines):
         notes.append("The upper bound was selected on the targets' test images: it is no result.")
-    return Table(name, title, columns, rows, notes)
+    return Table(name, title, columns, lines, notes)
 
 
 def _accuracy_columns(results: Results) -> list[str]:
@@ -125,20 +161,17 @@ def _accuracy_columns(results: Results) -> list[str]:
 
 
 def accuracy_row(
-    results: Results, *, variant: str, row: RowSpec, encoder: tuple[str, str | None]
+    results: Results, label: str, variant: str, row: RowSpec, theirs: Mapping[str, float]
 ) -> dict[str, Any] | None:
     """One row: ours, deviation, the paper's, difference and mark for every column; None where there is no result."""
     cells = results.cells(variant, row)
     if cells is None:
         return None
-    if variant == PRETRAINED:
-        theirs, label = paper.zero_shot(row.label, encoder=encoder), row.label
-    else:
-        theirs = paper.few_shot(row.label, variant=variant)
-        label = variant if row.method == "class_name" else f"{variant} + {row.label}"
-    line: dict[str, Any] = {"method": label, "m": round(cells.texts, 1), "key": row.key, "variant": variant}
+    encoder = (results.encoder["model"], results.encoder["pretrained"])
     differs = paper.encoder_differs(encoder, tuned=variant != PRETRAINED)
     why = {differs} if differs else set()
+    line: dict[str, Any] = {"method": label, "variant": variant, "m": round(cells.texts, 1)}
+    line["stored"] = results.parameters.get(variant, 0) + (cells.stored or 0.0)
     for role in ("source", "xd", "dg"):
         names = results.datasets(role)
         unlike = {name: reason for name in names if (reason := _unlike(results, name)) is not None}
@@ -149,7 +182,10 @@ def accuracy_row(
             same = len(names) == (10 if role == "xd" else 4)
             shown = theirs.get(MEANS[role]) if same and all(name in paper.COLUMNS for name in names) else None
             reasons = {reason for found in unlike.values() for reason in found}
-            line.update(_beside(MEANS[role], cells.of(names), shown, marks={*why, *reasons}))
+            line.update(_beside(MEANS[role], cells.of(names), shown, marks=why | reasons))
+    if "parameters_thousands" in theirs and not differs:
+        stored = 1000.0 * theirs["parameters_thousands"]
+        line |= {"stored (paper)": stored, "stored (diff)": line["stored"] - stored}
     line["why"] = sorted({why for key, value in line.items() if key.endswith(" (why)") for why in value})
     return line
 

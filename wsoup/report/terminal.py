@@ -1,11 +1,9 @@
-"""What is printed: the short table at the end of a run, and any table on a terminal."""
+"""What is printed: the short table at the end of a run."""
 
 from __future__ import annotations
 
-import rich.table
-
 from wsoup.report.results import PRETRAINED, ROWS, Results, mean_and_std
-from wsoup.report.tables import Table, cell, is_number, shown_columns
+from wsoup.report.tables import is_number
 
 
 def summary(results: Results) -> str:
@@ -25,15 +23,3 @@ def summary(results: Results) -> str:
                 line += f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
             lines.append(line)
     return "\n".join(lines)
-
-
-def render(table: Table) -> rich.table.Table:
-    """A table for the terminal, with its title and notes; cells as in Markdown."""
-    columns = shown_columns(table.columns)
-    shown = rich.table.Table(title=table.title, caption="\n".join(table.notes) or None, caption_justify="left")
-    for column in columns:
-        texts = any(isinstance(row.get(column), str) for row in table.rows)
-        shown.add_column(column, justify="left" if texts else "right")
-    for row in table.rows:
-        shown.add_row(*(cell(row, column) for column in columns))
-    return shown
