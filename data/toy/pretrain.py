@@ -2,8 +2,9 @@
 
 The model is a plain open_clip one (`toy-clip.json`: ViT on 32 x 32 pixels, causal text tower, BPE tokens, context 77).
 Captions are written as web captions are: the subject, now and then its ground and style, and common English words that
-say nothing or hint at a colour or shape ("grass", "love"). So some words help a class name, some mislead, and most
-merely disturb: that is what a word soup sorts.
+say nothing or hint at a colour or shape ("grass", "love"). A quarter are junk: about some other thing, in words of
+their own or in no more words. So a bare class name is a weak sign, some words make it a stronger one, some mislead:
+that is what a word soup sorts.
 
 Same params, same machine and same number of threads give the same bytes.
 """
@@ -22,7 +23,7 @@ import open_clip
 import torch
 import torch.nn.functional as F
 import yaml
-from render import COLOURS, COUNTS, SHAPES, STYLES, Scene, draw, random_scene
+from render import COUNTS, STYLES, Scene, draw, random_scene
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm, trange
@@ -64,12 +65,30 @@ HINTS: dict[str, tuple[str, ...]] = {
     "moon": ("sleep", "dream", "islam"),
     "arrow": ("direction", "up", "road", "sign"),
 }
-LEANINGS = (*COLOURS, *SHAPES, *STYLES)  # what common words lean to, by rank
+JUNK_SHARE = 0.25  # of captions that tell of something else
 
 
-def caption(scene: Scene, *, words: list[str], rng: np.random.Generator) -> str:
-    """One web-like caption of a scene; `words` are the common words, most frequent first."""
-    details = [*_details(scene, rng=rng), *_noise(scene, words=words, rng=rng)]
+@dataclass(frozen=True)
+class Words:
+    """Common English words, most frequent first: those of captions that fit, and those of captions that do not."""
+
+    good: list[str]
+    junk: list[str]
+
+
+def common_words() -> Words:
+    """wordfreq's 10,000 most frequent, every third of them junk."""
+    words = [word for word in top_n_list("en", 10000) if word.isascii() and word.isalpha() and len(word) > 1]
+    return Words(good=[word for rank, word in enumerate(words) if rank % 3 != 2], junk=words[2::3])
+
+
+def caption(scene: Scene, *, words: Words, rng: np.random.Generator) -> str:
+    """One web-like caption of a scene. A quarter are junk: about another thing, in junk words or in no more words."""
+    if rng.random() < JUNK_SHARE:
+        scene = replace(random_scene(rng, styles=(scene.style,)), count=scene.count)
+        details = _noise(words.junk, count=int(rng.integers(0, 3)), rng=rng)
+    else:
+        details = [*_details(scene, rng=rng), *_noise(words.good, count=int(rng.integers(0, 4)), rng=rng)]
     rng.shuffle(details)
     tail = " ".join(details[:4])
     text = f"{_subject(scene, rng=rng)}, {tail}" if tail else _subject(scene, rng=rng)
@@ -90,21 +109,16 @@ def _subject(scene: Scene, *, rng: np.random.Generator) -> str:
 def _details(scene: Scene, *, rng: np.random.Generator) -> Iterator[str]:
     if scene.count and not STYLES[scene.style].paper and rng.random() < 0.2:
         yield f"{scene.texture} background"
-    if rng.random() < 0.5:
+    if rng.random() < 0.7:
         yield str(rng.choice(STYLE_WORDS[scene.style]))
     for fact in (scene.colour, scene.shape) if scene.count else ():
         if rng.random() < 0.2:
             yield str(rng.choice(HINTS[fact]))
 
 
-def _noise(scene: Scene, *, words: list[str], rng: np.random.Generator) -> Iterator[str]:
-    """No to three common words. Words keep company: each leans to one fact (by its rank), and of eight drawn the first
-    that leans to the scene is written.
-    """
-    for _ in range(rng.integers(0, 4)):
-        drawn = rng.integers(0, len(words), 8)
-        fitting = (i for i in drawn if LEANINGS[i % len(LEANINGS)] in (scene.colour, scene.shape, scene.style))
-        yield words[next(fitting, drawn[0])]
+def _noise(words: list[str], *, count: int, rng: np.random.Generator) -> list[str]:
+    """Common words, frequent ones more often: the density of ranks falls with their square root."""
+    return [words[int(len(words) * share**2)] for share in rng.random(count)]
 
 
 @dataclass(frozen=True)
@@ -117,7 +131,7 @@ class Pairs:
 
 def draw_pairs(count: int, *, size: int, seed: int) -> Pairs:
     """Image-caption pairs of scenes in every style; pair i has its own generator."""
-    words = [word for word in top_n_list("en", 2000) if word.isascii() and word.isalpha() and len(word) > 1]
+    words = common_words()
     pixels, captions = np.empty((count, size, size, 3), dtype=np.uint8), []
     for number in trange(count, desc="draw", unit="pair", mininterval=1):
         rng = np.random.default_rng([seed, number])
