@@ -93,6 +93,7 @@ def profile_own(
     config: Annotated[str | None, typer.Option(help="A local open_clip JSON config.")] = None,
     image_mean: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
     image_std: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
+    interpolation: Annotated[str | None, typer.Option(help="bicubic or bilinear, of a local model.")] = None,
     template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
     shots: Annotated[int | None, typer.Option(help="Training images per class and seed; 16 or what there is.")] = None,
     descriptors: Annotated[str | None, typer.Option(help="Your own pool: text, or GPT-descriptor JSON.")] = None,
@@ -109,6 +110,7 @@ def profile_own(
         "config": config,
         "image_mean": list(image_mean) if image_mean else None,
         "image_std": list(image_std) if image_std else None,
+        "interpolation": interpolation,
     }
     encoder = {key: value for key, value in encoder.items() if value is not None}
     text = profiles.own(images=images, encoder=encoder, template=template, shots=shots, descriptors=descriptors)
