@@ -179,7 +179,10 @@ def random_descriptors(pool: Sequence[str], *, m: int, seed: int) -> list[str]:
         PoolError: fewer than m descriptors in the pool.
     """
     if len(pool) < m:
-        raise PoolError(f"{m} random descriptors are wanted but the pool has {len(pool)}; lower evaluate.baseline_m")
+        raise PoolError(
+            f"{m} random descriptors are wanted but the pool has {len(pool)}; lower evaluate.baseline_m and "
+            "evaluate.tuned_baseline_m, or give more descriptors"
+        )
     order = member_generator(purpose="random_descriptors", seed=seed, member=0).permutation(len(pool))
     return [pool[i] for i in order[:m]]
 

@@ -105,6 +105,10 @@ def test_the_page_shows_the_run(page, project):
     assert soup["members"][0]["trace"][0]["added"] in text
 
 
+def test_each_figure_is_also_a_file(page):
+    assert {path.stem for path in (page.parent / "figures").glob("*.svg")} == set(FIGURES)
+
+
 def test_data_cannot_end_the_script_they_stand_in():
     assert "<" not in script_json({"text": "</script><script>alert(1)</script>"})
     assert json.loads(script_json({"text": "</script>"})) == {"text": "</script>"}

@@ -169,5 +169,9 @@ def test_the_terminal_shows_means_and_deviations():
     assert "35.00 ± 2.83" in text
 
 
+def test_a_deviation_that_is_rounding_is_not_shown():
+    assert "| 1.00 |" in Table("t", "T", ["a"], [{"a": 1.0, "a (std)": 1e-15}]).as_markdown()
+
+
 def test_csv_leaves_missing_numbers_empty():
     assert Table("t", "T", ["a", "b"], [{"a": "x", "b": math.nan}]).as_csv() == "a,b\nx,\n"

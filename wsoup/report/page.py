@@ -54,18 +54,21 @@ THUMBNAIL = 72
 def write_page(path: str | Path, *, params_file: str | Path = "params.yaml", root: str | Path = ".") -> Path:
     """Write the page of the run in folder `root` to `path`, from its artifacts and reports/plots.
 
+    Each figure is also written beside it as ``figures/<name>.svg``.
+
     Raises:
         MissingError: a stage has not run.
     """
     root = Path(root)
     params = load_params(params_file)
     results = load_results(root / "artifacts/results", params=params)
+    figures = _figures(root / "reports/plots")
     context = {
         "version": __version__,
         "headlines": headlines(results, params=params),
         "tables": [_table(table) for table in _tables(results, params=params, root=root)],
         "open_tables": 1 if len(results.variants) == 1 else 2,
-        "figures": _figures(root / "reports/plots"),
+        "figures": figures,
         "soups": soups(root / "artifacts/soups", params=params),
         "gallery": gallery(root, params=params),
         "facts": _facts(results, root=root),
@@ -79,6 +82,9 @@ def write_page(path: str | Path, *, params_file: str | Path = "params.yaml", roo
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
     with store.replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
+    for figure in figures:
+        with store.replacing(Path(path).parent / "figures" / f"{figure['name']}.svg") as temporary:
+            temporary.write_text(vl_convert.vegalite_to_svg(_at_fixed_width(figure["spec"])), encoding="utf-8")
     return Path(path)
 
 
@@ -161,6 +167,12 @@ def _figures(folder: Path) -> list[dict[str, Any]]:
         if rows:
             figures.append({"name": name, "caption": caption, "spec": plots.figure(name, rows)})
     return figures
+
+
+def _at_fixed_width(specification: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for paper: on white, and as wide as a README where the page's width would decide."""
+    width = {"width": 640} if specification.get("width") == "container" else {}
+    return {**specification, **width, "background": "white"}
 
 
 def soups(folder: Path, *, params: Params) -> list[dict[str, Any]]:

@@ -17,6 +17,8 @@ from wsoup.report.results import PRETRAINED, ROWS, Results, RowSpec, mean_and_st
 MEANS = {"xd": "XD mean", "dg": "DG mean"}
 SIZES = ("m", "stored")
 """Columns that are sizes, and no accuracies."""
+SHOWN = 0.005
+"""A deviation below this would read as 0.00; that of equal means is rounding alone."""
 MARK = "*"
 """Beside a difference that is not like with like: another split of the data, or another encoder."""
 
@@ -78,7 +80,7 @@ def cell(row: Mapping[str, Any], column: str) -> str:
         text = f"{value:g}"
     else:
         text = f"{value:.3f}" if column.endswith(("alignment", "uniformity")) else f"{value:.2f}"
-    if row.get(f"{column} (std)"):
+    if row.get(f"{column} (std)", 0.0) >= SHOWN:
         text += f" ± {row[f'{column} (std)']:.2f}"
     if is_number(row.get(f"{column} (paper)")):
         text += f" ({row[f'{column} (paper)']:g}, {row[f'{column} (diff)']:+.2f}{row.get(f'{column} (mark)', '')})"
