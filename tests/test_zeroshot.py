@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from wsoup import gpt
 from wsoup.errors import PoolError
 from wsoup.params import EvaluateParams
 from wsoup.towers import ensemble_templates, imagenet_class_names
@@ -25,6 +27,7 @@ from wsoup.zeroshot import (
     waffle_shape,
 )
 
+REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
 PARAMS = EvaluateParams.model_validate(
@@ -157,3 +160,17 @@ def test_a_tuned_model_is_evaluated_with_its_own_seed_alone():
         ("waffle", 4),
         ("random_descriptors", 4),
     }
+
+
+@pytest.mark.skipif(not REFERENCE.is_dir(), reason="the authors' pools are not here")
+def test_the_real_descriptors_give_imagenet_the_papers_5_8_texts_a_class():
+    names = imagenet_class_names()
+    path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
+    found = gpt.matched(gpt.read(path), class_names=names, origin=path.name)
+    row = ClassRow("gpt", (1,), gpt_prompts("a photo of a {}.", class_names=names, descriptors=found))
+    assert round(row.texts_per_class, 1) == 5.8
+    assert all(
+        text.startswith(f"a photo of a {name}")
+        for name, texts in zip(names, row.prompts, strict=True)
+        for text in texts
+    )
