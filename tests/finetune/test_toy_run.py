@@ -1,0 +1,44 @@
+"""The claim of the diversity loss on the toy world, trained for real; needs what `make repro` leaves behind."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from wsoup import store
+from wsoup.finetune.train import Trainer
+from wsoup.params import MethodParams, load_params
+from wsoup.towers import load_encoder
+
+ROOT = Path(__file__).parents[2]
+MANIFEST = ROOT / "artifacts/manifests/shapes.parquet"
+WORD_SOUPS = ROOT / "artifacts/soups/word"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (MANIFEST.exists() and WORD_SOUPS.exists()), reason="needs `make repro` to have run")
+def test_the_diversity_loss_keeps_the_members_predictions_apart(monkeypatch):
+    """KL between members over the last half of CoOp's training is higher with the loss than without, for each seed."""
+    monkeypatch.chdir(ROOT)
+    params = load_params(ROOT / "data/profiles/methods.yaml")
+    encoder, read_source = load_encoder(params.encoder), runpy.run_path(str(ROOT / "stages/finetune.py"))["read_source"]
+    for seed in params.seeds:
+        source = read_source(
+            params,
+            splits=ROOT / "artifacts/splits/shapes",
+            soups=WORD_SOUPS,
+            seed=seed,
+            encoder=encoder.id,
+            attributes=store.table_attributes(MANIFEST),
+        )
+
+        def divergence(name: str, *, seed: int = seed, source=source) -> float:
+            method: MethodParams = params.finetune.methods[name]
+            run = Trainer(encoder, source=source, method=method, shared=params.finetune, seed=seed)
+            run.run()
+            return mean(line["members_kl"] for line in run.log[len(run.log) // 2 :])
+
+        assert divergence("coop_diverse") > divergence("coop_word_lambda0")
