@@ -3,12 +3,15 @@
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
+# Threads that wait sleep instead of spinning: the same bytes, and a busy machine stays usable.
+export OMP_WAIT_POLICY ?= PASSIVE
 
 .PHONY: repro test lint setup clean
 
 repro: setup
 	dvc repro
 	@wsoup results
+	@wsoup report
 
 test: setup
 	python -m pytest

@@ -10,6 +10,7 @@ import pytest
 from project import Project
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 TINY_CONFIG = {
     "embed_dim": 16,
