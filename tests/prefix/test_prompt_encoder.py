@@ -117,6 +117,26 @@ def test_a_hook_on_a_block_is_found_out(family):
         assert not PromptEncoder(model, family("clip")[1], device=CPU).fast
 
 
+def test_a_learned_prompt_takes_the_place_of_the_first_tokens(family, plain):
+    """As finetuned models have it: `soft_prompt` says what `encode_text` does, and the fast path does the same."""
+    model, tokenizer, _ = family("clip")
+    prompt = torch.randn(3, model.token_embedding.weight.shape[1], generator=torch.Generator().manual_seed(0))
+    learned = lambda module, tokens, x: torch.cat([x[:, :1], prompt.expand(len(x), -1, -1), x[:, 4:]], dim=1)  # noqa: E731
+    without = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
+    hook = model.token_embedding.register_forward_hook(learned)
+    model.soft_prompt = prompt
+    try:
+        encoder = PromptEncoder(model, tokenizer, device=torch.device("cpu"))
+        assert encoder.fast
+        ours = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
+        expected = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
+    finally:
+        hook.remove()
+        del model.soft_prompt
+    assert_same(ours, expected)
+    assert cosine_distance(ours, without) > 1e-3
+
+
 def test_a_tower_with_a_replaced_part_is_left_to_encode_text(family):
     model = copy.deepcopy(family("custom_text")[0])
     block = model.text.transformer.resblocks[0]
