@@ -155,11 +155,11 @@ def _gpu_count() -> int:
 
 def _note_timing(arguments: list[str], *, seconds: float) -> None:
     """Append seconds and peak memory to ``.cache/wsoup/timings.jsonl``, which the report shows; never an output."""
-    name = Path(sys.argv[0]).stem
-    first = next((a for a in arguments if not a.startswith("-") and "/" not in a), "")
+    # DVC tells the stage's name; without DVC it is the script and its first argument.
+    script = "@".join([Path(sys.argv[0]).stem, *(a for a in arguments[:1] if not a.startswith("-"))])
     usage = resource.getrusage(resource.RUSAGE_SELF)
     line = {
-        "stage": f"{name}@{first}" if first else name,
+        "stage": os.environ.get("DVC_STAGE", script),
         "seconds": round(seconds, 2),
         "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2),
         "peak_mib": round(usage.ru_maxrss / 1024),

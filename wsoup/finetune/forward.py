@@ -134,7 +134,7 @@ class Places:
 
     def pack(self, x: Tensor) -> Tensor:
         """(B, T, width) -> (N, width)."""
-        return x.flatten(0, 1)[self.rows]
+        return x.flatten(0, 1).index_select(0, self.rows)
 
     def spread(self, x: Tensor) -> Tensor:
         """(N, width) -> (B, T, width), zero where no token is; nothing looks there, for attention is causal."""

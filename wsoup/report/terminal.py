@@ -5,14 +5,23 @@ from __future__ import annotations
 from wsoup.report.results import PRETRAINED, ROWS, Results, mean_and_std
 from wsoup.report.tables import is_number
 
+SHOWN = (
+    *("class_name", "ensemble", "random_descriptors", "waffle"),
+    *("descriptor_soup", "word_soup", "word_soup_score_mean"),
+)
+SHOWN_TUNED = ("class_name", "word_soup_score_mean")
+"""The rows that the short table shows of the pretrained model and of finetuned ones; the tables have them all."""
+
 
 def summary(results: Results) -> str:
-    """Source, XD and DG mean of every row, ± standard deviation over seeds."""
+    """Source, XD and DG mean of the main rows, ± standard deviation over seeds."""
     heads = [("source", "source"), ("XD mean", "xd"), ("DG mean", "dg")]
     shown = [(head, role) for head, role in heads if results.datasets(role)]
     lines = [f"{'per cent':<44}" + "".join(f"{head:>15}" for head, _ in shown)]
     for variant in results.variants:
         for row in ROWS:
+            if row.key not in (SHOWN if variant == PRETRAINED else SHOWN_TUNED):
+                continue
             cells = results.cells(variant, row)
             if cells is None:
                 continue
