@@ -3,8 +3,8 @@
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
-# Threads that wait sleep instead of spinning: the same bytes, and a busy machine stays usable.
-export OMP_WAIT_POLICY ?= PASSIVE
+# Threads that wait spin for a moment only, then sleep: the same bytes, and a busy machine stays usable.
+export GOMP_SPINCOUNT ?= 10000
 
 .PHONY: repro test lint setup clean
 
