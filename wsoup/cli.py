@@ -307,6 +307,7 @@ def bench_text(
     words: Annotated[int, typer.Option(help="Words of the pool.")] = 10_000,
     descriptors: Annotated[Path | None, typer.Option(help="A pool of descriptors, one a line.")] = None,
     rounds: Annotated[int, typer.Option(help="Timings of each way, in turn.")] = 3,
+    block: Annotated[int | None, typer.Option(help="Candidates in a round; 32 on a CPU, 128 elsewhere.")] = None,
     device: Device = "auto",
     precision: Precision = "fp32",
     as_json: AsJson = False,
@@ -321,7 +322,9 @@ def bench_text(
     if descriptors is not None:
         found["descriptors"] = pools.descriptors([descriptors])
     where, dtype = _device(device, precision)
-    result = bench.bench_text(model, pools=found, classes=classes, device=where, dtype=dtype, rounds=rounds)
+    result = bench.bench_text(
+        model, pools=found, classes=classes, device=where, dtype=dtype, rounds=rounds, block=block
+    )
     _print_result(result, as_json=as_json)
 
 
