@@ -12,7 +12,7 @@ import typer
 from wsoup import stage, store
 from wsoup.params import load_params
 from wsoup.scoring import CandidateScores
-from wsoup.source import identity, load_source
+from wsoup.source import check_fits, identity, load_source
 from wsoup.store import Shards
 from wsoup.towers import load_encoder
 
@@ -29,6 +29,7 @@ def main(pool: Option, embeddings: Option, splits: Option, out: Option) -> None:
     source = load_source(embeddings, splits=splits, seeds=params.seeds, encoder=encoder)
     pooled = store.require(pool, made_by="candidates").read_text(encoding="utf-8").splitlines()
     texts = ["", *pooled]  # the first row is the class name without a descriptor
+    check_fits(pooled, source=source, encoder=encoder, origin=pool)
     images, size, period = source.images(), params.score.shard_size, params.score.search_period
     inputs = [identity(source, encoder=encoder), store.fingerprint(texts), size, period]
     shards = Shards("score", inputs=inputs, n=1 + -(-(len(texts) - 1) // size))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from wsoup import prompts, store
-from wsoup.errors import MismatchError, MissingError
+from wsoup.errors import MismatchError, MissingError, PoolError
 from wsoup.prefix import PromptEncoder
 from wsoup.scoring import ImageSet, correct_per_candidate, rank
 from wsoup.towers import Encoder
@@ -101,6 +101,26 @@ def load_source(embeddings: Path, *, splits: Path, seeds: Sequence[int], encoder
         template=features.attributes["template"],
         class_names=features.class_names,
     )
+
+
+def check_fits(texts: Sequence[str], *, source: Source, encoder: Encoder, origin: Path) -> None:
+    """Raise PoolError for the first text that does not fit the model's context with the longest class prompt.
+
+    Without this the tokenizer would cut such a text in silence, and its score would be another text's.
+    """
+    stems = prompts.stems(source.template, source.class_names)
+    lengths = (encoder.tokenizer(stems) != 0).sum(dim=1)
+    longest = stems[int(lengths.argmax())]
+    context = encoder.tokenizer([longest]).shape[1]
+    room = context - int(lengths.max()) - 2  # a comma and a period; no token is shorter than a letter
+    for text in texts:
+        if len(text) > room:
+            tokens = encoder.tokenizer([longest + prompts.ending(text, period=True)])
+            if bool((tokens != 0).all()):
+                raise PoolError(
+                    f"{origin}: {text!r} after {longest!r} does not fit the model's context of {context} tokens; "
+                    "shorten it or leave it out of the pool"
+                )
 
 
 def ranked_texts(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> list[str]:
