@@ -16,8 +16,7 @@ from wsoup.source import check_fits, identity, load_source
 from wsoup.store import Shards
 from wsoup.towers import load_encoder
 
-COLUMNS = ("n_correct", "alignment", "uniformity")
-
+COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties")
 
 Option = Annotated[Path, typer.Option()]
 
@@ -50,11 +49,15 @@ def main(pool: Option, embeddings: Option, splits: Option, out: Option) -> None:
             "n_images": np.repeat([len(index) for index in source.subsets.values()], len(texts)),
             "alignment": columns["alignment"].ravel(),
             "uniformity": columns["uniformity"].ravel(),
+            "near_ties": columns["near_ties"].ravel(),
         }
     )
     store.write_table(out, table, attributes={"encoder": encoder.id, "pool": pool.stem, "template": source.template})
     best = int(columns["n_correct"][0].argmax())
-    print(f"{out}: {len(texts) - 1} candidates; best for seed {params.seeds[0]}: {texts[best]!r}")
+    print(
+        f"{out}: {len(texts) - 1} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
+        f"{int(columns['near_ties'].sum())} of {sum(table['n_images'].to_pylist())} answers hang on rounding"
+    )
 
 
 def _gather(blocks: list[list[CandidateScores]], name: str) -> np.ndarray:

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from wsoup import scoring
 from wsoup.scoring import ImageSet
@@ -56,6 +57,28 @@ def test_counts_against_a_plain_loop(monkeypatch):
 def test_among_equal_scores_the_lowest_label_is_predicted():
     images, same = circle(10, 10), circle(0, 0)
     assert scoring.correct(images, torch.tensor([0, 1]), same).tolist() == [True, False]
+
+
+def test_many_equal_scores_are_decided_as_argmax_decides():
+    generator = torch.Generator().manual_seed(0)
+    images, texts = (
+        torch.randint(-1, 2, shape, generator=generator).float() for shape in ((200, 3), (5, 6, 3))
+    )  # integers: sums are exact, so ties are real
+    labels = torch.randint(6, (200,), generator=generator)
+    scores = torch.einsum("nd,pcd->pnc", images, texts)
+    right, near = scoring.decide(images, labels, texts)
+    assert torch.equal(right, scores.argmax(dim=2) == labels)
+    best_two = scores.topk(2, dim=2).values
+    own = scores.gather(2, labels.expand(5, -1)[..., None])[..., 0]
+    assert torch.equal(near, (own == best_two[..., 0]) & (best_two[..., 0] == best_two[..., 1]))
+
+
+def test_answers_that_hang_on_rounding_are_counted_and_no_others():
+    images = torch.cat([circle(0), circle(45), F.normalize(torch.tensor([[1.0, 1 - 5e-7]])), circle(46)])
+    scored = ImageSet(images, labels=torch.tensor([0, 0, 0, 0]), n_classes=2, subsets=[torch.arange(4)])
+    (scores,) = scored.score(circle(0, 90)[None])
+    # 0 degrees: sure; 45: equal; a hair below 45: near; 46: wrong, but surely so
+    assert scores.near_ties.tolist() == [2]
 
 
 def test_no_images_and_one_class_are_edges_not_errors():

@@ -22,6 +22,8 @@ from torch.nn import functional as F
 
 SCORES_PER_BLOCK = 1 << 24
 """Scores held at a time (64 MiB in float32): bounds memory whatever N, C and P are."""
+NEAR_TIE = 1e-6
+"""Two cosines closer than this may change places by rounding (float32: about 1e-7 over 512 products)."""
 
 
 def normalize(features: Tensor) -> Tensor:
@@ -48,25 +50,11 @@ def score_mean(image_features: Tensor, text_features: Tensor) -> Tensor:
 
 
 def correct(image_features: Tensor, labels: Tensor, class_features: Tensor) -> Tensor:
-    """Which images are classified right by one classifier.
+    """Which images are classified right by one classifier: (N, D), (N,) int64, (C, D) -> (N,) bool.
 
-    Args:
-        image_features: (N, D).
-        labels: (N,) int64.
-        class_features: (C, D), normalised (centroids) or not (the mean text of the score mean).
-
-    Returns:
-        (N,) bool.
+    `class_features` may be normalised (centroids) or not (the mean text of the score mean).
     """
-    n_classes = class_features.shape[0]
-    rows = max(1, SCORES_PER_BLOCK // max(1, n_classes))
-    return torch.cat(
-        [
-            (x @ class_features.T).argmax(dim=1) == y
-            for x, y in zip(image_features.split(rows), labels.split(rows), strict=True)
-        ]
-        or [labels.bool()]
-    )
+    return correct_per_candidate(image_features, labels, class_features[None])[0]
 
 
 def count_correct(image_features: Tensor, labels: Tensor, class_features: Tensor) -> int:
@@ -75,20 +63,44 @@ def count_correct(image_features: Tensor, labels: Tensor, class_features: Tensor
 
 
 def correct_per_candidate(image_features: Tensor, labels: Tensor, text_features: Tensor) -> Tensor:
-    """Which images each candidate alone gets right: (N, D), (N,), (P, C, D) -> (P, N) bool.
+    """Which images each candidate alone gets right: (N, D), (N,), (P, C, D) -> (P, N) bool."""
+    return decide(image_features, labels, text_features)[0]
 
-    Blocks over images keep at most `SCORES_PER_BLOCK` scores at a time.
+
+def decide(image_features: Tensor, labels: Tensor, text_features: Tensor) -> tuple[Tensor, Tensor]:
+    """Which images each candidate alone gets right, and which of these answers hang on rounding.
+
+    Blocks over images keep at most `SCORES_PER_BLOCK` scores at a time, in one buffer: a fresh one for each would cost
+    as much as filling it. The own class's score is held against the best of the others, one maximum instead of an
+    arg-max; the rare equal scores are looked at one by one.
+
+    Args:
+        image_features: (N, D) float32.
+        labels: (N,) int64, each in [0, C).
+        text_features: (P, C, D) float32.
+
+    Returns:
+        right: (P, N) bool.
+        near: (P, N) bool, the own class's score and the best other one differ by less than `NEAR_TIE`.
     """
     n_candidates, n_classes, _ = text_features.shape
     flat = text_features.reshape(n_candidates * n_classes, -1)  # (P * C, D)
-    rows = max(1, SCORES_PER_BLOCK // max(1, n_candidates * n_classes))
-    found = torch.empty(n_candidates, len(labels), dtype=torch.bool, device=labels.device)
-    start = 0
-    for x, y in zip(image_features.split(rows), labels.split(rows), strict=True):
-        scores = (x @ flat.T).view(len(x), n_candidates, n_classes)  # (n, P, C)
-        found[:, start : start + len(x)] = (scores.argmax(dim=2) == y[:, None]).T
-        start += len(x)
-    return found
+    rows = max(1, SCORES_PER_BLOCK // max(1, len(flat)))
+    right, near = torch.empty(2, n_candidates, len(labels), dtype=torch.bool, device=labels.device)
+    buffer = flat.new_empty(min(rows, len(labels)), len(flat))
+    for start in range(0, len(labels), rows):
+        x, y = image_features[start : start + rows], labels[start : start + rows]
+        scores = torch.mm(x, flat.T, out=buffer[: len(x)]).view(len(x), n_candidates, n_classes)  # (n, P, C)
+        place = y[:, None, None].expand(-1, n_candidates, 1)
+        own = scores.gather(2, place)[..., 0]  # (n, P)
+        best = scores.scatter_(2, place, -torch.inf).amax(dim=2)  # of the other classes
+        wins, equal = own > best, own == best
+        if bool(equal.any()):
+            i, p = equal.nonzero(as_tuple=True)
+            wins[i, p] = y[i] < (scores[i, p] == best[i, p, None]).int().argmax(dim=1)  # the lowest label is predicted
+        right[:, start : start + len(x)] = wins.T
+        near[:, start : start + len(x)] = ((own - best).abs() < NEAR_TIE).T
+    return right, near
 
 
 def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -108,6 +120,7 @@ class CandidateScores:
     n_images: int
     alignment: Tensor  # float64
     uniformity: Tensor  # float64
+    near_ties: Tensor  # int64, images whose answer hangs on rounding
 
 
 class ImageSet:
@@ -135,7 +148,7 @@ class ImageSet:
         Alignment is the mean cosine of an image and its own class's text, uniformity the mean cosine of an image and
         the other classes' texts (section 4 of the paper); with one class there are no others and uniformity is NaN.
         """
-        found = correct_per_candidate(self.image_features, self.labels, text_features)  # (P, N)
+        right, near = decide(self.image_features, self.labels, text_features)  # (P, N)
         texts = text_features.double()
         results = []
         for index, sums in zip(self.subsets, self._sums, strict=True):
@@ -144,11 +157,12 @@ class ImageSet:
             every = torch.einsum("pcd,d->p", texts, sums.sum(dim=0))
             results.append(
                 CandidateScores(
-                    n_correct=found[:, index].sum(dim=1),
+                    n_correct=right[:, index].sum(dim=1),
                     n_images=n_images,
                     alignment=own / n_images,
                     uniformity=(every - own)
                     / (n_images * (self.n_classes - 1) if self.n_classes > 1 else float("nan")),
+                    near_ties=near[:, index].sum(dim=1),
                 )
             )
         return results

@@ -12,12 +12,10 @@ from torch.nn import functional as F
 from wsoup.bench.common import Clock, Result, about, encode_plainly, setup
 from wsoup.errors import ParamsError
 from wsoup.prefix import PromptEncoder
-from wsoup.scoring import correct_per_candidate
+from wsoup.scoring import NEAR_TIE, correct_per_candidate
 from wsoup.soup import Member, Step, word_chain
 
 SHOTS = 16
-NEAR_TIE = 1e-6
-"""Two best scores closer than this may swap by rounding."""
 
 
 def bench_search(
