@@ -9,7 +9,7 @@ import typer
 
 from wsoup import stage, store
 from wsoup.params import load_params
-from wsoup.soup import descriptor_soup
+from wsoup.soup import descriptor_soup, right_on
 from wsoup.source import load_source, ranked_texts
 from wsoup.towers import load_encoder
 
@@ -27,8 +27,7 @@ def main(scores: Option, embeddings: Option, splits: Option, out: Option) -> Non
             members = descriptor_soup(
                 ranked_texts(scores, seed=seed, encoder=encoder.id),
                 features=lambda texts: source.text_blocks(texts, period=params.score.search_period),
-                image_features=source.image_features[index],
-                labels=source.labels[index],
+                measure=right_on(source.image_features[index], source.labels[index]),
                 m=params.descriptor_soup.m,
             )
             store.write_soup(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from wsoup import soup
 from wsoup.errors import PoolError
 from wsoup.scoring import centroids, count_correct, normalize, rank
-from wsoup.soup import descriptor_soup, draw_chain_words, member_generator, word_chain, word_soup_member
+from wsoup.soup import descriptor_soup, draw_chain_words, member_generator, right_on, word_chain, word_soup_member
 
 
 def blocks_of(features: torch.Tensor, pool: Sequence[str], size: int):
@@ -47,9 +47,7 @@ def test_descriptor_soup_is_that_of_the_plain_loop(seed, block):
     images, labels = normalize(torch.randn(90, 5, generator=generator)), torch.arange(90) % 6
     pool = [f"which is {i}" for i in range(40)]
     ranked = [pool[i] for i in rank([count_correct(images, labels, t) for t in features])]
-    members = descriptor_soup(
-        ranked, features=blocks_of(features, pool, block), image_features=images, labels=labels, m=4
-    )
+    members = descriptor_soup(ranked, features=blocks_of(features, pool, block), measure=right_on(images, labels), m=4)
     assert [m.text for m in members] == one_by_one_descriptor_soup(ranked, features, pool, images, labels, 4)
     assert len(members) > 1, "the seed should give a soup that grows"
 
@@ -64,7 +62,7 @@ def test_descriptor_soup_by_hand():
     images = torch.stack([torch.tensor([math.cos(a), math.sin(a)]) for a in np.radians([0, 40, 100, 60])])
     labels = torch.tensor([0, 0, 1, 1])
     pool, features = ["left", "right", "wild"], torch.stack([text(40), text(-40), text(170)])
-    members = descriptor_soup(pool, features=blocks_of(features, pool, 3), image_features=images, labels=labels, m=3)
+    members = descriptor_soup(pool, features=blocks_of(features, pool, 3), measure=right_on(images, labels), m=3)
     assert [(m.text, m.n_correct) for m in members] == [("left", 3), ("right", 4)]
 
 
@@ -74,13 +72,13 @@ def test_a_longer_soup_begins_with_a_shorter_one():
     images, labels = normalize(torch.randn(90, 5, generator=generator)), torch.arange(90) % 6
     pool = [str(i) for i in range(60)]
     encode = blocks_of(features, pool, 16)
-    short, long = (descriptor_soup(pool, features=encode, image_features=images, labels=labels, m=m) for m in (2, 4))
+    short, long = (descriptor_soup(pool, features=encode, measure=right_on(images, labels), m=m) for m in (2, 4))
     assert long[:2] == short
 
 
 def test_an_empty_pool_is_an_error():
     with pytest.raises(PoolError, match="pool of descriptors is empty"):
-        descriptor_soup([], features=lambda _: iter(()), image_features=torch.empty(0, 2), labels=torch.empty(0), m=1)
+        descriptor_soup([], features=lambda _: iter(()), measure=right_on(torch.empty(0, 2), torch.empty(0)), m=1)
 
 
 def one_by_one_chain(first, candidates, count, max_words):

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from wsoup.errors import PoolError
-from wsoup.scoring import correct_per_candidate, count_correct, normalize
+from wsoup.scoring import correct_per_candidate, normalize
 
 SMALLEST_BATCH, LARGEST_BATCH = 8, 64
 """Speculative batches start small after an acceptance, when the next one is likely, and double while nothing rises."""
@@ -59,13 +59,12 @@ class Member:
         }
 
 
+Measure = Callable[[Tensor], tuple[Sequence[int], Sequence[int]]]
+"""Sums of member features (B, classes, D) -> for each of the B what must rise, and its correct images."""
+
+
 def descriptor_soup(
-    ranked: Sequence[str],
-    *,
-    features: Callable[[Sequence[str]], Iterator[Tensor]],
-    image_features: Tensor,
-    labels: Tensor,
-    m: int,
+    ranked: Sequence[str], *, features: Callable[[Sequence[str]], Iterator[Tensor]], measure: Measure, m: int
 ) -> list[Member]:
     """Algorithm 1: start with the best descriptor, add each next one that makes the centroid strictly better.
 
@@ -73,45 +72,47 @@ def descriptor_soup(
         ranked: descriptors by falling accuracy.
         features: texts -> blocks (b, C, D) of their L2-normalised features, in order. Only as many texts as the walk
             needs are asked for.
-        image_features: (N, D) few-shot training images of the source.
-        labels: (N,) int64.
+        measure: what is to rise; `right_on` for the algorithm of the paper.
         m: stop with so many members; the walk may end with fewer.
 
     Returns:
         At most m members, in the order in which they were added. A longer soup begins with a shorter one.
+
+    Raises:
+        PoolError: there are no descriptors.
     """
     if not ranked:
         raise PoolError("the pool of descriptors is empty: there is nothing to make a soup of")
     members: list[Member] = []
     total, bar, position = torch.zeros(()), -1, 0
     for block in features(ranked):
-        start = 0
-        batch = SMALLEST_BATCH
+        start, batch = 0, SMALLEST_BATCH
         while start < len(block) and len(members) < m:
-            tried = block[start : start + batch]
-            if not members:
-                tried = tried[:1]
-            counts = _centroid_counts(total + tried, image_features=image_features, labels=labels)
-            risen = (counts > bar).nonzero()
-            if len(risen):
-                first = int(risen[0])
-                total, bar = total + tried[first], int(counts[first])
-                text = ranked[position + start + first]
-                members.append(Member(text=text, n_correct=bar, trace=(Step(text, bar),)))
-                start, batch = start + first + 1, SMALLEST_BATCH
-            else:
+            tried = block[start : start + (batch if members else 1)]
+            values, counts = measure(total + tried)
+            risen = next((i for i, value in enumerate(values) if value > bar), None)
+            if risen is None:
                 start, batch = start + len(tried), min(2 * batch, LARGEST_BATCH)
+                continue
+            total, bar, n_correct = total + tried[risen], values[risen], counts[risen]
+            text = ranked[position + start + risen]
+            members.append(Member(text=text, n_correct=n_correct, trace=(Step(text, n_correct),)))
+            start, batch = start + risen + 1, SMALLEST_BATCH
         position += len(block)
         if len(members) == m:
             break
     return members
 
 
-def _centroid_counts(sums: Tensor, *, image_features: Tensor, labels: Tensor) -> Tensor:
-    """Correct images for each of B sums of member features: (B, C, D) -> (B,). The sum need not be divided by m."""
-    if len(sums) == 1:
-        return torch.tensor([count_correct(image_features, labels, normalize(sums[0]))])
-    return correct_per_candidate(image_features, labels, normalize(sums)).sum(dim=1).cpu()
+def right_on(image_features: Tensor, labels: Tensor) -> Measure:
+    """Measure soups by the images (N, D) with labels (N,) that their centroids get right."""
+
+    def measure(sums: Tensor) -> tuple[Sequence[int], Sequence[int]]:
+        # A mean is its sum once normalised.
+        counts = correct_per_candidate(image_features, labels, normalize(sums)).sum(dim=1).tolist()
+        return counts, counts
+
+    return measure
 
 
 def word_chain(

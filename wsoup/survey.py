@@ -17,7 +17,7 @@ from torch import Tensor
 from wsoup import prompts
 from wsoup.prefix import PromptEncoder
 from wsoup.scoring import ImageSet, correct_per_candidate, normalize
-from wsoup.soup import Member, Step, member_generator
+from wsoup.soup import Member, descriptor_soup, member_generator
 from wsoup.testsets import TestSet
 
 KEPT_BYTES = 1 << 29
@@ -138,27 +138,16 @@ def upper_bound(ranked: Sequence[str], *, grid: Grid, m: int) -> list[Member]:
     """
     targets = [test for test in grid.tests if test.role != "source"]
     sizes = [len(test.labels) for test in targets]
-    members: list[Member] = []
-    total, bar, position = torch.zeros(()), -1, 0
-    for block in grid.blocks(ranked):
-        start = 0
-        while start < len(block) and len(members) < m:
-            # Tried in batches against the soup as it stands; after the first that rises, the rest start again.
-            tried = block[start : start + (BATCH if members else 1)]
-            sums = normalize(total + tried)  # (b, S, D)
-            counts = [
-                correct_per_candidate(test.image_features, test.labels, sums[:, grid.index[test.name]]).sum(dim=1)
+
+    def measure(sums: Tensor) -> tuple[list[int], list[int]]:
+        centroids = normalize(sums)  # (b, S, D)
+        by_text = torch.stack(
+            [
+                correct_per_candidate(test.image_features, test.labels, centroids[:, grid.index[test.name]]).sum(dim=1)
                 for test in targets
-            ]
-            by_text = torch.stack(counts, dim=1).tolist()  # (b, targets)
-            reached = [mean_accuracy(found, n_images=sizes) for found in by_text]
-            risen = next((i for i, value in enumerate(reached) if value > bar), None)
-            if risen is None:
-                start += len(tried)
-                continue
-            total, bar = total + tried[risen], reached[risen]
-            text, found = ranked[position + start + risen], sum(by_text[risen])
-            members.append(Member(text=text, n_correct=found, trace=(Step(text, found),)))
-            start += risen + 1
-        position += len(block)
-    return members
+            ],
+            dim=1,
+        ).tolist()  # (b, targets)
+        return [mean_accuracy(found, n_images=sizes) for found in by_text], [sum(found) for found in by_text]
+
+    return descriptor_soup(ranked, features=grid.blocks, measure=measure, m=m)
