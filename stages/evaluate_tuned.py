@@ -10,7 +10,7 @@ import typer
 
 from wsoup import stage, store
 from wsoup.evaluate import class_rows, evaluate, mean_texts
-from wsoup.finetune.tuned import load_tuned
+from wsoup.finetune.tuned import load_tuned, members_divergence_log
 from wsoup.params import load_params
 from wsoup.prefix import PromptEncoder
 from wsoup.retest import retest
@@ -61,7 +61,12 @@ def main(
             )
         )
     config = store.read_json(finetuned / f"seed{params.seeds[0]}" / "config.json")
-    attributes = {"encoder": encoder.id, "method": method, "parameters": config["parameters"]}
+    attributes = {
+        "encoder": encoder.id,
+        "method": method,
+        "parameters": config["parameters"],
+        "members_kl": [members_divergence_log(finetuned / f"seed{seed}") for seed in params.seeds],
+    }
     store.write_table(out, pa.concat_tables(tables), attributes=attributes)
     print(f"{out}: {method}, seeds {', '.join(map(str, params.seeds))}")
 

@@ -9,7 +9,7 @@ import typer
 
 from wsoup import stage, store
 from wsoup.params import load_params
-from wsoup.report import analyses, plots
+from wsoup.report import ablations, analyses, plots
 from wsoup.report.results import PRETRAINED, load_results
 from wsoup.report.tables import finetuned_table, metrics, paired_table, paper_tables, size_table, zero_shot_table
 from wsoup.report.terminal import summary
@@ -30,8 +30,9 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
         analyses.parameters(found),
         analyses.counts(found),
     ]
+    methods = params.finetune.methods
     if found.variants != [PRETRAINED]:
-        tables += [finetuned_table(found), *paper_tables(found)]
+        tables += [finetuned_table(found), *paper_tables(found), ablations.diversity(found, methods=methods)]
     with store.replacing(out / "tables") as folder:
         folder.mkdir()
         for table in tables:
@@ -43,6 +44,7 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
         store.write_json(folder / "transfer.json", plots.transfer(survey / "descriptors.parquet"))
         store.write_json(folder / "accuracy_by_m.json", plots.by_size(found))
         store.write_json(folder / "parameters.json", plots.parameters(analyses.parameters(found)))
+        store.write_json(folder / "members_kl.json", ablations.members_kl(found, methods=methods))
         store.write_json(folder / "growth.json", plots.growth(plots.read_soups(soups, seeds=params.seeds)))
     store.write_json(out / "metrics.json", metrics(found))
     print(summary(found))

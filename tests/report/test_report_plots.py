@@ -92,6 +92,7 @@ def test_every_figure_draws_its_data(scores, surveyed):
         "accuracy_by_m": plots.by_size(found),
         "parameters": plots.parameters(analyses.parameters(found)),
         "growth": plots.growth([WORD, DESCRIPTOR]),
+        "members_kl": [{"method": "ce", "lambda": 0.5, "iteration": i, "kl": 0.1 * i, "std": 0.1} for i in range(3)],
     }
     assert set(data) == {path.stem for path in plots.TEMPLATES.glob("*.json")}
     for name, rows in data.items():

@@ -157,6 +157,8 @@ class Trainer:
         images, teacher, labels = self._batch()
         self.optimizer.zero_grad(set_to_none=True)
         loss, logits = self.objective.backward(images, teacher, labels, iteration=self.iteration)
+        if self.iteration == 0:
+            self._note(loss, logits=logits, images=images.detach(), labels=labels)  # where training starts
         self.scaler.step(self.optimizer)
         self.scaler.update()
         names = list(self.average)
@@ -204,7 +206,7 @@ class Trainer:
         self.passes.keep_images([self.images.batch(group, seed=self.seed, iteration=0)[0] for group in groups])
 
     def _note(self, loss: Tensor, *, logits: Tensor, images: Tensor, labels: Tensor) -> None:
-        """A line of the log; the members' predictions are those of the updated student."""
+        """A line of the log; the members' predictions are those of the student as it stands now."""
         answers = torch.arange(len(labels), device=labels.device) if self.objective.in_batch else labels
         with torch.no_grad():
             scores = [self.shared.logit_scale * images @ self.passes.texts(i).T for i in range(self.passes.members)]

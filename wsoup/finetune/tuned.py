@@ -47,6 +47,13 @@ def save_tuned(
         writer.writerows(log)
 
 
+def members_divergence_log(folder: str | Path) -> list[tuple[int, float]]:
+    """(iteration, KL between the members' predictions) of every line of a training's log; empty for a single text."""
+    with open(Path(folder) / LOG, encoding="utf-8", newline="") as file:
+        found = [(int(line["iteration"]), float(line["members_kl"])) for line in csv.DictReader(file)]
+    return found if any(value for _, value in found) else []
+
+
 def load_tuned(folder: str | Path, *, encoder: Encoder) -> Encoder:
     """The encoder with tuned weights in place, merged into plain ones where that is exact.
 

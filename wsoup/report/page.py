@@ -25,7 +25,7 @@ from wsoup import __version__, store
 from wsoup.errors import DataError
 from wsoup.images import load_rgb
 from wsoup.params import Params, load_params
-from wsoup.report import analyses, plots
+from wsoup.report import ablations, analyses, plots
 from wsoup.report.results import PRETRAINED, ROWS, Results, load_results, mean_and_std, paired_interval
 from wsoup.report.tables import (
     MEANS,
@@ -45,6 +45,7 @@ FIGURES = {
     "transfer": "Each point is one descriptor that nobody selected.",
     "accuracy_by_m": "Means over datasets and seeds; bars are ± one standard deviation over seeds.",
     "parameters": "A soup stores one integer a token, a finetuned model its trained weights.",
+    "members_kl": "How far a soup's members stay apart in training: KL divergence between their predictions, in nats.",
     "growth": "A line is one chain of a word soup, or one descriptor soup; hover for the word.",
 }
 THUMBNAIL = 72
@@ -133,6 +134,7 @@ def _tables(results: Results, *, params: Params, root: Path) -> list[Any]:
     made = [zero_shot_table(results)]
     if results.variants != [PRETRAINED]:
         made += [finetuned_table(results), *paper_tables(results)]
+        made += [ablations.diversity(results, methods=params.finetune.methods)]
     report = params.report
     texts = root / "artifacts/results" / PRETRAINED / "texts.parquet"
     return [

@@ -107,6 +107,7 @@ class Results:
         facts: what results say of each dataset.
         encoder: id of the encoder.
         parameters: numbers that each finetuned method stores.
+        divergence: of each method trained over several texts: iteration -> KL between members, one a seed.
     """
 
     def __init__(
@@ -118,8 +119,9 @@ class Results:
         facts: dict[str, Any],
         encoder: dict[str, Any],
         parameters: Mapping[str, int],
+        divergence: Mapping[str, Mapping[int, Sequence[float]]],
     ) -> None:
-        self.parameters = parameters
+        self.parameters, self.divergence = parameters, divergence
         self.roles, self.evaluate, self.facts, self.encoder = roles, evaluate, facts, encoder
         self.variants = sorted({line["variant"] for line in lines}, key=lambda name: (name != PRETRAINED, name))
         self.seeds = tuple(sorted({line["seed"] for line in lines}))
@@ -194,11 +196,16 @@ def load_results(folder: Path, *, params: Params) -> Results:
     attributes = store.table_attributes(first)
     lines = store.read_table(first).to_pylist()
     parameters: dict[str, int] = {}
+    divergence: dict[str, dict[int, list[float]]] = {}
     for method in params.finetune.methods:
         path = folder / f"{method}.parquet"
         if path.exists():
             lines += store.read_table(path).to_pylist()
-            parameters[method] = store.table_attributes(path)["parameters"]
+            about = store.table_attributes(path)
+            parameters[method] = about["parameters"]
+            for log in about["members_kl"]:
+                for iteration, value in log:
+                    divergence.setdefault(method, {}).setdefault(iteration, []).append(value)
     roles = {name: dataset.role for name, dataset in params.datasets.items()}
     return Results(
         lines,
@@ -207,6 +214,7 @@ def load_results(folder: Path, *, params: Params) -> Results:
         facts=attributes["datasets"],
         encoder=attributes["encoder"],
         parameters=parameters,
+        divergence=divergence,
     )
 
 

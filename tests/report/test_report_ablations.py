@@ -1,0 +1,63 @@
+"""Facts about the table and the figure of the diversity loss."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import TypeAdapter
+from report_made import both_seeds, results
+
+from wsoup.params import MethodParams
+from wsoup.report import ablations
+
+
+def method(weight: float | None, soup: str = "word") -> MethodParams:
+    loss = {"kind": "cross_entropy"} | ({"lambda": weight, "teacher_logit_scale": 10} if weight else {})
+    return TypeAdapter(MethodParams).validate_python(
+        {
+            "tune": {"kind": "prompt", "tokens": 3},
+            "loss": loss,
+            "soup": soup,
+            "learning_rate": 1e-4,
+            "prompt_factor": 10,
+        }
+    )
+
+
+METHODS = {"half": method(0.5), "plain": method(None), "one_text": method(None, soup="class_name")}
+DIVERGENCE = {"half": {0: [0.2, 0.4], 20: [0.1, 0.3]}, "plain": {0: [0.2, 0.4], 20: [0.0, 0.1]}}
+
+
+@pytest.fixture
+def found():
+    lines = []
+    for variant, n_correct in (("half", 50), ("plain", 40), ("one_text", 30)):
+        counts = {"imagenet": (n_correct, n_correct + 2), "dtd": (10, 10), "eurosat": (20, 20), "imagenet_a": (5, 5)}
+        lines += both_seeds("class_name", counts, variant=variant) + both_seeds("word_soup", counts, variant=variant)
+    return results(lines, divergence=DIVERGENCE)
+
+
+def test_the_table_goes_by_lambda_and_shows_divergence_at_the_end(found):
+    rows = ablations.diversity(found, methods=METHODS).rows
+    assert [(row["method"], row["lambda"], row["members' KL"]) for row in rows] == [
+        ("plain", 0.0, 0.05),
+        ("half", 0.5, 0.2),
+    ]
+    assert rows[1]["source, soup"] == 51
+    assert rows[1]["xd, soup"] == 15
+    assert rows[1]["dg, class name"] == 5
+    assert rows[1]["members' KL (std)"] == pytest.approx(0.1414, abs=1e-4)
+
+
+def test_the_figure_has_every_logged_iteration_with_its_mean_over_seeds(found):
+    rows = ablations.members_kl(found, methods=METHODS)
+    assert [(row["method"], row["lambda"], row["iteration"], row["kl"]) for row in rows] == [
+        ("half", 0.5, 0, 0.3),
+        ("half", 0.5, 20, 0.2),
+        ("plain", 0.0, 0, 0.3),
+        ("plain", 0.0, 20, 0.05),
+    ]
+
+
+def test_without_a_soup_in_training_there_is_nothing_to_show():
+    assert ablations.members_kl(results(), methods=METHODS) == []
+    assert not ablations.diversity(results(), methods=METHODS).rows
