@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,14 @@ def test_a_text_that_does_not_fit_the_context_is_named(source, tiny_encoder):
     check_fits(["short", "which has claws " * 4], source=source, encoder=tiny_encoder, origin=Path("pool.txt"))
     with pytest.raises(PoolError, match=r"pool\.txt: 'very very .* does not fit the model's context of 77 tokens"):
         check_fits(["short", long], source=source, encoder=tiny_encoder, origin=Path("pool.txt"))
+
+
+def test_a_tokenizer_may_pad_with_any_id(source, tiny_encoder):
+    def padded_with_one(texts):
+        tokens = tiny_encoder.tokenizer(texts)
+        return tokens.masked_fill(tokens == 0, 1)
+
+    encoder = dataclasses.replace(tiny_encoder, tokenizer=padded_with_one)
+    check_fits(["which has claws"], source=source, encoder=encoder, origin=Path("pool.txt"))
+    with pytest.raises(PoolError, match="does not fit"):
+        check_fits(["very " * 70 + "long"], source=source, encoder=encoder, origin=Path("pool.txt"))
