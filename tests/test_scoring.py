@@ -47,6 +47,7 @@ def test_one_member_scores_the_same_either_way():
 
 def test_counts_against_a_plain_loop(monkeypatch):
     monkeypatch.setattr(scoring, "SCORES_PER_BLOCK", 16)  # many small blocks
+    monkeypatch.setattr(scoring, "TEXTS_PER_BLOCK", 10)
     images, texts = random_features(23, 4), random_features(6, 5, 4, seed=1)
     labels = torch.arange(23) % 5
     expected = [[int((texts[p] @ x).argmax()) == int(y) for x, y in zip(images, labels, strict=True)] for p in range(6)]

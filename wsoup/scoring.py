@@ -22,6 +22,8 @@ from torch.nn import functional as F
 
 SCORES_PER_BLOCK = 1 << 24
 """Scores held at a time (64 MiB in float32): bounds memory whatever N, C and P are."""
+TEXTS_PER_BLOCK = 1 << 13
+"""Candidates times classes scored at a time: a block of texts that is read again and again stays near the processor."""
 NEAR_TIE = 1e-6
 """Two cosines closer than this may change places by rounding (float32: about 1e-7 over 512 products)."""
 
@@ -70,9 +72,9 @@ def correct_per_candidate(image_features: Tensor, labels: Tensor, text_features:
 def decide(image_features: Tensor, labels: Tensor, text_features: Tensor) -> tuple[Tensor, Tensor]:
     """Which images each candidate alone gets right, and which of these answers hang on rounding.
 
-    Blocks over images keep at most `SCORES_PER_BLOCK` scores at a time, in one buffer: a fresh one for each would cost
-    as much as filling it. The own class's score is held against the best of the others, one maximum instead of an
-    arg-max; the rare equal scores are looked at one by one.
+    Goes in blocks of candidates whose texts stay in a cache, and of images so that `SCORES_PER_BLOCK` scores fill one
+    buffer: a fresh one for each would cost as much as filling it. The own class's score is held against the best of the
+    others, one maximum instead of an arg-max; the rare equal scores are looked at one by one.
 
     Args:
         image_features: (N, D) float32.
@@ -84,23 +86,34 @@ def decide(image_features: Tensor, labels: Tensor, text_features: Tensor) -> tup
         near: (P, N) bool, the own class's score and the best other one differ by less than `NEAR_TIE`.
     """
     n_candidates, n_classes, _ = text_features.shape
-    flat = text_features.reshape(n_candidates * n_classes, -1)  # (P * C, D)
-    rows = max(1, SCORES_PER_BLOCK // max(1, len(flat)))
     right, near = torch.empty(2, n_candidates, len(labels), dtype=torch.bool, device=labels.device)
-    buffer = flat.new_empty(min(rows, len(labels)), len(flat))
-    for start in range(0, len(labels), rows):
-        x, y = image_features[start : start + rows], labels[start : start + rows]
-        scores = torch.mm(x, flat.T, out=buffer[: len(x)]).view(len(x), n_candidates, n_classes)  # (n, P, C)
-        place = y[:, None, None].expand(-1, n_candidates, 1)
-        own = scores.gather(2, place)[..., 0]  # (n, P)
-        best = scores.scatter_(2, place, -torch.inf).amax(dim=2)  # of the other classes
-        wins, equal = own > best, own == best
-        if bool(equal.any()):
-            i, p = equal.nonzero(as_tuple=True)
-            wins[i, p] = y[i] < (scores[i, p] == best[i, p, None]).int().argmax(dim=1)  # the lowest label is predicted
-        right[:, start : start + len(x)] = wins.T
-        near[:, start : start + len(x)] = ((own - best).abs() < NEAR_TIE).T
+    together = min(n_candidates, max(1, TEXTS_PER_BLOCK // max(1, n_classes)))
+    rows = min(len(labels), max(1, SCORES_PER_BLOCK // max(1, together * n_classes)))
+    buffer = text_features.new_empty(rows * together * n_classes)
+    for texts, found, close in zip(*(x.split(together or 1) for x in (text_features, right, near)), strict=True):
+        flat = texts.flatten(0, 1)  # (p * C, D)
+        for start in range(0, len(labels), rows or 1):
+            x, y = image_features[start : start + rows], labels[start : start + rows]
+            scores = torch.mm(x, flat.T, out=buffer[: len(x) * len(flat)].view(len(x), len(flat)))
+            own, best, wins = _own_against_others(scores.view(len(x), len(texts), n_classes), y)
+            found[:, start : start + len(x)] = wins.T
+            close[:, start : start + len(x)] = ((own - best).abs() < NEAR_TIE).T
     return right, near
+
+
+def _own_against_others(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Own class's score, best other score and whether the own class is predicted: (n, P, C), (n,) -> (n, P) each.
+
+    `scores` is overwritten.
+    """
+    place = labels[:, None, None].expand(-1, scores.shape[1], 1)
+    own = scores.gather(2, place)[..., 0]
+    best = scores.scatter_(2, place, -torch.inf).amax(dim=2)
+    wins, equal = own > best, own == best
+    if bool(equal.any()):
+        i, p = equal.nonzero(as_tuple=True)
+        wins[i, p] = labels[i] < (scores[i, p] == best[i, p, None]).int().argmax(dim=1)  # the lowest label is predicted
+    return own, best, wins
 
 
 def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
