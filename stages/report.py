@@ -39,12 +39,14 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
             table.write(folder)
     pools = {pool: scores / f"{pool}.parquet" for pool in ("words", "descriptors")}
     pools[f"random chains of {params.evaluate.survey.chain_length}"] = survey / "chains.parquet"
+    planes = {method: results / "landscape" / f"{method}.parquet" for method in params.landscape.methods}
     with store.replacing(out / "plots") as folder:
         store.write_json(folder / "candidates.json", plots.candidates(pools, seed=params.seeds[0]))
         store.write_json(folder / "transfer.json", plots.transfer(survey / "descriptors.parquet"))
         store.write_json(folder / "accuracy_by_m.json", plots.by_size(found))
         store.write_json(folder / "parameters.json", plots.parameters(analyses.parameters(found)))
         store.write_json(folder / "members_kl.json", ablations.members_kl(found, methods=methods))
+        store.write_json(folder / "landscape.json", plots.landscape(planes))  # `dvc plots` wants a file: [] for none
         store.write_json(folder / "growth.json", plots.growth(plots.read_soups(soups, seeds=params.seeds)))
     store.write_json(out / "metrics.json", metrics(found))
     print(summary(found))

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import json
 
+import torch
 import yaml
 from project import Project
+
+from wsoup import store
+from wsoup.finetune.tuned import load_tuned
+from wsoup.prompts import prompt
+from wsoup.scoring import count_correct
 
 
 def test_metrics_are_per_cent_and_per_method(project):
@@ -51,6 +57,45 @@ def test_two_runs_from_scratch_end_in_the_same_bytes(project, tmp_path, tiny_enc
     again = Project(tmp_path / "again", encoder=tiny_encoder_files)
     again.repro()
     assert again.outs() == project.outs()
+
+
+def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder):
+    """Three by three points with the corners among them; without `landscape.methods` there is no such stage."""
+    before = project.outs()
+    project.edit("landscape", steps=2, margin=0, methods=["coop_diverse"])
+    assert project.repro() == {"landscape@coop_diverse", "report"}
+    rows = json.loads((project.folder / "reports/plots/landscape.json").read_text())
+    assert {(row["x"], row["y"]) for row in rows} == {(x / 2, y / 2) for x in range(3) for y in range(3)}
+    assert {row["mean"] for row in rows} == {"source", "mean of the targets"}
+    changed = {path for path, md5 in project.outs().items() if before.get(path) != md5}
+    assert changed == {"artifacts/results/landscape/coop_diverse.parquet", "reports/plots"}
+    corners_are_ordinary_predictions(project, tiny_encoder)
+    project.run("wsoup", "report")
+    assert "<svg" in (project.folder / "reports/figures/landscape.svg").read_text()
+    assert '"landscape"' in project.run("dvc", "plots", "diff", "--json")
+    assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")
+    project.git("checkout", "-q", "--", ".")
+    project.git("clean", "-fdqx", "artifacts/results/landscape", "reports", "shown")
+    project.repro()
+    assert project.outs() == before
+    assert (project.folder / "reports/plots/landscape.json").read_text() == "[]\n"
+    assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")
+
+
+def corners_are_ordinary_predictions(project, encoder):
+    """Of the pretrained and the first seed's tuned model, with A and with B, image by image from what lies on disk."""
+    artifacts = project.folder / "artifacts"
+    path = artifacts / "results/landscape/coop_diverse.parquet"
+    texts = store.table_attributes(path)["members"]
+    models = [encoder, load_tuned(artifacts / "finetuned/coop_diverse/seed1", encoder=encoder)]
+    corners = [row for row in store.read_table(path).to_pylist() if {row["x"], row["y"]} <= {0, 1}]
+    assert len(corners) == 4 * 3
+    for row in corners:
+        images = store.read_features(artifacts / f"embeddings/pretrained/{row['dataset']}-test.zarr")
+        template, text = images.attributes["template"], texts[int(row["x"])]
+        classes = models[int(row["y"])].encode_texts([prompt(template, name, text) for name in images.class_names])
+        wanted = count_correct(torch.from_numpy(images.features), torch.from_numpy(images.labels), classes)
+        assert (row["n_correct"], row["n_images"], row["seed"]) == (wanted, len(images.labels), 1)
 
 
 def test_bad_params_stop_in_one_line_and_nothing_is_lost(project):

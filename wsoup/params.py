@@ -361,6 +361,14 @@ class EvaluateParams(Section):
         return self
 
 
+class LandscapeParams(Section):
+    """The plane of two initialisations and a tuned prompt: grid steps between neighbouring corners, and beyond them."""
+
+    steps: PositiveInt
+    margin: Annotated[int, Field(ge=0, strict=True)]
+    methods: list[Name]
+
+
 class ReportParams(Section):
     """How results are shown."""
 
@@ -387,6 +395,7 @@ class Params(Section):
     word_soup: WordSoupParams
     finetune: FinetuneParams
     evaluate: EvaluateParams
+    landscape: LandscapeParams
     report: ReportParams
 
     @model_validator(mode="after")
@@ -401,6 +410,19 @@ class Params(Section):
                 f"exactly one dataset has role: source, and it is {self.source!r} (the key `source`); "
                 f"found role: source on {sources or 'none'}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _landscapes_are_of_trained_prompts(self) -> Params:
+        known = self.finetune.methods
+        for name in self.landscape.methods:
+            if name not in known:
+                raise ValueError(f"landscape.methods: {name!r} is not among finetune.methods: {', '.join(known)}")
+            if not isinstance(known[name].tune, PromptTune):
+                raise ValueError(
+                    f"landscape.methods: {name!r} has tune.kind {known[name].tune.kind}; the plane is of a trained "
+                    "prompt: list methods with tune.kind prompt"
+                )
         return self
 
 

@@ -22,6 +22,8 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """Of the library that the page carries; the templates name the older one that ``dvc plots`` loads."""
 POINTS = 200
 """Points of a sorted curve: more cannot be told apart, and the file is kept in git."""
+FINER = 4
+"""Steps that a landscape is drawn in for each measured one, in both directions."""
 CURVES = {
     ("random_descriptors", "centroid"): "random descriptors",
     ("waffle", "centroid"): "Waffle",
@@ -141,6 +143,48 @@ def growth(soups: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def landscape(tables: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """0-1 error over the plane of two initialisations and a tuned prompt: {method, mean, x, y, error}, as measured.
+
+    Args:
+        tables: method -> its Parquet of counts, see `wsoup.landscape`.
+    """
+    rows = []
+    for method, path in tables.items():
+        errors: dict[tuple[str, float, float], list[float]] = {}
+        for line in store.read_table(path).to_pylist():
+            mean = "source" if line["role"] == "source" else "mean of the targets"
+            error = 100.0 - 100.0 * line["n_correct"] / line["n_images"]
+            errors.setdefault((mean, line["x"], line["y"]), []).append(error)
+        for (mean, x, y), found in errors.items():
+            place = {"method": method, "mean": mean, "x": round(x, 4), "y": round(y, 4)}
+            rows.append({**place, "error": round(float(np.mean(found)), 3)})
+    return rows
+
+
+def between(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A landscape's rows and, between them, values interpolated linearly: then stepped colours look like contours."""
+    planes: dict[tuple[str, str], dict[tuple[float, float], float]] = {}
+    for row in rows:
+        planes.setdefault((row["method"], row["mean"]), {})[row["x"], row["y"]] = row["error"]
+    finer = []
+    for (method, mean), plane in planes.items():
+        xs, ys = (sorted({place[i] for place in plane}) for i in (0, 1))
+        new_x, new_y = _finer(xs), _finer(ys)
+        wide = np.array([np.interp(new_x, xs, [plane[x, y] for x in xs]) for y in ys])  # (ys, new xs)
+        errors = np.array([np.interp(new_y, ys, column) for column in wide.T])  # (new xs, new ys)
+        for (i, j), error in np.ndenumerate(errors):
+            place = {"x": round(float(new_x[i]), 4), "y": round(float(new_y[j]), 4)}
+            finer.append({"method": method, "mean": mean, **place, "error": round(float(error), 3)})
+    return finer
+
+
+def _finer(values: Sequence[float]) -> np.ndarray:
+    """`FINER` equal steps from each value to the next: (n,) -> (FINER * (n - 1) + 1,)."""
+    places = np.arange(FINER * (len(values) - 1) + 1) / FINER
+    return np.interp(places, np.arange(len(values)), values)
+
+
 def read_soups(folder: Path, *, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """The word and descriptor soups of all seeds."""
     return [store.read_soup(folder / kind / f"seed{seed}.json") for kind in ("word", "descriptor") for seed in seeds]
@@ -152,6 +196,10 @@ def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     specification: dict[str, Any] = without_revisions(template)
     specification["$schema"] = SCHEMA
     specification["data"] = {"values": list(rows)}
+    if name == "landscape":
+        means = {row["mean"] for row in rows}  # a run without targets has the source's row of panels alone
+        specification["vconcat"] = [part for part in specification["vconcat"] if part["title"]["text"] in means]
+        specification["data"] = {"values": between(rows)}
     return specification
 
 
