@@ -32,6 +32,8 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
     ]
     if found.variants != [PRETRAINED]:
         tables += [finetuned_table(found), *paper_tables(found)]
+    if found.halves is not None:
+        tables.append(analyses.base_to_new(found, halves=found.halves))
     with store.replacing(out / "tables") as folder:
         folder.mkdir()
         for table in tables:

@@ -47,6 +47,8 @@ def results(
     roles: dict[str, str] = ROLES,
     unlike: tuple[str, ...] = (),
     parameters: dict[str, int] | None = None,
+    halves: tuple[str, str] | None = None,
+    halved: tuple[str, ...] = (),
 ) -> Results:
     """Class name and a word soup of two, over four datasets and two seeds; `unlike` have not the paper's split."""
     if lines is None:
@@ -57,4 +59,13 @@ def results(
         name: {"n_images": 100, "n_classes": 5, "paper_comparable": name not in unlike, "reason": "99 images, not 100"}
         for name in roles
     }
-    return Results(lines, roles=roles, evaluate=EVALUATE, facts=facts, encoder=encoder, parameters=parameters or {})
+    return Results(
+        lines,
+        roles=roles,
+        evaluate=EVALUATE,
+        facts=facts,
+        encoder=encoder,
+        parameters=parameters or {},
+        halves=halves,
+        halved=halved,
+    )
