@@ -69,6 +69,23 @@ def profile_methods() -> None:
     print(_profile_text("methods"), end="")
 
 
+@profile_app.command("base_to_new")
+def profile_base_to_new(
+    dataset: Annotated[str | None, typer.Option(help="One of the paper's datasets; the toy world without.")] = None,
+    data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
+    gpt_descriptors: Annotated[
+        str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
+    ] = None,
+) -> None:
+    """Base-to-new generalisation: half of a dataset's classes is the source, the other half the target.
+
+    Example: wsoup profile base_to_new --dataset dtd --data-root /data > params.yaml
+    """
+    from wsoup import profiles
+
+    print(profiles.base_to_new(dataset, data_root=data_root, gpt_descriptors=gpt_descriptors), end="")
+
+
 @profile_app.command("paper")
 def profile_paper(
     data_root: Annotated[str, typer.Option(help="The folder that holds CoOp's folders.")],
