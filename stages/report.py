@@ -33,6 +33,8 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
     methods = params.finetune.methods
     if found.variants != [PRETRAINED]:
         tables += [finetuned_table(found), *paper_tables(found), ablations.diversity(found, methods=methods)]
+    if found.halves is not None:
+        tables.append(analyses.base_to_new(found, halves=found.halves))
     with store.replacing(out / "tables") as folder:
         folder.mkdir()
         for table in tables:

@@ -57,7 +57,7 @@ def test_the_demo_profile_is_the_projects_own_params():
     assert printed == (ROOT / "params.yaml").read_text()
 
 
-@pytest.mark.parametrize("name", ["demo", "methods"])
+@pytest.mark.parametrize("name", ["demo", "methods", "base_to_new"])
 def test_profiles_are_good_params(name):
     parse_params(yaml.safe_load(run("profile", name)[1]), origin=name)
 

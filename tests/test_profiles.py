@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 import yaml
+from miniature import build_coop
 from PIL import Image
 
 from wsoup import profiles
+from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import DataError, MissingError, ParamsError
 from wsoup.params import Params, parse_params
+from wsoup.report.halves import pair_of_halves
 
 COLOURS = ("blue", "green", "red")
 TAG = {"model": "ViT-B-32", "pretrained": "openai"}
@@ -62,6 +65,60 @@ def test_odd_folder_names_survive() -> None:
     params = loaded(profiles.paper(data_root=root, gpt_descriptors=root))
     assert {dataset.root for dataset in params.datasets.values()} == {root}
     assert params.candidates.descriptors.paths == [f"{root}/descriptors_imagenet.json"]
+
+
+# ---------------------------------------------------------------------------------------------------- base to new
+
+
+def halves_of(params: Params) -> tuple[str, str] | None:
+    return pair_of_halves(params.datasets)
+
+
+def test_the_toy_world_in_halves_is_the_demo_but_for_its_datasets() -> None:
+    text = profiles.base_to_new()
+    params, demo = loaded(text), loaded((profiles.FOLDER / "demo.yaml").read_text())
+    assert (params.source, halves_of(params)) == ("shapes_base", ("shapes_base", "shapes_new"))
+    assert list(params.datasets) == ["shapes_base", "shapes_new"]
+    assert {dataset.root for dataset in params.datasets.values()} == {demo.datasets["shapes"].root}
+    assert params.model_dump(exclude={"source", "datasets"}) == demo.model_dump(exclude={"source", "datasets"})
+    assert text.startswith("# Base-to-new generalisation on shapes (")
+    assert "\nsource: shapes_base        # the dataset that" in text
+    assert "\ndatasets:                  # role: source | xd" in text
+
+
+def test_a_dataset_of_the_paper_in_halves_keeps_all_else_of_the_paper() -> None:
+    params = loaded(profiles.base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt"))
+    paper = loaded(profiles.paper(data_root="/data", gpt_descriptors="/gpt"))
+    assert halves_of(params) == ("dtd_base", "dtd_new")
+    new = params.datasets["dtd_new"]
+    assert (new.layout, new.root, new.template) == ("coop:dtd", "/data", "a photo of a {} texture.")
+    assert new.gpt_descriptors == "/gpt/descriptors_dtd.json"
+    assert params.model_dump(exclude={"source", "datasets"}) == paper.model_dump(exclude={"source", "datasets"})
+    assert list(params.finetune.methods) == ["ce", "ce_diverse", "coop", "coop_diverse"]
+    assert halves_of(paper) is None
+
+
+def test_every_dataset_of_the_paper_with_training_images_has_halves(tmp_path: Path) -> None:
+    root = str(build_coop(tmp_path))
+    for name in (name for name, found in PAPER.items() if found.role != "dg"):
+        names = []
+        for key, section in loaded(profiles.base_to_new(name, data_root=root)).datasets.items():
+            listing = layouts.read(key, params=section, imagenet_names=lambda: list("abc"))
+            names.append(manifest.select(listing, params=section, shots=2, seeds=[1])[1])
+        assert [len(half) for half in names] == [2, 1], name
+        assert not set(names[0]) & set(names[1]), name
+
+
+def test_what_cannot_be_halved_is_said_in_one_line() -> None:
+    for name in ("imagenet_a", "mnist"):
+        with pytest.raises(
+            ParamsError, match=rf"--dataset '{name}' is none of the paper's datasets with training imag"
+        ):
+            profiles.base_to_new(name, data_root="/data")
+    with pytest.raises(ParamsError, match=r"--dataset dtd needs --data-root, the folder that holds CoOp's folders"):
+        profiles.base_to_new("dtd")
+    with pytest.raises(ParamsError, match=r"--data-root and --gpt-descriptors need --dataset"):
+        profiles.base_to_new(data_root="/data")
 
 
 # ------------------------------------------------------------------------------------------------------------ own

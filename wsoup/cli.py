@@ -69,6 +69,23 @@ def profile_methods() -> None:
     print(_profile_text("methods"), end="")
 
 
+@profile_app.command("base_to_new")
+def profile_base_to_new(
+    dataset: Annotated[str | None, typer.Option(help="One of the paper's datasets; the toy world without.")] = None,
+    data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
+    gpt_descriptors: Annotated[
+        str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
+    ] = None,
+) -> None:
+    """Base-to-new generalisation: half of a dataset's classes is the source, the other half the target.
+
+    Example: wsoup profile base_to_new --dataset dtd --data-root /data > params.yaml
+    """
+    from wsoup import profiles
+
+    print(profiles.base_to_new(dataset, data_root=data_root, gpt_descriptors=gpt_descriptors), end="")
+
+
 @profile_app.command("paper")
 def profile_paper(
     data_root: Annotated[str, typer.Option(help="The folder that holds CoOp's folders.")],
@@ -268,17 +285,27 @@ def compare_command(
 @app.command("sweep")
 def sweep_command(
     param: Annotated[str, typer.Argument(help="A dotted key of params.yaml, such as fewshot.shots.")],
-    row: Annotated[str, typer.Option(help="A row of reports/metrics.json.")] = "word_soup",
+    row: Annotated[
+        list[str] | None,
+        typer.Option(help="A row of reports/metrics.json, also VARIANT/ROW; several are given one by one (word_soup)"),
+    ] = None,
     variant: Annotated[str, typer.Option(help="pretrained, or a finetuned method.")] = "pretrained",
+    figure: Annotated[Path | None, typer.Option(help="Also draw it: an SVG, or its Vega-Lite JSON.")] = None,
     revisions: Annotated[list[str] | None, typer.Argument(help="Which; all experiments if left out.")] = None,
 ) -> None:
-    """One row over many experiments against one param.
+    """Rows over many experiments against one param, and their figure.
 
-    Example: wsoup sweep fewshot.shots --row word_soup
+    Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
     """
-    from wsoup.report.compare import sweep
+    from wsoup.report.sweep import check_figure, sweep, write_figure
 
-    _print_table(sweep(param, row=row, variant=variant, revisions=revisions or []))
+    if figure is not None:
+        check_figure(figure)
+    table = sweep(param, rows=row or ["word_soup"], variant=variant, revisions=revisions or [])
+    _print_table(table)
+    if figure is not None:
+        write_figure(figure, table=table, param=param)
+        print(figure)
 
 
 def _print_table(table: Any) -> None:

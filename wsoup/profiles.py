@@ -1,7 +1,8 @@
-"""params.yaml for the paper's datasets, or for a folder of one's own images: what `wsoup profile` prints."""
+"""params.yaml for the paper's datasets, a dataset in halves, or a folder of own images: what `wsoup profile` prints."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ from wsoup.params import parse_params
 
 FOLDER = Path(__file__).parent.parent / "data" / "profiles"
 NOTHING_TO_WATCH = "data/nothing_to_watch.txt"
+TOY = "shapes"
+HALVES = """\
+# Base-to-new generalisation on @DATASET@ (`wsoup profile base_to_new --help`), the protocol of CoCoOp: the first half
+# of the classes is the source that soups are selected and models finetuned on, the other half is a target.
+# reports/tables/base_to_new.md has both and their harmonic mean. All else is as in profile @PROFILE@.
+"""
+"""What stands above params.yaml of a base-to-new run."""
 OWN_DESCRIPTORS = "data/toy/descriptors.txt"
 """A few hundred descriptors of everyday things, for those who bring none."""
 
@@ -46,6 +54,47 @@ def _paper_dataset(name: str, *, data_root: str, gpt: str | None) -> dict[str, A
         "template": found.template,
     }
     return section | ({"gpt_descriptors": f"{gpt}/descriptors_{found.gpt}.json"} if gpt else {})
+
+
+def base_to_new(dataset: str | None = None, *, data_root: str | None = None, gpt_descriptors: str | None = None) -> str:
+    """params.yaml of base-to-new generalisation: one dataset's first half of classes is the source, the rest a target.
+
+    All else is as in `paper`, or for the toy world as in the demo profile.
+
+    Args:
+        dataset: one of the paper's that has training images; None: the toy world's shapes.
+        data_root, gpt_descriptors: as in `paper`; only with `dataset`.
+
+    Raises:
+        ParamsError: no such dataset, one without training images, or `dataset` and `data_root` not together.
+    """
+    if dataset is None:
+        if data_root is not None or gpt_descriptors is not None:
+            raise ParamsError("--data-root and --gpt-descriptors need --dataset, for example --dataset dtd")
+        dataset, profile, text = TOY, "demo", (FOLDER / "demo.yaml").read_text(encoding="utf-8")
+        section = yaml.safe_load(text)["datasets"][TOY]
+    else:
+        section = _halved_section(dataset, data_root=data_root, gpt=gpt_descriptors)
+        profile, text = "paper", paper(data_root=str(data_root), gpt_descriptors=gpt_descriptors)
+    halves = {
+        f"{dataset}_{half}": section | {"role": role, "classes": half}
+        for half, role in (("base", "source"), ("new", "xd"))
+    }
+    text = re.sub(r"\A(#.*\n)+", lambda _: _filled(HALVES, DATASET=dataset, PROFILE=profile), text)
+    text = re.sub(r"(?m)^source: \w+ *", lambda _: f"{f'source: {dataset}_base':<26} ", text, count=1)
+    return re.sub(r"(?ms)(^datasets:[^\n]*\n).*?(?=^\w)", lambda head: f"{head[1]}{_block(halves)}\n", text, count=1)
+
+
+def _halved_section(dataset: str, *, data_root: str | None, gpt: str | None) -> dict[str, Any]:
+    """The section of one of the paper's datasets, if it can be a source."""
+    sources = [name for name, found in PAPER.items() if found.role != "dg"]  # the shifts have test images only
+    if dataset not in sources:
+        raise ParamsError(
+            f"--dataset {dataset!r} is none of the paper's datasets with training images: {', '.join(sources)}"
+        )
+    if data_root is None:
+        raise ParamsError(f"--dataset {dataset} needs --data-root, the folder that holds CoOp's folders")
+    return _paper_dataset(dataset, data_root=data_root, gpt=gpt)
 
 
 def own(

@@ -157,10 +157,15 @@ def test_no_such_split(tmp_path: Path) -> None:
         build(params(tmp_path / "set"))
 
 
-def test_classes_new_of_one_class(tmp_path: Path) -> None:
+def test_half_of_one_class(tmp_path: Path) -> None:
     draw(tmp_path / "set/ant/0.png")
-    with pytest.raises(DataError, match=r"classes: new leaves no class; use classes: all"):
-        build(params(tmp_path / "set", role="dg", classes="new"))
+    for half in ("base", "new"):
+        with pytest.raises(
+            DataError,
+            match=rf"set: classes: {half} needs at least two classes to halve, found 'ant'; add classes, or use "
+            r"classes: all",
+        ):
+            build(params(tmp_path / "set", role="dg", classes=half))
 
 
 def test_an_unknown_layout(root: Path) -> None:

@@ -48,6 +48,8 @@ def results(
     unlike: tuple[str, ...] = (),
     parameters: dict[str, int] | None = None,
     divergence: dict[str, dict[int, list[float]]] | None = None,
+    halves: tuple[str, str] | None = None,
+    halved: tuple[str, ...] = (),
 ) -> Results:
     """Class name and a word soup of two, over four datasets and two seeds; `unlike` have not the paper's split."""
     if lines is None:
@@ -66,4 +68,6 @@ def results(
         encoder=encoder,
         parameters=parameters or {},
         divergence=divergence or {},
+        halves=halves,
+        halved=halved,
     )

@@ -7,8 +7,9 @@ import subprocess
 
 import pytest
 
-from wsoup.errors import MissingError, ParamsError
-from wsoup.report.compare import compare, experiments, params_changes, resolve, sweep
+from wsoup.errors import MissingError
+from wsoup.report.compare import compare, experiments, params_changes, resolve
+from wsoup.report.sweep import sweep
 
 HEAD = "variant,row,dataset,role,seed,n_correct,n_images\n"
 
@@ -71,14 +72,14 @@ def test_the_workspace_is_a_revision_too(repository):
 
 
 def test_a_sweep_is_a_line_for_each_revision_in_order_of_the_param(repository):
-    table = sweep("word_soup.k0", row="word_soup", revisions=["first", "fast-moth"], root=repository)
+    table = sweep("word_soup.k0", rows=["word_soup"], revisions=["first", "fast-moth"], root=repository)
     assert [(row["word_soup.k0"], row["revision"], row["source"]) for row in table.rows] == [
         (100, "fast-moth", 51.0),
         (250, "first", 50.0),
     ]
     assert "51.00 ± 0.50" in table.as_markdown()
     assert experiments(root=repository) == ["fast-moth"]
-    assert len(sweep("word_soup.k0", row="word_soup", root=repository).rows) == 2  # the workspace and the experiment
+    assert len(sweep("word_soup.k0", rows=["word_soup"], root=repository).rows) == 2  # the workspace and the experiment
 
 
 def test_unknown_revisions_files_and_params_are_named(repository):
@@ -88,5 +89,3 @@ def test_unknown_revisions_files_and_params_are_named(repository):
     subprocess.run(["git", "commit", "-q", "-m", "third"], cwd=repository, check=True)
     with pytest.raises(MissingError, match=r"reports/tables/counts.csv is not in revision HEAD; commit reports/"):
         compare("first", "HEAD", root=repository)
-    with pytest.raises(ParamsError, match=r"no revision has both the param 'x.y' and the row pretrained/word_soup"):
-        sweep("x.y", row="word_soup", revisions=["first"], root=repository)

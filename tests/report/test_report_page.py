@@ -120,11 +120,12 @@ def test_without_a_run_the_page_names_the_stage(in_tmp, project):
 
 
 def test_compare_and_sweep_read_commits_and_the_workspace(project, in_tmp):
-    from wsoup.report.compare import compare, sweep
+    from wsoup.report.compare import compare
+    from wsoup.report.sweep import sweep
 
     params, accuracies = compare("HEAD", root=project.folder)
     assert params.rows == []
     assert accuracies.rows == []
     assert "rows are the same in both" in accuracies.notes[-1]
-    table = sweep("word_soup.k0", row="word_soup", revisions=["HEAD"], root=project.folder)
+    table = sweep("word_soup.k0", rows=["word_soup"], revisions=["HEAD"], root=project.folder)
     assert [(row["word_soup.k0"], row["revision"]) for row in table.rows] == [(4, "HEAD")]

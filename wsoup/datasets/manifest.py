@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.datasets import digests, fewshot, paper, pickles
-from wsoup.datasets.listing import Listing, Split, class_range
+from wsoup.datasets.listing import Listing, Split, class_range, some
 from wsoup.errors import DataError
 from wsoup.params import DatasetParams
 
@@ -44,7 +44,7 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
         seeds: one few-shot draw each.
 
     Raises:
-        DataError: no such split, too few training images, no test images.
+        DataError: no such split, too few training images, no test images, one class to halve.
         MissingError: a listed image does not exist.
     """
     table, names = select(listing, params=params, shots=shots, seeds=seeds)
@@ -85,8 +85,11 @@ def select(listing: Listing, *, params: DatasetParams, shots: int, seeds: list[i
         draws = _draws(train, listing=listing, params=params, shots=shots, seeds=seeds)
         table = pa.concat_tables([table, _few_shot_rows(train, draws=draws)])
     kept = class_range(len(listing.class_names), classes=params.classes)
-    if not kept:
-        raise DataError(f"{listing.origin}: classes: {params.classes} leaves no class; use classes: all")
+    if params.classes != "all" and len(listing.class_names) < 2:
+        raise DataError(
+            f"{listing.origin}: classes: {params.classes} needs at least two classes to halve, found "
+            f"{some(listing.class_names)}; add classes, or use classes: all"
+        )
     if params.classes != "all":
         labels = table["label"]
         table = table.filter(pc.and_(pc.greater_equal(labels, kept.start), pc.less(labels, kept.stop)))

@@ -117,7 +117,7 @@ def comparable(
     if paper is None:
         return False, "not one of the paper's datasets in CoOp's layout"
     if classes != "all":
-        return False, f"classes: {classes}, the paper's tables are on all classes"
+        return False, f"classes: {classes}, half of them; the paper's tables are on all classes"
     if test_split != "test":
         return False, f"test_split: {test_split}, the paper's is test"
     if n_test != paper.n_test:

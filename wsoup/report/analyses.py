@@ -68,6 +68,37 @@ def alignment(results: Results) -> Table:
     return Table("alignment", "Alignment and uniformity", columns, lines, notes)
 
 
+def base_to_new(results: Results, *, halves: tuple[str, str]) -> Table:
+    """Accuracy on the base half, the new half and their harmonic mean H, of every row.
+
+    Args:
+        results: the run.
+        halves: the base and the new half, as in `results.halves`.
+    """
+    base, new = halves
+    lines = []
+    for variant in results.variants:
+        for row in ROWS:
+            cells = results.cells(variant, row)
+            if cells is None:
+                continue
+            line: dict[str, Any] = {"variant": variant, "method": row.label, "m": round(cells.texts, 1)}
+            values = {"base": cells.of([base]), "new": cells.of([new]), "H": results.harmonic(cells)}
+            for name, by_seed in values.items():
+                line[name], line[f"{name} (std)"] = mean_and_std(by_seed)
+            lines.append(line)
+    columns = ["variant", "method", "m", *(f"{name}{end}" for name in ("base", "new", "H") for end in ("", " (std)"))]
+    said = {name: "{n_classes} classes, {n_images} test images".format(**results.facts[name]) for name in halves}
+    notes = [
+        f"Per cent; means over seeds, ± standard deviation over seeds. Base: {base} ({said[base]}), new: {new} "
+        f"({said[new]}), each among its own class names.",
+        "H is the harmonic mean of base and new, taken for each seed.",
+    ]
+    if any(line["method"].endswith("upper bound") for line in lines):
+        notes.append("The upper bound was selected on the targets' test images: it is no result.")
+    return Table("base_to_new", "Base to new classes", columns, lines, notes)
+
+
 def parameters(results: Results) -> Table:
     """Numbers that each method stores, and what they buy: a word soup one integer a token, a soft token D floats."""
     lines = []

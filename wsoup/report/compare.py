@@ -1,4 +1,4 @@
-"""What changed between revisions: params, and accuracies with paired intervals; and a table over many experiments.
+"""What changed between two revisions: params, and accuracies with paired intervals.
 
 Everything is read from git, so any commit, branch, tag or DVC experiment will do whose reports/ are in it.
 """
@@ -9,19 +9,19 @@ import csv
 import io
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from wsoup.errors import MissingError, ParamsError
+from wsoup.errors import MissingError
 from wsoup.report.results import paired_interval
 from wsoup.report.tables import MEANS, Table
 
 WORKSPACE = "workspace"
-COUNTS, METRICS, PARAMS = "reports/tables/counts.csv", "reports/metrics.json", "params.yaml"
+COUNTS, PARAMS = "reports/tables/counts.csv", "params.yaml"
 SAMPLES, CONFIDENCE = 2000, 0.95
 
 
@@ -163,40 +163,3 @@ def _differences(
                 }
             )
     return lines
-
-
-def sweep(
-    param: str, *, row: str, variant: str = "pretrained", revisions: Sequence[str] = (), root: str | Path = "."
-) -> Table:
-    """One row's means over many revisions or experiments, against one param: shots, k0, lambda, encoder.model, ...
-
-    Args:
-        param: dotted key in params.yaml.
-        row: row of metrics.json, for example ``word_soup``.
-        variant: ``pretrained`` or a finetuned method.
-        revisions: which; none means the workspace and all experiments.
-        root: the repository.
-
-    Raises:
-        ParamsError: no revision has this param and row.
-    """
-    root = Path(root)
-    lines = []
-    for revision in revisions or [WORKSPACE, *experiments(root=root)]:
-        params = flat(yaml.safe_load(read_at(revision, PARAMS, root=root)))
-        metrics = json.loads(read_at(revision, METRICS, root=root)).get(variant, {}).get(row)
-        if param in params and metrics is not None:
-            line: dict[str, Any] = {param: params[param], "revision": revision}
-            for key in ("source", "xd", "dg"):
-                mean = key if key == "source" else f"{key}_mean"
-                line[mean], line[f"{mean} (std)"] = metrics.get(mean), metrics.get(f"{key}_std")
-            lines.append(line)
-    if not lines:
-        raise ParamsError(f"no revision has both the param {param!r} and the row {variant}/{row} in {METRICS}")
-    lines.sort(key=lambda line: (isinstance(line[param], str), line[param]))
-    columns = [
-        param,
-        "revision",
-        *(f"{mean}{end}" for mean in ("source", "xd_mean", "dg_mean") for end in ("", " (std)")),
-    ]
-    return Table(f"sweep-{param}", f"{variant} {row} against {param}", columns, lines, ["Per cent, ± over seeds."])

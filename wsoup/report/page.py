@@ -70,7 +70,7 @@ def write_page(path: str | Path, *, params_file: str | Path = "params.yaml", roo
         "version": __version__,
         "headlines": headlines(results, params=params),
         "tables": [_table(table) for table in _tables(results, params=params, root=root)],
-        "open_tables": 1 if len(results.variants) == 1 else 2,
+        "open_tables": 1 if len(results.variants) == 1 and results.halves is None else 2,
         "figures": figures,
         "soups": soups(root / "artifacts/soups", params=params),
         "gallery": gallery(root, params=params),
@@ -129,11 +129,15 @@ def headlines(results: Results, *, params: Params) -> list[dict[str, str]]:
                 )
                 gain = f"{difference:+.2f} points ({low:+.2f} to {high:+.2f})"
             cards.append({"name": name, "title": title, "value": f"{mean:.2f} %", "gain": gain})
+        if cells is not None and results.halves is not None:
+            mean, _ = mean_and_std(results.harmonic(cells))
+            cards.append({"name": name, "title": "H of base and new", "value": f"{mean:.2f} %", "gain": ""})
     return cards
 
 
 def _tables(results: Results, *, params: Params, root: Path) -> list[Any]:
-    made = [zero_shot_table(results)]
+    made = [] if results.halves is None else [analyses.base_to_new(results, halves=results.halves)]
+    made.append(zero_shot_table(results))
     if results.variants != [PRETRAINED]:
         made += [finetuned_table(results), *paper_tables(results)]
         made += [ablations.diversity(results, methods=params.finetune.methods)]

@@ -6,7 +6,7 @@ mean over seeds and the standard deviation over seeds (n - 1). Counts stay count
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from wsoup import store
 from wsoup.errors import MissingError
 from wsoup.params import EvaluateParams, Params
+from wsoup.report.halves import harmonic, pair_of_halves
 
 PRETRAINED = "pretrained"
 
@@ -108,6 +109,8 @@ class Results:
         encoder: id of the encoder.
         parameters: numbers that each finetuned method stores.
         divergence: of each method trained over several texts: iteration -> KL between members, one a seed.
+        halves: the base and the new half of one dataset, where the run is such a run.
+        halved: datasets of which the run has half the classes only.
     """
 
     def __init__(
@@ -120,8 +123,11 @@ class Results:
         encoder: dict[str, Any],
         parameters: Mapping[str, int],
         divergence: Mapping[str, Mapping[int, Sequence[float]]],
+        halves: tuple[str, str] | None,
+        halved: Collection[str],
     ) -> None:
         self.parameters, self.divergence = parameters, divergence
+        self.halves, self.halved = halves, halved
         self.roles, self.evaluate, self.facts, self.encoder = roles, evaluate, facts, encoder
         self.variants = sorted({line["variant"] for line in lines}, key=lambda name: (name != PRETRAINED, name))
         self.seeds = tuple(sorted({line["seed"] for line in lines}))
@@ -152,6 +158,13 @@ class Results:
                 full[line["seed"]] = max(full.get(line["seed"], 0), line["m"] or 0)
             lines = [line for line in lines if (line["m"] or 0) == full[line["seed"]]]
         return self._arrange(lines)
+
+    def harmonic(self, cells: Cells) -> np.ndarray:
+        """Harmonic mean of base and new of every seed: (1, seeds), or (0, seeds) where the run has no halves."""
+        if self.halves is None:
+            return np.empty((0, len(self.seeds)))
+        base, new = (cells.of([name]) for name in self.halves)
+        return harmonic(base, new)
 
     def curve(self, variant: str, *, method: str, mode: str) -> dict[int, Cells]:
         """Cells by soup size, without the offset trick; sizes that every seed has."""
@@ -215,6 +228,8 @@ def load_results(folder: Path, *, params: Params) -> Results:
         encoder=attributes["encoder"],
         parameters=parameters,
         divergence=divergence,
+        halves=pair_of_halves(params.datasets),
+        halved=[name for name, dataset in params.datasets.items() if dataset.classes != "all"],
     )
 
 

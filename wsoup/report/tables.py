@@ -178,10 +178,10 @@ def accuracy_row(
         names = results.datasets(role)
         unlike = {name: reason for name in names if (reason := _unlike(results, name)) is not None}
         for name in names:
-            figure = theirs.get(paper.COLUMNS.get(name, ""))
+            figure = None if name in results.halved else theirs.get(paper.COLUMNS.get(name, ""))
             line.update(_beside(name, cells.of([name]), figure, marks=why | unlike.get(name, set())))
         if role in MEANS and names:
-            same = len(names) == (10 if role == "xd" else 4)
+            same = len(names) == (10 if role == "xd" else 4) and not set(names) & set(results.halved)
             shown = theirs.get(MEANS[role]) if same and all(name in paper.COLUMNS for name in names) else None
             reasons = {reason for found in unlike.values() for reason in found}
             line.update(_beside(MEANS[role], cells.of(names), shown, marks=why | reasons))
@@ -262,7 +262,10 @@ def size_table(results: Results) -> Table:
 
 
 def metrics(results: Results) -> dict[str, Any]:
-    """What ``dvc metrics diff`` compares: per variant and row, source, XD and DG mean and deviation over seeds."""
+    """What ``dvc metrics diff`` compares: per variant and row, source, XD and DG mean and deviation over seeds.
+
+    A base-to-new run also has the harmonic mean of base and new.
+    """
     found: dict[str, Any] = {}
     for variant in results.variants:
         for row in ROWS:
@@ -270,8 +273,11 @@ def metrics(results: Results) -> dict[str, Any]:
             if cells is None:
                 continue
             entry: dict[str, float] = {}
-            for role, key in (("source", "source"), ("xd", "xd_mean"), ("dg", "dg_mean")):
-                mean, deviation = mean_and_std(cells.of(results.datasets(role)))
+            values = {"source": cells.of(results.datasets("source"))}
+            values |= {f"{role}_mean": cells.of(results.datasets(role)) for role in MEANS}
+            values["harmonic_mean"] = results.harmonic(cells)
+            for key, by_seed in values.items():
+                mean, deviation = mean_and_std(by_seed)
                 if is_number(mean):
                     entry[key] = round(mean, 3)
                     entry[key.replace("_mean", "") + "_std"] = round(deviation, 3)

@@ -14,10 +14,11 @@ SHOWN_TUNED = ("class_name", "word_soup_score_mean")
 
 
 def summary(results: Results) -> str:
-    """Source, XD and DG mean of the main rows, ± standard deviation over seeds."""
+    """Source, XD and DG mean of the main rows, ± standard deviation over seeds; H (harmonic mean) of base and new."""
     heads = [("source", "source"), ("XD mean", "xd"), ("DG mean", "dg")]
     shown = [(head, role) for head, role in heads if results.datasets(role)]
-    lines = [f"{'per cent':<44}" + "".join(f"{head:>15}" for head, _ in shown)]
+    titles = [head for head, _ in shown] + (["H"] if results.halves else [])
+    lines = [f"{'per cent':<44}" + "".join(f"{title:>15}" for title in titles)]
     for variant in results.variants:
         for row in ROWS:
             if row.key not in (SHOWN if variant == PRETRAINED else SHOWN_TUNED):
@@ -27,8 +28,10 @@ def summary(results: Results) -> str:
                 continue
             label = row.label if variant == PRETRAINED else f"{variant}: {row.label}"
             line = f"{label[:43]:<44}"
-            for _, role in shown:
-                mean, deviation = mean_and_std(cells.of(results.datasets(role)))
+            values = [cells.of(results.datasets(role)) for _, role in shown]
+            values += [results.harmonic(cells)] if results.halves else []
+            for by_seed in values:
+                mean, deviation = mean_and_std(by_seed)
                 line += f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
             lines.append(line)
     return "\n".join(lines)

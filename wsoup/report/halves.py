@@ -1,0 +1,43 @@
+"""Base-to-new generalisation: soups and training see half of a dataset's classes, the other half is a target.
+
+The protocol of CoCoOp (arXiv 2203.05557, section 4.1): of the classes in label order the first half (rounded up) is
+base, the rest is new. Images of a half are classified among that half's class names alone, and the harmonic mean
+H = 2 base new / (base + new) is high only where both are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from wsoup.params import DatasetParams
+
+
+def pair_of_halves(datasets: Mapping[str, DatasetParams]) -> tuple[str, str] | None:
+    """Names of the base half, which is the source, and of the new half, the first XD target on the same files.
+
+    None where the source is no base half, or where no target is the rest of it.
+    """
+    for base, source in datasets.items():
+        if source.role == "source" and source.classes == "base":
+            for new, target in datasets.items():
+                if target.role == "xd" and target.classes == "new" and _files(target) == _files(source):
+                    return base, new
+    return None
+
+
+def _files(dataset: DatasetParams) -> tuple[Path, str, str | None]:
+    """What decides which classes there are: several of the paper's datasets lie under one root, told by layout."""
+    return Path(dataset.root), dataset.layout, dataset.class_names
+
+
+def harmonic(base: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Harmonic mean of two accuracies, elementwise; 0 where both are 0, NaN where one is missing.
+
+    >>> harmonic(np.array([60.0, 0.0]), np.array([30.0, 0.0])).tolist()
+    [40.0, 0.0]
+    """
+    total = base + new
+    return 2.0 * base * new / np.where(total == 0.0, 1.0, total)
