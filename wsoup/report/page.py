@@ -74,7 +74,7 @@ def write_page(path: str | Path, *, params_file: str | Path = "params.yaml", roo
         "figures": figures,
         "soups": soups(root / "artifacts/soups", params=params),
         "gallery": gallery(root, params=params),
-        "facts": _facts(results, root=root),
+        "facts": _facts(results),
         "datasets": _datasets(results, root=root),
         "timings": timings(store.cache_dir() / "timings.jsonl"),
         "params": Path(params_file).read_text(encoding="utf-8"),
@@ -254,7 +254,7 @@ def _data_uri(path: Path) -> str | None:
     return f"data:image/{kind};base64,{base64.b64encode(data.getvalue()).decode()}"
 
 
-def _facts(results: Results, *, root: Path) -> list[tuple[str, str]]:
+def _facts(results: Results) -> list[tuple[str, str]]:
     encoder = {key: value for key, value in results.encoder.items() if value is not None}
     return [
         ("encoder", yaml.safe_dump(encoder, sort_keys=True).strip()),
