@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from wsoup.errors import ModelError, PoolError
 from wsoup.finetune.forward import ImageTower, TextTower, check_model
+from wsoup.finetune.frozen import FrozenImageTower
 
 TEXTS = ["a photo of a cat.", "a photo of a red panda, which has claws, ears.", "a photo of an owl, sky."]
 CONFIG: dict[str, Any] = {
@@ -72,6 +73,25 @@ def test_features_and_gradients_are_open_clips(family, custom):
     assert closeness(ours[1], plain[1]) < 1e-5
     for found, expected in zip(gradients(*ours), gradients(*plain), strict=True):
         assert closeness(found, expected) < 1e-5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_frozen_image_tower_is_open_clips_with_packed_weights(family):
+    net = model(family)
+    tower = FrozenImageTower(net, dtype=None)
+    assert len(tower.packed) == 3
+    with torch.no_grad():
+        assert closeness(tower(pixels()), net.encode_image(pixels())) < 1e-5
+        half_way = tower.run(tower.start(pixels()), first=0, stop=1)
+        assert closeness(half_way, ImageTower(net).run(tower.start(pixels()), first=0, stop=1)) < 1e-5
+
+
+def test_under_autocast_the_frozen_image_tower_packs_nothing():
+    net = model()
+    tower = FrozenImageTower(net, dtype=torch.bfloat16)
+    assert not tower.packed
+    with torch.no_grad():
+        assert torch.equal(tower(pixels()), ImageTower(net)(pixels()))
 
 
 def test_causal_texts_are_cut_and_their_common_beginning_is_shared():

@@ -141,7 +141,8 @@ class Places:
         return x.new_zeros(self.shape[0] * self.shape[1], x.shape[1]).index_copy(0, self.rows, x).view(*self.shape, -1)
 
 
-def _project(x: Tensor, projection: nn.Linear | Tensor | None) -> Tensor:
+def project(x: Tensor, projection: nn.Linear | Tensor | None) -> Tensor:
+    """The last matrix product of a tower, where it has one: (B, width) -> (B, D)."""
     if projection is None:
         return x
     return projection(x) if isinstance(projection, nn.Linear) else x @ projection
@@ -184,7 +185,7 @@ class ImageTower:
             pooled = visual.ln_post(_call(self.save_memory, _block_row, self.blocks[last], x)[:, 0])
         else:
             pooled = visual._pool(_call(self.save_memory, _masked_block, self.blocks[last], x, None))[0]
-        return _project(pooled, visual.proj)
+        return project(pooled, visual.proj)
 
     def __call__(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
         """(B, 3, H, W) -> (B, D), not normalised."""
@@ -334,7 +335,7 @@ class TextTower:
             places = Places(texts.ends - texts.shared, length=state.tail.shape[1])
             arguments = (self.blocks[last], _deep(state.head, prompts, last), places.pack(state.tail), mask, places)
             pooled = self.text.ln_final(_call(self.save_memory, _block_shared_row, *arguments))
-        return _project(pooled, self.text.text_projection)
+        return project(pooled, self.text.text_projection)
 
     def __call__(
         self, texts: Texts, *, prompts: Tensor | None = None, soft: tuple[Tensor, Tensor] | None = None

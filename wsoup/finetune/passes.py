@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from wsoup import prompts
 from wsoup.finetune.forward import ImageTower, Texts, TextState, TextTower
+from wsoup.finetune.frozen import FrozenImageTower
 from wsoup.finetune.student import Student
 from wsoup.towers import Encoder
 
@@ -47,7 +48,8 @@ class Passes:
         self.encoder, self.student = encoder, student
         self.image_tower = ImageTower(student.model, save_memory=save_memory)
         self.text_tower = TextTower(student.model, save_memory=save_memory)
-        self.frozen_images, self.frozen_texts = ImageTower(encoder.model), TextTower(encoder.model)
+        self.frozen_images = FrozenImageTower(encoder.model, dtype=encoder.dtype)
+        self.frozen_texts = TextTower(encoder.model)
         stems = prompts.stems(template, class_names)
         self.members = len(student.soft_descriptors) or len(soup)
         self._tokens = [self._tokenize(stems, text) for text in soup]

@@ -28,7 +28,7 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
     if any(parts[name] is None for name in PARTS[:-1]) or getattr(tower, "cls_emb", None) is not None:
         return None
     blocks = getattr(parts["transformer"], "resblocks", ())
-    if not _is_causal(getattr(tower, "attn_mask", None)) or not blocks or not all(_is_plain(b) for b in blocks):
+    if not _is_causal(getattr(tower, "attn_mask", None)) or not blocks or not all(is_plain(b) for b in blocks):
         return None
     reads = _reading(tower)
     if reads is None:
@@ -54,7 +54,7 @@ def _is_causal(mask: object) -> bool:
     return bool(torch.equal(mask, causal))
 
 
-def _is_plain(block: nn.Module) -> bool:
+def is_plain(block: nn.Module) -> bool:
     """One of open_clip's `ResidualAttentionBlock`s, told by what is in it."""
     children = dict(block.named_children())
     attn, mlp = children.get("attn"), children.get("mlp")
