@@ -21,16 +21,17 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
     """Write metrics.json, tables/ and plots/ into folder OUT from RESULTS, SCORES, SOUPS and SURVEY."""
     params = load_params()
     found = load_results(results, params=params)
+    methods = params.finetune.methods
+    stored = analyses.parameters(found, methods=methods)
     tables = [
         zero_shot_table(found),
         paired_table(found, samples=params.report.bootstrap_samples, confidence=params.report.confidence),
         size_table(found),
         analyses.single_texts(results / PRETRAINED / "texts.parquet", results=found),
         analyses.alignment(found),
-        analyses.parameters(found),
+        stored,
         analyses.counts(found),
     ]
-    methods = params.finetune.methods
     if found.variants != [PRETRAINED]:
         tables += [finetuned_table(found), *paper_tables(found), ablations.diversity(found, methods=methods)]
     if found.halves is not None:
@@ -46,7 +47,7 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
         store.write_json(folder / "candidates.json", plots.candidates(pools, seed=params.seeds[0]))
         store.write_json(folder / "transfer.json", plots.transfer(survey / "descriptors.parquet"))
         store.write_json(folder / "accuracy_by_m.json", plots.by_size(found))
-        store.write_json(folder / "parameters.json", plots.parameters(analyses.parameters(found)))
+        store.write_json(folder / "parameters.json", plots.parameters(stored))
         store.write_json(folder / "members_kl.json", ablations.members_kl(found, methods=methods))
         store.write_json(folder / "landscape.json", plots.landscape(planes))  # `dvc plots` wants a file: [] for none
         store.write_json(folder / "growth.json", plots.growth(plots.read_soups(soups, seeds=params.seeds)))

@@ -133,7 +133,7 @@ def test_every_figure_draws_its_data(scores, surveyed, plane):
         "candidates": plots.candidates(scores, seed=1),
         "transfer": plots.transfer(surveyed),
         "accuracy_by_m": plots.by_size(found),
-        "parameters": plots.parameters(analyses.parameters(found)),
+        "parameters": plots.parameters(analyses.parameters(found, methods={})),
         "growth": plots.growth([WORD, DESCRIPTOR]),
         "members_kl": [{"method": "ce", "lambda": 0.5, "iteration": i, "kl": 0.1 * i, "std": 0.1} for i in range(3)],
         "landscape": plots.landscape(plane),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
+from pathlib import Path
 
 import pytest
 from report_made import CLASS_NAME, TOY_ENCODER, both_seeds, results
 
+from wsoup.params import load_params
 from wsoup.report import analyses, paper
 from wsoup.report.results import PRETRAINED, row_of
 from wsoup.report.tables import Table, metrics, paired_table, paper_tables, size_table, zero_shot_table
@@ -141,8 +143,12 @@ def test_sizes_and_stored_numbers():
     rows = size_table(results()).rows
     assert [(row["m"], row["xd"]) for row in rows if row["method"] == "word_soup"] == [(1, 1.0), (2, 35.0)]
     lines = both_seeds("word_soup", WORD, m=2, stored=7) + both_seeds("class_name", WORD, variant="ce", stored=0)
-    rows = analyses.parameters(results(lines, parameters={"ce": 1000})).rows
-    assert [(row["method"], row["stored"]) for row in rows] == [("Word soup m=2", 7.0), ("ce", 1000.0)]
+    ce = load_params(Path(__file__).parents[2] / "params.yaml").finetune.methods["ce"]
+    rows = analyses.parameters(results(lines, parameters={"ce": 1000}), methods={"ce": ce}).rows
+    assert [(row["method"], row["trained"], row["texts"], row["stored"]) for row in rows] == [
+        ("Word soup m=2", "nothing", "word soup", 7.0),
+        ("ce", "last_blocks", "class name", 1000.0),
+    ]
 
 
 WORD = dict.fromkeys(CLASS_NAME, (5, 5))

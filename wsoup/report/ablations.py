@@ -14,7 +14,10 @@ ROLES = ("source", "xd", "dg")
 
 
 def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> list[dict[str, Any]]:
-    """Data of the figure: {method, lambda, iteration, kl, std} in nats, mean and deviation over seeds."""
+    """Data of the figure: {method, lambda, iteration, kl, std} in nats, mean and deviation over seeds.
+
+    Methods trained over a soup; members that are trained themselves (ensembles) are another matter.
+    """
     return [
         {
             "method": method,
@@ -24,6 +27,7 @@ def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> list
             "std": round(statistics.stdev(values), 5) if len(values) > 1 else 0.0,
         }
         for method, steps in results.divergence.items()
+        if methods[method].soup != "class_name"
         for iteration, values in sorted(steps.items())
     ]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wsoup import store
-from wsoup.report.results import PRETRAINED, ROWS, Results, mean_and_std
+from wsoup.params import MethodParams
+from wsoup.report.results import BY_KEY, PRETRAINED, ROWS, Results, mean_and_std
 from wsoup.report.tables import Table, is_number
 
 ROLES = ("source", "xd", "dg")
@@ -99,25 +101,32 @@ def base_to_new(results: Results, *, halves: tuple[str, str]) -> Table:
     return Table("base_to_new", "Base to new classes", columns, lines, notes)
 
 
-def parameters(results: Results) -> Table:
-    """Numbers that each method stores, and what they buy: a word soup one integer a token, a soft token D floats."""
+def parameters(results: Results, *, methods: Mapping[str, MethodParams]) -> Table:
+    """Numbers that each method stores, and what they buy: a word soup one integer a token, a soft token D floats.
+
+    Args:
+        results: the run.
+        methods: section finetune.methods, to say what each trains.
+    """
     lines = []
-    for m, cells in results.curve(PRETRAINED, method="word_soup", mode="centroid").items():
-        lines.append(_stored(results, f"Word soup m={m}", cells=cells, stored=cells.stored))
-    for m, cells in results.curve(PRETRAINED, method="descriptor_soup", mode="centroid").items():
-        lines.append(_stored(results, f"Descriptor soup m={m}", cells=cells, stored=cells.stored))
+    for method, label in (("word_soup", "Word soup"), ("descriptor_soup", "Descriptor soup")):
+        for m, cells in results.curve(PRETRAINED, method=method, mode="centroid").items():
+            about = {"method": f"{label} m={m}", "trained": "nothing", "texts": label.lower()}
+            lines.append({**about, **_stored(results, cells=cells, stored=cells.stored)})
     for variant, count in results.parameters.items():
         for key, suffix in (("class_name", ""), ("word_soup", " + word soup")):
-            row = next(row for row in ROWS if row.key == key)
-            tuned = results.cells(variant, row)
+            tuned = results.cells(variant, BY_KEY[key])
             if tuned is not None:
-                lines.append(_stored(results, f"{variant}{suffix}", cells=tuned, stored=count + (tuned.stored or 0.0)))
-    columns = ["method", "stored", *(f"{role}{end}" for role in ROLES for end in ("", " (std)"))]
+                about = {"method": f"{variant}{suffix}", "trained": methods[variant].tune.kind}
+                about["texts"] = key.replace("_", " ")
+                stored = count + (tuned.stored or 0.0)
+                lines.append({**about, **_stored(results, cells=tuned, stored=stored)})
+    columns = ["method", "trained", "texts", "stored", *(f"{role}{end}" for role in ROLES for end in ("", " (std)"))]
     return Table("parameters", "Numbers stored, and accuracy", columns, lines, ["Mean over seeds; per cent."])
 
 
-def _stored(results: Results, label: str, *, cells: Any, stored: float | None) -> dict[str, Any]:
-    line: dict[str, Any] = {"method": label, "stored": None if stored is None else round(stored, 1)}
+def _stored(results: Results, *, cells: Any, stored: float | None) -> dict[str, Any]:
+    line: dict[str, Any] = {"stored": None if stored is None else round(stored, 1)}
     for role in ROLES:
         line[role], line[f"{role} (std)"] = mean_and_std(cells.of(results.datasets(role)))
     return line

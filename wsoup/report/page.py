@@ -148,7 +148,7 @@ def _tables(results: Results, *, params: Params, root: Path) -> list[Any]:
         paired_table(results, samples=report.bootstrap_samples, confidence=report.confidence),
         analyses.single_texts(texts, results=results),
         analyses.alignment(results),
-        analyses.parameters(results),
+        analyses.parameters(results, methods=params.finetune.methods),
         size_table(results),
     ]
 

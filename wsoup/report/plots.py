@@ -106,14 +106,14 @@ def by_size(results: Results) -> list[dict[str, Any]]:
 
 
 def parameters(table: Table) -> list[dict[str, Any]]:
-    """Accuracy against the numbers stored: {method, family, stored, mean, accuracy}."""
+    """Accuracy against the numbers stored: {method, trained, texts, stored, mean, accuracy}."""
     rows = []
     for line in table.rows:
-        family = line["method"].split(" m=")[0]
+        about = {key: line[key] for key in ("method", "trained", "texts")}
         for role, name in (("xd", "XD mean"), ("dg", "DG mean")):
             if is_number(line[role]) and line["stored"]:
                 place = {"stored": round(line["stored"], 1), "mean": name, "accuracy": round(line[role], 3)}
-                rows.append({"method": line["method"], "family": family, **place})
+                rows.append({**about, **place})
     return rows
 
 

@@ -17,6 +17,8 @@ from wsoup.report.results import PRETRAINED, ROWS, Results, RowSpec, mean_and_st
 MEANS = {"xd": "XD mean", "dg": "DG mean"}
 SIZES = ("m", "stored")
 """Columns that are sizes, and no accuracies."""
+FINE = ("alignment", "uniformity", "KL")
+"""Columns whose figures are small: shown to three places."""
 SHOWN = 0.005
 """A deviation below this would read as 0.00; that of equal means is rounding alone."""
 MARK = "*"
@@ -79,9 +81,10 @@ def cell(row: Mapping[str, Any], column: str) -> str:
     if isinstance(value, int) or column in SIZES:
         text = f"{value:g}"
     else:
-        text = f"{value:.3f}" if column.endswith(("alignment", "uniformity")) else f"{value:.2f}"
-    if row.get(f"{column} (std)", 0.0) >= SHOWN:
-        text += f" ± {row[f'{column} (std)']:.2f}"
+        text = f"{value:.{3 if column.endswith(FINE) else 2}f}"
+    deviation = row.get(f"{column} (std)", 0.0)
+    if deviation >= SHOWN:
+        text += f" ± {deviation:.{3 if column.endswith(FINE) else 2}f}"
     if is_number(row.get(f"{column} (paper)")):
         text += f" ({row[f'{column} (paper)']:g}, {row[f'{column} (diff)']:+.2f}{row.get(f'{column} (mark)', '')})"
     return text
