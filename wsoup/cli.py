@@ -315,7 +315,7 @@ def _print_table(table: Any) -> None:
     columns = shown_columns(table.columns)
     drawn = Table(box=None, pad_edge=False, title=table.title, title_justify="left", title_style="bold")
     for column in columns:
-        drawn.add_column(column, overflow="fold")
+        drawn.add_column(column, overflow="fold", no_wrap=column == "row")  # its names would break in mid-word
     for row in table.rows:
         drawn.add_row(*(cell(row, column) for column in columns))
     console = Console()
