@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from wsoup.errors import MismatchError, MissingError
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, save_tuned
+from wsoup.prefix import PromptEncoder
 
 TEXTS = ["a photo of a red.", "a photo of a blue, ears."]
 
@@ -47,6 +48,11 @@ def test_loading_gives_the_features_that_were_trained(tiny_encoder, colours, nam
         torch.testing.assert_close(
             tuned.model.encode_text(tokens), run.student.encode_text(tokens), rtol=1e-5, atol=1e-6
         )
+    texts = PromptEncoder(tuned.model, tuned.tokenizer, device=tuned.device)  # a wrong guess would warn
+    wrapped = any(hasattr(block.mlp, "adapter") for block in tuned.model.text_blocks)
+    more = len(tuned.model.soft_descriptors) > 0 or tuned.model.deep_prompts is not None
+    assert texts.fast == (not wrapped and not more)
+    torch.testing.assert_close(texts.encode(TEXTS), tuned.encode_texts(TEXTS), rtol=1e-5, atol=1e-6)
     assert {k: tuned.id[k] for k in tiny_encoder.id} == tiny_encoder.id
     assert (tuned.id["method"], tuned.id["seed"]) == (name, 3)
     config = json.loads((tmp_path / "config.json").read_text())

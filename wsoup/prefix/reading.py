@@ -2,9 +2,9 @@
 
 A tower qualifies when its mask is causal, its feature is read at the end-of-text token, and each block is open_clip's
 plain residual attention block. Whatever else there is (a class token as in CoCa, two-way attention as in SigLIP, a
-Hugging Face tower, weights wrapped by an adapter) does not, and is left to `encode_text`. A
-`soft_prompt` (n, width) of the model, learned embeddings of tokens 1..n, is understood. This is a first guess only:
-`wsoup.prefix.PromptEncoder` compares the results before it relies on it.
+Hugging Face tower, weights wrapped by an adapter) does not, and is left to `encode_text`; so are deep prompts and soft
+descriptors of a finetuned model. A `soft_prompt` (n, width) of the model, learned embeddings of tokens 1..n, is
+understood. This is a first guess only: `wsoup.prefix.PromptEncoder` compares the results before it relies on it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ PARTS = ("token_embedding", "positional_embedding", "transformer", "ln_final", "
 
 def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTower, Callable[[Tensor], Tensor]] | None:
     """The text tower of `model`, and which position of (P, context) tokens it reads; None where it does not qualify."""
+    if getattr(model, "deep_prompts", None) is not None or len(getattr(model, "soft_descriptors", ())):
+        return None  # a finetuned model whose texts hold more than its tokens and a soft prompt
     inner = getattr(model, "text", None)
     tower = inner if isinstance(inner, nn.Module) else model
     parts: dict[str, Any] = {name: getattr(tower, name, None) for name in PARTS}
