@@ -41,5 +41,4 @@ def test_the_diversity_loss_keeps_the_members_predictions_apart(monkeypatch):
             run.run()
             return mean(line["members_kl"] for line in run.log[len(run.log) // 2 :])
 
-        for method in ("coop", "ce"):
-            assert divergence(f"{method}_diverse") > divergence(f"{method}_word_lambda0"), (method, seed)
+        assert divergence("ce_diverse") > divergence("ce_word_lambda0"), seed
