@@ -11,7 +11,7 @@ import numpy as np
 from wsoup import store
 from wsoup.params import MethodParams
 from wsoup.report.results import BY_KEY, PRETRAINED, ROWS, Results, mean_and_std
-from wsoup.report.tables import Table, is_number
+from wsoup.report.tables import Table, bound_notes, is_number
 
 ROLES = ("source", "xd", "dg")
 SINGLE = {
@@ -55,16 +55,14 @@ def single_texts(path: Path, *, results: Results) -> Table:
 def alignment(results: Results) -> Table:
     """Alignment and uniformity of every row, mean over the datasets of a role and seeds."""
     lines = []
-    for variant in results.variants:
-        for row in ROWS:
-            cells = results.cells(variant, row)
-            if cells is None or row.mode != "centroid":
-                continue
-            line: dict[str, Any] = {"variant": variant, "method": row.label}
-            for role in ROLES:
-                for what in ("alignment", "uniformity"):
-                    line[f"{role} {what}"] = mean_and_std(cells.of(results.datasets(role), what=what))[0]
-            lines.append(line)
+    for variant, row, cells in results.rows():
+        if row.mode != "centroid":
+            continue
+        line: dict[str, Any] = {"variant": variant, "method": row.label}
+        for role in ROLES:
+            for what in ("alignment", "uniformity"):
+                line[f"{role} {what}"] = mean_and_std(cells.of(results.datasets(role), what=what))[0]
+        lines.append(line)
     columns = ["variant", "method", *(f"{role} {what}" for role in ROLES for what in ("alignment", "uniformity"))]
     notes = ["Mean cosine of an image with its own class (alignment) and with the other classes (uniformity)."]
     return Table("alignment", "Alignment and uniformity", columns, lines, notes)
@@ -79,16 +77,12 @@ def base_to_new(results: Results, *, halves: tuple[str, str]) -> Table:
     """
     base, new = halves
     lines = []
-    for variant in results.variants:
-        for row in ROWS:
-            cells = results.cells(variant, row)
-            if cells is None:
-                continue
-            line: dict[str, Any] = {"variant": variant, "method": row.label, "m": round(cells.texts, 1)}
-            values = {"base": cells.of([base]), "new": cells.of([new]), "H": results.harmonic(cells)}
-            for name, by_seed in values.items():
-                line[name], line[f"{name} (std)"] = mean_and_std(by_seed)
-            lines.append(line)
+    for variant, row, cells in results.rows():
+        line: dict[str, Any] = {"variant": variant, "method": row.label, "m": round(cells.texts, 1)}
+        values = {"base": cells.of([base]), "new": cells.of([new]), "H": results.harmonic(cells)}
+        for name, by_seed in values.items():
+            line[name], line[f"{name} (std)"] = mean_and_std(by_seed)
+        lines.append(line)
     columns = ["variant", "method", "m", *(f"{name}{end}" for name in ("base", "new", "H") for end in ("", " (std)"))]
     said = {name: "{n_classes} classes, {n_images} test images".format(**results.facts[name]) for name in halves}
     notes = [
@@ -96,8 +90,7 @@ def base_to_new(results: Results, *, halves: tuple[str, str]) -> Table:
         f"({said[new]}), each among its own class names.",
         "H is the harmonic mean of base and new, taken for each seed.",
     ]
-    if any(line["method"].endswith("upper bound") for line in lines):
-        notes.append("The upper bound was selected on the targets' test images: it is no result.")
+    notes += bound_notes(lines)
     return Table("base_to_new", "Base to new classes", columns, lines, notes)
 
 
@@ -135,24 +128,20 @@ def _stored(results: Results, *, cells: Any, stored: float | None) -> dict[str, 
 def counts(results: Results) -> Table:
     """Counts of every row of the tables: what ``wsoup compare`` reads at two revisions."""
     lines = []
-    for variant in results.variants:
-        for row in ROWS:
-            cells = results.cells(variant, row)
-            if cells is None:
-                continue
-            for d, dataset in enumerate(cells.datasets):
-                for k, seed in enumerate(cells.seeds):
-                    if is_number(float(cells.n_correct[d, k])):
-                        lines.append(
-                            {
-                                "variant": variant,
-                                "row": row.key,
-                                "dataset": dataset,
-                                "role": results.roles[dataset],
-                                "seed": seed,
-                                "n_correct": int(cells.n_correct[d, k]),
-                                "n_images": int(cells.n_images[d, k]),
-                            }
-                        )
+    for variant, row, cells in results.rows():
+        for d, dataset in enumerate(cells.datasets):
+            for k, seed in enumerate(cells.seeds):
+                if is_number(float(cells.n_correct[d, k])):
+                    lines.append(
+                        {
+                            "variant": variant,
+                            "row": row.key,
+                            "dataset": dataset,
+                            "role": results.roles[dataset],
+                            "seed": seed,
+                            "n_correct": int(cells.n_correct[d, k]),
+                            "n_images": int(cells.n_images[d, k]),
+                        }
+                    )
     columns = ["variant", "row", "dataset", "role", "seed", "n_correct", "n_images"]
     return Table("counts", "Counts behind the tables", columns, lines)

@@ -6,7 +6,7 @@ mean over seeds and the standard deviation over seeds (n - 1). Counts stay count
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,14 @@ class Results:
     def datasets(self, role: str | None = None) -> list[str]:
         """Names of the datasets of a role, or of all."""
         return [name for name, found in self.roles.items() if role in (None, found)]
+
+    def rows(self) -> Iterator[tuple[str, RowSpec, Cells]]:
+        """(variant, row, cells) of every row that there are results of, in the order of tables."""
+        for variant in self.variants:
+            for row in ROWS:
+                cells = self.cells(variant, row)
+                if cells is not None:
+                    yield variant, row, cells
 
     def cells(self, variant: str, row: RowSpec) -> Cells | None:
         """The lines of one row at the size that tables show; None where there are none."""

@@ -152,9 +152,15 @@ def accuracy_table(
         notes.append("In brackets the paper's figure (arXiv 2311.13612) and ours minus theirs.")
     marked = sorted({why for line in lines for why in line["why"]})
     notes += [f"{MARK} not comparable with the paper's: {why}." for why in marked]
-    if any(line["method"].endswith("upper bound") for line in lines):
-        notes.append("The upper bound was selected on the targets' test images: it is no result.")
+    notes += bound_notes(lines)
     return Table(name, title, columns, lines, notes)
+
+
+def bound_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What has to be said below a table that shows the upper bound."""
+    if not any(line["method"].endswith("upper bound") for line in lines):
+        return []
+    return ["The upper bound was selected on the targets' test images: it is no result."]
 
 
 def _accuracy_columns(results: Results) -> list[str]:
@@ -270,19 +276,15 @@ def metrics(results: Results) -> dict[str, Any]:
     A base-to-new run also has the harmonic mean of base and new.
     """
     found: dict[str, Any] = {}
-    for variant in results.variants:
-        for row in ROWS:
-            cells = results.cells(variant, row)
-            if cells is None:
-                continue
-            entry: dict[str, float] = {}
-            values = {"source": cells.of(results.datasets("source"))}
-            values |= {f"{role}_mean": cells.of(results.datasets(role)) for role in MEANS}
-            values["harmonic_mean"] = results.harmonic(cells)
-            for key, by_seed in values.items():
-                mean, deviation = mean_and_std(by_seed)
-                if is_number(mean):
-                    entry[key] = round(mean, 3)
-                    entry[key.replace("_mean", "") + "_std"] = round(deviation, 3)
-            found.setdefault(variant, {})[row.key] = entry
+    for variant, row, cells in results.rows():
+        entry: dict[str, float] = {}
+        values = {"source": cells.of(results.datasets("source"))}
+        values |= {f"{role}_mean": cells.of(results.datasets(role)) for role in MEANS}
+        values["harmonic_mean"] = results.harmonic(cells)
+        for key, by_seed in values.items():
+            mean, deviation = mean_and_std(by_seed)
+            if is_number(mean):
+                entry[key] = round(mean, 3)
+                entry[key.replace("_mean", "") + "_std"] = round(deviation, 3)
+        found.setdefault(variant, {})[row.key] = entry
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wsoup.report.results import PRETRAINED, ROWS, Results, mean_and_std
+from wsoup.report.results import PRETRAINED, Results, mean_and_std
 from wsoup.report.tables import is_number
 
 SHOWN = (
@@ -19,19 +19,15 @@ def summary(results: Results) -> str:
     shown = [(head, role) for head, role in heads if results.datasets(role)]
     titles = [head for head, _ in shown] + (["H"] if results.halves else [])
     lines = [f"{'per cent':<44}" + "".join(f"{title:>15}" for title in titles)]
-    for variant in results.variants:
-        for row in ROWS:
-            if row.key not in (SHOWN if variant == PRETRAINED else SHOWN_TUNED):
-                continue
-            cells = results.cells(variant, row)
-            if cells is None:
-                continue
-            label = row.label if variant == PRETRAINED else f"{variant}: {row.label}"
-            line = f"{label[:43]:<44}"
-            values = [cells.of(results.datasets(role)) for _, role in shown]
-            values += [results.harmonic(cells)] if results.halves else []
-            for by_seed in values:
-                mean, deviation = mean_and_std(by_seed)
-                line += f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
-            lines.append(line)
+    for variant, row, cells in results.rows():
+        if row.key not in (SHOWN if variant == PRETRAINED else SHOWN_TUNED):
+            continue
+        label = row.label if variant == PRETRAINED else f"{variant}: {row.label}"
+        line = f"{label[:43]:<44}"
+        values = [cells.of(results.datasets(role)) for _, role in shown]
+        values += [results.harmonic(cells)] if results.halves else []
+        for by_seed in values:
+            mean, deviation = mean_and_std(by_seed)
+            line += f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
+        lines.append(line)
     return "\n".join(lines)
