@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from wsoup import pools, stage
-from wsoup.params import load_params
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
+from wsoup.search import pools
 
 
 def main(out: Annotated[Path, typer.Option(help="folder for words.txt and descriptors.txt")]) -> None:

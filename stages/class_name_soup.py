@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from wsoup import stage, store
-from wsoup.params import load_params
+from wsoup import store
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
 
 Option = Annotated[Path, typer.Option()]
 

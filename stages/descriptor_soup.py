@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from wsoup import stage, store
-from wsoup.params import load_params
-from wsoup.soup import descriptor_soup, right_on
-from wsoup.source import load_source, ranked_texts
+from wsoup import store
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
+from wsoup.search.algorithms import descriptor_soup, right_on
+from wsoup.search.source import load_source, ranked_texts
 from wsoup.towers import load_encoder
 
 Option = Annotated[Path, typer.Option()]

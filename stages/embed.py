@@ -8,10 +8,11 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from wsoup import stage, store
-from wsoup.embed import embed_images
+from wsoup import store
 from wsoup.errors import DataError
-from wsoup.params import load_params
+from wsoup.images.features import embed_images
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
 from wsoup.towers import load_encoder
 
 Option = Annotated[Path, typer.Option()]

@@ -8,13 +8,14 @@ from typing import Annotated
 import pyarrow.compute as pc
 import typer
 
-from wsoup import stage, store
-from wsoup.evaluate import class_rows, evaluate, flips, mean_texts
-from wsoup.params import load_params
-from wsoup.prefix import PromptEncoder
-from wsoup.testsets import load_material, load_tests
+from wsoup import store
+from wsoup.evaluate.baselines import pretrained_rows
+from wsoup.evaluate.counts import class_rows, evaluate, flips, mean_texts
+from wsoup.evaluate.testsets import load_material, load_tests
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
+from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import ensemble_templates, load_encoder
-from wsoup.zeroshot import pretrained_rows
 
 Option = Annotated[Path, typer.Option()]
 

@@ -8,15 +8,16 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from wsoup import stage, store
-from wsoup.evaluate import class_rows, evaluate, mean_texts
+from wsoup import store
+from wsoup.evaluate.baselines import tuned_rows
+from wsoup.evaluate.counts import class_rows, evaluate, mean_texts
+from wsoup.evaluate.testsets import load_material, load_tests
+from wsoup.evaluate.tuned import retest
 from wsoup.finetune.tuned import load_tuned, members_divergence_log
-from wsoup.params import load_params
-from wsoup.prefix import PromptEncoder
-from wsoup.retest import retest
-from wsoup.testsets import load_material, load_tests
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
+from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import load_encoder
-from wsoup.zeroshot import tuned_rows
 
 Option = Annotated[Path, typer.Option()]
 

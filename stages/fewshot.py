@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from wsoup import stage, store
+from wsoup import store
 from wsoup.datasets.fewshot import split_of_seed
-from wsoup.params import load_params
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
 
 
 def main(

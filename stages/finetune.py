@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from wsoup import stage, store
+from wsoup import store
 from wsoup.errors import MissingError, ParamsError
 from wsoup.finetune.train import SAVE_SECONDS, Trainer, TrainingSet
 from wsoup.finetune.tuned import save_tuned
 from wsoup.finetune.tuners import check_templates
-from wsoup.params import Params, load_params
+from wsoup.params.whole import Params, load_params
+from wsoup.runtime import stage
 from wsoup.towers import load_encoder
 
 Option = Annotated[Path, typer.Option()]

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from wsoup import gpt, stage, store
-from wsoup.params import load_params
+from wsoup import store
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
+from wsoup.search import gpt
 
 
 def main(manifests: Annotated[Path, typer.Option()], out: Annotated[Path, typer.Option()]) -> None:

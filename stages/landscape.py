@@ -11,12 +11,15 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from wsoup import landscape, stage, store
+from wsoup import store
 from wsoup.errors import ParamsError
+from wsoup.evaluate import landscape
+from wsoup.evaluate.testsets import load_tests, soup_texts
 from wsoup.finetune.tuned import load_tuned
-from wsoup.params import PromptTune, load_params
-from wsoup.store import Shards
-from wsoup.testsets import load_tests, soup_texts
+from wsoup.params.finetune import PromptTune
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
+from wsoup.runtime.shards import Shards
 from wsoup.towers import load_encoder
 
 Option = Annotated[Path, typer.Option()]

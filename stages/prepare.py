@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from wsoup import stage, store
+from wsoup import store
 from wsoup.datasets import layouts, manifest
 from wsoup.errors import ParamsError
-from wsoup.params import load_params
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
 
 
 def main(dataset: str, out: Annotated[Path, typer.Option()]) -> None:

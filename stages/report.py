@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from wsoup import stage, store
-from wsoup.params import load_params
+from wsoup import store
+from wsoup.params.whole import load_params
 from wsoup.report import ablations, analyses, plots
 from wsoup.report.results import PRETRAINED, load_results
 from wsoup.report.tables import finetuned_table, metrics, paired_table, paper_tables, size_table, zero_shot_table
 from wsoup.report.terminal import summary
+from wsoup.runtime import stage
 
 Option = Annotated[Path, typer.Option()]
 

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from wsoup import stage, store
-from wsoup.params import load_params
+from wsoup import store
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
+from wsoup.runtime.shards import Shards
 from wsoup.scoring import CandidateScores
-from wsoup.source import check_fits, identity, load_source
-from wsoup.store import Shards
+from wsoup.search.source import check_fits, identity, load_source
 from wsoup.towers import load_encoder
 
 COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties")

@@ -10,15 +10,16 @@ import pyarrow as pa
 import torch
 import typer
 
-from wsoup import stage, store
-from wsoup.params import load_params
-from wsoup.pools import read_pool
-from wsoup.prefix import PromptEncoder
-from wsoup.source import load_source
-from wsoup.survey import Grid, ranked_on_targets, sample, survey, upper_bound
-from wsoup.testsets import load_tests
+from wsoup import store
+from wsoup.evaluate.baselines import random_chains
+from wsoup.evaluate.testsets import load_tests
+from wsoup.evaluate.transfer import Grid, ranked_on_targets, sample, survey, upper_bound
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
+from wsoup.search.pools import read_pool
+from wsoup.search.source import load_source
+from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import load_encoder
-from wsoup.zeroshot import random_chains
 
 Option = Annotated[Path, typer.Option()]
 

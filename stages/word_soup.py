@@ -9,12 +9,13 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from wsoup import stage, store
+from wsoup import store
 from wsoup.errors import PoolError
-from wsoup.params import load_params
-from wsoup.soup import Member, Step, word_soup_member
-from wsoup.source import identity, load_source, ranked_texts
-from wsoup.store import Shards
+from wsoup.params.whole import load_params
+from wsoup.runtime import stage
+from wsoup.runtime.shards import Shards
+from wsoup.search.algorithms import Member, Step, word_soup_member
+from wsoup.search.source import identity, load_source, ranked_texts
 from wsoup.towers import load_encoder
 
 Option = Annotated[Path, typer.Option()]

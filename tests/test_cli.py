@@ -12,7 +12,7 @@ import yaml
 from imports import ROOT
 
 from wsoup import cli, store
-from wsoup.params import parse_params
+from wsoup.params.whole import parse_params
 
 ENCODER = {"model": "m", "pretrained": "p", "sha256": None, "quick_gelu": False, "precision": "fp32"}
 

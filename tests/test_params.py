@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from wsoup.errors import MissingError, ParamsError
-from wsoup.params import load_params, parse_params
+from wsoup.params.whole import load_params, parse_params
 
 ROOT = Path(__file__).parent.parent
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())

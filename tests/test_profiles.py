@@ -14,7 +14,7 @@ from wsoup import profiles
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import DataError, MissingError, ParamsError
-from wsoup.params import Params, parse_params
+from wsoup.params.whole import Params, parse_params
 from wsoup.report.halves import pair_of_halves
 
 COLOURS = ("blue", "green", "red")

@@ -11,7 +11,8 @@ import pytest
 
 from wsoup import store
 from wsoup.errors import MismatchError, MissingError
-from wsoup.store import ImageFeatures, Shards
+from wsoup.runtime.shards import Shards
+from wsoup.store import ImageFeatures
 
 ENCODER = {"model": "m", "pretrained": "p", "sha256": None, "quick_gelu": False, "precision": "fp32"}
 

@@ -10,11 +10,10 @@ import yaml
 from imports import ROOT, all_imports, direct_imports, with_code_deps
 
 ORDER = [
-    *("errors", "files", "params", "prompts", "gpt", "scoring", "store", "stage", "pools", "datasets", "profiles"),
-    *("images", "towers", "embed", "prefix", "source", "soup", "zeroshot", "testsets", "finetune", "bench", "retest"),
-    *("evaluate", "survey", "landscape", "report", "cli"),
+    *("errors", "files", "prompts", "scoring", "store", "params", "runtime", "datasets", "towers", "images", "texts"),
+    *("search", "finetune", "evaluate", "report", "bench", "profiles", "datacheck", "cli"),
 ]
-"""Leaves first; a module imports only from those before it."""
+"""The walk along the data path (DESIGN section 3); a package imports only from those before it."""
 
 
 def modules() -> list[Path]:
@@ -54,7 +53,7 @@ def test_only_store_imports_zarr():
     assert {owner(p) for p in modules() if "zarr" in imported_packages(p)} == {"store"}
 
 
-@pytest.mark.parametrize("name", ["soup", "scoring", "prompts"])
+@pytest.mark.parametrize("name", ["search/algorithms", "scoring", "prompts"])
 def test_the_core_knows_nothing_of_files(name):
     packages = imported_packages(Path(f"wsoup/{name}.py"))
     assert not packages & {"pathlib", "os", "io", "json", "zarr", "pyarrow", "open_clip"}

@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 
 from wsoup import towers
-from wsoup.embed import embed_images
 from wsoup.errors import DataError, MissingError, ModelError
-from wsoup.params import EncoderParams
+from wsoup.images.features import embed_images
+from wsoup.params.encoder import EncoderParams
 from wsoup.store import sha256_file
 from wsoup.towers import choose_device, load_encoder
 
@@ -115,10 +115,10 @@ def embed(encoder, paths, **changed):
 
 def test_embedding_keeps_order_and_goes_on_after_a_kill(five_images, tiny_encoder, monkeypatch):
     whole = embed(tiny_encoder, five_images)
-    monkeypatch.setattr("wsoup.embed.IMAGES_PER_SHARD", 2)
+    monkeypatch.setattr("wsoup.images.features.IMAGES_PER_SHARD", 2)
     monkeypatch.setenv("WSOUP_CACHE", "elsewhere")
     with monkeypatch.context() as broken:  # the third image cannot be read: the first shard stays
-        broken.setattr("wsoup.images.load_rgb", lambda path: _refuse(path, "2.png"))
+        broken.setattr("wsoup.images.decode.load_rgb", lambda path: _refuse(path, "2.png"))
         with pytest.raises(DataError):
             embed(tiny_encoder, five_images)
     (first,) = Path("elsewhere").rglob("*.safetensors")
@@ -130,12 +130,12 @@ def test_embedding_keeps_order_and_goes_on_after_a_kill(five_images, tiny_encode
 
 
 def _refuse(path: str, name: str) -> Image.Image:
-    from wsoup import images
+    from wsoup.images import decode
 
     if path.endswith(name):
         raise DataError(f"{path} is broken")
     with Image.open(path) as image:
-        return images._to_rgb(image)
+        return decode._to_rgb(image)
 
 
 def test_skipped_images_are_listed(five_images, tiny_encoder):

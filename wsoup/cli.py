@@ -153,16 +153,16 @@ def data_check(
 
     Example: wsoup data check --deep
     """
-    from wsoup.datasets import check
-    from wsoup.params import load_params
+    from wsoup import datacheck
+    from wsoup.params.whole import load_params
 
     decode: Any = None
     if deep:
-        from wsoup.images import load_rgb
+        from wsoup.images.decode import load_rgb
 
         decode = load_rgb
-    findings = check.check(load_params(params), manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
-    check.show(findings, Console())
+    findings = datacheck.check(load_params(params), manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
+    datacheck.show(findings, Console())
     if any(finding.problems for finding in findings):
         raise typer.Exit(1)
 
@@ -170,7 +170,7 @@ def data_check(
 @data_app.command("layouts")
 def data_layouts() -> None:
     """What is expected where: every layout, and the paper's 15 datasets in CoOp's folders."""
-    from wsoup.datasets.check import show_layouts
+    from wsoup.datacheck import show_layouts
 
     show_layouts(Console())
 
@@ -240,7 +240,7 @@ def _soup_file(name: str) -> Path:
 @app.command("results")
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     """The short table of the last run: per cent on the source, and the means over XD and DG targets."""
-    from wsoup.params import load_params
+    from wsoup.params.whole import load_params
     from wsoup.report.results import load_results
     from wsoup.report.terminal import summary
 
@@ -343,7 +343,8 @@ def bench_text(
 
     Example: wsoup bench text --model ViT-B-16 --classes 1000
     """
-    from wsoup import bench, pools
+    from wsoup import bench
+    from wsoup.search import pools
 
     found = {"words": pools.common_words(words)}
     if descriptors is not None:
@@ -365,7 +366,8 @@ def bench_search(
     as_json: AsJson = False,
 ) -> None:
     """One word chain of Algorithm 2, beside the one-by-one loop at 77 tokens."""
-    from wsoup import bench, pools
+    from wsoup import bench
+    from wsoup.search import pools
 
     where, dtype = _device(device, precision)
     pool = pools.common_words(patience + 1)
@@ -398,7 +400,7 @@ def bench_train(
     as_json: AsJson = False,
 ) -> None:
     """One training step, beside the plain way: 77 tokens and a separate teacher."""
-    from wsoup.finetune.bench import bench_train, render
+    from wsoup.bench.train import bench_train, render
 
     where, _ = _device(device, "fp32")
     result = bench_train(model=model, n_classes=classes, batch_size=batch_size, repeats=repeats, device=str(where))

@@ -14,7 +14,7 @@ from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import DataError, MissingError, ParamsError
-from wsoup.params import parse_params
+from wsoup.params.whole import parse_params
 
 FOLDER = Path(__file__).parent.parent / "data" / "profiles"
 NOTHING_TO_WATCH = "data/nothing_to_watch.txt"

@@ -1,7 +1,7 @@
 """The open_clip model: loading, identity, preprocessing, and plain encoding of images and texts.
 
 The only importer of open_clip. Any model name and ``pretrained`` tag of open_clip works, and so does a local JSON
-config with local weights. Exact fast text encoding builds on this in `wsoup.prefix`; `Encoder.encode_texts` here is the
+config with local weights. Exact fast text encoding builds on this in `wsoup.texts`; `Encoder.encode_texts` here is the
 plain way (`model.encode_text` at the full context), which everything else is held against.
 """
 
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wsoup.errors import MissingError, ModelError
-from wsoup.params import EncoderParams
+from wsoup.params.encoder import EncoderParams
 from wsoup.store import sha256_file
 
 AUTOCAST = {"fp32": None, "reference": None, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -13,7 +13,7 @@ from wsoup.datasets import digests, huggingface, torchvision, webdataset
 from wsoup.datasets.listing import validated
 from wsoup.errors import DataError, MissingError, ParamsError
 from wsoup.files import read_bytes
-from wsoup.images import load_rgb
+from wsoup.images.decode import load_rgb
 
 BOTH = ("train", "test")
 

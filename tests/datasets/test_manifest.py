@@ -15,7 +15,7 @@ from wsoup import store
 from wsoup.datasets import digests, folder, layouts, manifest
 from wsoup.datasets.listing import Listing, Split
 from wsoup.errors import DataError, MissingError, ParamsError
-from wsoup.params import DatasetParams
+from wsoup.params.datasets import DatasetParams
 
 
 def params(root: Path, **changes: Any) -> DatasetParams:

@@ -18,7 +18,7 @@ from miniature import draw as draw_image
 from wsoup.datasets import fewshot, folder, manifest, pickles
 from wsoup.datasets.listing import Split, class_range
 from wsoup.errors import DataError, MismatchError, MissingError
-from wsoup.params import DatasetParams
+from wsoup.params.datasets import DatasetParams
 
 NAMES = ["ant", "bee", "cat"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from wsoup.finetune.train import TrainingSet
-from wsoup.params import FinetuneParams
+from wsoup.params.finetune import FinetuneParams
 
 SHARED: dict[str, Any] = {
     "iterations": 4,

@@ -10,12 +10,13 @@ import torch
 from finetune_cases import finetune_params
 from torch.nn import functional as F
 
-from wsoup import landscape, prompts
+from wsoup import prompts
 from wsoup.errors import PoolError
+from wsoup.evaluate import landscape
+from wsoup.evaluate.landscape import Landscape, Plane, axis, choose_pair
+from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.train import Trainer
-from wsoup.landscape import Landscape, Plane, axis, choose_pair
-from wsoup.prefix import PromptEncoder
-from wsoup.testsets import TestSet
+from wsoup.texts.encoder import PromptEncoder
 
 PAIR = ("sharp nice", "old ears")
 TEMPLATES = {"photo": "a photo of a {}.", "pets": "a photo of a {}, a type of pet."}

@@ -9,7 +9,8 @@ import pytest
 from finetune_cases import COMMON, METHODS, SHARED
 from pydantic import ValidationError
 
-from wsoup.params import FinetuneParams, LossParams, MethodParams, TuneParams, load_params
+from wsoup.params.finetune import FinetuneParams, LossParams, MethodParams, TuneParams
+from wsoup.params.whole import load_params
 
 PROFILES = Path(__file__).parents[2] / "data" / "profiles"
 

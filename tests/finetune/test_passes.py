@@ -8,7 +8,7 @@ from finetune_cases import METHODS, SOUP, finetune_params
 from torch.nn import functional as F
 
 from wsoup import prompts
-from wsoup.finetune.bench import bench_train, render
+from wsoup.bench.train import bench_train, render
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.train import Trainer
 

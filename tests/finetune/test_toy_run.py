@@ -10,7 +10,8 @@ import pytest
 
 from wsoup import store
 from wsoup.finetune.train import Trainer
-from wsoup.params import MethodParams, load_params
+from wsoup.params.finetune import MethodParams
+from wsoup.params.whole import load_params
 from wsoup.towers import load_encoder
 
 ROOT = Path(__file__).parents[2]

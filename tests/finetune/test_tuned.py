@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from wsoup.errors import MismatchError, MissingError
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, save_tuned
-from wsoup.prefix import PromptEncoder
+from wsoup.texts.encoder import PromptEncoder
 
 TEXTS = ["a photo of a red.", "a photo of a blue, ears."]
 

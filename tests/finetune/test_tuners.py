@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from wsoup.errors import ModelError, ParamsError, PoolError
 from wsoup.finetune.student import Student, insert_places
 from wsoup.finetune.tuners import check_templates, make_student
-from wsoup.params import DatasetParams, TuneParams
+from wsoup.params.datasets import DatasetParams
+from wsoup.params.finetune import TuneParams
 
 TEMPLATE = "a photo of a {}."
 EXACT_AT_START = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wsoup.params import EvaluateParams
+from wsoup.params.evaluation import EvaluateParams
 from wsoup.report.results import Results
 
 EVALUATE = EvaluateParams.model_validate(

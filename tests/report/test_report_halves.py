@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from report_made import CLASS_NAME, both_seeds, results
 
-from wsoup.params import DatasetParams
+from wsoup.params.datasets import DatasetParams
 from wsoup.report import analyses
 from wsoup.report.halves import harmonic, pair_of_halves
 from wsoup.report.results import PRETRAINED, ROWS, Results

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from report_made import CLASS_NAME, TOY_ENCODER, both_seeds, results
 
-from wsoup.params import load_params
+from wsoup.params.whole import load_params
 from wsoup.report import analyses, paper
 from wsoup.report.results import PRETRAINED, row_of
 from wsoup.report.tables import Table, metrics, paired_table, paper_tables, size_table, zero_shot_table

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from wsoup import towers
 from wsoup.errors import ParamsError
-from wsoup.prefix import PromptEncoder
+from wsoup.texts.encoder import PromptEncoder
 
 Result = dict[str, Any]
 

@@ -16,7 +16,7 @@ from torchvision.transforms import v2
 
 from wsoup import towers
 from wsoup.bench.common import Clock, Result, about, cosine_distance
-from wsoup.images import batches, load_rgb
+from wsoup.images.decode import batches, load_rgb
 
 
 def bench_images(

@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from wsoup.bench.common import Clock, Result, about, encode_plainly, setup
 from wsoup.errors import ParamsError
-from wsoup.prefix import PromptEncoder
 from wsoup.scoring import NEAR_TIE, correct_per_candidate
-from wsoup.soup import Member, Step, word_chain
+from wsoup.search.algorithms import Member, Step, word_chain
+from wsoup.texts.encoder import PromptEncoder
 
 SHOTS = 16
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from wsoup.datasets import coop, folder, huggingface, tables, torchvision, webdataset
 from wsoup.datasets.listing import Listing, validated
 from wsoup.errors import ParamsError
-from wsoup.params import DatasetParams
+from wsoup.params.datasets import DatasetParams
 
 LAYOUTS = {
     "imagefolder": "{train,val,test}/<class>/<image>, or <class>/<image> for a test set; classnames.txt may rename",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wsoup.params import Role
+from wsoup.params.datasets import Role
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from PIL import Image
 from torch import Tensor
 
 from wsoup.errors import DataError
-from wsoup.images import load_rgb
-from wsoup.params import AugmentParams
+from wsoup.images.decode import load_rgb
+from wsoup.params.finetune import AugmentParams
 from wsoup.towers import Encoder
 
 PIXELS_IN_MEMORY = 1 << 28

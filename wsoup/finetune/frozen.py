@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.finetune.forward import ImageTower, project
-from wsoup.prefix.forward import Block
-from wsoup.prefix.reading import is_plain
+from wsoup.texts.forward import Block
+from wsoup.texts.reading import is_plain
 
 
 class FrozenImageTower(ImageTower):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wsoup.finetune import losses
 from wsoup.finetune.passes import Passes
-from wsoup.params import ContrastiveLoss, CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
+from wsoup.params.finetune import ContrastiveLoss, CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
 
 
 def needs_teacher_images(loss: LossParams) -> bool:

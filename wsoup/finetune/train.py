@@ -26,7 +26,7 @@ from wsoup.finetune.objective import Objective, needs_teacher_images
 from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, make_student
-from wsoup.params import FinetuneParams, MethodParams
+from wsoup.params.finetune import FinetuneParams, MethodParams
 from wsoup.store import replacing
 from wsoup.towers import Encoder
 

@@ -16,7 +16,7 @@ from wsoup import store
 from wsoup.errors import MismatchError, MissingError
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
-from wsoup.params import TuneParams
+from wsoup.params.finetune import TuneParams
 from wsoup.towers import Encoder
 
 WEIGHTS, CONFIG, LOG = "weights.safetensors", "config.json", "log.csv"

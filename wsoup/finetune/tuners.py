@@ -23,10 +23,10 @@ from torch.nn.utils import parametrize
 
 from wsoup.errors import ModelError, ParamsError
 from wsoup.finetune.student import Student
-from wsoup.params import (
+from wsoup.params.datasets import DatasetParams
+from wsoup.params.finetune import (
     AdapterTune,
     BitfitTune,
-    DatasetParams,
     ImageAdapterTune,
     LastBlocksTune,
     LoraTune,

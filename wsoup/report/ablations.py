@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from wsoup.params import CrossEntropyLoss, MethodParams
+from wsoup.params.finetune import CrossEntropyLoss, MethodParams
 from wsoup.report.results import BY_KEY, Results, mean_and_std
 from wsoup.report.tables import Table
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wsoup import store
-from wsoup.params import MethodParams
+from wsoup.params.finetune import MethodParams
 from wsoup.report.results import BY_KEY, PRETRAINED, ROWS, Results, mean_and_std
 from wsoup.report.tables import Table, bound_notes, is_number
 

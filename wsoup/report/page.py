@@ -23,8 +23,8 @@ from PIL import Image
 
 from wsoup import __version__, store
 from wsoup.errors import DataError
-from wsoup.images import load_rgb
-from wsoup.params import Params, load_params
+from wsoup.images.decode import load_rgb
+from wsoup.params.whole import Params, load_params
 from wsoup.report import ablations, analyses, plots
 from wsoup.report.results import PRETRAINED, ROWS, Results, load_results, mean_and_std, paired_interval
 from wsoup.report.tables import (

@@ -147,7 +147,7 @@ def landscape(tables: Mapping[str, Path]) -> list[dict[str, Any]]:
     """0-1 error over the plane of two initialisations and a tuned prompt: {method, mean, x, y, error}, as measured.
 
     Args:
-        tables: method -> its Parquet of counts, see `wsoup.landscape`.
+        tables: method -> its Parquet of counts, see `wsoup.evaluate.landscape`.
     """
     rows = []
     for method, path in tables.items():

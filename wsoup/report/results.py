@@ -15,7 +15,8 @@ import numpy as np
 
 from wsoup import store
 from wsoup.errors import MissingError
-from wsoup.params import EvaluateParams, Params
+from wsoup.params.evaluation import EvaluateParams
+from wsoup.params.whole import Params
 from wsoup.report.halves import harmonic, pair_of_halves
 
 PRETRAINED = "pretrained"

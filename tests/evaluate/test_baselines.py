@@ -1,0 +1,176 @@
+"""Texts of the zero-shot rows: hand-made answers first, then that draws nest and depend on their seed alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from wsoup.errors import PoolError
+from wsoup.evaluate.baselines import (
+    ClassRow,
+    Material,
+    Row,
+    WaffleShape,
+    ensemble_prompts,
+    gpt_prompts,
+    pretrained_rows,
+    random_chains,
+    random_descriptors,
+    tuned_rows,
+    waffle,
+    waffle_characters,
+    waffle_shape,
+)
+from wsoup.params.evaluation import EvaluateParams
+from wsoup.search import gpt
+from wsoup.towers import ensemble_templates, imagenet_class_names
+
+REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
+POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
+WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
+PARAMS = EvaluateParams.model_validate(
+    {
+        "m": [1, 2, 4],
+        "baseline_m": 3,
+        "tuned_baseline_m": 4,
+        "offsets": [0, 5],
+        "ensemble": True,
+        "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
+    }
+)
+MATERIAL = Material(
+    seeds=(1, 2),
+    words=WORDS,
+    descriptors=POOL,
+    source_class_names=["red fox", "cat"],
+    soups={
+        "descriptor": {1: POOL[:3], 2: POOL[2:4]},
+        "word": {1: ["slab keep", "bins"], 2: ["hatch", "keep slab bins"]},
+    },
+    upper_bound=POOL[4:],
+)
+
+
+def test_waffle_shape_of_two_names_by_hand():
+    # Words: 2 and 1, mean 1.5, which rounds to the even 2. Letters: 3 and 3. Spaces: 1 and 0, mean 0.5, rounds to 0, so
+    # one group. Longest word: 3 and 3, and the authors then add groups - 3 % groups = 1: four characters.
+    assert waffle_shape(["red fox", "cat"]) == WaffleShape(words=2, word_length=3, groups=1, group_length=4)
+
+
+def test_waffle_shape_of_imagenet_is_that_of_the_authors_pool():
+    # Their pool holds texts such as "hatch injuri" and "5BQVW, L79O)": two words of six letters, two groups of five.
+    assert waffle_shape(imagenet_class_names()) == WaffleShape(words=2, word_length=6, groups=2, group_length=5)
+
+
+def test_waffle_turns_between_words_and_characters():
+    shape = WaffleShape(words=2, word_length=4, groups=2, group_length=3)
+    texts = waffle(WORDS, characters=list("ab)"), shape=shape, m=6, seed=1)
+    cut = {word[:4] for word in WORDS}
+    for text in texts[0::2]:
+        assert set(text.removeprefix("which has ").split(" ")) <= cut
+    for text in texts[1::2]:
+        assert re.fullmatch(r"which has [ab)]{3}, [ab)]{3}", text)
+
+
+def test_waffle_characters_leave_out_what_parts_texts():
+    assert waffle_characters(["a, b.", "ca"]) == ["a", "b", "c"]
+
+
+def test_longer_draws_begin_with_shorter_ones_and_seeds_differ():
+    shape = waffle_shape(["red fox"])
+    assert random_descriptors(POOL, m=6, seed=1)[:2] == random_descriptors(POOL, m=2, seed=1)
+    assert sorted(random_descriptors(POOL, m=6, seed=1)) == sorted(POOL)
+    four = waffle(WORDS, characters=["a"], shape=shape, m=4, seed=1)
+    assert four[:2] == waffle(WORDS, characters=["a"], shape=shape, m=2, seed=1)
+    assert four != waffle(WORDS, characters=["a"], shape=shape, m=4, seed=2)
+
+
+def test_random_chains_have_the_asked_lengths_and_no_word_twice():
+    chains = random_chains(WORDS, lengths=[1, 3, 7], seed=4)
+    assert [len(chain.split()) for chain in chains] == [1, 3, 7]
+    assert all(len(set(chain.split())) == len(chain.split()) for chain in chains)
+
+
+def test_too_small_a_pool_says_so():
+    with pytest.raises(PoolError, match="9 random descriptors are wanted but the pool has 6; lower"):
+        random_descriptors(POOL, m=9, seed=1)
+
+
+def test_ensemble_takes_over_what_the_template_says_after_the_class_name():
+    templates = ["itap of a {}.".format, "the {} in a game.".format]
+    satellite = ensemble_prompts("a photo of {}, from a satellite.", class_names=["sea"], templates=templates)
+    assert satellite == [["itap of a sea, from a satellite.", "the sea, from a satellite in a game."]]
+    texture = ensemble_prompts("a photo of a {} texture.", class_names=["lined"], templates=templates[:1])
+    assert texture == [["itap of a lined texture."]]
+    assert len(ensemble_prompts("a photo of a {}.", class_names=["cat"], templates=ensemble_templates())[0]) == 80
+
+
+def test_gpt_prompts_are_each_class_with_its_own_descriptors():
+    found = gpt_prompts(
+        "a photo of a {}, a type of pet.",
+        class_names=["cat", "dog"],
+        descriptors={"dog": ["which has a tail", "which barks"], "cat": []},
+    )
+    assert found == [
+        ["a photo of a cat, a type of pet."],
+        ["a photo of a dog, a type of pet, which has a tail.", "a photo of a dog, a type of pet, which barks."],
+    ]
+    assert ClassRow("gpt", (1,), found).m is None
+    assert ClassRow("gpt", (1,), found).texts_per_class == 1.5
+
+
+def test_a_class_without_gpt_descriptors_is_named():
+    with pytest.raises(PoolError, match=r"no GPT descriptors for class 'dog' \(1 of 2 classes are missing\)"):
+        gpt_prompts("a {}.", class_names=["cat", "dog"], descriptors={"cat": ["which is soft"]})
+
+
+def test_a_row_is_cut_to_the_sizes_that_it_holds_and_its_whole():
+    assert [row.texts for row in Row("x", (1,), ("a", "b", "c")).cut([1, 2, 4])] == [
+        ("a",),
+        ("a", "b"),
+        ("a", "b", "c"),
+    ]
+
+
+def test_pretrained_rows_are_unique_and_complete():
+    rows = pretrained_rows(MATERIAL, params=PARAMS)
+    keys = [(row.method, row.seeds, row.m, row.offsets, row.text) for row in rows]
+    assert len(set(keys)) == len(keys)
+    assert rows[0] == Row("class_name", (1, 2), ("",))
+    whole = {(row.method, row.m) for row in rows if row.seeds == (1,) and row.text is None and row.offsets == (0,)}
+    assert whole == {
+        *(("random_descriptors", m) for m in (1, 2, 3, 4)),
+        *(("waffle", m) for m in (1, 2, 3, 4)),
+        *(("descriptor_soup", m) for m in (1, 2, 3)),
+        *(("word_soup", m) for m in (1, 2)),
+        *(("random_chains", m) for m in (1, 2)),
+    }
+    tricked = {row.method for row in rows if row.offsets == (0, 5)}
+    assert tricked == {"random_descriptors", "waffle", "descriptor_soup", "word_soup"}
+    assert {row.texts_per_class for row in rows if row.offsets == (0, 5) and row.method == "waffle"} == {6.0}
+
+
+def test_a_tuned_model_is_evaluated_with_its_own_seed_alone():
+    rows = tuned_rows(MATERIAL, params=PARAMS, seed=2)
+    assert {row.seeds for row in rows} == {(2,)}
+    assert Row("word_soup", (2,), ("hatch", "keep slab bins")) in rows
+    assert {(row.method, row.m) for row in rows if row.method in ("waffle", "random_descriptors")} == {
+        ("waffle", 4),
+        ("random_descriptors", 4),
+    }
+
+
+@pytest.mark.skipif(not REFERENCE.is_dir(), reason="the authors' pools are not here")
+def test_the_real_descriptors_give_imagenet_the_papers_5_8_texts_a_class():
+    names = imagenet_class_names()
+    path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
+    found = gpt.matched(gpt.read(path), class_names=names, origin=path.name)
+    row = ClassRow("gpt", (1,), gpt_prompts("a photo of a {}.", class_names=names, descriptors=found))
+    assert round(row.texts_per_class, 1) == 5.8
+    assert all(
+        text.startswith(f"a photo of a {name}")
+        for name, texts in zip(names, row.prompts, strict=True)
+        for text in texts
+    )

@@ -1,0 +1,89 @@
+"""The pools: what is in them, in which order, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wsoup.errors import MissingError, PoolError
+from wsoup.search import pools
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_common_words_come_most_common_first() -> None:
+    words = pools.common_words(10_000)
+    assert words[:5] == ["the", "to", "and", "of", "in"]
+    assert len(set(words)) == 10_000
+    assert all(word.isascii() and word.isalpha() and word.islower() and len(word) > 1 for word in words)
+    assert not pools.OFFENSIVE & set(words)
+
+
+def test_fewer_words_are_the_beginning_of_more() -> None:
+    assert pools.common_words(50) == pools.common_words(200)[:50]
+
+
+def test_more_words_than_there_are() -> None:
+    with pytest.raises(PoolError, match=r"candidates.words.count: 1000000 words wanted, wordfreq has \d+ such words"):
+        pools.common_words(1_000_000)
+
+
+def test_a_list_of_words_by_path(tmp_path: Path) -> None:
+    path = write(tmp_path / "words.txt", "the\n\nof\nand\nthe end\n")
+    assert pools.words_from_file(path, count=3) == ["the", "of", "and"]
+    with pytest.raises(PoolError, match=r"words.txt holds 4 words, candidates.words.count asks for 5; lower it"):
+        pools.words_from_file(path, count=5)
+
+
+def test_descriptors_of_text_files_are_made_bare(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.txt", ", which has  claws.\n\nwhich is red\n")
+    assert pools.descriptors([path]) == ["which has claws", "which is red"]
+
+
+def test_descriptors_of_several_files_are_kept_once_in_order(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.json", '{"cat": ["a tail", "claws"], "dog": ["claws", "fur."]}')
+    second = write(tmp_path / "b.txt", "which has claws\nwhich can fly\n")
+    assert pools.descriptors([first, second]) == [
+        "which is a tail",
+        "which has claws",
+        "which has fur",
+        "which can fly",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"d.txt is empty; expected one text a line"),
+        ("\n \n", r"d.txt is empty"),
+        ("red\nblue\nred.\n", r"d.txt holds 'red' more than once \(1 such texts\)"),
+    ],
+)
+def test_an_empty_pool_or_one_with_repetitions(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(PoolError, match=message):
+        pools.descriptors([write(tmp_path / "d.txt", text)])
+
+
+def test_json_without_descriptors(tmp_path: Path) -> None:
+    with pytest.raises(PoolError, match=r"candidates.descriptors: no descriptors in .*d.json"):
+        pools.descriptors([write(tmp_path / "d.json", "{}")])
+
+
+def test_a_missing_or_foreign_file(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match=r"d.txt does not exist; correct its path under candidates in params.yaml"):
+        pools.descriptors([tmp_path / "d.txt"])
+    (tmp_path / "d.txt").write_bytes(b"caf\xe9\n")
+    with pytest.raises(PoolError, match=r"d.txt is not UTF-8 text \(byte 3\); save it as UTF-8"):
+        pools.descriptors([tmp_path / "d.txt"])
+
+
+def test_a_written_pool_reads_back(tmp_path: Path) -> None:
+    pools.write_pool(tmp_path / "p/words.txt", ["the", "of"])
+    assert (tmp_path / "p/words.txt").read_text() == "the\nof\n"
+    assert pools.read_pool(tmp_path / "p/words.txt") == ["the", "of"]
+    with pytest.raises(MissingError, match=r"made by stage 'candidates'"):
+        pools.read_pool(tmp_path / "none.txt")

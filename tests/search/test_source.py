@@ -1,0 +1,59 @@
+"""Facts about what selection reads: texts in blocks, counts per seed, and texts that do not fit."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from wsoup.errors import PoolError
+from wsoup.prompts import prompt
+from wsoup.scoring import count_correct, normalize
+from wsoup.search.source import Source, check_fits
+from wsoup.texts.encoder import PromptEncoder
+
+NAMES = ["red cat", "blue dog", "a rather small green bird"]
+TEMPLATE = "a photo of a {}."
+
+
+@pytest.fixture
+def source(tiny_encoder) -> Source:
+    features = normalize(torch.randn(30, 16, generator=torch.Generator().manual_seed(0)))
+    texts = PromptEncoder(tiny_encoder.model, tiny_encoder.tokenizer, device=torch.device("cpu"))
+    subsets = {1: torch.arange(20), 2: torch.arange(10, 30)}
+    return Source(texts, features, torch.arange(30) % 3, subsets, TEMPLATE, NAMES)
+
+
+@pytest.mark.parametrize("period", [True, False])
+def test_counts_are_those_of_whole_prompts_encoded_the_plain_way(source, tiny_encoder, period):
+    texts = ["", "sharp", "which has claws", "sharp clean"]
+    for seed, index in source.subsets.items():
+        expected = [
+            count_correct(
+                source.image_features[index],
+                source.labels[index],
+                tiny_encoder.encode_texts([prompt(TEMPLATE, name, text, period=period) for name in NAMES]),
+            )
+            for text in texts
+        ]
+        assert source.count(texts, seed=seed, period=period).tolist() == expected
+
+
+def test_a_text_that_does_not_fit_the_context_is_named(source, tiny_encoder):
+    long = "very " * 70 + "long"
+    check_fits(["short", "which has claws " * 4], source=source, encoder=tiny_encoder, origin=Path("pool.txt"))
+    with pytest.raises(PoolError, match=r"pool\.txt: 'very very .* does not fit the model's context of 77 tokens"):
+        check_fits(["short", long], source=source, encoder=tiny_encoder, origin=Path("pool.txt"))
+
+
+def test_a_tokenizer_may_pad_with_any_id(source, tiny_encoder):
+    def padded_with_one(texts):
+        tokens = tiny_encoder.tokenizer(texts)
+        return tokens.masked_fill(tokens == 0, 1)
+
+    encoder = dataclasses.replace(tiny_encoder, tokenizer=padded_with_one)
+    check_fits(["which has claws"], source=source, encoder=encoder, origin=Path("pool.txt"))
+    with pytest.raises(PoolError, match="does not fit"):
+        check_fits(["very " * 70 + "long"], source=source, encoder=encoder, origin=Path("pool.txt"))

@@ -1,0 +1,343 @@
+"""Facts about `PromptEncoder`: exact to `encode_text` for every kind of tower, whatever the grouping."""
+
+from __future__ import annotations
+
+import copy
+import logging
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from wsoup import towers
+from wsoup.errors import ModelError, PoolError
+from wsoup.texts import encoder as encoder_module
+from wsoup.texts.encoder import PromptEncoder
+
+CPU = torch.device("cpu")
+PREFIXES = ["a photo of a cat", "a photo of a golden retriever, dog", "jalapeño & co", "small (toy)", "", "x" * 9]
+SUFFIXES = [
+    "", ".", ", which has claws.", ", which has a tail.", ", sharp", ", sharp", " foo bar", "s and more", ", café",
+    ", a &amp; b", ", which has a tail as long as that of an old grey cat.",
+]  # fmt: skip
+FAMILIES = [
+    "clip", "quick_gelu", "tanh_gelu", "resnet", "one_block", "custom_text", "layer_scale", "projection_bias",
+    "no_projection", "end_of_text_by_id", "short_context", "coca", "two_way", "siglip", "other_blocks",
+]  # fmt: skip
+
+
+def whole(prefixes, suffixes) -> list[str]:
+    return [prefix + suffix for suffix in suffixes for prefix in prefixes]
+
+
+def cosine_distance(a: Tensor, b: Tensor) -> float:
+    a, b = a.double(), b.double()
+    return (1 - (a * b).sum(-1) / a.norm(dim=-1) / b.norm(dim=-1)).abs().max().item()
+
+
+def assert_same(ours: Tensor, plain: Tensor) -> None:
+    assert cosine_distance(ours, plain) < 1e-10
+    torch.testing.assert_close(ours, plain, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_tower_gives_what_encode_text_gives(family, plain, name):
+    model, tokenizer, fast = family(name)
+    encoder = PromptEncoder(model, tokenizer, device=CPU, batch_tokens=128)
+    want = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
+    assert_same(encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1), want)
+    assert_same(encoder.encode(whole(PREFIXES, SUFFIXES)), want)
+    assert encoder.fast == fast
+    different = plain(model, tokenizer, ["a photo of a cat, which has claws.", "a photo of a cat, which has a tail."])
+    assert cosine_distance(different[0], different[1]) > 1e-4, "or the comparison above would say nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "fast"),
+    [
+        ("ViT-B-32", True), ("ViT-B-16", True), ("ViT-B-16-quickgelu", True), ("RN50", True), ("MobileCLIP-B", True),
+        ("MobileCLIP-S1", False), ("EVA02-B-16", True), ("coca_ViT-B-32", False),
+    ],
+)  # fmt: skip
+def test_named_models_within_a_millionth(plain, name, fast):
+    logging.disable(logging.WARNING)  # open_clip warns that the weights are random, which is what is wanted
+    model, tokenizer = towers.random_model(name, seed=0)
+    logging.disable(logging.NOTSET)
+    encoder = PromptEncoder(model, tokenizer, device=CPU)
+    found = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
+    assert cosine_distance(found, plain(model, tokenizer, whole(PREFIXES, SUFFIXES))) <= 1e-6
+    assert encoder.fast == fast
+
+
+def test_siglip_text_tower_at_its_real_size_goes_the_plain_way(plain):
+    """Its tokenizer is downloaded; what matters here is the tower."""
+    import open_clip
+    from open_clip.transformer import TextTransformer
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            config = open_clip.get_model_config("ViT-B-16-SigLIP")["text_cfg"]
+            keys = ("context_length", "width", "heads", "no_causal_mask", "proj_bias", "pool_type")
+            self.text = TextTransformer(**{key: config[key] for key in keys}, layers=2, output_dim=768)
+
+        def encode_text(self, text: Tensor) -> Tensor:
+            return self.text(text)
+
+    model, tokenizer = Model().eval(), open_clip.SimpleTokenizer(context_length=64)
+    encoder = PromptEncoder(model, tokenizer, device=CPU)
+    assert_same(
+        encoder.encode_grid(PREFIXES[:2], SUFFIXES[:3]).flatten(0, 1),
+        plain(model, tokenizer, whole(PREFIXES[:2], SUFFIXES[:3])),
+    )
+    assert not encoder.fast
+
+
+def test_a_model_that_computes_something_else_is_found_out(family, plain):
+    model, tokenizer, _ = family("clip")
+
+    class Shifted(type(model)):
+        def encode_text(self, text, normalize=False):
+            return super().encode_text(text, normalize=normalize) + 0.01
+
+    shifted = copy.copy(model)
+    shifted.__class__ = Shifted
+    encoder = PromptEncoder(shifted, tokenizer, device=CPU)
+    with pytest.warns(UserWarning, match="differs from this model's encode_text"):
+        found = encoder.encode_grid(PREFIXES, SUFFIXES)
+    assert not encoder.fast
+    assert_same(found.flatten(0, 1), plain(shifted, tokenizer, whole(PREFIXES, SUFFIXES)))
+
+
+def test_a_hook_on_a_block_is_found_out(family):
+    model = copy.deepcopy(family("clip")[0])
+    model.transformer.resblocks[1].register_forward_hook(lambda module, args, output: 1.1 * output + 0.1)
+    with pytest.warns(UserWarning, match="encoded the plain way"):
+        assert not PromptEncoder(model, family("clip")[1], device=CPU).fast
+
+
+def test_a_learned_prompt_takes_the_place_of_the_first_tokens(family, plain):
+    """As finetuned models have it: `soft_prompt` says what `encode_text` does, and the fast path does the same."""
+    model, tokenizer, _ = family("clip")
+    prompt = torch.randn(3, model.token_embedding.weight.shape[1], generator=torch.Generator().manual_seed(0))
+    learned = lambda module, tokens, x: torch.cat([x[:, :1], prompt.expand(len(x), -1, -1), x[:, 4:]], dim=1)  # noqa: E731
+    without = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
+    hook = model.token_embedding.register_forward_hook(learned)
+    model.soft_prompt = prompt
+    try:
+        encoder = PromptEncoder(model, tokenizer, device=torch.device("cpu"))
+        assert encoder.fast
+        ours = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
+        expected = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
+    finally:
+        hook.remove()
+        del model.soft_prompt
+    assert_same(ours, expected)
+    assert cosine_distance(ours, without) > 1e-3
+
+
+def test_a_tower_with_a_replaced_part_is_left_to_encode_text(family):
+    model = copy.deepcopy(family("custom_text")[0])
+    block = model.text.transformer.resblocks[0]
+    block.mlp.c_fc = nn.Sequential(block.mlp.c_fc)
+    assert not PromptEncoder(model, family("custom_text")[1], device=CPU).fast
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 40, 5000])
+@pytest.mark.parametrize("cache_bytes", [0, 100_000, 1 << 30])
+def test_neither_batch_nor_cache_changes_the_features(family, plain, batch_tokens, cache_bytes):
+    model, tokenizer, _ = family("clip")
+    encoder = PromptEncoder(model, tokenizer, device=CPU, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
+    for suffixes in (SUFFIXES, SUFFIXES[2:4], [" old man", " old cat"], [" old cat sat", " old cat ran", " old cat"]):
+        want = plain(model, tokenizer, whole(PREFIXES, suffixes))
+        assert_same(encoder.encode_grid(PREFIXES, suffixes).flatten(0, 1), want)
+        assert encoder._shared.states.held <= cache_bytes
+
+
+def test_many_prefixes_in_several_slabs(family, plain, monkeypatch):
+    monkeypatch.setattr("wsoup.texts.shared.SLAB_TOKENS", 32)
+    model, tokenizer, _ = family("clip")
+    prefixes = [f"a photo of {'very ' * (i % 5)}{i}" for i in range(30)]
+    encoder = PromptEncoder(model, tokenizer, device=CPU, batch_tokens=32, cache_bytes=200_000)
+    for _ in range(2):
+        assert_same(
+            encoder.encode_grid(prefixes, SUFFIXES).flatten(0, 1), plain(model, tokenizer, whole(prefixes, SUFFIXES))
+        )
+
+
+def test_the_same_call_gives_the_same_bits_whatever_came_before(family):
+    model, tokenizer, _ = family("clip")
+    suffixes = [" alpha beta gamma", " alpha beta delta", " alpha beta"]
+    fresh = PromptEncoder(model, tokenizer, device=CPU).encode_grid(PREFIXES, suffixes)
+    used = PromptEncoder(model, tokenizer, device=CPU)
+    for earlier in ([" alpha beta"], [" alpha x", " alpha y"], [" alpha beta x", " alpha beta y"], SUFFIXES):
+        used.encode_grid(PREFIXES, earlier)
+    assert torch.equal(used.encode_grid(PREFIXES, suffixes), fresh)
+    assert torch.equal(used.encode_grid(PREFIXES, suffixes), fresh)
+
+
+def test_a_word_costs_its_own_tokens(family):
+    """3 classes: the states of the prefixes once, then a word token and an end-of-text token for each text."""
+    model, tokenizer, _ = family("clip")
+    encoder = PromptEncoder(model, tokenizer, device=CPU)
+    prefixes = ["a photo of a cat,", "a photo of a dog,", "a photo of a bat,"]
+    assert encoder.fast
+    before = encoder.tokens_encoded
+    encoder.encode_grid(prefixes, [" sharp", " old"])
+    assert encoder.tokens_encoded - before == 3 * 7 + 2 * 3 * 2  # start, "a photo of a", noun and comma are 7
+    before = encoder.tokens_encoded
+    encoder.encode_grid(prefixes, [" grey", " red"])
+    assert encoder.tokens_encoded - before == 2 * 3 * 2
+    before = encoder.tokens_encoded
+    encoder.encode_grid(prefixes, [" grey cold", " grey big"])
+    assert encoder.tokens_encoded - before == 3 + 2 * 3 * 2  # "grey" once per class
+    before = encoder.tokens_encoded
+    encoder.encode_grid(prefixes, [" grey cold tall", " grey cold low"])
+    assert encoder.tokens_encoded - before == 3 + 2 * 3 * 2  # of "grey cold", only "cold"
+
+
+def test_beginnings_within_a_pool_are_computed_once(family):
+    model, tokenizer, _ = family("clip")
+    encoder = PromptEncoder(model, tokenizer, device=CPU)
+    encoder.encode_grid(["a cat,"], [" x"])
+    before = encoder.tokens_encoded
+    encoder.encode_grid(["a cat,"], [" which has a tail", " which has a nose", " which is old"])
+    # "which"; "has a" "is old" + end; "tail" and "nose", each with an end
+    assert encoder.tokens_encoded - before == 1 + 2 + 3 + 2 * 2
+
+
+@pytest.mark.parametrize("name", ["clip", "coca", "two_way"])
+def test_token_offset_is_null_tokens_between_prefix_and_suffix(family, name):
+    model, tokenizer, _ = family(name)
+    encoder = PromptEncoder(model, tokenizer, device=CPU)
+    found = encoder.encode_grid(["a cat,", "a dog,"], [" sharp", ""], token_offset=3)
+    start, end, comma = 49406, 49407, 267
+    ids = {"a": 320, "cat": 2368, "dog": 1929, "sharp": 8157}
+    for i, tail in enumerate([[ids["sharp"]], []]):
+        for c, noun in enumerate(["cat", "dog"]):
+            row = [start, ids["a"], ids[noun], comma, 0, 0, 0, *tail, end]
+            tokens = torch.zeros(1, tokenizer.context_length, dtype=torch.long)
+            tokens[0, : len(row)] = torch.tensor(row)
+            want = torch.nn.functional.normalize(model.encode_text(tokens), dim=-1)
+            assert_same(found[i, c], want[0])
+
+
+def test_token_offset_beyond_the_context_is_refused(family):
+    model, tokenizer, _ = family("short_context")
+    encoder = PromptEncoder(model, tokenizer, device=CPU)
+    with pytest.raises(PoolError, match=r"'a cat, sharp' with token offset 20 takes 26 tokens.* context is 24"):
+        encoder.encode_grid(["a cat,"], [" sharp"], token_offset=20)
+    with pytest.raises(PoolError, match="-1 is negative"):
+        encoder.encode_grid(["a cat,"], [" sharp"], token_offset=-1)
+
+
+def test_token_offset_needs_start_and_end_tokens(family):
+    model = family("two_way")[0]
+
+    def bare_tokenizer(texts):
+        return torch.tensor([[5 + len(text), *([1] * 76)] for text in texts])
+
+    with pytest.raises(ModelError, match="needs a tokenizer that puts one start token"):
+        PromptEncoder(model, bare_tokenizer, device=CPU).encode_grid(["a"], [" b"], token_offset=1)
+
+
+def test_too_long_texts_are_truncated_as_the_tokenizer_does_it(family, plain):
+    model, tokenizer, _ = family("short_context")
+    prefixes = ["a cat,", "a very " * 6 + "old cat,", "a very " * 20 + "old cat,"]
+    suffixes = ["", " sharp", " which has" + " long" * 8, " which has" + " long" * 60]
+    encoder = PromptEncoder(model, tokenizer, device=CPU)
+    want = plain(model, tokenizer, whole(prefixes, suffixes))
+    assert_same(encoder.encode_grid(prefixes, suffixes).flatten(0, 1), want)
+    assert_same(encoder.encode(whole(prefixes, suffixes)), want)
+    assert encoder.fast
+
+
+@pytest.mark.parametrize(("n_prefixes", "n_suffixes"), [(1, 1), (1, 4), (4, 1), (0, 2), (2, 0)])
+def test_small_grids(family, plain, n_prefixes, n_suffixes):
+    model, tokenizer, _ = family("clip")
+    prefixes, suffixes = PREFIXES[:n_prefixes], SUFFIXES[:n_suffixes]
+    found = PromptEncoder(model, tokenizer, device=CPU).encode_grid(prefixes, suffixes)
+    assert found.shape == (n_suffixes, n_prefixes, 24)
+    assert found.dtype == torch.float32
+    if found.numel():
+        assert_same(found.flatten(0, 1), plain(model, tokenizer, whole(prefixes, suffixes)))
+
+
+@pytest.mark.parametrize("name", ["clip", "two_way"])
+def test_no_prompts_give_no_features(family, name):
+    model, tokenizer, _ = family(name)
+    assert PromptEncoder(model, tokenizer, device=CPU).encode([]).shape == (0, 24)
+
+
+@pytest.mark.parametrize("name", ["clip", "two_way"])
+def test_blocks_are_the_grid_in_order_and_bounded(family, monkeypatch, name):
+    model, tokenizer, _ = family(name)
+    encoder = PromptEncoder(model, tokenizer, device=CPU)
+    monkeypatch.setattr(encoder_module, "GRID_BYTES", 4 * 24 * 2 * 3)  # three suffixes of two classes
+    blocks = list(encoder.grid_blocks(PREFIXES[:2], SUFFIXES))
+    assert [which for which, _ in blocks] == [slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 11)]
+    torch.testing.assert_close(
+        torch.cat([block for _, block in blocks]), encoder.encode_grid(PREFIXES[:2], SUFFIXES), atol=2e-6, rtol=0
+    )
+
+
+def test_many_lists_of_prefixes_do_not_pile_up(family):
+    model, tokenizer, _ = family("clip")
+    encoder = PromptEncoder(model, tokenizer, device=CPU, cache_bytes=50_000)
+    for i in range(12):
+        encoder.encode_grid([f"a photo of {i},", "a cat,"], [" sharp", " old"])
+    assert len(encoder._slabs) == encoder_module.KEPT_PREFIX_LISTS
+    assert encoder._shared.states.held <= 50_000
+
+
+def test_out_of_memory_halves_the_batch(family, plain, monkeypatch):
+    model, tokenizer, _ = family("clip")
+    encoder = PromptEncoder(model, tokenizer, device=CPU, batch_tokens=4096)
+    assert encoder.fast
+    tower, sizes = encoder._shared.tower, []
+    features = tower.features
+
+    def small_memory(x, *, repeat=None, **rest):
+        sizes.append(len(x) if repeat is None else len(repeat))
+        if sizes[-1] > 2:
+            raise torch.OutOfMemoryError("no memory for more than two")
+        return features(x, repeat=repeat, **rest)
+
+    monkeypatch.setattr(tower, "features", small_memory)
+    found = encoder.encode_grid(PREFIXES, [" sharp", " old"]).flatten(0, 1)
+    assert_same(found, plain(model, tokenizer, whole(PREFIXES, [" sharp", " old"])))
+    assert max(sizes) > 2
+    monkeypatch.setattr(tower, "features", lambda *args, **kwargs: small_memory(torch.empty(3, 1)))
+    with pytest.raises(torch.OutOfMemoryError):
+        encoder.encode_grid(PREFIXES[:1], [" sharp"])
+
+
+def test_half_precision_products(family, plain):
+    model, tokenizer, _ = family("clip")
+    encoder = PromptEncoder(model, tokenizer, device=CPU, dtype=torch.bfloat16)
+    found = encoder.encode_grid(PREFIXES, SUFFIXES)
+    assert encoder.fast
+    assert found.dtype == torch.float32
+    want = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
+    assert 0 < cosine_distance(found.flatten(0, 1), want) < 2e-3
+
+
+def test_without_the_packed_layout_the_features_are_the_same(family, plain, monkeypatch):
+    monkeypatch.setattr("wsoup.texts.forward._has_onednn", lambda: False)
+    for name in ("clip", "quick_gelu", "tanh_gelu"):
+        model, tokenizer, _ = family(name)
+        found = PromptEncoder(model, tokenizer, device=CPU).encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
+        assert_same(found, plain(model, tokenizer, whole(PREFIXES, SUFFIXES)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_tower_on_a_gpu(family, plain, name):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    model, tokenizer, fast = family(name)
+    encoder = PromptEncoder(copy.deepcopy(model).cuda(), tokenizer, device=torch.device("cuda"))
+    found = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1).cpu()
+    assert cosine_distance(found, plain(model, tokenizer, whole(PREFIXES, SUFFIXES))) < 1e-6
+    assert encoder.fast == fast

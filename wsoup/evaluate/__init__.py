@@ -1,0 +1,1 @@
+"""From soups and models to counts: which rows there are, their texts, and what each gets right."""

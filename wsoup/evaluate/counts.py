@@ -1,0 +1,255 @@
+"""From texts to counts: every classifier on every dataset, each prompt encoded once.
+
+A classifier (a row of the paper's tables) is a set of texts for each class. Both ways of using it need only the mean
+text feature of each class: the score mean is the cosine with that mean, the centroid its normalised direction
+(`wsoup.scoring`). So all rows are collected first, every unique text is encoded once with every unique class prompt of
+all datasets, and each block of features is added to the rows that hold its texts and dropped.
+
+The token offset trick puts t null tokens between the class name and ", descriptor". The authors' code
+(Chris210634/word_soups, source/models.py) leaves the period and the end-of-text token of the bare prompt in front of
+the null tokens; here they are replaced, as the paper says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from wsoup import prompts
+from wsoup.evaluate.baselines import ClassRow, Row, ensemble_prompts, gpt_prompts
+from wsoup.evaluate.testsets import TestSet
+from wsoup.scoring import correct_per_candidate, normalize
+from wsoup.texts.encoder import PromptEncoder
+
+Tokenizer = Callable[[Sequence[str]], Tensor]
+MODES = ("centroid", "score_mean")
+SCHEMA = pa.schema(
+    [
+        ("method", pa.string()),
+        ("variant", pa.string()),
+        ("mode", pa.string()),
+        ("m", pa.int64()),  # null where it differs by class
+        ("offsets", pa.int64()),  # copies of each member at other token offsets
+        ("texts", pa.float64()),  # texts of a class, the mean over classes: the paper's column m
+        ("text", pa.string()),  # null but for single texts
+        ("stored", pa.int64()),  # integers that the members take to store, one a token; null for prompts by class
+        ("seed", pa.int64()),
+        ("dataset", pa.string()),
+        ("role", pa.string()),
+        ("n_correct", pa.int64()),
+        ("n_images", pa.int64()),
+        ("alignment", pa.float64()),
+        ("uniformity", pa.float64()),
+    ]
+)
+FLIPS = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("row", pa.int64()),  # of the dataset's manifest
+        ("label", pa.int64()),
+        ("before", pa.int64()),  # the class predicted
+        ("after", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Classifiers:
+    """Rows with shared texts, and the mean text feature of each with every class prompt.
+
+    Attributes:
+        rows: R rows.
+        stems: S class prompts, by position.
+        means: (R, S, D) float32.
+    """
+
+    rows: Sequence[Row]
+    stems: Mapping[str, int]
+    means: Tensor
+
+    def of(self, test: TestSet) -> Tensor:
+        """Mean text features of every row for the classes of one dataset: (R, C, D)."""
+        index = torch.tensor([self.stems[stem] for stem in test.stems], device=self.means.device)
+        return self.means[:, index]
+
+
+def mean_texts(rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> Classifiers:
+    """Encode every unique text of `rows` once, with every unique class prompt of `tests`."""
+    stems = list(dict.fromkeys(stem for test in tests for stem in test.stems))  # shifts share those of the source
+    means: Tensor | None = None
+    for offset in sorted({offset for row in rows for offset in row.offsets}):
+        users = [r for r, row in enumerate(rows) if offset in row.offsets]
+        # Sorted, because texts next to each other share beginnings and are then encoded once.
+        texts = sorted({text for r in users for text in rows[r].texts})
+        weights = mean_weights([rows[r].texts for r in users], texts=texts)  # (users, P)
+        weights /= torch.tensor([[float(len(rows[r].offsets))] for r in users])
+        endings = [prompts.ending(text, period=True) for text in texts]
+        for where, block in encoder.grid_blocks(stems, endings, token_offset=offset):
+            if means is None:
+                means = block.new_zeros(len(rows), *block.shape[1:])
+            share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)
+            means[users] += share.view(len(users), *block.shape[1:])
+    if means is None:
+        means = torch.zeros(0, len(stems), 0)
+    return Classifiers(rows, {stem: i for i, stem in enumerate(stems)}, means)
+
+
+def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Tensor:
+    """Weights (G, P) that take the features of P texts to the mean of each group; a text named twice counts twice."""
+    position = {text: i for i, text in enumerate(texts)}
+    weights = torch.zeros(len(groups), len(texts))
+    for g, group in enumerate(groups):
+        for text in group:
+            weights[g, position[text]] += 1.0 / len(group)
+    return weights
+
+
+def mean_prompts(row: ClassRow, *, encoder: PromptEncoder) -> Tensor:
+    """Mean text feature of each class of a row with prompts of its own: (C, D)."""
+    unique = sorted({prompt for class_prompts in row.prompts for prompt in class_prompts})
+    features = encoder.encode(unique)  # (P, D)
+    return mean_weights(row.prompts, texts=unique).to(features.device) @ features
+
+
+def class_rows(
+    tests: Sequence[TestSet],
+    *,
+    seeds: Sequence[int],
+    templates: Sequence[Callable[[str], str]],
+    gpt: Mapping[str, Mapping[str, Sequence[str]]],
+) -> dict[str, list[ClassRow]]:
+    """Prompt ensemble and GPT descriptors of each dataset, by its name; whichever there are.
+
+    Args:
+        tests: the datasets.
+        seeds: the seeds that the rows stand for.
+        templates: the ensemble's templates; none leaves it out.
+        gpt: dataset -> class -> descriptors; a dataset that is not there has no such row.
+    """
+    found: dict[str, list[ClassRow]] = {}
+    for test in tests:
+        names = test.class_names
+        rows = found.setdefault(test.name, [])
+        if templates:
+            texts = ensemble_prompts(test.template, class_names=names, templates=templates)
+            rows.append(ClassRow("ensemble", tuple(seeds), texts))
+        if test.name in gpt:
+            texts = gpt_prompts(test.template, class_names=names, descriptors=gpt[test.name])
+            rows.append(ClassRow("gpt", tuple(seeds), texts))
+    return found
+
+
+def evaluate(
+    classifiers: Classifiers,
+    *,
+    class_rows: Mapping[str, Sequence[ClassRow]],
+    tests: Sequence[TestSet],
+    encoder: PromptEncoder,
+    tokenizer: Tokenizer,
+    variant: str,
+) -> pa.Table:
+    """Count the correct images of every row on every dataset, in both modes; single texts in one, they have no other.
+
+    Args:
+        classifiers: rows with shared texts.
+        class_rows: further rows by dataset name.
+        tests: the datasets.
+        encoder: text side of the model that made the image features.
+        tokenizer: its tokenizer, to say what a soup takes to store.
+        variant: ``pretrained`` or the name of a finetuned method.
+
+    Returns:
+        One line per dataset, row, mode and seed, with the columns of `SCHEMA`.
+    """
+    lines: list[dict[str, object]] = []
+    stored = tokens_stored(classifiers.rows, tokenizer=tokenizer)
+    for test in tests:
+        rows: list[Row | ClassRow] = [*classifiers.rows, *class_rows.get(test.name, ())]
+        means = classifiers.of(test)
+        further = [mean_prompts(row, encoder=encoder) for row in class_rows.get(test.name, ())]
+        if further:
+            means = torch.cat([means, torch.stack(further)])  # (R, C, D)
+        lines += count(rows, means=means, stored=stored, test=test, variant=variant)
+    return pa.Table.from_pylist(lines, schema=SCHEMA)
+
+
+def count(
+    rows: Sequence[Row | ClassRow], *, means: Tensor, stored: Sequence[int], test: TestSet, variant: str
+) -> Iterator[dict[str, object]]:
+    """The lines of R rows on one dataset, from their mean text features (R, C, D); `stored` is of the first rows."""
+    n_images, sums = len(test.labels), test.class_sums()
+    by_mode = {"centroid": normalize(means), "score_mean": means}
+    found = {
+        mode: correct_per_candidate(test.image_features, test.labels, classes).sum(dim=1).tolist()
+        for mode, classes in by_mode.items()
+    }
+    for r, row in enumerate(rows):
+        for mode in MODES if row.text is None else MODES[:1]:
+            alignment, uniformity = mean_cosines(sums, classes=by_mode[mode][r], n_images=n_images)
+            line: dict[str, object] = {
+                "method": row.method,
+                "variant": variant,
+                "mode": mode,
+                "m": row.m,
+                "offsets": len(row.offsets),
+                "texts": row.texts_per_class,
+                "text": row.text,
+                "stored": stored[r] if r < len(stored) else None,
+                "dataset": test.name,
+                "role": test.role,
+                "n_correct": found[mode][r],
+                "n_images": n_images,
+                "alignment": alignment,
+                "uniformity": uniformity,
+            }
+            for seed in row.seeds:
+                yield {**line, "seed": seed}
+
+
+def tokens_stored(rows: Sequence[Row], *, tokenizer: Tokenizer) -> list[int]:
+    """Tokens of all members of each row: (R,). A soup is stored as one integer a token."""
+    texts = sorted({text for row in rows for text in row.texts})
+    tokens = tokenizer(["", *texts])
+    lengths = (tokens != tokens[0, -1]).sum(dim=1)  # the empty text ends with padding
+    size = dict(zip(texts, (lengths[1:] - lengths[0]).tolist(), strict=True))
+    return [sum(size[text] for text in row.texts) for row in rows]
+
+
+def mean_cosines(sums: Tensor, *, classes: Tensor, n_images: int) -> tuple[float, float]:
+    """Alignment and uniformity of one classifier, as `wsoup.scoring.ImageSet.score` defines them for a text.
+
+    Args:
+        sums: (C, D) float64, sum of the images of each class.
+        classes: (C, D).
+        n_images: N.
+    """
+    texts = classes.double()
+    own = float((texts * sums).sum())
+    every = float((texts @ sums.sum(dim=0)).sum())
+    others = n_images * (len(classes) - 1)
+    return own / n_images, (every - own) / others if others else float("nan")
+
+
+def flips(classifiers: Classifiers, *, before: Row, after: Row, tests: Sequence[TestSet]) -> pa.Table:
+    """Images that exactly one of two rows (centroids) gets right, with what each predicts; columns of `FLIPS`."""
+    pair = [list(classifiers.rows).index(row) for row in (before, after)]
+    lines = []
+    for test in tests:
+        classes = normalize(classifiers.of(test)[pair])  # (2, C, D)
+        predicted = (test.image_features @ classes.transpose(1, 2)).argmax(dim=2)  # (2, N)
+        right = predicted == test.labels
+        for i in (right[0] != right[1]).nonzero().flatten().tolist():
+            lines.append(
+                {
+                    "dataset": test.name,
+                    "row": int(test.rows[i]),
+                    "label": int(test.labels[i]),
+                    "before": int(predicted[0, i]),
+                    "after": int(predicted[1, i]),
+                }
+            )
+    return pa.Table.from_pylist(lines, schema=FLIPS)

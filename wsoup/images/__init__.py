@@ -1,0 +1,1 @@
+"""Image files to upright RGB (`decode`), and to features that survive a kill (`features`)."""

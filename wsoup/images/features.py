@@ -1,0 +1,103 @@
+"""Image features of a list of files, in shards that survive a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from wsoup.errors import DataError
+from wsoup.images.decode import batches
+from wsoup.runtime.shards import Shards
+from wsoup.runtime.stage import finish_shards, progress
+from wsoup.store import fingerprint
+from wsoup.towers import Encoder
+
+IMAGES_PER_SHARD = 2048
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Features of the files that could be decoded.
+
+    Attributes:
+        features: (N, D) float32, L2-normalised.
+        positions: (N,) int64, positions of these images in the list asked for.
+        skipped: error text of each file that was skipped, by position.
+    """
+
+    features: np.ndarray
+    positions: np.ndarray
+    skipped: dict[int, str]
+
+
+def embed_images(
+    encoder: Encoder,
+    *,
+    root: str | Path,
+    paths: Sequence[str],
+    digests: Sequence[str],
+    batch_size: int,
+    on_bad_image: str,
+    label: str,
+) -> Embedded:
+    """Encode image files in order; finished shards of an earlier, killed run are reused.
+
+    Args:
+        encoder: image tower and preprocessing.
+        root: folder that `paths` are relative to.
+        paths: N files.
+        digests: N content digests; with encoder and preprocessing they name the resume folder.
+        batch_size: images in one forward pass.
+        on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
+        label: for the progress bar.
+
+    Raises:
+        DataError: a file cannot be decoded and `on_bad_image` is ``"stop"``, or no image is left.
+    """
+    inputs = {
+        "encoder": encoder.id,
+        "preprocessing": encoder.preprocessing,
+        "images": fingerprint(list(digests)),
+        "paths": fingerprint(list(paths)),
+        "batch_size": batch_size,
+        "on_bad_image": on_bad_image,
+    }
+    shards = Shards("embed", inputs=inputs, n=-(-len(paths) // IMAGES_PER_SHARD))
+
+    done = sum(min(IMAGES_PER_SHARD, len(paths) - i * IMAGES_PER_SHARD) for i in range(shards.n) if shards.done(i))
+    with progress(label=label, total=len(paths), initial=done, unit="image") as bar:
+
+        def task(_: int, shard: int) -> dict[str, np.ndarray]:
+            start = shard * IMAGES_PER_SHARD
+            files = [str(Path(root) / path) for path in paths[start : start + IMAGES_PER_SHARD]]
+            features, positions, bad = [], [], {}
+            for batch in batches(files, transform=encoder.preprocess, batch_size=batch_size, on_bad_image=on_bad_image):
+                bad.update(batch.bad)
+                if len(batch.positions):
+                    features.append(encoder.encode_images(batch.pixels).cpu().numpy())
+                    positions.append(batch.positions.numpy() + start)
+                bar.update(len(batch.positions) + len(batch.bad))
+            messages = "\n".join(f"{start + i}\t{text}" for i, text in sorted(bad.items()))
+            return {
+                "features": np.concatenate(features) if features else np.empty((0, 0), dtype=np.float32),
+                "positions": np.concatenate(positions) if positions else np.empty(0, dtype=np.int64),
+                "skipped": np.frombuffer(messages.encode(), dtype=np.uint8),
+            }
+
+        finish_shards([shards], task=task, label=label, unit="shard", bar=False)
+    parts = [part for part in shards.load() if len(part["positions"])]
+    if not parts:
+        raise DataError(f"{root}: none of the {len(paths)} images could be decoded")
+    skipped: dict[int, str] = {}
+    for part in shards.load():
+        for line in part["skipped"].tobytes().decode().splitlines():
+            position, text = line.split("\t", 1)
+            skipped[int(position)] = text
+    return Embedded(
+        features=np.concatenate([part["features"] for part in parts]),
+        positions=np.concatenate([part["positions"] for part in parts]),
+        skipped=skipped,
+    )

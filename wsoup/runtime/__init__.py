@@ -1,0 +1,1 @@
+"""What a stage is when it runs: its command line (`stage`), its finished parts (`shards`)."""

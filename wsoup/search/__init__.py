@@ -1,0 +1,1 @@
+"""What is searched, on what it is judged, and the algorithms: pools, the source, soups."""

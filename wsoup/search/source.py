@@ -1,0 +1,148 @@
+"""What selection may see: the source's few-shot training images, per seed, and the texts of its classes.
+
+Everything that scores candidates or builds soups goes through `Source`, which reads the source's training features and
+few-shot splits and nothing else. That no target is read is checked by the stage graph, too (DESIGN section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wsoup import prompts, store
+from wsoup.errors import MismatchError, MissingError, PoolError
+from wsoup.scoring import ImageSet, correct_per_candidate, rank
+from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers import Encoder
+
+
+@dataclass(frozen=True)
+class Source:
+    """Source images and class texts on the encoder's device.
+
+    Attributes:
+        texts: encodes every class with every candidate.
+        image_features: (N, D) float32, the training images of all seeds.
+        labels: (N,) int64.
+        subsets: for each seed the indices of its few-shot images among the N.
+        template: the source's prompt template.
+        class_names: C names in label order.
+    """
+
+    texts: PromptEncoder
+    image_features: Tensor
+    labels: Tensor
+    subsets: dict[int, Tensor]
+    template: str
+    class_names: list[str]
+
+    def images(self) -> ImageSet:
+        """All images with the subsets of the seeds, for scoring in one pass over the texts."""
+        return ImageSet(
+            self.image_features,
+            labels=self.labels,
+            n_classes=len(self.class_names),
+            subsets=list(self.subsets.values()),
+        )
+
+    def text_blocks(self, texts: Sequence[str], *, period: bool) -> Iterator[Tensor]:
+        """Features of texts with every class, in order and in bounded blocks: P texts -> blocks (b, C, D)."""
+        stems = prompts.stems(self.template, self.class_names)
+        if any(not text for text in texts):
+            for text in texts:
+                endings = [prompts.ending(text, period=period)]
+                yield from (block for _, block in self.texts.grid_blocks(stems, endings))
+            return
+        # The comma belongs to the class: a candidate then begins with a space, where tokens never merge.
+        endings = [prompts.ending(text, period=period).removeprefix(",") for text in texts]
+        yield from (block for _, block in self.texts.grid_blocks([f"{stem}," for stem in stems], endings))
+
+    def count(self, texts: Sequence[str], *, seed: int, period: bool) -> np.ndarray:
+        """Correct few-shot images of one seed for each text alone: (P,) int64."""
+        index = self.subsets[seed]
+        x, y = self.image_features[index], self.labels[index]
+        counts = [correct_per_candidate(x, y, block).sum(dim=1) for block in self.text_blocks(texts, period=period)]
+        return torch.cat(counts).cpu().numpy()
+
+
+def load_source(embeddings: Path, *, splits: Path, seeds: Sequence[int], encoder: Encoder) -> Source:
+    """Read the source's training features and its few-shot splits.
+
+    Args:
+        embeddings: Zarr of the source's training images.
+        splits: folder with ``seed<k>.parquet``.
+        seeds: which seeds.
+        encoder: must be the one that made the features.
+    """
+    features = store.read_features(embeddings, encoder=encoder.id)
+    position = {int(row): i for i, row in enumerate(features.rows)}
+    skipped = len(features.attributes.get("skipped", []))
+    subsets = {}
+    for seed in seeds:
+        path = Path(splits) / f"seed{seed}.parquet"
+        if not path.exists():
+            raise MissingError(f"{path} does not exist; it is made by stage 'fewshot': run `dvc repro fewshot`")
+        rows = store.read_table(path, columns=["row"])["row"].to_pylist()
+        known = [position[row] for row in rows if row in position]
+        if len(rows) - len(known) > skipped:
+            raise MismatchError(f"{path} names images that {embeddings} does not hold; run `dvc repro` to align them")
+        subsets[seed] = torch.tensor(known, device=encoder.device)
+    return Source(
+        texts=PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype),
+        image_features=torch.from_numpy(features.features).to(encoder.device),
+        labels=torch.from_numpy(features.labels).to(encoder.device),
+        subsets=subsets,
+        template=features.attributes["template"],
+        class_names=features.class_names,
+    )
+
+
+def check_fits(texts: Sequence[str], *, source: Source, encoder: Encoder, origin: Path) -> None:
+    """Raise PoolError for the first text that does not fit the model's context with the longest class prompt.
+
+    Without this the tokenizer would cut such a text in silence, and its score would be another text's.
+    """
+    stems = prompts.stems(source.template, source.class_names)
+    padding = encoder.tokenizer([""])[0, -1]  # 0 for CLIP, 1 for SigLIP and some Hugging Face tokenizers
+    lengths = (encoder.tokenizer(stems) != padding).sum(dim=1)
+    longest = stems[int(lengths.argmax())]
+    context = encoder.tokenizer([longest]).shape[1]
+    room = context - int(lengths.max()) - 2  # a comma and a period; no token is shorter than a letter
+    for text in texts:
+        if len(text) > room:
+            tokens = encoder.tokenizer([longest + prompts.ending(text, period=True)])
+            if bool((tokens != padding).all()):
+                raise PoolError(
+                    f"{origin}: {text!r} after {longest!r} does not fit the model's context of {context} tokens; "
+                    "shorten it or leave it out of the pool"
+                )
+
+
+def ranked_texts(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> list[str]:
+    """Candidates of a scored pool by falling correct count on one seed, ties in pool order; "" is left out."""
+    if scores.exists():
+        store.check_encoder(store.table_attributes(scores)["encoder"], expected=encoder, where=scores)
+    table = store.read_table(scores, columns=["text", "seed", "n_correct"])
+    mine = np.asarray(table["seed"]) == seed
+    texts = np.asarray(table["text"].to_pylist(), dtype=object)[mine]
+    counts = np.asarray(table["n_correct"])[mine]
+    if not len(texts):
+        raise MismatchError(f"{scores} holds no scores of seed {seed}; run `dvc repro` to score it")
+    return [texts[i] for i in rank(counts) if texts[i]]
+
+
+def identity(source: Source, *, encoder: Encoder) -> dict[str, object]:
+    """What decides every count on this source, as JSON values: names the resume folders of its shards."""
+    return {
+        "encoder": encoder.id,
+        "template": source.template,
+        "class_names": source.class_names,
+        "images": store.fingerprint([source.labels.tolist(), source.image_features.double().sum(dim=1).tolist()]),
+        "subsets": {str(seed): store.fingerprint(index.tolist()) for seed, index in source.subsets.items()},
+    }

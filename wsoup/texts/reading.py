@@ -1,0 +1,71 @@
+"""Which text towers the fast path understands, told from the model itself and not from its name.
+
+A tower qualifies when its mask is causal, its feature is read at the end-of-text token, and each block is open_clip's
+plain residual attention block. Whatever else there is (a class token as in CoCa, two-way attention as in SigLIP, a
+Hugging Face tower, weights wrapped by an adapter) does not, and is left to `encode_text`; so are deep prompts and soft
+descriptors of a finetuned model. A `soft_prompt` (n, width) of the model, learned embeddings of tokens 1..n, is
+understood. This is a first guess only: `wsoup.texts.PromptEncoder` compares the results before it relies on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wsoup.texts.forward import TextTower, activation_name
+
+PARTS = ("token_embedding", "positional_embedding", "transformer", "ln_final", "text_projection")
+
+
+def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTower, Callable[[Tensor], Tensor]] | None:
+    """The text tower of `model`, and which position of (P, context) tokens it reads; None where it does not qualify."""
+    if getattr(model, "deep_prompts", None) is not None or len(getattr(model, "soft_descriptors", ())):
+        return None  # a finetuned model whose texts hold more than its tokens and a soft prompt
+    inner = getattr(model, "text", None)
+    tower = inner if isinstance(inner, nn.Module) else model
+    parts: dict[str, Any] = {name: getattr(tower, name, None) for name in PARTS}
+    if any(parts[name] is None for name in PARTS[:-1]) or getattr(tower, "cls_emb", None) is not None:
+        return None
+    blocks = getattr(parts["transformer"], "resblocks", ())
+    if not _is_causal(getattr(tower, "attn_mask", None)) or not blocks or not all(is_plain(b) for b in blocks):
+        return None
+    reads = _reading(tower)
+    if reads is None:
+        return None
+    return TextTower(parts, dtype=dtype, soft_prompt=getattr(model, "soft_prompt", None)), reads
+
+
+def _reading(tower: nn.Module) -> Callable[[Tensor], Tensor] | None:
+    """Tokens (P, context) -> the position that is read (P,): the first of the largest id, or of the end id."""
+    pool = getattr(tower, "pool_type", None) or getattr(tower, "text_pool_type", None)
+    end = getattr(tower, "eos_id", None) if hasattr(tower, "pool_type") else getattr(tower, "text_eos_id", None)
+    if pool == "argmax":
+        return lambda tokens: tokens.argmax(dim=-1)
+    if pool == "eos" and end is not None:
+        return lambda tokens: (tokens == end).int().argmax(dim=-1)
+    return None
+
+
+def _is_causal(mask: object) -> bool:
+    if not isinstance(mask, Tensor) or mask.ndim != 2:
+        return False
+    causal = torch.full_like(mask, float("-inf")).triu_(1)
+    return bool(torch.equal(mask, causal))
+
+
+def is_plain(block: nn.Module) -> bool:
+    """One of open_clip's `ResidualAttentionBlock`s, told by what is in it."""
+    children = dict(block.named_children())
+    attn, mlp = children.get("attn"), children.get("mlp")
+    if set(children) != {"ln_1", "attn", "ls_1", "ln_2", "mlp", "ls_2"} or type(attn) is not nn.MultiheadAttention:
+        return False
+    if attn.in_proj_weight is None or attn.in_proj_bias is None or attn.bias_k is not None or attn.add_zero_attn:
+        return False
+    if not isinstance(mlp, nn.Sequential) or [name for name, _ in mlp.named_children()] != ["c_fc", "gelu", "c_proj"]:
+        return False
+    plain = all(type(mlp.get_submodule(name)) is nn.Linear for name in ("c_fc", "c_proj"))
+    scales = all(isinstance(children[n], nn.Identity) or hasattr(children[n], "gamma") for n in ("ls_1", "ls_2"))
+    return plain and scales and activation_name(mlp.get_submodule("gelu")) is not None
