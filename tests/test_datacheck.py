@@ -33,7 +33,7 @@ def paper_params(root: Path, **changes: dict[str, Any]) -> Params:
     return parse_params(raw, origin="params.yaml")
 
 
-def look(params: Params, *, manifests: Path = Path("none"), deep: bool = False) -> dict[str, check.Finding]:
+def look(params: Params, *, manifests: Path = Path("none"), deep: bool = False) -> dict[str, datacheck.Finding]:
     found = datacheck.check(params, manifests=manifests, decode=load_rgb if deep else None, imagenet_names=list)
     return {finding.name: finding for finding in found}
 
