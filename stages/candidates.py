@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from wsoup.params.whole import load_params
+from wsoup.artifacts import Artifacts
+from wsoup.params.search import CandidatesParams
+from wsoup.params.section import Sections, load
 from wsoup.runtime import stage
+from wsoup.runtime.shards import Owner
 from wsoup.search import pools
 
 
-def main(out: Annotated[Path, typer.Option(help="folder for words.txt and descriptors.txt")]) -> None:
+class Wanted(Sections):
+    """What this stage reads of params.yaml."""
+
+    candidates: CandidatesParams
+
+
+def main(owner: Owner) -> None:
     """Write both pools."""
-    wanted = load_params().candidates
+    wanted, artifacts = load(Wanted).candidates, Artifacts()
     count = wanted.words.count
     words = pools.words_from_file(wanted.words.path, count=count) if wanted.words.path else pools.common_words(count)
-    pools.write_pool(out / "words.txt", words)
-    pools.write_pool(out / "descriptors.txt", pools.descriptors(wanted.descriptors.paths))
+    pools.write_pool(artifacts.pool("words"), words)
+    pools.write_pool(artifacts.pool("descriptors"), pools.descriptors(wanted.descriptors.paths))
 
 
 if __name__ == "__main__":

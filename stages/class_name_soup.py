@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from wsoup import store
-from wsoup.params.whole import load_params
+from wsoup.artifacts import Artifacts
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
+from wsoup.runtime.shards import Owner
+from wsoup.soup import Member, Soup
 
-Option = Annotated[Path, typer.Option()]
+
+class Wanted(Sections):
+    """What this stage reads of params.yaml."""
+
+    source: Name
+    seeds: Seeds
 
 
-def main(embeddings: Option, out: Option) -> None:
-    """Write the class-name soup of every seed, for the template and encoder of EMBEDDINGS, into folder OUT."""
-    attributes = store.read_features(embeddings).attributes
-    with store.replacing(out) as folder:
-        for seed in load_params().seeds:
-            store.write_soup(
-                folder / f"seed{seed}.json",
-                kind="class_name",
-                seed=seed,
-                template=attributes["template"],
-                encoder=attributes["encoder"],
-                members=[{"text": "", "trace": []}],
-            )
+def main(owner: Owner) -> None:
+    """Write the class-name soup of every seed, for the template and encoder of the source's training features."""
+    params, artifacts = load(Wanted), Artifacts()
+    about = store.features_attributes(artifacts.features(params.source, split="train"))
+    with store.replacing(artifacts.soups("class_name")) as folder:
+        for seed in params.seeds:
+            made = Soup("class_name", seed, about["template"], about["encoder"], (Member(""),))
+            made.save(folder / f"seed{seed}.json")
 
 
 if __name__ == "__main__":

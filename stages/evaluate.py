@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import pyarrow.compute as pc
-import typer
 
 from wsoup import store
+from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.baselines import pretrained_rows
 from wsoup.evaluate.counts import class_rows, evaluate, flips, mean_texts
 from wsoup.evaluate.testsets import load_material, load_tests
-from wsoup.params.whole import load_params
+from wsoup.params.datasets import Datasets
+from wsoup.params.encoder import EncoderParams
+from wsoup.params.evaluation import EvaluateParams
+from wsoup.params.search import Soups
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
+from wsoup.runtime.shards import Owner
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import ensemble_templates, load_encoder
 
-Option = Annotated[Path, typer.Option()]
+
+class Wanted(Sections):
+    """What this stage reads of params.yaml."""
+
+    source: Name
+    seeds: Seeds
+    encoder: EncoderParams
+    datasets: Datasets
+    soups: Soups
+    evaluate: EvaluateParams
 
 
-def main(embeddings: Option, soups: Option, pools: Option, out: Option) -> None:
-    """Evaluate on the test features in EMBEDDINGS, with SOUPS and POOLS, into folder OUT.
+def main(owner: Owner) -> None:
+    """Evaluate on the test features of every dataset, with all soups and pools.
 
     Writes results.parquet (the tables' rows), texts.parquet (single texts) and flips.parquet (images that the word
     soup of the first seed turned right or wrong).
     """
-    params = load_params()
+    params, artifacts = load(Wanted), Artifacts()
     encoder = load_encoder(params.encoder)
-    tests = load_tests(embeddings, params=params, encoder=encoder)
-    source = next(test for test in tests if test.role == "source")
+    tests = load_tests(artifacts, datasets=params.datasets, encoder=encoder)
     material = load_material(
-        params, soups=soups, pools=pools, source_class_names=source.class_names, encoder=encoder.id
+        artifacts, source=params.source, seeds=params.seeds, soups=list(params.soups), encoder=encoder.id, tests=tests
     )
     rows = pretrained_rows(material, params=params.evaluate)
     texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
@@ -40,19 +50,24 @@ def main(embeddings: Option, soups: Option, pools: Option, out: Option) -> None:
         tests,
         seeds=params.seeds,
         templates=ensemble_templates() if params.evaluate.ensemble else [],
-        gpt=store.read_json(pools / "gpt.json"),
+        gpt=store.read_json(artifacts.gpt),
     )
     lines = evaluate(
-        classifiers, class_rows=further, tests=tests, encoder=texts, tokenizer=encoder.tokenizer, variant="pretrained"
+        classifiers, class_rows=further, tests=tests, encoder=texts, tokenizer=encoder.tokenizer, variant=PRETRAINED
     )
     single = pc.is_valid(lines["text"])
-    attributes = {"encoder": encoder.id, "datasets": {test.name: test.facts for test in tests}}
     changed = flips(
         classifiers,
         before=next(row for row in rows if row.method == "class_name"),
-        after=material.soup("word", seed=params.seeds[0]),
+        after=material.soup(material.shown, seed=params.seeds[0]),
         tests=tests,
     )
+    attributes = {
+        "encoder": encoder.id,
+        "datasets": {test.name: test.facts for test in tests},
+        "made_with": dict(owner.packages),
+    }
+    out = artifacts.results / PRETRAINED
     with store.replacing(out) as folder:
         store.write_table(folder / "results.parquet", lines.filter(pc.invert(single)), attributes=attributes)
         store.write_table(folder / "texts.parquet", lines.filter(single), attributes=attributes)

@@ -2,54 +2,62 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import pyarrow as pa
-import typer
 
 from wsoup import store
+from wsoup.artifacts import Artifacts
 from wsoup.evaluate.baselines import tuned_rows
 from wsoup.evaluate.counts import class_rows, evaluate, mean_texts
 from wsoup.evaluate.testsets import load_material, load_tests
 from wsoup.evaluate.tuned import retest
 from wsoup.finetune.tuned import load_tuned, members_divergence_log
-from wsoup.params.whole import load_params
+from wsoup.params.datasets import Datasets
+from wsoup.params.encoder import EmbedParams, EncoderParams
+from wsoup.params.evaluation import EvaluateParams
+from wsoup.params.search import Soups
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
+from wsoup.runtime.progress import progress
+from wsoup.runtime.shards import Owner
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import load_encoder
 
-Option = Annotated[Path, typer.Option()]
+
+class Wanted(Sections):
+    """What this stage reads of params.yaml."""
+
+    source: Name
+    seeds: Seeds
+    encoder: EncoderParams
+    datasets: Datasets
+    embed: EmbedParams
+    soups: Soups
+    evaluate: EvaluateParams
 
 
-def main(
-    method: str, finetuned: Option, embeddings: Option, manifests: Option, soups: Option, pools: Option, out: Option
-) -> None:
-    """Evaluate METHOD, whose models are in FINETUNED, into the Parquet file OUT.
+def main(owner: Owner, method: str) -> None:
+    """Evaluate METHOD, a name under finetune.methods.
 
-    Image features of the pretrained model in EMBEDDINGS are used where a method leaves the image tower alone; else the
-    test images listed in MANIFESTS are read again.
+    Image features of the pretrained model are used where a method leaves the image tower alone; else the test images
+    are read again.
     """
-    params = load_params()
+    params, artifacts = load(Wanted), Artifacts()
     encoder = load_encoder(params.encoder)
-    tests = load_tests(embeddings, params=params, encoder=encoder)
-    source = next(test for test in tests if test.role == "source")
+    tests = load_tests(artifacts, datasets=params.datasets, encoder=encoder)
     material = load_material(
-        params, soups=soups, pools=pools, source_class_names=source.class_names, encoder=encoder.id
+        artifacts, source=params.source, seeds=params.seeds, soups=list(params.soups), encoder=encoder.id, tests=tests
     )
-    encoders = {seed: load_tuned(finetuned / f"seed{seed}", encoder=encoder) for seed in params.seeds}
+    encoders = {seed: load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder) for seed in params.seeds}
     seen = dict.fromkeys(params.seeds, tests)
     if any(tuned.model.tunes_images for tuned in encoders.values()):
-        roots = {name: dataset.root for name, dataset in params.datasets.items()}
-        seen = retest(tests, encoders=encoders, manifests=manifests, roots=roots, batch_size=params.embed.batch_size)
-    gpt = store.read_json(pools / "gpt.json")
+        seen = retest(tests, encoders=encoders, artifacts=artifacts, batch_size=params.embed.batch_size, owner=owner)
+    gpt = store.read_json(artifacts.gpt)
     tables = []
-    for seed in stage.progress(params.seeds, label=f"evaluate {method}", unit="seed"):
+    for seed in progress(params.seeds, label=f"evaluate {method}", unit="seed"):
         tuned = encoders[seed]
         texts = PromptEncoder(tuned.model, tuned.tokenizer, device=tuned.device, dtype=tuned.dtype)
-        classifiers = mean_texts(
-            tuned_rows(material, params=params.evaluate, seed=seed), tests=seen[seed], encoder=texts
-        )
+        rows = tuned_rows(material, params=params.evaluate, seed=seed)
+        classifiers = mean_texts(rows, tests=seen[seed], encoder=texts)
         further = class_rows(seen[seed], seeds=[seed], templates=[], gpt=gpt)
         tables.append(
             evaluate(
@@ -61,16 +69,18 @@ def main(
                 variant=method,
             )
         )
-    config = store.read_json(finetuned / f"seed{params.seeds[0]}" / "config.json")
+    folders = [artifacts.tuned(method, seed=seed) for seed in params.seeds]
     attributes = {
         "encoder": encoder.id,
         "method": method,
-        "parameters": config["parameters"],
-        "members_kl": [members_divergence_log(finetuned / f"seed{seed}") for seed in params.seeds],
+        "parameters": store.read_json(folders[0] / "config.json")["parameters"],
+        "members_kl": [members_divergence_log(folder) for folder in folders],
+        "made_with": dict(owner.packages),
     }
+    out = artifacts.results / f"{method}.parquet"
     store.write_table(out, pa.concat_tables(tables), attributes=attributes)
     print(f"{out}: {method}, seeds {', '.join(map(str, params.seeds))}")
 
 
 if __name__ == "__main__":
-    stage.run(main)
+    stage.run(main, parts=True)

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from wsoup import store
+from wsoup.artifacts import Artifacts
 from wsoup.datasets.fewshot import split_of_seed
-from wsoup.params.whole import load_params
+from wsoup.params.datasets import FewshotParams
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
+from wsoup.runtime.shards import Owner
 
 
-def main(
-    source: str,
-    manifest: Annotated[Path, typer.Option()],
-    out: Annotated[Path, typer.Option(help="folder for seed<k>.parquet")],
-) -> None:
-    """Write the few-shot split of every seed of SOURCE."""
-    params = load_params()
-    table = store.read_table(store.require(manifest, made_by=f"prepare@{source}"))
+class Wanted(Sections):
+    """What this stage reads of params.yaml."""
+
+    source: Name
+    seeds: Seeds
+    fewshot: FewshotParams
+
+
+def main(owner: Owner) -> None:
+    """Write the few-shot split of every seed of the source."""
+    params, artifacts = load(Wanted), Artifacts()
+    source = params.source
+    table = store.read_table(store.require(artifacts.manifest(source), made_by=f"prepare@{source}"))
     for seed in params.seeds:
         attributes = {"dataset": source, "seed": seed, "shots": params.fewshot.shots}
-        store.write_table(out / f"seed{seed}.parquet", split_of_seed(table, seed=seed), attributes=attributes)
+        split = split_of_seed(table, seed=seed)
+        store.write_table(artifacts.split(source, seed=seed), split, attributes=attributes)
 
 
 if __name__ == "__main__":

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from wsoup import store
-from wsoup.params.whole import load_params
+from wsoup.artifacts import Artifacts
+from wsoup.params.datasets import Datasets
+from wsoup.params.section import Sections, load
 from wsoup.runtime import stage
+from wsoup.runtime.shards import Owner
 from wsoup.search import gpt
 
 
-def main(manifests: Annotated[Path, typer.Option()], out: Annotated[Path, typer.Option()]) -> None:
+class Wanted(Sections):
+    """What this stage reads of params.yaml."""
+
+    datasets: Datasets
+
+
+def main(owner: Owner) -> None:
     """Write {dataset: {class name: [descriptor, ...]}} for the datasets that name a file in gpt_descriptors."""
-    found = {}
-    for name, dataset in load_params().datasets.items():
+    found, artifacts = {}, Artifacts()
+    for name, dataset in load(Wanted).datasets.items():
         if dataset.gpt_descriptors is not None:
-            manifest = store.require(manifests / f"{name}.parquet", made_by=f"prepare@{name}")
+            manifest = store.require(artifacts.manifest(name), made_by=f"prepare@{name}")
             class_names = store.table_attributes(manifest)["class_names"]
             path = dataset.gpt_descriptors
             found[name] = gpt.matched(gpt.read(path), class_names=class_names, origin=path)
-    store.write_json(out, found)
+    store.write_json(artifacts.gpt, found)
 
 
 if __name__ == "__main__":

@@ -5,62 +5,69 @@ At the paper's scale (ViT-B-16, some 2,500 class prompts, 13 x 13 points) that i
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import numpy as np
-import typer
 
 from wsoup import store
+from wsoup.artifacts import Artifacts
 from wsoup.errors import ParamsError
 from wsoup.evaluate import landscape
-from wsoup.evaluate.testsets import load_tests, soup_texts
+from wsoup.evaluate.testsets import load_tests
 from wsoup.finetune.tuned import load_tuned
-from wsoup.params.finetune import PromptTune
-from wsoup.params.whole import load_params
+from wsoup.params.datasets import Datasets
+from wsoup.params.encoder import EncoderParams
+from wsoup.params.evaluation import LandscapeParams
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
-from wsoup.runtime.shards import Shards
+from wsoup.runtime.shards import Owner, Shards, finish_shards
+from wsoup.soup import Soup
 from wsoup.towers import load_encoder
 
-Option = Annotated[Path, typer.Option()]
+
+class Wanted(Sections):
+    """What this stage reads of params.yaml."""
+
+    source: Name
+    seeds: Seeds
+    encoder: EncoderParams
+    datasets: Datasets
+    landscape: LandscapeParams
 
 
-def main(method: str, finetuned: Option, embeddings: Option, soups: Option, out: Option) -> None:
-    """Count correct test images over the plane of METHOD, tuned in FINETUNED, with members of SOUPS; Parquet to OUT."""
-    params = load_params()
+def main(owner: Owner, method: str) -> None:
+    """Count correct test images over the plane of METHOD, one of landscape.methods, with members of a soup."""
+    params, artifacts = load(Wanted), Artifacts()
     wanted, seed = params.landscape, params.seeds[0]
     if method not in wanted.methods:
         known = ", ".join(wanted.methods) or "none"
         raise ParamsError(f"landscape.methods has no {method!r} (it has {known}); add it there in params.yaml")
-    tune = params.finetune.methods[method].tune
-    assert isinstance(tune, PromptTune)  # as params were checked
     encoder = load_encoder(params.encoder)
-    tests = load_tests(embeddings, params=params, encoder=encoder)
-    soup = soup_texts(soups / f"seed{seed}.json", encoder=encoder.id)
+    tests = load_tests(artifacts, datasets=params.datasets, encoder=encoder)
+    soup = Soup.load(artifacts.soup(wanted.soup, seed=seed), encoder=encoder.id).texts
     pair = landscape.choose_pair(soup, tokenizer=encoder.tokenizer)
-    tuned = load_tuned(finetuned / f"seed{seed}", encoder=encoder)
-    template = next(test.template for test in tests if test.role == "source")
-    start = landscape.starting_prompt(encoder, tune=tune, template=template)
+    tuned = load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder)
+    template = next(test.template for test in tests if test.name == params.source)
+    start = landscape.starting_prompt(encoder, tuned=tuned, template=template)
     plane = landscape.Plane(tuned, start=start, pair=pair, stems=landscape.class_prompts(tests))
     axis = landscape.axis(steps=wanted.steps, margin=wanted.margin)
     counts = landscape.Landscape(plane, tests=tests, axis=axis)
-    shards = Shards("landscape", inputs=[tuned.id, template, pair, axis, landscape.identity(tests)], n=len(axis))
+    shards = Shards(owner, inputs=[tuned.id, template, pair, axis, landscape.identity(tests)], n=len(axis))
 
     def task(_: int, row: int) -> dict[str, np.ndarray]:
         return {"n_correct": counts.row(row)}
 
-    stage.finish_shards([shards], task=task, label=f"landscape {method}", unit="row")
+    finish_shards([shards], task=task, label=f"landscape {method}", unit="row")
     attributes = {
         "encoder": encoder.id,
         "method": method,
         "members": pair,
         "cut": any(text not in soup for text in pair),
+        "made_with": dict(owner.packages),
     }
-    store.write_table(
-        out, counts.table([part["n_correct"] for part in shards.load()], seed=seed), attributes=attributes
-    )
+    out = artifacts.results / "landscape" / f"{method}.parquet"
+    table = counts.table([part["n_correct"] for part in shards.load()], seed=seed)
+    store.write_table(out, table, attributes=attributes)
     print(f"{out}: {method}, seed {seed}, {len(axis)} x {len(axis)} points; A: {pair[0]!r}, B: {pair[1]!r}")
 
 
 if __name__ == "__main__":
-    stage.run(main)
+    stage.run(main, parts=True)

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from wsoup import store
+from wsoup.artifacts import Artifacts
 from wsoup.datasets import layouts, manifest
 from wsoup.errors import ParamsError
-from wsoup.params.whole import load_params
+from wsoup.params.datasets import Datasets, FewshotParams
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
+from wsoup.runtime.shards import Owner
 
 
-def main(dataset: str, out: Annotated[Path, typer.Option()]) -> None:
-    """Write the manifest of DATASET (a name in params.yaml)."""
-    params = load_params()
+class Wanted(Sections):
+    """What this stage reads of params.yaml."""
+
+    source: Name
+    seeds: Seeds
+    datasets: Datasets
+    fewshot: FewshotParams
+
+
+def main(owner: Owner, dataset: str) -> None:
+    """Write the manifest of DATASET, a name in params.yaml."""
+    params = load(Wanted)
     if dataset not in params.datasets:
         raise ParamsError(f"dataset {dataset!r} is not in params.yaml; there are {', '.join(params.datasets)}")
     section = params.datasets[dataset]
     listing = layouts.read(dataset, params=section, imagenet_names=_imagenet_names)
     found = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
-    store.write_table(out, found.table, attributes=found.attributes)
+    store.write_table(Artifacts().manifest(dataset), found.table, attributes=found.attributes)
 
 
 def _imagenet_names() -> list[str]:

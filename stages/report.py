@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from wsoup import store
-from wsoup.params.whole import load_params
+from wsoup.artifacts import PRETRAINED, Artifacts
+from wsoup.params.datasets import Datasets
+from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
+from wsoup.params.finetune import FinetuneParams
+from wsoup.params.search import Soups
+from wsoup.params.section import Sections, Seeds, load
 from wsoup.report import ablations, analyses, plots
-from wsoup.report.results import PRETRAINED, load_results
+from wsoup.report.results import load_results
 from wsoup.report.tables import finetuned_table, metrics, paired_table, paper_tables, size_table, zero_shot_table
 from wsoup.report.terminal import summary
 from wsoup.runtime import stage
+from wsoup.runtime.shards import Owner
 
-Option = Annotated[Path, typer.Option()]
+
+class Wanted(Sections):
+    """What this stage reads of params.yaml."""
+
+    seeds: Seeds
+    datasets: Datasets
+    soups: Soups
+    finetune: FinetuneParams
+    evaluate: EvaluateParams
+    landscape: LandscapeParams
+    report: ReportParams
 
 
-def main(results: Option, scores: Option, soups: Option, survey: Option, out: Option) -> None:
-    """Write metrics.json, tables/ and plots/ into folder OUT from RESULTS, SCORES, SOUPS and SURVEY."""
-    params = load_params()
-    found = load_results(results, params=params)
+def main(owner: Owner) -> None:
+    """Write reports/metrics.json, reports/tables/ and reports/plots/, each whole or not at all."""
+    params, artifacts = load(Wanted), Artifacts()
+    results, out = artifacts.results, artifacts.reports
+    found = load_results(
+        results, datasets=params.datasets, methods=list(params.finetune.methods), evaluate=params.evaluate
+    )
     methods = params.finetune.methods
     stored = analyses.parameters(found, methods=methods)
     tables = [
@@ -41,17 +55,18 @@ def main(results: Option, scores: Option, soups: Option, survey: Option, out: Op
         folder.mkdir()
         for table in tables:
             table.write(folder)
-    pools = {pool: scores / f"{pool}.parquet" for pool in ("words", "descriptors")}
-    pools[f"random chains of {params.evaluate.survey.chain_length}"] = survey / "chains.parquet"
+    pools = {pool: artifacts.scores(pool) for pool in ("words", "descriptors")}
+    pools[f"random chains of {params.evaluate.survey.chain_length}"] = artifacts.survey / "chains.parquet"
     planes = {method: results / "landscape" / f"{method}.parquet" for method in params.landscape.methods}
+    soups = plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)
     with store.replacing(out / "plots") as folder:
         store.write_json(folder / "candidates.json", plots.candidates(pools, seed=params.seeds[0]))
-        store.write_json(folder / "transfer.json", plots.transfer(survey / "descriptors.parquet"))
+        store.write_json(folder / "transfer.json", plots.transfer(artifacts.survey / "descriptors.parquet"))
         store.write_json(folder / "accuracy_by_m.json", plots.by_size(found))
         store.write_json(folder / "parameters.json", plots.parameters(stored))
         store.write_json(folder / "members_kl.json", ablations.members_kl(found, methods=methods))
         store.write_json(folder / "landscape.json", plots.landscape(planes))  # `dvc plots` wants a file: [] for none
-        store.write_json(folder / "growth.json", plots.growth(plots.read_soups(soups, seeds=params.seeds)))
+        store.write_json(folder / "growth.json", plots.growth(soups))
     store.write_json(out / "metrics.json", metrics(found))
     print(summary(found))
 

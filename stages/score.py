@@ -2,62 +2,72 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import numpy as np
 import pyarrow as pa
-import typer
 
 from wsoup import store
-from wsoup.params.whole import load_params
+from wsoup.artifacts import Artifacts
+from wsoup.params.encoder import EncoderParams
+from wsoup.params.search import CandidatesParams, ScoreParams
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
-from wsoup.runtime.shards import Shards
+from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.scoring import CandidateScores
+from wsoup.search.pools import read_pool
 from wsoup.search.source import check_fits, identity, load_source
 from wsoup.towers import load_encoder
 
 COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties")
 
-Option = Annotated[Path, typer.Option()]
+
+class Wanted(Sections):
+    """What this stage reads of params.yaml."""
+
+    source: Name
+    seeds: Seeds
+    encoder: EncoderParams
+    candidates: CandidatesParams
+    score: ScoreParams
 
 
-def main(pool: Option, embeddings: Option, splits: Option, out: Option) -> None:
-    """Score POOL (one text a line) on the training features EMBEDDINGS for all SPLITS into the Parquet file OUT."""
-    params = load_params()
+def main(owner: Owner, pool: str) -> None:
+    """Score POOL (words, descriptors) on the source's training features, for the splits of all seeds."""
+    params, artifacts = load(Wanted), Artifacts()
     encoder = load_encoder(params.encoder)
-    source = load_source(embeddings, splits=splits, seeds=params.seeds, encoder=encoder)
-    pooled = store.require(pool, made_by="candidates").read_text(encoding="utf-8").splitlines()
+    source = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
+    pooled = read_pool(artifacts.pool(pool))
     texts = ["", *pooled]  # the first row is the class name without a descriptor
-    check_fits(pooled, source=source, encoder=encoder, origin=pool)
-    images, size, period = source.images(), params.score.shard_size, params.score.search_period
+    check_fits(pooled, source=source, encoder=encoder, origin=artifacts.pool(pool))
+    images, size, period = source.images(), params.score.shard_size, params.candidates.period(pool)
     inputs = [identity(source, encoder=encoder), store.fingerprint(texts), size, period]
-    shards = Shards("score", inputs=inputs, n=1 + -(-(len(texts) - 1) // size))
+    shards = Shards(owner, inputs=inputs, n=1 + -(-(len(texts) - 1) // size))
 
     def task(_: int, shard: int) -> dict[str, np.ndarray]:
         chosen = texts[:1] if shard == 0 else texts[1 + (shard - 1) * size : 1 + shard * size]
         blocks = [images.score(block) for block in source.text_blocks(chosen, period=period)]
         return {name: _gather(blocks, name) for name in COLUMNS}
 
-    stage.finish_shards([shards], task=task, label=f"score {pool.stem}", unit="shard")
+    finish_shards([shards], task=task, label=f"score {pool}", unit="shard")
     parts = shards.load()
     columns = {name: np.concatenate([part[name] for part in parts], axis=1) for name in COLUMNS}  # (K, P)
+    n_images = [len(index) for index in source.subsets.values()]
     table = pa.table(
         {
             "text": texts * len(params.seeds),
             "seed": np.repeat(params.seeds, len(texts)),
             "n_correct": columns["n_correct"].ravel(),
-            "n_images": np.repeat([len(index) for index in source.subsets.values()], len(texts)),
+            "n_images": np.repeat(n_images, len(texts)),
             "alignment": columns["alignment"].ravel(),
             "uniformity": columns["uniformity"].ravel(),
             "near_ties": columns["near_ties"].ravel(),
         }
     )
-    store.write_table(out, table, attributes={"encoder": encoder.id, "pool": pool.stem, "template": source.template})
+    attributes = {"encoder": encoder.id, "pool": pool, "template": source.template, "made_with": dict(owner.packages)}
+    store.write_table(artifacts.scores(pool), table, attributes=attributes)
     best = int(columns["n_correct"][0].argmax())
     print(
-        f"{out}: {len(texts) - 1} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
-        f"{int(columns['near_ties'].sum())} of {sum(table['n_images'].to_pylist())} answers hang on rounding"
+        f"{artifacts.scores(pool)}: {len(texts) - 1} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
+        f"{int(columns['near_ties'].sum())} of {len(texts) * sum(n_images)} answers hang on rounding"
     )
 
 
@@ -69,4 +79,4 @@ def _gather(blocks: list[list[CandidateScores]], name: str) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    stage.run(main)
+    stage.run(main, parts=True)

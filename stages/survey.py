@@ -2,48 +2,60 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import numpy as np
 import pyarrow as pa
 import torch
-import typer
 
 from wsoup import store
+from wsoup.artifacts import Artifacts
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.transfer import Grid, ranked_on_targets, sample, survey, upper_bound
-from wsoup.params.whole import load_params
+from wsoup.params.datasets import Datasets
+from wsoup.params.encoder import EncoderParams
+from wsoup.params.evaluation import EvaluateParams
+from wsoup.params.search import CandidatesParams
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
+from wsoup.runtime.shards import Owner
 from wsoup.search.pools import read_pool
 from wsoup.search.source import load_source
+from wsoup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import load_encoder
 
-Option = Annotated[Path, typer.Option()]
+
+class Wanted(Sections):
+    """What this stage reads of params.yaml."""
+
+    source: Name
+    seeds: Seeds
+    encoder: EncoderParams
+    datasets: Datasets
+    candidates: CandidatesParams
+    evaluate: EvaluateParams
 
 
-def main(source: str, embeddings: Option, splits: Option, pools: Option, out: Option, soup: Option) -> None:
-    """Write descriptors.parquet and chains.parquet into folder OUT, and the upper bound into SOUP."""
-    params = load_params()
+def main(owner: Owner) -> None:
+    """Write descriptors.parquet and chains.parquet of the survey, and the upper bound as a soup."""
+    params, artifacts = load(Wanted), Artifacts()
     wanted = params.evaluate.survey
     encoder = load_encoder(params.encoder)
-    tests = load_tests(embeddings, params=params, encoder=encoder)
+    tests = load_tests(artifacts, datasets=params.datasets, encoder=encoder)
     texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
-    drawn = sample(read_pool(pools / "descriptors.txt"), size=wanted.descriptors)
+    drawn = sample(read_pool(artifacts.pool("descriptors")), size=wanted.descriptors)
     grid = Grid(["", *drawn], tests=tests, encoder=texts)
     table = survey(grid)
     members = upper_bound(ranked_on_targets(table), grid=grid, m=wanted.m)
 
-    images = load_source(embeddings / f"{source}-train.zarr", splits=splits, seeds=params.seeds, encoder=encoder)
+    images = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
     lengths = [wanted.chain_length] * wanted.chains
-    chains = random_chains(read_pool(pools / "words.txt"), lengths=lengths, seed=params.seeds[0])
+    chains = random_chains(read_pool(artifacts.pool("words")), lengths=lengths, seed=params.seeds[0])
     subsets = images.images()
     found = [
         subsets.score(block)
         for group in ([""], chains)
-        for block in images.text_blocks(group, period=params.score.search_period)
+        for block in images.text_blocks(group, period=params.candidates.words.period)
     ]
     scores = pa.concat_tables(
         pa.table(
@@ -56,21 +68,15 @@ def main(source: str, embeddings: Option, splits: Option, pools: Option, out: Op
         )
         for k, seed in enumerate(params.seeds)
     )
-    n_targets = sum(len(test.labels) for test in tests if test.role != "source")
-    attributes = {"encoder": encoder.id}
-    with store.replacing(out) as folder:
+    attributes = {"encoder": encoder.id, "made_with": dict(owner.packages)}
+    with store.replacing(artifacts.survey) as folder:
         store.write_table(folder / "descriptors.parquet", table, attributes=attributes)
         store.write_table(folder / "chains.parquet", scores, attributes=attributes)
-    store.write_soup(
-        soup,
-        kind="upper_bound",
-        seed=params.seeds[0],
-        template=images.template,
-        encoder=encoder.id,
-        members=[member.as_json(n_images=n_targets) for member in members],
-    )
+    bound = Soup("upper_bound", params.seeds[0], images.template, encoder.id, tuple(members), owner.packages)
+    bound.save(artifacts.upper_bound)
     print(
-        f"{out}: {len(drawn)} descriptors on {len(tests)} datasets, {len(chains)} chains; upper bound of {len(members)}"
+        f"{artifacts.survey}: {len(drawn)} descriptors on {len(tests)} datasets, {len(chains)} chains; "
+        f"upper bound of {len(members)}"
     )
 
 

@@ -13,10 +13,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from wsoup import store
+from wsoup.artifacts import Artifacts
 from wsoup.errors import MissingError, ParamsError, WsoupError
+from wsoup.soup import Soup
 
 app = typer.Typer(
     help="Descriptor soups and word soups for CLIP-style models. The pipeline itself runs with `dvc repro`.",
@@ -193,16 +195,15 @@ def soup_show(
 
     Example: wsoup soup show artifacts/soups/word/seed1.json
     """
-    soup = store.read_soup(_soup_file(path))
+    soup = Soup.load(_soup_file(path))
     if text:
-        for member in soup["members"]:
-            print(member["text"])
+        print("\n".join(soup.texts))
         return
-    encoder = soup["encoder"]
+    encoder = soup.encoder
     console = Console(soft_wrap=False)
     console.print(
-        f"{soup['kind']} soup, seed {soup['seed']}, {len(soup['members'])} members, "
-        f"encoder {encoder['model']}/{encoder['pretrained']}, template {soup['template']!r}",
+        f"{soup.kind} soup, seed {soup.seed}, {len(soup.members)} members, "
+        f"encoder {encoder['model']}/{encoder['pretrained']}, template {soup.template!r}",
         highlight=False,
     )
     table = Table(box=None, pad_edge=False)
@@ -211,11 +212,12 @@ def soup_show(
     table.add_column("right", justify="right")
     table.add_column("source accuracy", justify="right")
     table.add_column("grew: right after each word or descriptor", overflow="fold")
-    for number, member in enumerate(soup["members"], start=1):
-        n_correct, n_images = member.get("n_correct"), member.get("n_images")
-        grew = " → ".join(f"{step['added']} {step['n_correct']}" for step in member["trace"])
-        accuracy = f"{100 * n_correct / n_images:.2f} %" if n_images else ""
-        table.add_row(str(number), member["text"] or "(class name only)", str(n_correct or ""), accuracy, grew)
+    for number, member in enumerate(soup.members, start=1):
+        grew = " → ".join(f"{step.added} {step.n_correct}" for step in member.trace)
+        counted = member.n_correct is not None and member.n_images
+        right = str(member.n_correct) if counted else ""
+        accuracy = f"{100 * (member.n_correct or 0) / (member.n_images or 1):.2f} %" if counted else ""
+        table.add_row(str(number), escape(member.text) or "(class name only)", right, accuracy, escape(grew))
     console.print(table, highlight=False)
 
 
@@ -230,7 +232,7 @@ def _soup_file(name: str) -> Path:
         return short
     raise MissingError(
         f"no soup {name!r}; give a file such as artifacts/soups/word/seed1.json or a name such as word-seed1 "
-        "(soups are made by `dvc repro word_soup`)"
+        "(soups are made by `dvc repro soup@word`)"
     )
 
 
@@ -244,7 +246,14 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     from wsoup.report.results import load_results
     from wsoup.report.terminal import summary
 
-    print(summary(load_results(Path("artifacts/results"), params=load_params(params))))
+    found = load_params(params)
+    results = load_results(
+        Artifacts().results,
+        datasets=found.datasets,
+        methods=list(found.finetune.methods),
+        evaluate=found.evaluate,
+    )
+    print(summary(results))
 
 
 @app.command("report")

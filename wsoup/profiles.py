@@ -213,7 +213,7 @@ def _block(datasets: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _descriptors(pool: str, *, watch: str) -> str:
     return (
-        f"  descriptors: {_yaml({'paths': [pool]})}  # text files, one a line, or GPT JSON {{class: [...]}}\n"
+        f"  descriptors: {_yaml({'paths': [pool], 'period': False})}  # text files, or GPT JSON {{class: [...]}}\n"
         f"  watch: {_yaml(watch)}  # what DVC watches\n"
     )
 

@@ -28,9 +28,14 @@ def fill(template: str, class_name: str) -> str:
     >>> fill("a photo of a {}, a type of pet.", "Beagle")
     'a photo of a Beagle, a type of pet.'
     """
+    return checked(template).replace("{c}", "{}").replace("{}", class_name)
+
+
+def checked(template: str) -> str:
+    """The template itself; ParamsError unless it holds exactly one placeholder."""
     if template.count("{}") + template.count("{c}") != 1:
         raise ParamsError(f"template {template!r} must hold exactly one placeholder, {{}} or {{c}}, for the class name")
-    return template.replace("{c}", "{}").replace("{}", class_name)
+    return template
 
 
 def stem(template: str, class_name: str) -> str:

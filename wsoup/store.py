@@ -1,4 +1,4 @@
-"""Everything on disk: Zarr features, Parquet tables, soup JSON. The only importer of zarr.
+"""Everything on disk: Zarr features, Parquet tables, JSON, named arrays. The only importer of zarr.
 
 Every write goes to a temporary name in the same folder and is renamed, so a reader never sees half a file. The bytes
 depend on the content alone: Zarr is a v3 directory store with one uncompressed shard per array, Parquet has fixed row
@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import safetensors
 import zarr
-from safetensors.numpy import save_file
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from wsoup.errors import MismatchError, MissingError
 
@@ -36,7 +36,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
     try:
         yield temporary
         if path.is_dir():
@@ -49,11 +49,58 @@ def replacing(path: str | Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def remove_abandoned(*folders: str | Path) -> None:
+    """Remove what killed processes left half-written below some folders; files of living ones stay."""
+    for folder in folders:
+        for path in Path(folder).rglob(".*.tmp"):
+            owner = path.name.removesuffix(".tmp").rpartition(".")[2].partition("-")[0]
+            if owner.isdecimal() and not _alive(int(owner)):
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    if os.name == "nt":
+        return True  # there signal 0 would be sent, and end it
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def require(path: str | Path, *, made_by: str) -> Path:
     """`path` if it exists; else an error that says which stage makes it."""
     if not Path(path).exists():
         raise MissingError(f"{path} does not exist; it is made by stage {made_by!r}: run `dvc repro {made_by}`")
     return Path(path)
+
+
+def write_checked(path: str | Path, payload: bytes) -> None:
+    """Write bytes behind their own SHA-256, for caches that must notice damage."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(hashlib.sha256(payload).hexdigest().encode() + b"\n")
+        file.write(payload)
+
+
+def read_checked(path: str | Path) -> bytes:
+    """What `write_checked` wrote.
+
+    Raises:
+        MissingError: no such file.
+        MismatchError: cut short, altered, or never of this kind.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise MissingError(f"{path} does not exist") from None
+    except OSError as error:
+        raise MismatchError(f"{path} cannot be read ({error.strerror})") from None
+    digest, newline, payload = data[:64], data[64:65], data[65:]
+    if newline != b"\n" or hashlib.sha256(payload).hexdigest().encode() != digest:
+        raise MismatchError(f"{path} is damaged: its checksum is not that of its bytes")
+    return payload
 
 
 # ---------------------------------------------------------------------------------------------------------- JSON
@@ -165,6 +212,13 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
     return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
 
 
+def features_attributes(path: str | Path) -> dict[str, Any]:
+    """The attributes alone of what `write_features` wrote."""
+    if not Path(path).is_dir():
+        raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
+    return dict(zarr.open_group(store=str(path), mode="r").attrs)
+
+
 def check_encoder(found: Mapping[str, Any], *, expected: Mapping[str, Any], where: str | Path) -> None:
     """Raise MismatchError, naming both, unless the two encoder ids are equal."""
     if dict(found) != dict(expected):
@@ -173,46 +227,20 @@ def check_encoder(found: Mapping[str, Any], *, expected: Mapping[str, Any], wher
         raise MismatchError(f"{where} was made with another encoder ({pairs}); run `dvc repro` to make it again")
 
 
-# --------------------------------------------------------------------------------------------------------- soups
-
-
-def write_soup(
-    path: str | Path,
-    *,
-    kind: str,
-    seed: int,
-    template: str,
-    encoder: Mapping[str, Any],
-    members: Sequence[Mapping[str, Any]],
-) -> None:
-    """Write one soup; each member is {text, n_correct, n_images, trace: [{added, n_correct}, ...]}."""
-    write_json(path, {"kind": kind, "seed": seed, "template": template, "encoder": encoder, "members": list(members)})
-
-
-def read_soup(path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Read a soup and check that it is one, and of which encoder."""
-    soup = read_json(path)
-    missing = {"kind", "seed", "template", "encoder", "members"} - set(soup if isinstance(soup, dict) else ())
-    if missing:
-        raise MismatchError(f"{path} is not a soup: it lacks {', '.join(sorted(missing))}")
-    if encoder is not None:
-        check_encoder(soup["encoder"], expected=encoder, where=path)
-    return soup
-
-
 # ------------------------------------------------------------------------------------------------- arrays, hashes
 
 
-def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write named arrays as one safetensors file."""
-    with replacing(path) as temporary:
-        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, temporary)
+def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Named arrays as the bytes of a safetensors file."""
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
-def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
-    """Read named arrays from a safetensors file."""
-    with safetensors.safe_open(path, framework="numpy") as file:
-        return {name: file.get_tensor(name) for name in sorted(file.keys())}
+def unpack_arrays(payload: bytes, *, origin: str | Path) -> dict[str, np.ndarray]:
+    """What `pack_arrays` made; MismatchError, naming `origin`, where it is something else."""
+    try:
+        return load(payload)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise MismatchError(f"{origin} holds no arrays ({error})") from None
 
 
 def sha256_file(path: str | Path) -> str:

@@ -11,17 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wsoup.draws import member_generator
 from wsoup.errors import PoolError
 from wsoup.scoring import centroids, count_correct, normalize, rank
-from wsoup.search import algorithms
-from wsoup.search.algorithms import (
-    descriptor_soup,
-    draw_chain_words,
-    member_generator,
-    right_on,
-    word_chain,
-    word_soup_member,
-)
+from wsoup.search import chains
+from wsoup.search.chains import draw_chain_words, word_chain, word_soup_member
+from wsoup.search.greedy import greedy_soup, right_on
 
 
 def blocks_of(features: torch.Tensor, pool: Sequence[str], size: int):
@@ -54,7 +49,7 @@ def test_descriptor_soup_is_that_of_the_plain_loop(seed, block):
     images, labels = normalize(torch.randn(90, 5, generator=generator)), torch.arange(90) % 6
     pool = [f"which is {i}" for i in range(40)]
     ranked = [pool[i] for i in rank([count_correct(images, labels, t) for t in features])]
-    members = descriptor_soup(ranked, features=blocks_of(features, pool, block), measure=right_on(images, labels), m=4)
+    members = greedy_soup(ranked, features=blocks_of(features, pool, block), measure=right_on(images, labels), m=4)
     assert [m.text for m in members] == one_by_one_descriptor_soup(ranked, features, pool, images, labels, 4)
     assert len(members) > 1, "the seed should give a soup that grows"
 
@@ -69,7 +64,7 @@ def test_descriptor_soup_by_hand():
     images = torch.stack([torch.tensor([math.cos(a), math.sin(a)]) for a in np.radians([0, 40, 100, 60])])
     labels = torch.tensor([0, 0, 1, 1])
     pool, features = ["left", "right", "wild"], torch.stack([text(40), text(-40), text(170)])
-    members = descriptor_soup(pool, features=blocks_of(features, pool, 3), measure=right_on(images, labels), m=3)
+    members = greedy_soup(pool, features=blocks_of(features, pool, 3), measure=right_on(images, labels), m=3)
     assert [(m.text, m.n_correct) for m in members] == [("left", 3), ("right", 4)]
 
 
@@ -79,13 +74,13 @@ def test_a_longer_soup_begins_with_a_shorter_one():
     images, labels = normalize(torch.randn(90, 5, generator=generator)), torch.arange(90) % 6
     pool = [str(i) for i in range(60)]
     encode = blocks_of(features, pool, 16)
-    short, long = (descriptor_soup(pool, features=encode, measure=right_on(images, labels), m=m) for m in (2, 4))
+    short, long = (greedy_soup(pool, features=encode, measure=right_on(images, labels), m=m) for m in (2, 4))
     assert long[:2] == short
 
 
 def test_an_empty_pool_is_an_error():
     with pytest.raises(PoolError, match="pool of descriptors is empty"):
-        descriptor_soup([], features=lambda _: iter(()), measure=right_on(torch.empty(0, 2), torch.empty(0)), m=1)
+        greedy_soup([], features=lambda _: iter(()), measure=right_on(torch.empty(0, 2), torch.empty(0)), m=1)
 
 
 def one_by_one_chain(first, candidates, count, max_words):
@@ -171,6 +166,6 @@ def test_too_few_words_name_the_numbers():
 def test_batch_sizes_do_not_matter(monkeypatch):
     words = [f"w{i}" for i in range(70)]
     whole = word_chain("start", candidates=words, count=noisy_count, max_words=10)
-    monkeypatch.setattr(algorithms, "SMALLEST_BATCH", 1)
-    monkeypatch.setattr(algorithms, "LARGEST_BATCH", 3)
+    monkeypatch.setattr(chains, "SMALLEST_BATCH", 1)
+    monkeypatch.setattr(chains, "LARGEST_BATCH", 3)
     assert word_chain("start", candidates=words, count=noisy_count, max_words=10) == whole

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wsoup import prompts
+from wsoup.draws import member_generator
 from wsoup.errors import PoolError
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.search.algorithms import member_generator
 
 MEMBERS_SHOWN = 8
 """So many members of each soup of the first seed are also evaluated alone, beside as many random texts."""
@@ -90,7 +90,7 @@ class Material:
         seeds: all seeds of the run.
         words, descriptors: the two pools.
         source_class_names: class names that Waffle's shapes are taken from.
-        soups: members by kind (``descriptor``, ``word``) and seed.
+        soups: members by name in params.yaml and seed.
         upper_bound: members of the descriptor soup selected on the targets; empty where there is none.
     """
 
@@ -111,13 +111,18 @@ class Material:
             texts = waffle(self.words, characters=characters, shape=shape, m=m, seed=seed)
         return Row(method, (seed,), tuple(texts))
 
-    def soup(self, kind: str, *, seed: int) -> Row:
-        """The whole soup of one kind and seed."""
-        return Row(f"{kind}_soup", (seed,), tuple(self.soups[kind][seed]))
+    @property
+    def shown(self) -> str:
+        """The soup that random chains and the gallery stand beside: ``word``, or the first one."""
+        return "word" if "word" in self.soups else next(iter(self.soups))
+
+    def soup(self, name: str, *, seed: int) -> Row:
+        """The whole soup of one name and seed."""
+        return Row(f"{name}_soup", (seed,), tuple(self.soups[name][seed]))
 
     def chains(self, *, seed: int) -> Row:
         """Random chains as long as those of the word soup."""
-        lengths = [len(text.split()) for text in self.soups["word"][seed]]
+        lengths = [len(text.split()) for text in self.soups[self.shown][seed]]
         return Row("random_chains", (seed,), tuple(random_chains(self.words, lengths=lengths, seed=seed)))
 
 
@@ -135,7 +140,7 @@ def pretrained_rows(material: Material, *, params: EvaluateParams) -> list[Row]:
             row = material.drawn(method, m=most, seed=seed)
             rows += row.cut([*params.m, params.baseline_m])
             rows += with_offsets(replace(row, texts=row.texts[: params.baseline_m]), offsets=offsets)
-        for row in (material.soup("descriptor", seed=seed), material.soup("word", seed=seed)):
+        for row in (material.soup(name, seed=seed) for name in material.soups):
             rows += [*row.cut(params.m), *with_offsets(row, offsets=offsets)]
         rows += material.chains(seed=seed).cut(params.m)
     return rows + single_rows(material)
@@ -149,9 +154,10 @@ def tuned_rows(material: Material, *, params: EvaluateParams, seed: int) -> list
     rows += [
         material.drawn(method, m=params.tuned_baseline_m, seed=seed) for method in ("random_descriptors", "waffle")
     ]
-    descriptor_soup = material.soup("descriptor", seed=seed)
-    rows += [descriptor_soup, *with_offsets(descriptor_soup, offsets=tuple(params.offsets))]
-    return [*rows, material.soup("word", seed=seed)]
+    for name in material.soups:
+        row = material.soup(name, seed=seed)
+        rows += [row, *(with_offsets(row, offsets=tuple(params.offsets)) if name == "descriptor" else [])]
+    return rows
 
 
 def with_offsets(row: Row, *, offsets: tuple[int, ...]) -> list[Row]:
@@ -163,12 +169,11 @@ def single_rows(material: Material) -> list[Row]:
     """The first members of the first seed's soups, each alone, and random texts beside them."""
     seed = material.seeds[0]
     count = min(MEMBERS_SHOWN, len(material.descriptors))
-    groups = (
-        material.soup("descriptor", seed=seed),
+    groups = [
         material.drawn("random_descriptors", m=count, seed=seed),
-        material.soup("word", seed=seed),
+        *(material.soup(name, seed=seed) for name in material.soups),
         material.chains(seed=seed),
-    )
+    ]
     return [Row(row.method, (seed,), (text,), text=text) for row in groups for text in row.texts[:MEMBERS_SHOWN]]
 
 

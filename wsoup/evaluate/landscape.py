@@ -97,8 +97,9 @@ def _length(text: str, *, tokenizer: Tokenizer) -> int:
     return int(own - empty)
 
 
-def starting_prompt(encoder: Encoder, *, tune: PromptTune, template: str) -> Tensor:
-    """The prompt before training, the embeddings of the template's first tokens: (n, width)."""
+def starting_prompt(encoder: Encoder, *, tuned: Encoder, template: str) -> Tensor:
+    """The prompt of a tuned model before training, the embeddings of the template's first tokens: (n, width)."""
+    tune = PromptTune(kind="prompt", tokens=len(tuned.model.soft_prompt))  # type: ignore[arg-type]
     generator = torch.Generator().manual_seed(0)  # nothing of a prompt is drawn
     student = make_student(
         encoder.model, tokenizer=encoder.tokenizer, tune=tune, template=template, generator=generator

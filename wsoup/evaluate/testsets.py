@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,11 @@ import torch
 from torch import Tensor
 
 from wsoup import prompts, store
-from wsoup.errors import MissingError
+from wsoup.artifacts import Artifacts
 from wsoup.evaluate.baselines import Material
-from wsoup.params.whole import Params
+from wsoup.params.datasets import DatasetParams
 from wsoup.search.pools import read_pool
+from wsoup.soup import Soup
 from wsoup.towers import Encoder
 
 
@@ -62,15 +62,15 @@ class TestSet:
         return sums.index_add_(0, self.labels, self.image_features.double())
 
 
-def load_tests(embeddings: Path, *, params: Params, encoder: Encoder) -> list[TestSet]:
+def load_tests(artifacts: Artifacts, *, datasets: Mapping[str, DatasetParams], encoder: Encoder) -> list[TestSet]:
     """The test images of every dataset of params, in their order there.
 
     Raises:
         MissingError, MismatchError: features are missing, or of another encoder.
     """
     tests = []
-    for name, dataset in params.datasets.items():
-        stored = store.read_features(embeddings / f"{name}-test.zarr", encoder=encoder.id)
+    for name, dataset in datasets.items():
+        stored = store.read_features(artifacts.features(name, split="test"), encoder=encoder.id)
         tests.append(
             TestSet(
                 name=name,
@@ -87,29 +87,28 @@ def load_tests(embeddings: Path, *, params: Params, encoder: Encoder) -> list[Te
 
 
 def load_material(
-    params: Params, *, soups: Path, pools: Path, source_class_names: Sequence[str], encoder: Mapping[str, Any]
+    artifacts: Artifacts,
+    *,
+    source: str,
+    seeds: Sequence[int],
+    soups: Sequence[str],
+    encoder: Mapping[str, Any],
+    tests: Sequence[TestSet],
 ) -> Material:
     """Pools and soups of all seeds; `encoder` is the id that the soups must be of.
 
     Raises:
         MissingError, MismatchError: a soup is missing, or was selected with another encoder.
     """
-    upper_bound = soups / "upper_bound.json"
+    bound = artifacts.upper_bound
     return Material(
-        seeds=tuple(params.seeds),
-        words=read_pool(pools / "words.txt"),
-        descriptors=read_pool(pools / "descriptors.txt"),
-        source_class_names=list(source_class_names),
+        seeds=tuple(seeds),
+        words=read_pool(artifacts.pool("words")),
+        descriptors=read_pool(artifacts.pool("descriptors")),
+        source_class_names=next(test.class_names for test in tests if test.name == source),
         soups={
-            kind: {seed: soup_texts(soups / kind / f"seed{seed}.json", encoder=encoder) for seed in params.seeds}
-            for kind in ("descriptor", "word")
+            name: {seed: Soup.load(artifacts.soup(name, seed=seed), encoder=encoder).texts for seed in seeds}
+            for name in soups
         },
-        upper_bound=soup_texts(upper_bound, encoder=encoder) if upper_bound.exists() else [],
+        upper_bound=Soup.load(bound, encoder=encoder).texts if bound.exists() else [],
     )
-
-
-def soup_texts(path: Path, *, encoder: Mapping[str, Any]) -> list[str]:
-    """The members of one soup file, in order."""
-    if not path.exists():
-        raise MissingError(f"{path} does not exist; run `dvc repro` to build it")
-    return [member["text"] for member in store.read_soup(path, encoder=encoder)["members"]]

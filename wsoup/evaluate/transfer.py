@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from wsoup import prompts
+from wsoup.draws import member_generator
 from wsoup.evaluate.testsets import TestSet
 from wsoup.scoring import ImageSet, correct_per_candidate, normalize
-from wsoup.search.algorithms import Member, descriptor_soup, member_generator
+from wsoup.search.greedy import greedy_soup
+from wsoup.soup import Member
 from wsoup.texts.encoder import PromptEncoder
 
 KEPT_BYTES = 1 << 29
@@ -150,4 +152,4 @@ def upper_bound(ranked: Sequence[str], *, grid: Grid, m: int) -> list[Member]:
         ).tolist()  # (b, targets)
         return [mean_accuracy(found, n_images=sizes) for found in by_text], [sum(found) for found in by_text]
 
-    return descriptor_soup(ranked, features=grid.blocks, measure=measure, m=m)
+    return greedy_soup(ranked, features=grid.blocks, measure=measure, m=m)

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from wsoup import store
+from wsoup.artifacts import Artifacts
 from wsoup.evaluate.testsets import TestSet
 from wsoup.images.decode import batches
-from wsoup.runtime.shards import Shards
-from wsoup.runtime.stage import finish_shards
+from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.store import fingerprint
 from wsoup.towers import Encoder
 
@@ -24,24 +24,24 @@ def retest(
     tests: Sequence[TestSet],
     *,
     encoders: Mapping[int, Encoder],
-    manifests: Path,
-    roots: Mapping[str, str],
+    artifacts: Artifacts,
     batch_size: int,
+    owner: Owner,
 ) -> dict[int, list[TestSet]]:
     """The same datasets with the image features of each seed's model.
 
     Args:
         tests: datasets as the pretrained model sees them; the images are theirs, so that counts can be paired.
         encoders: finetuned models by seed.
-        manifests: folder with ``<dataset>.parquet``.
-        roots: folder of each dataset.
+        artifacts: where the manifests lie.
         batch_size: images in one forward pass.
+        owner: whose resume state finished shards are.
     """
-    files = {test.name: _files(test, manifest=manifests / f"{test.name}.parquet") for test in tests}
+    files = {test.name: _files(test, manifest=artifacts.manifest(test.name)) for test in tests}
     inputs = {str(seed): encoder.id for seed, encoder in encoders.items()}
     work = [
         Shards(
-            "evaluate_tuned",
+            owner,
             inputs=[inputs, test.name, fingerprint(files[test.name]), batch_size],
             n=-(-len(test.labels) // IMAGES_PER_SHARD),
         )
@@ -49,9 +49,9 @@ def retest(
     ]
 
     def task(number: int, shard: int) -> dict[str, np.ndarray]:
-        name = tests[number].name
+        name, root = tests[number].name, tests[number].attributes["root"]
         chosen = files[name][shard * IMAGES_PER_SHARD : (shard + 1) * IMAGES_PER_SHARD]
-        paths = [str(Path(roots[name]) / path) for path, _ in chosen]
+        paths = [str(Path(root) / path) for path, _ in chosen]
         transform = next(iter(encoders.values())).preprocess
         found: dict[str, list[np.ndarray]] = {str(seed): [] for seed in encoders}
         for batch in batches(paths, transform=transform, batch_size=batch_size, on_bad_image="stop"):

@@ -8,19 +8,25 @@ images before any comes again. With fewer classes than the batch size a batch is
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from wsoup.errors import DataError
+from wsoup import store
+from wsoup.artifacts import Artifacts
+from wsoup.draws import named_generator
+from wsoup.errors import DataError, MissingError
 from wsoup.images.decode import load_rgb
 from wsoup.params.finetune import AugmentParams
+from wsoup.soup import Soup
 from wsoup.towers import Encoder
 
 PIXELS_IN_MEMORY = 1 << 28
@@ -30,15 +36,59 @@ TRIES = 10
 """Crops drawn before the whole image is taken, as torchvision's RandomResizedCrop does."""
 
 
-def named_seed(*names: object) -> int:
-    """A 63-bit seed from names, for example (seed, "classes", round)."""
-    text = "/".join(str(name) for name in names)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+@dataclass(frozen=True)
+class TrainingSet:
+    """What is trained on.
+
+    Attributes:
+        paths: N image files.
+        digests: N content digests that the files had when they were listed.
+        labels: (N,) int64.
+        class_names: C names in label order.
+        template: of the source dataset.
+        soup: M member texts, bare.
+    """
+
+    paths: Sequence[str]
+    digests: Sequence[str]
+    labels: np.ndarray
+    class_names: Sequence[str]
+    template: str
+    soup: Sequence[str]
 
 
-def generator(*names: object) -> np.random.Generator:
-    """A numpy generator of its own for each purpose."""
-    return np.random.default_rng(named_seed(*names))
+def read_training_set(
+    artifacts: Artifacts, *, source: str, soup: str, seed: int, encoder: Mapping[str, Any]
+) -> TrainingSet:
+    """The few-shot images of one seed and the texts of its soup.
+
+    Args:
+        artifacts: where they lie.
+        source: the source's name.
+        soup: a name under ``soups``, or class_name.
+        seed: whose split and soup.
+        encoder: the id that the soup must be of.
+
+    Raises:
+        MissingError: the images' folder, the manifest, the split or the soup is not there.
+        MismatchError: the soup is of another encoder.
+    """
+    manifest = store.require(artifacts.manifest(source), made_by=f"prepare@{source}")
+    about = store.table_attributes(manifest)
+    split = store.read_table(artifacts.split(source, seed=seed))
+    root = Path(about["root"])
+    texts = Soup.load(artifacts.soup(soup, seed=seed), encoder=encoder).texts
+    if not root.exists():
+        raise MissingError(f"datasets.{source}.root: folder {root} does not exist")
+    digests = store.read_table(manifest, columns=["digest"])["digest"].take(split["row"])
+    return TrainingSet(
+        paths=[str(root / path) for path in split["path"].to_pylist()],
+        digests=digests.to_pylist(),
+        labels=np.asarray(split["label"].to_numpy(), dtype=np.int64),
+        class_names=about["class_names"],
+        template=about["template"],
+        soup=texts,
+    )
 
 
 def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
@@ -47,12 +97,12 @@ def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration
     size = min(batch_size, len(by_class))
     per_round = len(by_class) // size
     turn, step = divmod(iteration, per_round)
-    order = generator(seed, "classes", turn).permutation(len(by_class))[step * size : (step + 1) * size]
+    order = named_generator(seed, "classes", turn).permutation(len(by_class))[step * size : (step + 1) * size]
     chosen = []
     for c in order:
         images = by_class[c]
         cycle, place = divmod(turn, len(images))
-        chosen.append(images[generator(seed, "images", int(c), cycle).permutation(len(images))[place]])
+        chosen.append(images[named_generator(seed, "images", int(c), cycle).permutation(len(images))[place]])
     return np.array(chosen)
 
 
@@ -99,7 +149,7 @@ class FewShotImages:
             return torch.stack(
                 list(self._pool.map(lambda i: self.encoder.preprocess(self._load(i)), positions))
             ), labels
-        draws = generator(seed, "augment", iteration).random((len(positions), 4 * TRIES + 1))
+        draws = named_generator(seed, "augment", iteration).random((len(positions), 4 * TRIES + 1))
         crops = self._pool.map(self._crop, positions, draws)
         pixels = torch.from_numpy(np.stack(list(crops))).permute(0, 3, 1, 2).float() / 255
         return (pixels - self.mean) / self.std, labels

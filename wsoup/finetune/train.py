@@ -7,50 +7,32 @@ In iteration t the texts are those of member t mod M of the soup.
 from __future__ import annotations
 
 import json
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import safetensors.torch
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
+from wsoup.draws import named_seed
+from wsoup.errors import MismatchError
 from wsoup.finetune import losses
-from wsoup.finetune.data import FewShotImages, batch_positions, named_seed
+from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions
 from wsoup.finetune.objective import Objective, needs_teacher_images
 from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, make_student
 from wsoup.params.finetune import FinetuneParams, MethodParams
-from wsoup.store import replacing
+from wsoup.store import read_checked, write_checked
 from wsoup.towers import Encoder
 
 SAVE_SECONDS = 30.0
 """How often a running training is saved, so that a kill costs no more than this."""
-
-
-@dataclass(frozen=True)
-class TrainingSet:
-    """What is trained on.
-
-    Attributes:
-        paths: N image files.
-        labels: (N,) int64.
-        class_names: C names in label order.
-        template: of the source dataset.
-        soup: M member texts, bare.
-    """
-
-    paths: Sequence[str]
-    labels: np.ndarray
-    class_names: Sequence[str]
-    template: str
-    soup: Sequence[str]
 
 
 class Trainer:
@@ -137,14 +119,16 @@ class Trainer:
             progress: wrapped around the iterations that are left.
         """
         if resume is not None and resume.exists():
-            self.load(resume)
+            try:
+                self.load(resume)
+            except MismatchError as error:
+                print(f"{error}: training starts again", file=sys.stderr)
         if self._keeps_images() and self.iteration < self.iterations:
             self._keep_images()
         saved = time.monotonic()
         for _ in progress(range(self.iteration, self.iterations)):
             self.step()
-            done = self.iteration == self.iterations
-            if resume is not None and (done or time.monotonic() - saved >= save_seconds):
+            if resume is not None and time.monotonic() - saved >= save_seconds:
                 self.save(resume)
                 saved = time.monotonic()
         with torch.no_grad():
@@ -232,19 +216,19 @@ class Trainer:
             if momentum is not None:
                 tensors[f"momentum/{name}"] = momentum
         state = {"iteration": self.iteration, "log": self.log, "scaler": self.scaler.state_dict()}
-        with replacing(path) as temporary:
-            contiguous = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-            safetensors.torch.save_file(contiguous, temporary, metadata={"state": json.dumps(state)})
+        tensors["state"] = torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)
+        write_checked(path, safetensors.torch.save({k: v.cpu().contiguous() for k, v in tensors.items()}))
 
     def load(self, path: Path) -> None:
-        """Read what `save` wrote."""
-        with safe_open(path, framework="pt") as file, torch.no_grad():
-            state = json.loads(file.metadata()["state"])
-            found = {name: file.get_tensor(name).to(self.encoder.device) for name in file.keys()}  # noqa: SIM118
+        """Read what `save` wrote; MismatchError where it is damaged."""
+        found = safetensors.torch.load(read_checked(path))
+        state = json.loads(found["state"].numpy().tobytes())
+        with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(found[f"weight/{name}"])
-                self.average[name] = found[f"average/{name}"]
+                self.average[name] = found[f"average/{name}"].to(self.encoder.device)
                 if f"momentum/{name}" in found:
-                    self.optimizer.state[parameter]["momentum_buffer"] = found[f"momentum/{name}"]
+                    momentum = found[f"momentum/{name}"].to(self.encoder.device)
+                    self.optimizer.state[parameter]["momentum_buffer"] = momentum
         self.iteration, self.log = state["iteration"], state["log"]
         self.scaler.load_state_dict(state["scaler"])

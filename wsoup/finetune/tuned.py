@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.torch
 import torch
 from pydantic import TypeAdapter
@@ -22,25 +24,36 @@ from wsoup.towers import Encoder
 WEIGHTS, CONFIG, LOG = "weights.safetensors", "config.json", "log.csv"
 
 
-def save_tuned(
-    folder: str | Path, *, student: Student, config: Mapping[str, Any], log: Sequence[Mapping[str, Any]]
-) -> None:
+def pack_student(student: Student, *, log: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """What was trained, and how it went, as named arrays.
+
+    Args:
+        student: after training, not merged.
+        log: lines of the training log.
+    """
+    about = {"tunes_images": student.tunes_images, "log": list(log)}
+    weights = {f"weights/{name}": p.detach().cpu().contiguous().numpy() for name, p in student.trained().items()}
+    return {**weights, "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)}
+
+
+def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> None:
     """Write weights.safetensors, config.json and log.csv into `folder`.
 
     Args:
         folder: where to.
-        student: after training, not merged.
+        packed: what `pack_student` made.
         config: at least encoder (id), method, seed, tune, template; JSON values. How many numbers the weights hold, and
             whether the image tower was tuned, are added.
-        log: lines of the training log.
     """
     folder = Path(folder)
-    trained = {name: p.detach().cpu().contiguous() for name, p in student.trained().items()}
+    about = json.loads(packed["about"].tobytes())
+    trained = {name.removeprefix("weights/"): array for name, array in packed.items() if name.startswith("weights/")}
     with store.replacing(folder / WEIGHTS) as temporary:
-        safetensors.torch.save_file(trained, temporary)
-    count = sum(tensor.numel() for tensor in trained.values())
-    facts = {"parameters": count, "tunes_images": student.tunes_images}
+        temporary.write_bytes(store.pack_arrays(trained))
+    count = sum(array.size for array in trained.values())
+    facts = {"parameters": count, "tunes_images": about["tunes_images"]}
     store.write_json(folder / CONFIG, {**config, **facts})
+    log = about["log"]
     with store.replacing(folder / LOG) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(log[0]) if log else [], lineterminator="\n")
         writer.writeheader()

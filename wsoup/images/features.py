@@ -8,12 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
+from wsoup import store
+from wsoup.artifacts import Artifacts
 from wsoup.errors import DataError
 from wsoup.images.decode import batches
-from wsoup.runtime.shards import Shards
-from wsoup.runtime.stage import finish_shards, progress
+from wsoup.params.encoder import EmbedParams, EncoderParams
+from wsoup.runtime.progress import progress
+from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.store import fingerprint
-from wsoup.towers import Encoder
+from wsoup.towers import Encoder, load_encoder
 
 IMAGES_PER_SHARD = 2048
 
@@ -42,6 +45,7 @@ def embed_images(
     batch_size: int,
     on_bad_image: str,
     label: str,
+    owner: Owner,
 ) -> Embedded:
     """Encode image files in order; finished shards of an earlier, killed run are reused.
 
@@ -53,6 +57,7 @@ def embed_images(
         batch_size: images in one forward pass.
         on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
         label: for the progress bar.
+        owner: whose resume state finished shards are.
 
     Raises:
         DataError: a file cannot be decoded and `on_bad_image` is ``"stop"``, or no image is left.
@@ -65,7 +70,7 @@ def embed_images(
         "batch_size": batch_size,
         "on_bad_image": on_bad_image,
     }
-    shards = Shards("embed", inputs=inputs, n=-(-len(paths) // IMAGES_PER_SHARD))
+    shards = Shards(owner, inputs=inputs, n=-(-len(paths) // IMAGES_PER_SHARD))
 
     done = sum(min(IMAGES_PER_SHARD, len(paths) - i * IMAGES_PER_SHARD) for i in range(shards.n) if shards.done(i))
     with progress(label=label, total=len(paths), initial=done, unit="image") as bar:
@@ -101,3 +106,46 @@ def embed_images(
         positions=np.concatenate([part["positions"] for part in parts]),
         skipped=skipped,
     )
+
+
+def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: EmbedParams, owner: Owner) -> None:
+    """Stages embed and embed_train: the images of one split of a manifest -> their features, as artifacts.
+
+    Raises:
+        MissingError: there is no manifest.
+        DataError: it lists no image of the split, or see `embed_images`.
+    """
+    artifacts = Artifacts()
+    manifest = store.require(artifacts.manifest(dataset), made_by=f"prepare@{dataset}")
+    table, about = store.read_table(manifest), store.table_attributes(manifest)
+    rows = np.flatnonzero(np.asarray(table["split"]) == split)
+    if not len(rows):
+        raise DataError(f"{manifest} lists no {split} images of {dataset}; check datasets.{dataset} in params.yaml")
+    chosen = table.take(rows)
+    model = load_encoder(encoder)
+    embedded = embed_images(
+        model,
+        root=about["root"],
+        paths=chosen["path"].to_pylist(),
+        digests=chosen["digest"].to_pylist(),
+        batch_size=params.batch_size,
+        on_bad_image=params.on_bad_image,
+        label=f"embed {dataset} {split}",
+        owner=owner,
+    )
+    skipped = [embedded.skipped[i] for i in sorted(embedded.skipped)]
+    attributes = {
+        **about,
+        "split": split,
+        "encoder": model.id,
+        "preprocessing": model.preprocessing,
+        "made_with": dict(owner.packages),
+        "skipped": skipped,
+    }
+    kept = rows[embedded.positions]
+    labels = np.asarray(table["label"])[kept]
+    out = artifacts.features(dataset, split=split)
+    store.write_features(out, store.ImageFeatures(embedded.features, labels, kept, attributes))
+    for text in skipped:
+        print(f"skipped: {text}")
+    print(f"{out}: {len(labels)} images, {embedded.features.shape[1]} dimensions, {model.id['model']}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import AfterValidator, Field
 
-from wsoup.params.section import PositiveInt, Section
+from wsoup.params.section import Name, PositiveInt, Section
+from wsoup.prompts import checked
 
 Role = Literal["source", "xd", "dg"]
 
@@ -18,7 +19,7 @@ class DatasetParams(Section):
     layout: str
     root: str
     watch: str
-    template: str
+    template: Annotated[str, AfterValidator(checked)]
     test_split: str = "test"
     classes: Literal["all", "base", "new"] = "all"
     class_names: str | None = None
@@ -27,14 +28,12 @@ class DatasetParams(Section):
     verify: bool = False
     download: bool = False
 
-    @model_validator(mode="after")
-    def _template_has_one_placeholder(self) -> DatasetParams:
-        if self.template.count("{}") + self.template.count("{c}") != 1:
-            raise ValueError(f"template {self.template!r} must hold exactly one placeholder, {{}} or {{c}}")
-        return self
-
 
 class FewshotParams(Section):
     """The few-shot training images that soups are selected on."""
 
     shots: PositiveInt
+
+
+Datasets = Annotated[dict[Name, DatasetParams], Field(min_length=1)]
+"""Section `datasets`: by name."""

@@ -41,6 +41,7 @@ class LandscapeParams(Section):
 
     steps: PositiveInt
     margin: Annotated[int, Field(ge=0, strict=True)]
+    soup: Name
     methods: list[Name]
 
 

@@ -159,7 +159,7 @@ class MethodParams(Section):
 
     tune: Annotated[TuneParams, Field(discriminator="kind")]
     loss: Annotated[LossParams, Field(discriminator="kind")]
-    soup: Literal["class_name", "descriptor", "word"]
+    soup: Name
     members: PositiveInt | None = None
     learning_rate: Annotated[float, Field(gt=0)]
     prompt_factor: Annotated[float, Field(gt=0)]

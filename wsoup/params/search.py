@@ -1,12 +1,14 @@
-"""Sections `candidates` and `score`, and the two soups: what is searched, and how."""
+"""Sections `candidates`, `score` and `soups`: the pools, how they are scored, and what is made of them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from wsoup.params.section import PositiveInt, Section
+from wsoup.params.section import Name, PositiveInt, Section
+
+Pool = Literal["words", "descriptors"]
 
 
 class WordPoolParams(Section):
@@ -14,47 +16,63 @@ class WordPoolParams(Section):
 
     path: str | None = None
     count: PositiveInt
+    period: bool
 
 
 class DescriptorPoolParams(Section):
     """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}."""
 
     paths: Annotated[list[str], Field(min_length=1)]
+    period: bool
 
 
 class CandidatesParams(Section):
-    """The two pools."""
+    """The two pools. `period`: whether a candidate carries the prompt's final period while it is ranked and searched.
+
+    What is evaluated always carries it.
+    """
 
     words: WordPoolParams
     descriptors: DescriptorPoolParams
     watch: str
 
+    def period(self, pool: str) -> bool:
+        """`period` of one pool."""
+        return self.words.period if pool == "words" else self.descriptors.period
+
 
 class ScoreParams(Section):
-    """How the pools are scored: candidates in one shard of the resume cache, final period left off or not."""
+    """How the pools are scored: candidates in one shard of the resume state."""
 
     shard_size: PositiveInt
-    search_period: bool
 
 
-class DescriptorSoupParams(Section):
-    """Algorithm 1."""
+class GreedySoup(Section):
+    """Algorithm 1: the best text of the pool, then each next one that makes the centroid better, up to m."""
 
+    kind: Literal["greedy"]
+    pool: Pool
     m: PositiveInt
 
 
-class WordSoupParams(Section):
-    """Algorithm 2, in the paper's symbols."""
+class ChainsSoup(Section):
+    """Algorithm 2, in the paper's symbols: m chains of words, each grown from a word of the top k0."""
 
+    kind: Literal["chains"]
+    pool: Pool
     k0: PositiveInt
     k1: PositiveInt
     patience: PositiveInt
     m: PositiveInt
     max_words: PositiveInt
-    search_period: bool
 
     @model_validator(mode="after")
-    def _k0_within_k1(self) -> WordSoupParams:
+    def _k0_within_k1(self) -> ChainsSoup:
         if self.k0 > self.k1:
             raise ValueError(f"k0 ({self.k0}) must not exceed k1 ({self.k1}): first words come from the top k0 of k1")
         return self
+
+
+SoupParams = GreedySoup | ChainsSoup
+Soups = Annotated[dict[Name, Annotated[SoupParams, Field(discriminator="kind")]], Field(min_length=1)]
+"""Section `soups`: definitions by name. `word` and `descriptor` are the paper's; any number may stand beside them."""

@@ -1,42 +1,36 @@
-"""One typed model per section of params.yaml.
-
-Every key is checked before any work starts: an unknown key is refused with the nearest known one, a wrong type or
-range with the value and where it stands. There are no hidden defaults: a key that changes results is in the file;
-optional keys (``null`` or absent) mean "as the model or the layout says".
-"""
+"""All of params.yaml, checked as one: what `wsoup` reads, and what refuses a run before its first stage starts."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import model_validator
 
-from wsoup.errors import MissingError, ParamsError
-from wsoup.params.datasets import DatasetParams, FewshotParams
+from wsoup.params.datasets import Datasets, FewshotParams
 from wsoup.params.encoder import EmbedParams, EncoderParams
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.params.finetune import FinetuneParams, PromptTune
-from wsoup.params.search import CandidatesParams, DescriptorSoupParams, ScoreParams, WordSoupParams
-from wsoup.params.section import Name, Section
+from wsoup.params.search import CandidatesParams, ScoreParams, Soups
+from wsoup.params.section import Name, Section, Seeds, load, parse
+
+RESERVED = {"soups": ("class_name", "upper_bound"), "finetune.methods": ("pretrained", "landscape")}
+"""Names that results and artifacts use themselves."""
 
 
 class Params(Section):
     """All of params.yaml."""
 
     source: Name
-    seeds: Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)]
+    seeds: Seeds
     encoder: EncoderParams
-    datasets: Annotated[dict[Name, DatasetParams], Field(min_length=1)]
+    datasets: Datasets
     fewshot: FewshotParams
     embed: EmbedParams
     candidates: CandidatesParams
     score: ScoreParams
-    descriptor_soup: DescriptorSoupParams
-    word_soup: WordSoupParams
+    soups: Soups
     finetune: FinetuneParams
     evaluate: EvaluateParams
     landscape: LandscapeParams
@@ -44,8 +38,6 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Params:
-        if len(set(self.seeds)) != len(self.seeds):
-            raise ValueError(f"seeds {self.seeds} holds a seed twice")
         if self.source not in self.datasets:
             raise ValueError(f"source {self.source!r} is not among the datasets: {', '.join(self.datasets)}")
         sources = [name for name, dataset in self.datasets.items() if dataset.role == "source"]
@@ -54,6 +46,21 @@ class Params(Section):
                 f"exactly one dataset has role: source, and it is {self.source!r} (the key `source`); "
                 f"found role: source on {sources or 'none'}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Params:
+        for section, names in (("soups", self.soups), ("finetune.methods", self.finetune.methods)):
+            for name in RESERVED[section]:
+                if name in names:
+                    raise ValueError(f"{section}: the name {name!r} is taken by wsoup itself; choose another")
+        known = ("class_name", *self.soups)
+        users = {f"finetune.methods.{name}.soup": m.soup for name, m in self.finetune.methods.items()}
+        if self.landscape.methods:
+            users["landscape.soup"] = self.landscape.soup
+        for key, soup in users.items():
+            if soup not in known:
+                raise ValueError(f"{key}: {soup!r} is not among the soups: {', '.join(known)}")
         return self
 
     @model_validator(mode="after")
@@ -71,62 +78,10 @@ class Params(Section):
 
 
 def load_params(path: str | Path = "params.yaml") -> Params:
-    """Read and check params.yaml.
-
-    Raises:
-        MissingError: no such file.
-        ParamsError: not YAML, an unknown key (the nearest known one is named), a wrong type or a value out of range;
-            all problems in one line.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise MissingError(f"{path} does not exist; write one with `wsoup profile demo > params.yaml`") from None
-    try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ParamsError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(raw, Mapping):
-        raise ParamsError(f"{path} must hold sections (key: value), found {type(raw).__name__}")
-    return parse_params(raw, origin=str(path))
+    """Read and check params.yaml; raises as `section.load`."""
+    return load(Params, path)
 
 
 def parse_params(raw: Mapping[str, Any], *, origin: str) -> Params:
     """Check an already loaded mapping; `origin` names it in errors."""
-    try:
-        return Params.model_validate(raw)
-    except ValidationError as error:
-        problems = "; ".join(_explain(problem, raw=raw) for problem in error.errors())
-        raise ParamsError(f"{origin}: {problems}") from None
-
-
-def _explain(problem: Any, *, raw: Any) -> str:
-    """One pydantic error in one clause: where, what was found, what was expected."""
-    location = [part for part in problem["loc"] if part != "[key]"]
-    where = ".".join(str(part) for part in location) or "params"
-    if problem["type"] == "extra_forbidden":
-        known = _keys_at(location[:-1])
-        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known keys here: {', '.join(known)}"
-        return f"unknown key {where!r}; {hint}"
-    if problem["type"] == "missing":
-        return f"key {where!r} is missing"
-    if problem["type"] == "value_error":
-        return f"{where}: {problem['ctx']['error']}"
-    return f"{where}: {problem['input']!r} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"
-
-
-def _keys_at(location: list[Any]) -> list[str]:
-    """The known keys of the section at `location`, as written in YAML."""
-    model: Any = Params
-    for part in location:
-        fields = getattr(model, "model_fields", None)
-        if fields is None:
-            return []
-        by_key = {field.alias or name: field.annotation for name, field in fields.items()}
-        annotation = by_key.get(part)
-        if annotation is None:
-            continue  # a name in a dict of sections, for example a dataset
-        arguments = [a for a in getattr(annotation, "__args__", ()) if hasattr(a, "model_fields")]
-        model = arguments[-1] if arguments else annotation
-    return [field.alias or name for name, field in getattr(model, "model_fields", {}).items()]
+    return parse(Params, raw, origin=origin)

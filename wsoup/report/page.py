@@ -22,6 +22,7 @@ import yaml
 from PIL import Image
 
 from wsoup import __version__, store
+from wsoup.artifacts import Artifacts
 from wsoup.errors import DataError
 from wsoup.images.decode import load_rgb
 from wsoup.params.whole import Params, load_params
@@ -64,7 +65,12 @@ def write_page(path: str | Path, *, params_file: str | Path = "params.yaml", roo
     """
     root = Path(root)
     params = load_params(params_file)
-    results = load_results(root / "artifacts/results", params=params)
+    results = load_results(
+        Artifacts(root).results,
+        datasets=params.datasets,
+        methods=list(params.finetune.methods),
+        evaluate=params.evaluate,
+    )
     figures = _figures(root / "reports/plots")
     context = {
         "version": __version__,
@@ -72,7 +78,7 @@ def write_page(path: str | Path, *, params_file: str | Path = "params.yaml", roo
         "tables": [_table(table) for table in _tables(results, params=params, root=root)],
         "open_tables": 1 if len(results.variants) == 1 and results.halves is None else 2,
         "figures": figures,
-        "soups": soups(root / "artifacts/soups", params=params),
+        "soups": soups(Artifacts(root), params=params),
         "gallery": gallery(root, params=params),
         "facts": _facts(results),
         "datasets": _datasets(results, root=root),
@@ -183,24 +189,23 @@ def _at_fixed_width(specification: Mapping[str, Any]) -> dict[str, Any]:
     return {**specification, **width, "background": "white"}
 
 
-def soups(folder: Path, *, params: Params) -> list[dict[str, Any]]:
+def soups(artifacts: Artifacts, *, params: Params) -> list[dict[str, Any]]:
     """Word soups, then descriptor soups: members, and per cent after each word or descriptor and what it added."""
     shown = []
-    for soup in plots.read_soups(folder, seeds=params.seeds):
+    found = plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)
+    for name, soup in ((name, soup) for name, of_seeds in found.items() for soup in of_seeds):
         members = []
         before = None
-        for member in soup["members"]:
+        for member in soup.members:
             steps = []
-            if soup["kind"] == "word":
+            if soup.kind == "chains":
                 before = None
-            for step in member["trace"]:
-                after = 100.0 * step["n_correct"] / member["n_images"]
-                steps.append(
-                    {"added": step["added"], "after": after, "gain": None if before is None else after - before}
-                )
+            for step in member.trace:
+                after = 100.0 * step.n_correct / (member.n_images or 1)
+                steps.append({"added": step.added, "after": after, "gain": None if before is None else after - before})
                 before = after
-            members.append({"text": member["text"], "steps": steps})
-        shown.append({"title": f"{soup['kind'].capitalize()} soup, seed {soup['seed']}", "members": members})
+            members.append({"text": member.text, "steps": steps})
+        shown.append({"title": f"{name.capitalize()} soup, seed {soup.seed}", "members": members})
     return shown
 
 

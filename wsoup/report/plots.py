@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from wsoup import store
+from wsoup.artifacts import Artifacts
 from wsoup.report.results import PRETRAINED, Results, mean_and_std
 from wsoup.report.tables import Table, is_number
+from wsoup.soup import Soup
 
 TEMPLATES = Path(__file__).with_name("templates")
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -117,27 +119,26 @@ def parameters(table: Table) -> list[dict[str, Any]]:
     return rows
 
 
-def growth(soups: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
     """How accuracy on the source's few-shot images rose as soups were built: {soup, member, step, added, accuracy}.
 
     A word chain is one line, word by word; a descriptor soup is one line, descriptor by descriptor.
     """
     rows = []
-    for soup in soups:
-        name = f"{soup['kind']} soup, seed {soup['seed']}"
+    for name, soup in ((name, soup) for name, of_seeds in soups.items() for soup in of_seeds):
         steps = 0
-        for number, member in enumerate(soup["members"]):
-            if soup["kind"] == "word":
+        for number, member in enumerate(soup.members):
+            if soup.kind == "chains":
                 steps = 0
-            for step in member["trace"]:
+            for step in member.trace:
                 steps += 1
                 rows.append(
                     {
-                        "soup": name,
-                        "member": number if soup["kind"] == "word" else 0,
+                        "soup": f"{name} soup, seed {soup.seed}",
+                        "member": number if soup.kind == "chains" else 0,
                         "step": steps,
-                        "added": step["added"],
-                        "accuracy": round(100.0 * step["n_correct"] / member["n_images"], 3),
+                        "added": step.added,
+                        "accuracy": round(100.0 * step.n_correct / (member.n_images or 1), 3),
                     }
                 )
     return rows
@@ -185,9 +186,9 @@ def _finer(values: Sequence[float]) -> np.ndarray:
     return np.interp(places, np.arange(len(values)), values)
 
 
-def read_soups(folder: Path, *, seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """The word and descriptor soups of all seeds."""
-    return [store.read_soup(folder / kind / f"seed{seed}.json") for kind in ("word", "descriptor") for seed in seeds]
+def read_soups(artifacts: Artifacts, *, soups: Sequence[str], seeds: Sequence[int]) -> dict[str, list[Soup]]:
+    """All seeds of each soup, by its name."""
+    return {name: [Soup.load(artifacts.soup(name, seed=seed)) for seed in seeds] for name in soups}
 
 
 def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

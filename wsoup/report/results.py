@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from wsoup import store
+from wsoup.artifacts import PRETRAINED
 from wsoup.errors import MissingError
+from wsoup.params.datasets import DatasetParams
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.params.whole import Params
 from wsoup.report.halves import harmonic, pair_of_halves
-
-PRETRAINED = "pretrained"
 
 
 @dataclass(frozen=True)
@@ -210,8 +209,10 @@ def row_of(key: str) -> RowSpec:
     return replace(BY_KEY[name], m=int(m)) if m else BY_KEY[name]
 
 
-def load_results(folder: Path, *, params: Params) -> Results:
-    """Read ``pretrained/results.parquet`` and every ``<method>.parquet`` in `folder`."""
+def load_results(
+    folder: Path, *, datasets: Mapping[str, DatasetParams], methods: Collection[str], evaluate: EvaluateParams
+) -> Results:
+    """Read ``pretrained/results.parquet`` and the ``<method>.parquet`` of each method that there is in `folder`."""
     first = folder / PRETRAINED / "results.parquet"
     if not first.exists():
         raise MissingError(f"{first} does not exist; it is made by stage 'evaluate': run `dvc repro evaluate`")
@@ -219,7 +220,7 @@ def load_results(folder: Path, *, params: Params) -> Results:
     lines = store.read_table(first).to_pylist()
     parameters: dict[str, int] = {}
     divergence: dict[str, dict[int, list[float]]] = {}
-    for method in params.finetune.methods:
+    for method in methods:
         path = folder / f"{method}.parquet"
         if path.exists():
             lines += store.read_table(path).to_pylist()
@@ -228,17 +229,17 @@ def load_results(folder: Path, *, params: Params) -> Results:
             for log in about["members_kl"]:
                 for iteration, value in log:
                     divergence.setdefault(method, {}).setdefault(iteration, []).append(value)
-    roles = {name: dataset.role for name, dataset in params.datasets.items()}
+    roles = {name: dataset.role for name, dataset in datasets.items()}
     return Results(
         lines,
         roles=roles,
-        evaluate=params.evaluate,
+        evaluate=evaluate,
         facts=attributes["datasets"],
         encoder=attributes["encoder"],
         parameters=parameters,
         divergence=divergence,
-        halves=pair_of_halves(params.datasets),
-        halved=[name for name, dataset in params.datasets.items() if dataset.classes != "all"],
+        halves=pair_of_halves(datasets),
+        halved=[name for name, dataset in datasets.items() if dataset.classes != "all"],
     )
 
 

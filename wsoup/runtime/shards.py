@@ -1,40 +1,83 @@
-"""The finished parts of a long stage, kept until its outs are in place."""
+"""The finished parts of a long stage, kept until its outs are in place, so that a killed run goes on where it was.
+
+A part (shard) is a pure task: (inputs, number) -> named arrays, one file each. It belongs to whatever decided it: the
+inputs, the code of the stage and the versions of its packages. When one of these is another, the part is not used.
+DVC's cache is where finished results live; here lies only what was interrupted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wsoup.store import cache_dir, fingerprint, read_arrays, write_arrays
+from wsoup.errors import MismatchError, MissingError
+from wsoup.runtime import code
+from wsoup.runtime.parts import part_of_work, processes_wanted, start_parts
+from wsoup.runtime.progress import progress
+from wsoup.store import cache_dir, fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked, write_json
+
+ABOUT = "about.json"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose resume state it is.
+
+    Attributes:
+        name: of the stage, with its item: ``score@words``.
+        code: digest of each of its modules.
+        packages: version of each package that decides its numbers.
+    """
+
+    name: str
+    code: Mapping[str, str]
+    packages: Mapping[str, str]
+
+    @classmethod
+    def of(cls, script: Path, *, name: str) -> Owner:
+        """The owner of what a script makes."""
+        return cls(name, code.digests(script), code.packages(script))
+
+    @property
+    def folder(self) -> Path:
+        """Where all of its resume state lies."""
+        return cache_dir() / self.name
 
 
 class Shards:
-    """The finished parts of a long stage, kept outside the DVC outs so that a killed run goes on where it was.
+    """The parts of one set of inputs, under ``.cache/wsoup/<stage>/<fingerprint>/``.
 
-    A shard is a pure task: (inputs, shard number) -> arrays, one file each under
-    ``.cache/wsoup/<stage>/<fingerprint of the inputs>/``. Shard boundaries come from params, never from the number of
-    workers, so any split of the work over processes gives the same bytes.
+    Shard boundaries come from params, never from the number of workers, so any split of the work over processes gives
+    the same bytes.
 
     Args:
-        stage: the stage's name.
-        inputs: everything that decides the result, as a JSON value.
+        owner: the stage that does the work.
+        inputs: everything but code and packages that decides the result, as a JSON value.
         n: number of shards.
     """
 
-    def __init__(self, stage: str, *, inputs: Any, n: int) -> None:
-        self.folder = cache_dir() / stage / fingerprint(inputs)
-        self.n = n
+    def __init__(self, owner: Owner, *, inputs: Any, n: int) -> None:
+        self.owner, self.inputs, self.n = owner, fingerprint(inputs), n
+        self.folder = owner.folder / fingerprint([self.inputs, dict(owner.code), dict(owner.packages)])
 
     def path(self, shard: int) -> Path:
         """Where shard number `shard` lies once it is finished."""
-        return self.folder / f"{shard:05d}.safetensors"
+        return self.folder / f"{shard:05d}.part"
+
+    def running(self, shard: int) -> Path:
+        """Where the state of a shard lies that saves itself now and then while it is worked on."""
+        return self.folder / f"{shard:05d}.running"
 
     def done(self, shard: int) -> bool:
-        """Whether that shard is finished."""
-        return self.path(shard).exists()
+        """Whether that shard is finished and whole; a damaged one is named and dropped."""
+        return self._read(shard) is not None
 
     def mine(self, *, part: tuple[int, int]) -> list[int]:
         """The shards still to be done by process i of n: `part` is (i, n), (0, 1) for all."""
@@ -43,12 +86,88 @@ class Shards:
 
     def save(self, shard: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Put a finished shard in place."""
-        write_arrays(self.path(shard), arrays)
-
-    def complete(self) -> bool:
-        """Whether every shard, of every process, is in place."""
-        return all(self.done(i) for i in range(self.n))
+        write_checked(self.path(shard), pack_arrays(arrays))
+        self.running(shard).unlink(missing_ok=True)
 
     def load(self) -> list[dict[str, np.ndarray]]:
-        """All shards in order."""
-        return [read_arrays(self.path(i)) for i in range(self.n)]
+        """All shards in order; all must be finished."""
+        parts = [self._read(i) for i in range(self.n)]
+        lost = [i for i, part in enumerate(parts) if part is None]
+        if lost:
+            raise MissingError(f"{self.folder}: part {lost[0]} of {self.n} is not there; run the stage again")
+        return [part for part in parts if part is not None]
+
+    def begin(self) -> None:
+        """Say whose parts these are, and drop those of the same inputs whose code or packages are others by now."""
+        for about in sorted(self.owner.folder.glob(f"*/{ABOUT}")):
+            if about.parent != self.folder and (why := self._outdated(about)):
+                print(f"{why} since it was interrupted: starting again", file=sys.stderr)
+                shutil.rmtree(about.parent, ignore_errors=True)
+        if not (self.folder / ABOUT).exists():
+            whose = {"stage": self.owner.name, "inputs": self.inputs, "n": self.n}
+            write_json(
+                self.folder / ABOUT,
+                {**whose, "code": dict(self.owner.code), "packages": dict(self.owner.packages)},
+            )
+
+    def _outdated(self, about: Path) -> str | None:
+        """What changed since other parts of the same inputs were made; None where these are of other inputs."""
+        try:
+            found = json.loads(about.read_text(encoding="utf-8"))
+            if found["inputs"] != self.inputs:
+                return None
+            theirs, ours = found["packages"], self.owner.packages
+            changed = [f"{name} {theirs.get(name)} -> {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
+            if found["code"] != dict(self.owner.code):
+                return f"code of {self.owner.name!r} changed"
+            return f"packages of {self.owner.name!r} changed ({', '.join(changed)})" if changed else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return f"{about} cannot be read; what it is about is unknown"
+
+    def _read(self, shard: int) -> dict[str, np.ndarray] | None:
+        path = self.path(shard)
+        if not path.exists():
+            return None
+        try:
+            return unpack_arrays(read_checked(path), origin=path)
+        except MismatchError as error:
+            print(f"{error}: it is done again", file=sys.stderr)
+            path.unlink(missing_ok=True)
+            return None
+
+
+def finish_shards(
+    work: Sequence[Shards],
+    *,
+    task: Callable[[int, int], Mapping[str, np.ndarray]],
+    label: str,
+    unit: str,
+    bar: bool = True,
+) -> None:
+    """Do all missing shards, alone, with other processes, or as one part of an array job.
+
+    With ``--processes N`` this script is started N times on the first GPUs, each doing its part. As part i of n the
+    process ends here with exit code 0 after its own part: the stage's outs are written by whoever runs it whole.
+
+    Args:
+        work: the sets of shards, for example one per seed.
+        task: (number of the set, shard number) -> arrays; a pure function.
+        label: for the progress bar.
+        unit: what a shard is.
+        bar: False where the task shows its own, finer progress.
+    """
+    index, count = part_of_work()
+    for shards in work:
+        shards.begin()
+    missing = [(s, i) for s, shards in enumerate(work) for i in shards.mine(part=(index, count))]
+    if count == 1 and missing and processes_wanted() > 1:
+        start_parts(processes_wanted())
+        missing = [(s, i) for s, shards in enumerate(work) for i in shards.mine(part=(0, 1))]
+    done = sum(shards.n for shards in work) - len(missing) if count == 1 else 0
+    if done and missing:
+        print(f"{label}: {done} of {done + len(missing)} {unit}s were finished before; going on", file=sys.stderr)
+    for s, i in progress(missing, label=label, unit=unit) if bar else missing:
+        work[s].save(i, task(s, i))
+    if count > 1:
+        print(f"{label}: part {index} of {count} is done; run the stage whole to collect the parts", file=sys.stderr)
+        raise SystemExit(0)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from wsoup import prompts, store
+from wsoup.artifacts import Artifacts
 from wsoup.errors import MismatchError, MissingError, PoolError
 from wsoup.scoring import ImageSet, correct_per_candidate, rank
 from wsoup.texts.encoder import PromptEncoder
@@ -63,29 +64,34 @@ class Source:
         endings = [prompts.ending(text, period=period).removeprefix(",") for text in texts]
         yield from (block for _, block in self.texts.grid_blocks([f"{stem}," for stem in stems], endings))
 
+    def images_of(self, seed: int) -> tuple[Tensor, Tensor]:
+        """Features (N, D) and labels (N,) of one seed's few-shot images."""
+        index = self.subsets[seed]
+        return self.image_features[index], self.labels[index]
+
     def count(self, texts: Sequence[str], *, seed: int, period: bool) -> np.ndarray:
         """Correct few-shot images of one seed for each text alone: (P,) int64."""
-        index = self.subsets[seed]
-        x, y = self.image_features[index], self.labels[index]
+        x, y = self.images_of(seed)
         counts = [correct_per_candidate(x, y, block).sum(dim=1) for block in self.text_blocks(texts, period=period)]
         return torch.cat(counts).cpu().numpy()
 
 
-def load_source(embeddings: Path, *, splits: Path, seeds: Sequence[int], encoder: Encoder) -> Source:
+def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], encoder: Encoder) -> Source:
     """Read the source's training features and its few-shot splits.
 
     Args:
-        embeddings: Zarr of the source's training images.
-        splits: folder with ``seed<k>.parquet``.
+        artifacts: where they lie.
+        source: the source's name.
         seeds: which seeds.
         encoder: must be the one that made the features.
     """
+    embeddings = artifacts.features(source, split="train")
     features = store.read_features(embeddings, encoder=encoder.id)
     position = {int(row): i for i, row in enumerate(features.rows)}
     skipped = len(features.attributes.get("skipped", []))
     subsets = {}
     for seed in seeds:
-        path = Path(splits) / f"seed{seed}.parquet"
+        path = artifacts.split(source, seed=seed)
         if not path.exists():
             raise MissingError(f"{path} does not exist; it is made by stage 'fewshot': run `dvc repro fewshot`")
         rows = store.read_table(path, columns=["row"])["row"].to_pylist()

@@ -1,0 +1,39 @@
+"""SIGINT and SIGTERM: one line and exit code 130, at any moment, also while modules are still imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+INTERRUPTED = 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def leave_at_once() -> None:
+    """Until work begins an interrupt ends the process in one line: there is nothing to clean up."""
+    for number in SIGNALS:
+        signal.signal(number, _leave)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """While work is going on an interrupt is a KeyboardInterrupt, so that half-written files are taken back."""
+    for number in SIGNALS:
+        signal.signal(number, _raise)
+    try:
+        yield
+    finally:
+        leave_at_once()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    os.write(sys.stderr.fileno(), b"interrupted before any work was done\n")
+    os._exit(INTERRUPTED)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,92 @@
+"""Algorithm 2 of arXiv 2311.13612, the word soup, over passed-in counts: m chains of words, independent of each other.
+
+A word is added only where the integer count of correct images rises strictly. Words are tried in speculative batches,
+as in `greedy`, with the result of the one-by-one loop.
+
+Differs from the authors' pseudo-code, which forgets to raise the bar after an accepted word; their text and their code
+(Chris210634/word_soups, preprocess/get_greedy_word_soup.py) raise it. Differs from their code in that every draw comes
+from a generator of its own, and ties rank by pool order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from torch import Tensor
+
+from wsoup.draws import member_generator
+from wsoup.errors import PoolError
+from wsoup.search.greedy import LARGEST_BATCH, SMALLEST_BATCH
+from wsoup.soup import Member, Step
+
+
+def word_chain(
+    first: str,
+    *,
+    candidates: Sequence[str],
+    count: Callable[[Sequence[str]], Tensor | np.ndarray],
+    max_words: int,
+) -> Member:
+    """The inner loop of Algorithm 2: grow one chain from its first word.
+
+    Args:
+        first: the first word.
+        candidates: words to try, each once, in this order.
+        count: texts -> (P,) correct counts, for whole chains such as ``"alpha beta"``.
+        max_words: stop when the chain has so many words.
+    """
+    chain, bar = first, int(count([first])[0])
+    trace = [Step(first, bar)]
+    start, batch = 0, SMALLEST_BATCH
+    while start < len(candidates) and len(trace) < max_words:
+        tried = candidates[start : start + batch]
+        counts = np.asarray(count([f"{chain} {word}" for word in tried]))
+        risen = np.flatnonzero(counts > bar)
+        if len(risen):
+            word, bar = tried[risen[0]], int(counts[risen[0]])
+            chain = f"{chain} {word}"
+            trace.append(Step(word, bar))
+            start, batch = start + int(risen[0]) + 1, SMALLEST_BATCH
+        else:
+            start, batch = start + len(tried), min(2 * batch, LARGEST_BATCH)
+    return Member(text=chain, n_correct=bar, trace=tuple(trace))
+
+
+def draw_chain_words(
+    ranked: Sequence[str], *, k0: int, k1: int, patience: int, generator: np.random.Generator
+) -> tuple[str, list[str]]:
+    """First word from the top k0, then the top k1 shuffled and cut to `patience`: (first, candidates).
+
+    Raises:
+        PoolError: fewer words than k1.
+    """
+    if len(ranked) < k1:
+        raise PoolError(f"k1 is {k1} but the pool has {len(ranked)} words; lower k1 or give more words")
+    first = ranked[int(generator.integers(k0))]
+    order = generator.permutation(k1)[:patience]
+    return first, [ranked[i] for i in order]
+
+
+def word_soup_member(
+    ranked: Sequence[str],
+    *,
+    member: int,
+    seed: int,
+    k0: int,
+    k1: int,
+    patience: int,
+    max_words: int,
+    count: Callable[[Sequence[str]], Tensor | np.ndarray],
+) -> Member:
+    """Algorithm 2 for member number `member`: the m chains of a soup are independent of each other.
+
+    Args:
+        ranked: words by falling accuracy.
+        member, seed: name this chain's generator, so that a soup of 16 begins with the soup of 8.
+        k0, k1, patience, max_words: as in params.yaml.
+        count: see `word_chain`.
+    """
+    generator = member_generator(purpose="word_soup", seed=seed, member=member)
+    first, candidates = draw_chain_words(ranked, k0=k0, k1=k1, patience=patience, generator=generator)
+    return word_chain(first, candidates=candidates, count=count, max_words=max_words)

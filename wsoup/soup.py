@@ -1,0 +1,132 @@
+"""A soup: the texts that are appended to every class name, where they come from, and what they were judged on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wsoup import prompts, store
+from wsoup.errors import MismatchError, MissingError
+
+KEYS = ("kind", "seed", "template", "encoder", "members")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing added, and the count of correct images after it."""
+
+    added: str
+    n_correct: int
+
+
+@dataclass(frozen=True)
+class Member:
+    """One text of a soup and how it came about.
+
+    Attributes:
+        text: a descriptor or a chain of words, bare; "" is the class name alone.
+        n_correct: images right, of `n_images`. Of Algorithm 1: by the soup up to and with this member; of a word chain:
+            by the chain alone, finished with its final period. None where nothing was counted.
+        n_images: images that it was judged on, or None.
+        trace: what was added, and the count after it, as it stood in the search.
+    """
+
+    text: str
+    n_correct: int | None = None
+    n_images: int | None = None
+    trace: tuple[Step, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """As a soup file holds it."""
+        counts = {"n_correct": self.n_correct, "n_images": self.n_images}
+        trace = [{"added": step.added, "n_correct": step.n_correct} for step in self.trace]
+        return {"text": self.text, **{k: v for k, v in counts.items() if v is not None}, "trace": trace}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Member:
+        """What `as_json` made."""
+        trace = tuple(Step(step["added"], step["n_correct"]) for step in value["trace"])
+        return cls(value["text"], value.get("n_correct"), value.get("n_images"), trace)
+
+
+@dataclass(frozen=True)
+class Soup:
+    """Texts that all classes share; their features are averaged (centroid), or their scores (score mean).
+
+    Attributes:
+        kind: how it was made, as in params.yaml (``greedy``, ``chains``), or ``class_name``, ``upper_bound``.
+        seed: whose few-shot images it was selected on.
+        template: of the source dataset, with one ``{}``.
+        encoder: id of the encoder that it was selected with.
+        members: in the order in which they were added.
+        made_with: versions of the packages that decided it, by name.
+    """
+
+    kind: str
+    seed: int
+    template: str
+    encoder: Mapping[str, Any]
+    members: tuple[Member, ...]
+    made_with: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> list[str]:
+        """The members, bare: M."""
+        return [member.text for member in self.members]
+
+    def templates(self, template: str | None = None) -> list[str]:
+        """Whole prompt templates with one ``{}`` for the class name, as `open_clip.build_zero_shot_classifier` takes.
+
+        Args:
+            template: of another dataset; the soup's own without.
+        """
+        escaped = [text.replace("{", "{{").replace("}", "}}") for text in self.texts]
+        return [prompts.prompt(template or self.template, "{}", text) for text in escaped]
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON, whole or not at all."""
+        value = {key: getattr(self, key) for key in KEYS[:-1]}
+        store.write_json(
+            path,
+            {
+                **value,
+                "encoder": dict(self.encoder),
+                "members": [member.as_json() for member in self.members],
+                "made_with": dict(self.made_with),
+            },
+        )
+
+    @classmethod
+    def load(cls, path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> Soup:
+        """Read what `save` wrote.
+
+        Args:
+            path: a soup file.
+            encoder: the id that it must be of; None takes any.
+
+        Raises:
+            MissingError: no such file.
+            MismatchError: no soup, or a soup of another encoder.
+        """
+        if not Path(path).exists():
+            raise MissingError(f"{path} does not exist; soups are made by stage 'soup': run `dvc repro`")
+        value = store.read_json(path)
+        missing = set(KEYS) - set(value if isinstance(value, dict) else ())
+        if missing:
+            raise MismatchError(f"{path} is not a soup: it lacks {', '.join(sorted(missing))}")
+        try:
+            members = tuple(Member.from_json(member) for member in value["members"])
+        except (KeyError, TypeError) as error:
+            raise MismatchError(f"{path} is not a soup: a member is not as expected ({error!r})") from None
+        if encoder is not None:
+            store.check_encoder(value["encoder"], expected=encoder, where=path)
+        return cls(
+            kind=value["kind"],
+            seed=value["seed"],
+            template=value["template"],
+            encoder=value["encoder"],
+            members=members,
+            made_with=value.get("made_with", {}),
+        )
