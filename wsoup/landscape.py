@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from wsoup import prompts, store
 from wsoup.errors import PoolError
-from wsoup.finetune.forward import Texts, TextState, TextTower
+from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower
 from wsoup.finetune.tuners import make_student
 from wsoup.params import PromptTune
 from wsoup.scoring import count_correct
@@ -134,7 +134,7 @@ class Plane:
         batch_size: int = CLASSES_PER_PASS,
     ) -> None:
         model: Any = tuned.model  # a Student, which stands in for open_clip's model
-        self.encoder, self.tower = tuned, TextTower(model.model)
+        self.encoder, self.tower = tuned, TrainableTextTower(model.model)
         self.start, self.end = start, model.soft_prompt
         groups = [stems[i : i + batch_size] for i in range(0, len(stems), batch_size)]
         self._groups = [self._prepare(group, pair=pair) for group in groups]
