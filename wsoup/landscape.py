@@ -28,6 +28,7 @@ from wsoup.errors import PoolError
 from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower
 from wsoup.finetune.tuners import make_student
 from wsoup.params import PromptTune
+from wsoup.prefix.tokens import token_lengths
 from wsoup.scoring import count_correct
 from wsoup.testsets import TestSet
 from wsoup.towers import Encoder
@@ -69,7 +70,8 @@ def choose_pair(soup: Sequence[str], *, tokenizer: Tokenizer) -> tuple[str, str]
         PoolError: there are no two members, or no two with beginnings of as many tokens.
     """
     pairs = list(combinations(dict.fromkeys(soup), 2))
-    size = {text: _length(text, tokenizer=tokenizer) for member in soup for text in _beginnings(member)}
+    texts = [text for member in soup for text in _beginnings(member)]
+    size = dict(zip(texts, token_lengths(texts, tokenizer=tokenizer).tolist(), strict=True))
     for a, b in pairs:
         if size[a] == size[b]:
             return a, b
@@ -88,13 +90,6 @@ def _beginnings(text: str) -> list[str]:
     """The text and its beginnings in whole words, the longest first."""
     words = text.split()
     return [" ".join(words[:n]) for n in range(len(words), 0, -1)]
-
-
-def _length(text: str, *, tokenizer: Tokenizer) -> int:
-    """Tokens of a text, without those of the empty one, which ends with padding."""
-    tokens = tokenizer(["", text])
-    empty, own = (tokens != tokens[0, -1]).sum(dim=1).tolist()
-    return int(own - empty)
 
 
 def starting_prompt(encoder: Encoder, *, tune: PromptTune, template: str) -> Tensor:
