@@ -13,7 +13,7 @@ from wsoup import store
 from wsoup.errors import MismatchError, MissingError
 from wsoup.store import ImageFeatures, Shards
 
-ENCODER = {"model": "m", "pretrained": "p", "sha256": None, "quick_gelu": False, "precision": "fp32"}
+ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 
 
 def some_features(n: int = 10) -> ImageFeatures:
