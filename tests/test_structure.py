@@ -11,7 +11,7 @@ from imports import ROOT, all_imports, direct_imports, with_code_deps
 
 ORDER = [
     *("errors", "files", "params", "prompts", "gpt", "scoring", "store", "stage", "pools", "datasets", "profiles"),
-    *("encoder_id", "images", "towers", "embed", "prefix", "source", "soup", "zeroshot", "testsets"),
+    *("startup", "encoder_id", "images", "towers", "embed", "prefix", "source", "soup", "zeroshot", "testsets"),
     *("finetune", "bench", "retest"),
     *("evaluate", "survey", "landscape", "report", "cli"),
 ]

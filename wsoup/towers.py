@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import open_clip
 import torch
 from PIL import Image
 from torch import Tensor, nn
@@ -25,6 +24,10 @@ from torch.nn import functional as F
 from wsoup.encoder_id import config_digest, weights_digest
 from wsoup.errors import MissingError, ModelError
 from wsoup.params import EncoderParams
+from wsoup.startup import deferring
+
+with deferring():
+    import open_clip
 
 AUTOCAST = {"fp32": None, "reference": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
