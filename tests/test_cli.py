@@ -14,7 +14,7 @@ from imports import ROOT
 from wsoup import cli, store
 from wsoup.params.whole import parse_params
 
-ENCODER = {"model": "m", "pretrained": "p", "sha256": None, "quick_gelu": False, "precision": "fp32"}
+ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 
 
 def run(*arguments: str) -> tuple[int, str, str]:

@@ -14,7 +14,7 @@ from wsoup.errors import MismatchError, MissingError
 from wsoup.runtime.shards import Shards
 from wsoup.store import ImageFeatures
 
-ENCODER = {"model": "m", "pretrained": "p", "sha256": None, "quick_gelu": False, "precision": "fp32"}
+ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 
 
 def some_features(n: int = 10) -> ImageFeatures:

@@ -10,8 +10,9 @@ import yaml
 from imports import ROOT, all_imports, direct_imports, with_code_deps
 
 ORDER = [
-    *("errors", "files", "prompts", "scoring", "store", "params", "runtime", "datasets", "towers", "images", "texts"),
-    *("search", "finetune", "evaluate", "report", "bench", "profiles", "datacheck", "cli"),
+    *("errors", "artifacts", "draws", "files", "prompts", "scoring", "store", "params", "runtime", "soup", "datasets"),
+    *("startup", "encoder_id", "towers", "images", "texts", "search", "finetune", "evaluate", "report"),
+    *("bench", "datacheck", "profiles", "cli"),
 ]
 """The walk along the data path (DESIGN section 3); a package imports only from those before it."""
 

@@ -11,18 +11,19 @@ import torch
 from PIL import Image
 
 from wsoup import towers
+from wsoup.encoder_id import config_digest, weights_digest
 from wsoup.errors import DataError, MissingError, ModelError
 from wsoup.images.features import embed_images
 from wsoup.params.encoder import EncoderParams
-from wsoup.store import sha256_file
 from wsoup.towers import choose_device, load_encoder
 
 
-def test_an_encoder_says_what_it_is(tiny_encoder, tiny_encoder_files):
+def test_an_encoder_says_what_it_is(tiny_encoder):
     assert tiny_encoder.id == {
         "model": "tiny-clip",
         "pretrained": "tiny.safetensors",
-        "sha256": sha256_file(tiny_encoder_files["pretrained"]),
+        "config": config_digest(tiny_encoder.model, tokenizer=tiny_encoder.tokenizer),
+        "weights": weights_digest(tiny_encoder.model),
         "quick_gelu": False,
         "precision": "fp32",
     }

@@ -16,15 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import open_clip
 import torch
 from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from wsoup.encoder_id import config_digest, weights_digest
 from wsoup.errors import MissingError, ModelError
 from wsoup.params.encoder import EncoderParams
-from wsoup.store import sha256_file
+from wsoup.startup import deferring
+
+with deferring():
+    import open_clip
 
 AUTOCAST = {"fp32": None, "reference": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -38,7 +41,7 @@ class Encoder:
         tokenizer: texts -> (B, context) int64.
         preprocess: RGB image -> (3, H, W) float32, resize, centre crop and normalisation as the model wants them.
         augment: the same with RandomResizedCrop and flip, for training.
-        id: model, pretrained, sha256 of local weights, quick_gelu, precision; JSON values.
+        id: model, pretrained, config and weights (`wsoup.encoder_id`), quick_gelu, precision; JSON values.
         preprocessing: size, mean, std, interpolation, resize_mode; JSON values.
         device: where the model is.
         dtype: autocast dtype, or None for float32 throughout.
@@ -132,16 +135,18 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"encoder {params.model} / {params.pretrained} cannot be loaded: {reason}") from None
     model.eval().requires_grad_(False)
+    tokenizer = open_clip.get_tokenizer(params.model)
     identity = {
         "model": params.model,
         "pretrained": Path(params.pretrained).name if local else params.pretrained,
-        "sha256": sha256_file(params.pretrained) if local else None,
+        "config": config_digest(model, tokenizer=tokenizer),
+        "weights": weights_digest(model),
         "quick_gelu": any(type(module).__name__ == "QuickGELU" for module in model.modules()),
         "precision": params.precision,
     }
     return Encoder(
         model=model,
-        tokenizer=open_clip.get_tokenizer(params.model),
+        tokenizer=tokenizer,
         preprocess=preprocess,
         augment=augment,
         id=identity,

@@ -66,8 +66,8 @@ def test_loading_gives_the_features_that_were_trained(tiny_encoder, colours, nam
 
 def test_another_encoder_is_refused(tiny_encoder, colours, tmp_path):
     store(tmp_path, trained(tiny_encoder, colours, "coop"), "coop")
-    other = dataclasses.replace(tiny_encoder, id={**tiny_encoder.id, "sha256": "0" * 64})
-    with pytest.raises(MismatchError, match=r"was made with another encoder .*sha256"):
+    other = dataclasses.replace(tiny_encoder, id={**tiny_encoder.id, "weights": "0" * 64})
+    with pytest.raises(MismatchError, match=r"was made with another encoder .*weights"):
         load_tuned(tmp_path, encoder=other)
 
 

@@ -118,8 +118,8 @@ def test_an_unknown_method_is_refused(world):
 
 def test_a_soup_of_another_encoder_is_refused(world):
     soup = store.read_json("soups/seed1.json")
-    store.write_json("soups/seed1.json", {**soup, "encoder": {**soup["encoder"], "sha256": "other"}})
-    with pytest.raises(MismatchError, match=r"was made with another encoder \(sha256:"):
+    store.write_json("soups/seed1.json", {**soup, "encoder": {**soup["encoder"], "weights": "other"}})
+    with pytest.raises(MismatchError, match=r"was made with another encoder \(weights:"):
         call("coop", "out")
     assert not Path("out").exists()
 

@@ -13,6 +13,7 @@ from wsoup import towers
 from wsoup.errors import ModelError, PoolError
 from wsoup.texts import encoder as encoder_module
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.tokens import Tokenizer
 
 CPU = torch.device("cpu")
 PREFIXES = ["a photo of a cat", "a photo of a golden retriever, dog", "jalapeño & co", "small (toy)", "", "x" * 9]
@@ -40,10 +41,18 @@ def assert_same(ours: Tensor, plain: Tensor) -> None:
     torch.testing.assert_close(ours, plain, atol=2e-5, rtol=0)
 
 
+def encoder_of(name: str, model: nn.Module, tokenizer: Tokenizer, **options) -> PromptEncoder:
+    """Warnings are errors: a causal tower of unknown blocks gives one, and all other towers none."""
+    if name != "other_blocks":
+        return PromptEncoder(model, tokenizer, **options)
+    with pytest.warns(UserWarning, match=r"CustomResidualAttentionBlock \(ln_1 LayerNorm, .* but slow$"):
+        return PromptEncoder(model, tokenizer, **options)
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_tower_gives_what_encode_text_gives(family, plain, name):
     model, tokenizer, fast = family(name)
-    encoder = PromptEncoder(model, tokenizer, device=CPU, batch_tokens=128)
+    encoder = encoder_of(name, model, tokenizer, device=CPU, batch_tokens=128)
     want = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
     assert_same(encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1), want)
     assert_same(encoder.encode(whole(PREFIXES, SUFFIXES)), want)
@@ -137,11 +146,12 @@ def test_a_learned_prompt_takes_the_place_of_the_first_tokens(family, plain):
     assert cosine_distance(ours, without) > 1e-3
 
 
-def test_a_tower_with_a_replaced_part_is_left_to_encode_text(family):
+def test_a_causal_tower_with_a_replaced_part_is_left_to_encode_text_with_a_warning(family):
     model = copy.deepcopy(family("custom_text")[0])
     block = model.text.transformer.resblocks[0]
     block.mlp.c_fc = nn.Sequential(block.mlp.c_fc)
-    assert not PromptEncoder(model, family("custom_text")[1], device=CPU).fast
+    with pytest.warns(UserWarning, match=r"does not know this causal text tower's ResidualAttentionBlock"):
+        assert not PromptEncoder(model, family("custom_text")[1], device=CPU).fast
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 5000])
@@ -337,7 +347,7 @@ def test_every_tower_on_a_gpu(family, plain, name):
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     model, tokenizer, fast = family(name)
-    encoder = PromptEncoder(copy.deepcopy(model).cuda(), tokenizer, device=torch.device("cuda"))
+    encoder = encoder_of(name, copy.deepcopy(model).cuda(), tokenizer, device=torch.device("cuda"))
     found = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1).cpu()
     assert cosine_distance(found, plain(model, tokenizer, whole(PREFIXES, SUFFIXES))) < 1e-6
     assert encoder.fast == fast

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from wsoup import towers
-from wsoup.texts.tokens import Seams
+from wsoup.texts.tokens import Seams, token_lengths
 
 
 def largest(tokens):
@@ -26,6 +26,15 @@ def test_parts_by_hand(seams):
     assert seams.sequences(["a cat"]) == [(49406, 320, 2368, 49407)]
     assert seams.prefixes(["a cat"]) == [(49406, 320, 2368)]
     assert seams.suffixes([" a cat", ""]) == [(320, 2368, 49407), (49407,)]
+
+
+def test_a_text_is_as_long_as_what_stands_before_its_padding():
+    """Start, "a", "cat", end; the text that is too long fills the context. With 1 as padding the same."""
+    plain = open_clip.SimpleTokenizer()
+    padded = lambda texts: plain(texts).masked_fill(plain(texts) == 0, 1)  # noqa: E731
+    for tokenizer in (plain, padded):
+        assert token_lengths(["a cat", "", "cat " * 100], tokenizer=tokenizer).tolist() == [4, 2, 77]
+        assert token_lengths([], tokenizer=tokenizer).tolist() == []
 
 
 def test_twenty_thousand_pairs_join_without_a_mismatch(seams):

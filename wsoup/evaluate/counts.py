@@ -24,6 +24,7 @@ from wsoup.evaluate.baselines import ClassRow, Row, ensemble_prompts, gpt_prompt
 from wsoup.evaluate.testsets import TestSet
 from wsoup.scoring import correct_per_candidate, normalize
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.tokens import token_lengths
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 MODES = ("centroid", "score_mean")
@@ -213,9 +214,8 @@ def count(
 def tokens_stored(rows: Sequence[Row], *, tokenizer: Tokenizer) -> list[int]:
     """Tokens of all members of each row: (R,). A soup is stored as one integer a token."""
     texts = sorted({text for row in rows for text in row.texts})
-    tokens = tokenizer(["", *texts])
-    lengths = (tokens != tokens[0, -1]).sum(dim=1)  # the empty text ends with padding
-    size = dict(zip(texts, (lengths[1:] - lengths[0]).tolist(), strict=True))
+    empty, *lengths = token_lengths(["", *texts], tokenizer=tokenizer).tolist()
+    size = {text: length - empty for text, length in zip(texts, lengths, strict=True)}
     return [sum(size[text] for text in row.texts) for row in rows]
 
 

@@ -26,10 +26,11 @@ from torch.nn import functional as F
 from wsoup import prompts, store
 from wsoup.errors import PoolError
 from wsoup.evaluate.testsets import TestSet
-from wsoup.finetune.forward import Texts, TextState, TextTower
+from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower
 from wsoup.finetune.tuners import make_student
 from wsoup.params.finetune import PromptTune
 from wsoup.scoring import count_correct
+from wsoup.texts.tokens import token_lengths
 from wsoup.towers import Encoder
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
@@ -69,7 +70,8 @@ def choose_pair(soup: Sequence[str], *, tokenizer: Tokenizer) -> tuple[str, str]
         PoolError: there are no two members, or no two with beginnings of as many tokens.
     """
     pairs = list(combinations(dict.fromkeys(soup), 2))
-    size = {text: _length(text, tokenizer=tokenizer) for member in soup for text in _beginnings(member)}
+    texts = [text for member in soup for text in _beginnings(member)]
+    size = dict(zip(texts, token_lengths(texts, tokenizer=tokenizer).tolist(), strict=True))
     for a, b in pairs:
         if size[a] == size[b]:
             return a, b
@@ -88,13 +90,6 @@ def _beginnings(text: str) -> list[str]:
     """The text and its beginnings in whole words, the longest first."""
     words = text.split()
     return [" ".join(words[:n]) for n in range(len(words), 0, -1)]
-
-
-def _length(text: str, *, tokenizer: Tokenizer) -> int:
-    """Tokens of a text, without those of the empty one, which ends with padding."""
-    tokens = tokenizer(["", text])
-    empty, own = (tokens != tokens[0, -1]).sum(dim=1).tolist()
-    return int(own - empty)
 
 
 def starting_prompt(encoder: Encoder, *, tuned: Encoder, template: str) -> Tensor:
@@ -135,7 +130,7 @@ class Plane:
         batch_size: int = CLASSES_PER_PASS,
     ) -> None:
         model: Any = tuned.model  # a Student, which stands in for open_clip's model
-        self.encoder, self.tower = tuned, TextTower(model.model)
+        self.encoder, self.tower = tuned, TrainableTextTower(model.model)
         self.start, self.end = start, model.soft_prompt
         groups = [stems[i : i + batch_size] for i in range(0, len(stems), batch_size)]
         self._groups = [self._prepare(group, pair=pair) for group in groups]

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.finetune.forward import ImageTower, project
-from wsoup.texts.forward import Block
-from wsoup.texts.reading import is_plain
+from wsoup.finetune.blocks import project
+from wsoup.finetune.image_tower import TrainableImageTower
+from wsoup.texts.forward import Block, split_heads
 
 
-class FrozenImageTower(ImageTower):
-    """`ImageTower` of a model that is never trained, to be called without gradients.
+class FrozenImageTower(TrainableImageTower):
+    """`TrainableImageTower` of a model that is never trained, to be called without gradients.
 
     On a CPU and in float32 the weights are packed once for oneDNN, with activation and residual sum fused into the
     matrix products: the same result up to rounding. That takes the memory of the blocks once more.
@@ -33,7 +33,7 @@ class FrozenImageTower(ImageTower):
         self.packed: list[Block] = []
         weight = self.blocks[0].attn.in_proj_weight
         full = dtype is None and weight.dtype == torch.float32
-        if full and weight.device.type == "cpu" and all(is_plain(block) for block in self.blocks):
+        if full and weight.device.type == "cpu":
             last = len(self.blocks) - 1 if self._reads_class_token else None
             with torch.no_grad():
                 self.packed = [Block(b, dtype=weight.dtype, last=i == last) for i, b in enumerate(self.blocks)]
@@ -43,7 +43,7 @@ class FrozenImageTower(ImageTower):
         return self.visual.attn_pool is None and self.visual.pool_type == "tok"
 
     def run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None = None) -> Tensor:
-        """See `ImageTower.run`; the pretrained tower takes no prompts."""
+        """See `TrainableImageTower.run`; the pretrained tower takes no prompts."""
         if not self.packed or prompts is not None:
             return super().run(x, first=first, stop=stop, prompts=prompts)
         for block in self.packed[first:stop]:
@@ -51,7 +51,7 @@ class FrozenImageTower(ImageTower):
         return x
 
     def finish(self, x: Tensor, *, prompts: Tensor | None = None) -> Tensor:
-        """See `ImageTower.finish`."""
+        """See `TrainableImageTower.finish`."""
         if not self.packed or prompts is not None:
             return super().finish(x, prompts=prompts)
         block = self.packed[-1]
@@ -74,6 +74,4 @@ class FrozenImageTower(ImageTower):
         return block.proj.add_to(x, block.fc(block.ln_2(x), act=block.act))
 
     def _split(self, x: Tensor, *, parts: int) -> Tensor:
-        """(B, T, parts * width) -> (parts, B, heads, T, head size), a view."""
-        n, length, width = x.shape
-        return x.view(n, length, parts, self.heads, width // (parts * self.heads)).permute(2, 0, 3, 1, 4)
+        return split_heads(x, parts=parts, heads=self.heads)

@@ -15,9 +15,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup import prompts
-from wsoup.finetune.forward import ImageTower, Texts, TextState, TextTower
 from wsoup.finetune.frozen import FrozenImageTower
+from wsoup.finetune.image_tower import TrainableImageTower
 from wsoup.finetune.student import Student
+from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower
 from wsoup.towers import Encoder
 
 IMAGES_PER_PASS = 64
@@ -46,10 +47,10 @@ class Passes:
         save_memory: bool = False,
     ) -> None:
         self.encoder, self.student = encoder, student
-        self.image_tower = ImageTower(student.model, save_memory=save_memory)
-        self.text_tower = TextTower(student.model, save_memory=save_memory)
+        self.image_tower = TrainableImageTower(student.model, save_memory=save_memory)
+        self.text_tower = TrainableTextTower(student.model, save_memory=save_memory)
         self.frozen_images = FrozenImageTower(encoder.model, dtype=encoder.dtype)
-        self.frozen_texts = TextTower(encoder.model)
+        self.frozen_texts = TrainableTextTower(encoder.model)
         stems = prompts.stems(template, class_names)
         self.members = len(student.soft_descriptors) or len(soup)
         self._tokens = [self._tokenize(stems, text) for text in soup]

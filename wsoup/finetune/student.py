@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from wsoup.errors import PoolError
-from wsoup.finetune.forward import ImageTower, TextTower, check_model
+from wsoup.errors import ModelError, PoolError
+from wsoup.finetune.image_tower import TrainableImageTower
+from wsoup.finetune.text_tower import TrainableTextTower
+from wsoup.texts.reading import foreign_block
 
 
 class Student(nn.Module):
@@ -92,16 +94,17 @@ class Student(nn.Module):
     def encode_image(self, pixels: Tensor, normalize: bool = False) -> Tensor:
         """(B, 3, H, W) -> (B, D)."""
         prompts = self.image_prompts()
-        features = (
-            self.model.encode_image(pixels) if prompts is None else ImageTower(self.model)(pixels, prompts=prompts)
-        )
+        if prompts is None:
+            features = self.model.encode_image(pixels)
+        else:
+            features = TrainableImageTower(self.model)(pixels, prompts=prompts)
         if self.image_adapter is not None:
             features = self.image_adapter(features)
         return F.normalize(features, dim=-1) if normalize else features
 
     def encode_text(self, tokens: Tensor, normalize: bool = False) -> Tensor:
         """(B, context) int64 -> (B, D); with soft descriptors the centroid over them."""
-        tower, prompts = TextTower(self.model), self.text_prompts()
+        tower, prompts = TrainableTextTower(self.model), self.text_prompts()
         n_prompt = 0 if prompts is None else prompts.shape[1]
         if len(self.soft_descriptors):
             tokens, places = self.with_descriptor(tokens)
@@ -123,6 +126,28 @@ class Student(nn.Module):
                 for name in list(module.parametrizations):
                     parametrize.remove_parametrizations(module, name, leave_parametrized=True)
         return self.requires_grad_(False).eval()
+
+
+def check_model(model: nn.Module) -> None:
+    """Raise ModelError unless both towers are open_clip's own transformers with standard blocks."""
+    visual, text = getattr(model, "visual", None), getattr(model, "text", model)
+    problem = None
+    if not (hasattr(visual, "class_embedding") and hasattr(visual, "_embeds") and _blocks(visual)):
+        problem = f"an image tower of open_clip's VisionTransformer, found {type(visual).__name__}"
+    elif foreign := foreign_block(_blocks(visual)):
+        problem = f"an image tower with standard blocks, found {foreign}"
+    elif not (hasattr(text, "token_embedding") and _blocks(text)):
+        problem = f"a text tower of open_clip's TextTransformer, found {type(text).__name__}"
+    elif foreign := foreign_block(_blocks(text)):
+        problem = f"a text tower with standard blocks, found {foreign}"
+    elif getattr(text, "cls_emb", None) is not None or getattr(text, "use_pad_mask", False):
+        problem = "a text tower without class token and padding mask (CoCa has them)"
+    if problem:
+        raise ModelError(f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16")
+
+
+def _blocks(tower: Any) -> Sequence[nn.Module]:
+    return getattr(getattr(tower, "transformer", None), "resblocks", ())
 
 
 def _copy_above(model: Any, *, blocks: int) -> Any:

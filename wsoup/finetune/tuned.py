@@ -106,6 +106,6 @@ def load_tuned(folder: str | Path, *, encoder: Encoder) -> Encoder:
         **encoder.id,
         "method": config["method"],
         "seed": config["seed"],
-        "weights": store.sha256_file(folder / WEIGHTS),
+        "tuned_weights": store.sha256_file(folder / WEIGHTS),
     }
     return dataclasses.replace(encoder, model=student.merge(), id=identity)

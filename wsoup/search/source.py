@@ -20,6 +20,7 @@ from wsoup.artifacts import Artifacts
 from wsoup.errors import MismatchError, MissingError, PoolError
 from wsoup.scoring import ImageSet, correct_per_candidate, rank
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.tokens import token_lengths
 from wsoup.towers import Encoder
 
 
@@ -115,15 +116,14 @@ def check_fits(texts: Sequence[str], *, source: Source, encoder: Encoder, origin
     Without this the tokenizer would cut such a text in silence, and its score would be another text's.
     """
     stems = prompts.stems(source.template, source.class_names)
-    padding = encoder.tokenizer([""])[0, -1]  # 0 for CLIP, 1 for SigLIP and some Hugging Face tokenizers
-    lengths = (encoder.tokenizer(stems) != padding).sum(dim=1)
+    lengths = token_lengths(stems, tokenizer=encoder.tokenizer)
     longest = stems[int(lengths.argmax())]
     context = encoder.tokenizer([longest]).shape[1]
     room = context - int(lengths.max()) - 2  # a comma and a period; no token is shorter than a letter
     for text in texts:
         if len(text) > room:
-            tokens = encoder.tokenizer([longest + prompts.ending(text, period=True)])
-            if bool((tokens != padding).all()):
+            whole = longest + prompts.ending(text, period=True)
+            if int(token_lengths([whole], tokenizer=encoder.tokenizer)) == context:
                 raise PoolError(
                     f"{origin}: {text!r} after {longest!r} does not fit the model's context of {context} tokens; "
                     "shorten it or leave it out of the pool"

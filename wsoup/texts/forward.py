@@ -194,9 +194,7 @@ class TextTower:
         return norm(x).to(self.dtype)
 
     def _split(self, x: Tensor, *, parts: int) -> Tensor:
-        """(B, T, parts * width) -> (parts, B, heads, T, head size), a view."""
-        n, length, _ = x.shape
-        return x.view(n, length, parts, self.heads, self.head_size).permute(2, 0, 3, 1, 4)
+        return split_heads(x, parts=parts, heads=self.heads)
 
     @staticmethod
     def _with_past(k: Tensor, v: Tensor, *, past: Sequence[Tensor], layer: int) -> tuple[Tensor, Tensor]:
@@ -215,6 +213,11 @@ class TextTower:
         else:
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None].to(q.dtype))
         return mixed.transpose(1, 2).reshape(n, rows, -1)
+
+
+def split_heads(x: Tensor, *, parts: int, heads: int) -> Tensor:
+    """(B, T, parts * width) -> (parts, B, heads, T, head size), a view; the parts are some of q, k, v."""
+    return x.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4)
 
 
 def additive(visible: Tensor) -> Tensor:

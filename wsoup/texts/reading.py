@@ -1,15 +1,17 @@
 """Which text towers the fast path understands, told from the model itself and not from its name.
 
 A tower qualifies when its mask is causal, its feature is read at the end-of-text token, and each block is open_clip's
-plain residual attention block. Whatever else there is (a class token as in CoCa, two-way attention as in SigLIP, a
-Hugging Face tower, weights wrapped by an adapter) does not, and is left to `encode_text`; so are deep prompts and soft
-descriptors of a finetuned model. A `soft_prompt` (n, width) of the model, learned embeddings of tokens 1..n, is
-understood. This is a first guess only: `wsoup.texts.PromptEncoder` compares the results before it relies on it.
+standard residual attention block. Whatever else there is (a class token as in CoCa, two-way attention as in SigLIP, a
+Hugging Face tower) does not, and is left to `encode_text`; so are deep prompts, soft descriptors and adapters of a
+finetuned model. Where unknown blocks alone stand in the way there is a warning, for a causal tower ought to be fast.
+A `soft_prompt` (n, width) of the model, learned embeddings of tokens 1..n, is understood. This is a first guess only:
+`wsoup.texts.PromptEncoder` compares the results before it relies on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -29,11 +31,17 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
     parts: dict[str, Any] = {name: getattr(tower, name, None) for name in PARTS}
     if any(parts[name] is None for name in PARTS[:-1]) or getattr(tower, "cls_emb", None) is not None:
         return None
-    blocks = getattr(parts["transformer"], "resblocks", ())
-    if not _is_causal(getattr(tower, "attn_mask", None)) or not blocks or not all(is_plain(b) for b in blocks):
+    blocks, reads = getattr(parts["transformer"], "resblocks", ()), _reading(tower)
+    if not _is_causal(getattr(tower, "attn_mask", None)) or not blocks or reads is None:
         return None
-    reads = _reading(tower)
-    if reads is None:
+    if any(hasattr(getattr(block, "mlp", None), "adapter") for block in blocks):
+        return None  # finetuned, too: `wsoup.finetune.tuners` puts it there
+    if found := foreign_block(blocks):
+        warnings.warn(
+            f"the fast text path does not know this causal text tower's {found}; texts are encoded the plain way, "
+            "which is right but slow",
+            stacklevel=3,
+        )
         return None
     return TextTower(parts, dtype=dtype, soft_prompt=getattr(model, "soft_prompt", None)), reads
 
@@ -56,8 +64,17 @@ def _is_causal(mask: object) -> bool:
     return bool(torch.equal(mask, causal))
 
 
-def is_plain(block: nn.Module) -> bool:
-    """One of open_clip's `ResidualAttentionBlock`s, told by what is in it."""
+def foreign_block(blocks: Iterable[nn.Module]) -> str | None:
+    """The class of the first block that is not a standard one, and what it is made of; None where all are."""
+    for block in blocks:
+        if not is_standard_block(block):
+            parts = ", ".join(f"{name} {type(part).__name__}" for name, part in block.named_children())
+            return f"{type(block).__name__} ({parts})"
+    return None
+
+
+def is_standard_block(block: nn.Module) -> bool:
+    """One of open_clip's `ResidualAttentionBlock`s on torch's attention, told by what is in it and not by its name."""
     children = dict(block.named_children())
     attn, mlp = children.get("attn"), children.get("mlp")
     if set(children) != {"ln_1", "attn", "ls_1", "ln_2", "mlp", "ls_2"} or type(attn) is not nn.MultiheadAttention:

@@ -78,6 +78,16 @@ class Seams:
         return plain if same else [False] * len(suffixes)
 
 
+def token_lengths(texts: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:
+    """Tokens of each text with its start and end, told from the padding behind it: (P,) int64.
+
+    A text that fills the context, or would not fit it, has the context's length. Which id is padding is told by the
+    empty text, which ends with it: 0 for CLIP, 1 for SigLIP and some Hugging Face tokenizers.
+    """
+    tokens = tokenizer(["", *texts])
+    return (tokens[1:] != tokens[0, -1]).sum(dim=1)
+
+
 def split_head(suffix: str) -> tuple[str, str]:
     """What comes before the first white space, and the rest.
 

@@ -1,0 +1,61 @@
+"""The image tower cut open, with gradient and frozen, against open_clip's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tower_cases import FAMILIES, closeness, gradients, model, pixels
+
+from wsoup.finetune.frozen import FrozenImageTower
+from wsoup.finetune.image_tower import TrainableImageTower
+
+
+@pytest.mark.parametrize("custom", [False, True], ids=["CLIP", "CustomTextCLIP"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_features_and_gradients_are_open_clips(family, custom):
+    net = model(family, custom=custom)
+    found, expected = TrainableImageTower(net)(pixels()), net.encode_image(pixels())
+    assert closeness(found, expected) < 1e-5
+    for ours, theirs in zip(gradients(found, net=net), gradients(expected, net=net), strict=True):
+        assert closeness(ours, theirs) < 1e-5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_frozen_image_tower_is_open_clips_with_packed_weights(family):
+    net = model(family)
+    tower = FrozenImageTower(net, dtype=None)
+    assert len(tower.packed) == 3
+    with torch.no_grad():
+        assert closeness(tower(pixels()), net.encode_image(pixels())) < 1e-5
+        half_way = tower.run(tower.start(pixels()), first=0, stop=1)
+        assert closeness(half_way, TrainableImageTower(net).run(tower.start(pixels()), first=0, stop=1)) < 1e-5
+
+
+def test_under_autocast_the_frozen_image_tower_packs_nothing():
+    net = model()
+    tower = FrozenImageTower(net, dtype=torch.bfloat16)
+    assert not tower.packed
+    with torch.no_grad():
+        assert torch.equal(tower(pixels()), TrainableImageTower(net)(pixels()))
+
+
+def test_visual_prompts_join_the_patches_and_are_replaced_before_each_block():
+    net, prompts = model(), torch.randn(3, 2, 32, generator=torch.Generator().manual_seed(3))
+    x = net.visual._embeds(pixels())
+    x = torch.cat([x[:, :1], prompts[0].expand(3, -1, -1), x[:, 1:]], dim=1)
+    for i, block in enumerate(net.visual.transformer.resblocks):
+        if i:
+            x[:, 1:3] = prompts[i]
+        x = block(x)
+    expected = net.visual.ln_post(x[:, 0]) @ net.visual.proj
+    torch.testing.assert_close(TrainableImageTower(net)(pixels(), prompts=prompts), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_saving_memory_changes_no_gradient():
+    net = model()
+
+    def gradient(save_memory: bool) -> torch.Tensor:
+        features = TrainableImageTower(net, save_memory=save_memory)(pixels())
+        return torch.autograd.grad(features.sum(), [net.visual.class_embedding])[0]
+
+    assert torch.equal(gradient(True), gradient(False))

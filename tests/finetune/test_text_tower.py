@@ -1,0 +1,90 @@
+"""The text tower cut open, with gradient, against open_clip's own."""
+
+from __future__ import annotations
+
+import open_clip
+import pytest
+import torch
+from tower_cases import FAMILIES, closeness, gradients, model, tokens
+
+from wsoup.errors import PoolError
+from wsoup.finetune.text_tower import TrainableTextTower
+
+
+@pytest.mark.parametrize("custom", [False, True], ids=["CLIP", "CustomTextCLIP"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_features_and_gradients_are_open_clips(family, custom):
+    net = model(family, custom=custom)
+    tower = TrainableTextTower(net)
+    found, expected = tower(tower.prepare(tokens())), net.encode_text(tokens())
+    assert closeness(found, expected) < 1e-5
+    for ours, theirs in zip(gradients(found, net=net), gradients(expected, net=net), strict=True):
+        assert closeness(ours, theirs) < 1e-5
+
+
+def test_causal_texts_are_cut_and_their_common_beginning_is_shared():
+    """start, a, photo, of: four positions; the longest text ends at position 14."""
+    tower = TrainableTextTower(model())
+    texts = tower.prepare(tokens())
+    assert (texts.shared, texts.length) == (4, 15)
+    assert tower.prepare(tokens(), n_prompt=3, before=2).shared == 2
+    single = tower.prepare(tokens()[:1])
+    assert single.shared == int(single.ends)  # the end-of-text itself stays, it is read
+
+
+def test_a_text_that_is_not_causal_is_neither_cut_nor_shared():
+    texts = TrainableTextTower(model("first token")).prepare(tokens())
+    assert (texts.shared, texts.length) == (0, 77)
+
+
+def test_one_text_alone_has_the_features_it_has_among_others():
+    tower = TrainableTextTower(model())
+    among = tower(tower.prepare(tokens()))
+    alone = torch.cat([tower(tower.prepare(tokens()[i : i + 1])) for i in range(3)])
+    torch.testing.assert_close(alone, among, rtol=1e-5, atol=1e-6)
+    some = tower(tower.prepare(tokens()).take(torch.tensor([2, 0])))
+    torch.testing.assert_close(some, among[[2, 0]], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["clip", "first token"])
+def test_prompts_laid_over_a_text_are_other_tokens(family):
+    """Laying the embeddings of "two views from" over "a photo of" gives the features of that text."""
+    net = model(family)
+    tower, tokenize = TrainableTextTower(net), open_clip.get_tokenizer("ViT-B-32")
+    other = tokenize(["two views from a cat.", "two views from a red panda, sky."])
+    here = tokenize(["a photo of a cat.", "a photo of a red panda, sky."])
+    prompt = net.token_embedding(other[0, 1:4])[None]
+    found = tower(tower.prepare(here, n_prompt=3), prompts=prompt)
+    torch.testing.assert_close(found, net.encode_text(other), rtol=1e-4, atol=1e-6)
+
+
+def test_deep_prompts_are_replaced_before_each_block():
+    """Against the blocks run one by one, at the full context."""
+    net, prompts = model(), torch.randn(2, 3, 16, generator=torch.Generator().manual_seed(3))
+    x = net.token_embedding(tokens())
+    x[:, 1:4] = prompts[0]
+    x = x + net.positional_embedding
+    for i, block in enumerate(net.transformer.resblocks):
+        if i == 1:
+            x[:, 1:4] = prompts[1]
+        x = block(x, attn_mask=net.attn_mask)
+    expected = net.ln_final(x)[torch.arange(3), tokens().argmax(dim=1)] @ net.text_projection
+    tower = TrainableTextTower(net)
+    found = tower(tower.prepare(tokens(), n_prompt=3), prompts=prompts)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_saving_memory_changes_no_gradient():
+    net = model()
+
+    def gradient(save_memory: bool) -> torch.Tensor:
+        tower = TrainableTextTower(net, save_memory=save_memory)
+        features = tower(tower.prepare(tokens()))
+        return torch.autograd.grad(features.sum(), [net.positional_embedding])[0]
+
+    assert torch.equal(gradient(True), gradient(False))
+
+
+def test_a_text_shorter_than_the_prompt_is_refused():
+    with pytest.raises(PoolError, match=r"a text of 2 tokens is shorter than the prompt of 3"):
+        TrainableTextTower(model()).prepare(open_clip.get_tokenizer("ViT-B-32")(["cat."]), n_prompt=3)

@@ -1,0 +1,62 @@
+"""What a built model is, told from the model in hand: digests of its configuration and of its weights.
+
+A name says little: a tag or a ``hf-hub:`` repository may be given other weights, and other `heads` in a local config
+fit the same weights file and give other features. So both digests are taken after loading, whatever the source was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+PROBES = ("a photo of a Cat, which has WHITE paws.", "an origami pine tree; 12 of them", "")
+"""Texts whose tokens tell one tokenizer from another."""
+NOT_SETTINGS = {"training", "name_or_path", "image_mean", "image_std"}
+"""Attributes of modules that are no part of a model: its mode, where it came from, what is done to images before it."""
+
+
+def config_digest(model: nn.Module, *, tokenizer: Callable[[Sequence[str]], Tensor]) -> str:
+    """Sixteen hex digits of what decides a model's features besides its weights.
+
+    That is, for every module, its name, type, plain public attributes (heads, pooling, end-of-text id, ...) and the
+    shapes of its buffers (a causal mask or none); and the tokens of a few texts.
+    """
+    modules = [
+        [name, type(module).__name__, _settings(module), [[n, list(b.shape)] for n, b in _own_buffers(module)]]
+        for name, module in model.named_modules()
+    ]
+    facts = [modules, tokenizer(list(PROBES)).tolist()]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def weights_digest(model: nn.Module) -> str:
+    """SHA-256 of the state dict in hex: names, dtypes, shapes and bytes of all tensors, in order of their names."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        data = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+        digest.update(memoryview(data.numpy()))
+    return digest.hexdigest()
+
+
+def _settings(module: nn.Module) -> dict[str, object]:
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and name not in NOT_SETTINGS and _is_plain(value)
+    }
+
+
+def _own_buffers(module: nn.Module) -> list[tuple[str, Tensor]]:
+    return sorted(module.named_buffers(recurse=False))
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is JSON's own, tuples and lists of such values included."""
+    if isinstance(value, (tuple, list)):
+        return all(_is_plain(part) for part in value)
+    return value is None or isinstance(value, (bool, int, float, str))
