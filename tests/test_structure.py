@@ -10,9 +10,9 @@ import yaml
 from imports import ROOT, all_imports, direct_imports, with_code_deps
 
 ORDER = [
-    *("errors", "files", "params", "prompts", "gpt", "scoring", "store", "stage", "pools", "datasets", "profiles"),
-    *("images", "towers", "embed", "prefix", "source", "soup", "zeroshot", "testsets", "finetune", "bench", "retest"),
-    *("evaluate", "survey", "landscape", "report", "cli"),
+    *("errors", "files", "params", "prompts", "gpt", "scoring", "store", "stage", "pools", "datasets", "datacheck"),
+    *("profiles", "images", "towers", "embed", "prefix", "source", "soup", "zeroshot", "testsets", "finetune"),
+    *("bench", "retest", "evaluate", "survey", "landscape", "report", "cli"),
 ]
 """Leaves first; a module imports only from those before it."""
 

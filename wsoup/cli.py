@@ -153,7 +153,7 @@ def data_check(
 
     Example: wsoup data check --deep
     """
-    from wsoup.datasets import check
+    from wsoup import datacheck
     from wsoup.params import load_params
 
     decode: Any = None
@@ -161,8 +161,8 @@ def data_check(
         from wsoup.images import load_rgb
 
         decode = load_rgb
-    findings = check.check(load_params(params), manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
-    check.show(findings, Console())
+    findings = datacheck.check(load_params(params), manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
+    datacheck.show(findings, Console())
     if any(finding.problems for finding in findings):
         raise typer.Exit(1)
 
@@ -170,7 +170,7 @@ def data_check(
 @data_app.command("layouts")
 def data_layouts() -> None:
     """What is expected where: every layout, and the paper's 15 datasets in CoOp's folders."""
-    from wsoup.datasets.check import show_layouts
+    from wsoup.datacheck import show_layouts
 
     show_layouts(Console())
 

@@ -13,11 +13,16 @@ from miniature import build_coop, draw
 from PIL import Image
 from rich.console import Console
 
-from wsoup import profiles, store
-from wsoup.datasets import check, layouts, manifest
+from wsoup import datacheck, profiles, store
+from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.images import load_rgb
 from wsoup.params import Params, parse_params
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WSOUP_CACHE", str(tmp_path / ".cache"))
 
 
 @pytest.fixture
@@ -33,8 +38,8 @@ def paper_params(root: Path, **changes: dict[str, Any]) -> Params:
     return parse_params(raw, origin="params.yaml")
 
 
-def look(params: Params, *, manifests: Path = Path("none"), deep: bool = False) -> dict[str, check.Finding]:
-    found = check.check(params, manifests=manifests, decode=load_rgb if deep else None, imagenet_names=list)
+def look(params: Params, *, manifests: Path = Path("none"), deep: bool = False) -> dict[str, datacheck.Finding]:
+    found = datacheck.check(params, manifests=manifests, decode=load_rgb if deep else None, imagenet_names=list)
     return {finding.name: finding for finding in found}
 
 
@@ -156,11 +161,45 @@ def test_a_class_without_gpt_descriptors(root: Path, tmp_path: Path) -> None:
     assert "no descriptors for class 'dtd class 2'" in only(params, "dtd")
 
 
+def test_class_names_that_differ_in_capitals_alone_are_a_warning(tmp_path: Path) -> None:
+    for number, name in enumerate(("Red", "red", "blue")):
+        draw(tmp_path / f"mine/test/{name}/{number}.png")
+    finding = own_folder(tmp_path / "mine", role="dg")
+    assert finding.problems == []
+    assert finding.warnings == [
+        "class names 'Red', 'red' differ in capitals alone, yet are classes of their own; if they are one, merge "
+        "their images"
+    ]
+
+
+def test_an_image_in_train_and_test_or_under_two_labels_is_a_warning(tmp_path: Path) -> None:
+    for name in ("ant", "bee"):
+        for split, number in (("train", 0), ("train", 1), ("test", 2)):
+            draw(tmp_path / f"mine/{split}/{name}/{name}{number}.png")
+    assert own_folder(tmp_path / "mine").warnings == []
+    for copy in ("test/ant/again.png", "test/bee/again.png"):
+        (tmp_path / "mine" / copy).write_bytes((tmp_path / "mine/train/ant/ant0.png").read_bytes())
+    finding = own_folder(tmp_path / "mine")
+    assert finding.problems == []
+    assert len(finding.warnings) == 2
+    assert "1 images are in train and in test with the same bytes, for example " in finding.warnings[0]
+    assert "1 images have several labels with the same bytes, for example " in finding.warnings[1]
+
+
+def own_folder(root: Path, *, role: str = "source") -> datacheck.Finding:
+    raw = yaml.safe_load(profiles.paper(data_root=str(root)))
+    raw["fewshot"] = {"shots": 2}
+    section = {"role": role, "layout": "imagefolder", "root": str(root), "watch": str(root), "template": "a {}."}
+    name = raw["source"] if role == "source" else "mine"
+    raw["datasets"][name] = section
+    return look(parse_params(raw, origin="params.yaml"), deep=True)[name]
+
+
 def test_what_is_shown(root: Path) -> None:
     (root / "dtd/split_zhou_DescribableTextures.json").unlink()
-    found = check.check(paper_params(root), manifests=Path("none"), decode=None, imagenet_names=list)
+    found = datacheck.check(paper_params(root), manifests=Path("none"), decode=None, imagenet_names=list)
     out = io.StringIO()
-    check.show(found, Console(file=out, width=80))
+    datacheck.show(found, Console(file=out, width=80))
     lines = out.getvalue().splitlines()
     assert lines[0].split() == ["dataset", "role", "found", "classes", "train", "test", "paper's", "comparable"]
     assert lines[2].split() == ["caltech101", "xd", "yes", "3", "6", "2,465", "no"]
@@ -172,7 +211,7 @@ def test_what_is_shown(root: Path) -> None:
 
 def test_layouts_are_shown_for_all_15() -> None:
     out = io.StringIO()
-    check.show_layouts(Console(file=out, width=200))
+    datacheck.show_layouts(Console(file=out, width=200))
     text = out.getvalue()
     assert all(f"coop:{name}" in text for name in PAPER)
     assert "sun397/split_zhou_SUN397.json" in text
