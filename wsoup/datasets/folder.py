@@ -55,7 +55,7 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
         )
     splits = {name: list_split(base, folder=folder, classes=classes) for name, folder in folders.items()}
     names_file = Path(class_names) if class_names else base / "classnames.txt"
-    renamed = read_class_names(names_file) if class_names or names_file.is_file() else {}
+    renamed = read_class_names(names_file) if class_names or os.path.lexists(names_file) else {}
     names = names_of(classes, renamed=renamed, origin=str(names_file)) if renamed else classes
     return Listing(root, [clean_class_name(name) for name in names], splits, origin=root)
 

@@ -36,7 +36,7 @@ def _split(base: Path, split: str) -> Split:
     folder = base / split
     tars = sorted(folder.glob("*.tar"), key=lambda path: (len(path.name), path.name))
     stated = folder / "nshards.txt"
-    n_shards = _number(read_text(stated), origin=str(stated)) if stated.exists() else len(tars)
+    n_shards = _number(read_text(stated), origin=str(stated)) if os.path.lexists(stated) else len(tars)
     if not tars or len(tars) < n_shards:
         raise MissingError(f"{folder} has {len(tars)} tar files, expected {max(1, n_shards)}; download the others")
     return split_of([row for tar in tars for row in _samples(tar, f"{split}/{tar.name}")])
