@@ -20,6 +20,11 @@ from wsoup.images.decode import load_rgb
 from wsoup.params.whole import Params, parse_params
 
 
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WSOUP_CACHE", str(tmp_path / ".cache"))
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return build_coop(tmp_path / "data")
@@ -154,6 +159,40 @@ def test_a_class_without_gpt_descriptors(root: Path, tmp_path: Path) -> None:
     (tmp_path / "d.json").write_text('{"dtd class 0": ["a"], "dtd class 1": ["a"]}')
     params = paper_params(root, dtd={"gpt_descriptors": str(tmp_path / "d.json")})
     assert "no descriptors for class 'dtd class 2'" in only(params, "dtd")
+
+
+def test_class_names_that_differ_in_capitals_alone_are_a_warning(tmp_path: Path) -> None:
+    for number, name in enumerate(("Red", "red", "blue")):
+        draw(tmp_path / f"mine/test/{name}/{number}.png")
+    finding = own_folder(tmp_path / "mine", role="dg")
+    assert finding.problems == []
+    assert finding.warnings == [
+        "class names 'Red', 'red' differ in capitals alone, yet are classes of their own; if they are one, merge "
+        "their images"
+    ]
+
+
+def test_an_image_in_train_and_test_or_under_two_labels_is_a_warning(tmp_path: Path) -> None:
+    for name in ("ant", "bee"):
+        for split, number in (("train", 0), ("train", 1), ("test", 2)):
+            draw(tmp_path / f"mine/{split}/{name}/{name}{number}.png")
+    assert own_folder(tmp_path / "mine").warnings == []
+    for copy in ("test/ant/again.png", "test/bee/again.png"):
+        (tmp_path / "mine" / copy).write_bytes((tmp_path / "mine/train/ant/ant0.png").read_bytes())
+    finding = own_folder(tmp_path / "mine")
+    assert finding.problems == []
+    assert len(finding.warnings) == 2
+    assert "1 images are in train and in test with the same bytes, for example " in finding.warnings[0]
+    assert "1 images have several labels with the same bytes, for example " in finding.warnings[1]
+
+
+def own_folder(root: Path, *, role: str = "source") -> datacheck.Finding:
+    raw = yaml.safe_load(profiles.paper(data_root=str(root)))
+    raw["fewshot"] = {"shots": 2}
+    section = {"role": role, "layout": "imagefolder", "root": str(root), "watch": str(root), "template": "a {}."}
+    name = raw["source"] if role == "source" else "mine"
+    raw["datasets"][name] = section
+    return look(parse_params(raw, origin="params.yaml"), deep=True)[name]
 
 
 def test_what_is_shown(root: Path) -> None:

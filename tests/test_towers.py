@@ -15,6 +15,7 @@ from wsoup.encoder_id import config_digest, weights_digest
 from wsoup.errors import DataError, MissingError, ModelError
 from wsoup.images.features import embed_images
 from wsoup.params.encoder import EncoderParams
+from wsoup.store import sha256_file
 from wsoup.towers import choose_device, load_encoder
 
 
@@ -110,7 +111,9 @@ def five_images(in_tmp: Path) -> list[str]:
 
 
 def embed(encoder, paths, **changed):
-    options = {"root": ".", "digests": paths, "batch_size": 2, "on_bad_image": "stop", "label": "test"}
+    if "digests" not in changed:
+        changed["digests"] = [sha256_file(path) for path in paths]
+    options = {"root": ".", "batch_size": 2, "on_bad_image": "stop", "label": "test"}
     return embed_images(encoder, paths=paths, **{**options, **changed})
 
 
@@ -119,7 +122,7 @@ def test_embedding_keeps_order_and_goes_on_after_a_kill(five_images, tiny_encode
     monkeypatch.setattr("wsoup.images.features.IMAGES_PER_SHARD", 2)
     monkeypatch.setenv("WSOUP_CACHE", "elsewhere")
     with monkeypatch.context() as broken:  # the third image cannot be read: the first shard stays
-        broken.setattr("wsoup.images.decode.load_rgb", lambda path: _refuse(path, "2.png"))
+        broken.setattr("wsoup.images.decode.load_rgb", lambda path, digest: _refuse(path, "2.png"))
         with pytest.raises(DataError):
             embed(tiny_encoder, five_images)
     (first,) = Path("elsewhere").rglob("*.safetensors")
@@ -147,6 +150,25 @@ def test_skipped_images_are_listed(five_images, tiny_encoder):
     assert "3.png is not an image" in found.skipped[3]
     with pytest.raises(DataError, match=r"3\.png"):
         embed(tiny_encoder, five_images)
+
+
+def test_a_changed_image_is_an_error_even_where_bad_ones_are_skipped(five_images, tiny_encoder):
+    digests = [sha256_file(path) for path in five_images]
+    Path("3.png").write_bytes(Path("4.png").read_bytes())
+    with pytest.raises(DataError, match=r"3\.png changed since it was listed; run `dvc repro --force"):
+        embed(tiny_encoder, five_images, digests=digests, on_bad_image="skip")
+    Path("3.png").unlink()
+    with pytest.raises(DataError, match=r"3\.png is gone since it was listed"):
+        embed(tiny_encoder, five_images, digests=digests, on_bad_image="skip")
+
+
+@pytest.mark.parametrize("name", ["two\nlines.png", "line\u2028separator.png", "tab\t.png"])
+def test_a_skipped_image_may_have_any_name(in_tmp, five_images, tiny_encoder, name):
+    Path(name).write_bytes(b"broken")
+    found = embed(tiny_encoder, [name, *five_images], on_bad_image="skip")
+    assert list(found.skipped) == [0]
+    assert len(found.skipped[0].splitlines()) == 1
+    assert "is not an image" in found.skipped[0]
 
 
 def test_nothing_decodable_is_an_error(in_tmp, tiny_encoder):

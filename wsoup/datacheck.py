@@ -6,6 +6,7 @@ Nothing is written but the digest cache. Every finding ends with the next step.
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,8 +21,8 @@ from rich.table import Table
 from wsoup import store
 from wsoup.datasets import coop, digests, layouts, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
-from wsoup.errors import DataError, WsoupError
-from wsoup.files import container_of
+from wsoup.errors import DataError, MissingError, WsoupError
+from wsoup.files import container_of, regular_file
 from wsoup.params.datasets import DatasetParams
 from wsoup.params.whole import Params
 from wsoup.search import gpt
@@ -40,6 +41,7 @@ class Finding:
         expected: test images of the paper, or None.
         comparable, reason: whether results stand beside the paper's, and why (not).
         problems: one sentence each, with the next step.
+        warnings: the same, of what a run accepts but is seldom meant.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Finding:
     comparable: bool = False
     reason: str = ""
     problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def check(
@@ -92,11 +95,18 @@ def _look_at_images(
     finding.n_train = table.num_rows - finding.n_test
     finding.comparable, finding.reason = _comparable(finding, dataset=dataset)
     finding.expected = paper.expected_n_test(dataset.layout, dataset=finding.name)
+    finding.warnings += _alike(names)
     paths = table["path"].to_pylist()
     if listing.fetch is None:
         finding.problems += _files(listing, paths=paths, decode=decode)
-    if not finding.problems:
-        finding.problems += _changes(listing, paths=paths, path=manifests / f"{finding.name}.parquet")
+    before = manifests / f"{finding.name}.parquet"
+    # Digests need every image read once; after a run the digest cache has them.
+    if not finding.problems and (decode is not None or before.is_file()):
+        if listing.fetch is not None:
+            listing.fetch(paths)
+        hexes = digests.of_images(listing.root, paths, origin=listing.origin).hexes
+        finding.warnings += _twice(table, hexes=hexes)
+        finding.problems += _changes(dict(zip(paths, hexes, strict=True)), path=before)
     if dataset.gpt_descriptors is not None:
         gpt.matched(gpt.read(dataset.gpt_descriptors), class_names=names, origin=dataset.gpt_descriptors)
 
@@ -115,14 +125,19 @@ def _comparable(finding: Finding, *, dataset: DatasetParams) -> tuple[bool, str]
 
 def _files(listing: Listing, *, paths: list[str], decode: Decode | None) -> list[str]:
     """Images that are missing, empty, or (where `decode` is given) unreadable."""
-    lost, empty = [], []
+    lost, empty, odd = [], [], []
     for path in paths:
         try:
-            if os.stat(f"{listing.root}/{container_of(path) or path}").st_size == 0:
+            file = f"{listing.root}/{path}"
+            if regular_file(container_of(file) or file).st_size == 0:
                 empty.append(path)
-        except OSError:
+        except MissingError:
             lost.append(path)
-    found = []
+        except DataError as error:
+            odd.append(str(error))
+    found = odd[:5]
+    if len(odd) > 5:
+        found.append(f"... and {len(odd) - 5:,} more are no files")
     if lost:
         found.append(
             f"{len(lost):,} of {len(paths):,} images listed in {listing.origin} do not exist: {some(lost)}; "
@@ -150,15 +165,51 @@ def _undecodable(listing: Listing, *, paths: list[str], decode: Decode) -> list[
         return [text for text in pool.map(reason, paths) if text is not None]
 
 
-def _changes(listing: Listing, *, paths: list[str], path: Path) -> list[str]:
-    """How the images differ from those in the manifest of the last run, if there was one."""
+def _alike(names: list[str]) -> list[str]:
+    """Class names that differ in capitals alone, such as ``Red`` and ``red``."""
+    groups = defaultdict(list)
+    for name in names:
+        groups[name.casefold()].append(name)
+    alike = [sorted({*group}) for group in groups.values() if len({*group}) > 1]
+    return [
+        f"class names {some(group)} differ in capitals alone, yet are classes of their own; if they are one, merge "
+        "their images"
+        for group in alike[:5]
+    ]
+
+
+def _twice(table: pa.Table, *, hexes: list[str]) -> list[str]:
+    """Images whose bytes stand in train and in test, or under several labels."""
+    places = defaultdict(list)
+    for path, label, split, digest in zip(
+        table["path"].to_pylist(), table["label"].to_pylist(), table["split"].to_pylist(), hexes, strict=True
+    ):
+        places[digest].append((split, label, path))
+    again = [group for digest, count in Counter(hexes).items() if count > 1 for group in [places[digest]]]
+    both = [group for group in again if len({split for split, _, _ in group}) > 1]
+    labels = [group for group in again if len({label for _, label, _ in group}) > 1]
+    found = []
+    if both:
+        first = [path for _, _, path in both[0]]
+        found.append(
+            f"{len(both):,} images are in train and in test with the same bytes, for example {some(first)}; a test "
+            "image that was trained on counts for nothing: remove it from one of them"
+        )
+    if labels:
+        first = [path for _, _, path in labels[0]]
+        found.append(
+            f"{len(labels):,} images have several labels with the same bytes, for example {some(first)}; keep each "
+            "under one label"
+        )
+    return found
+
+
+def _changes(new: dict[str, str], *, path: Path) -> list[str]:
+    """How the images (path -> digest) differ from those in the manifest of the last run, if there was one."""
     if not path.is_file():
         return []
     before = store.read_table(path, columns=["path", "digest"])
-    if listing.fetch is not None:
-        listing.fetch(paths)
-    now = pa.table({"path": paths, "digest": digests.of_images(listing.root, paths, origin=listing.origin).hexes})
-    old, new = (dict(zip(t["path"].to_pylist(), t["digest"].to_pylist(), strict=True)) for t in (before, now))
+    old = dict(zip(before["path"].to_pylist(), before["digest"].to_pylist(), strict=True))
     changed = sum(digest != old[name] for name, digest in new.items() if name in old)
     counts = {"changed": changed, "added": len(new.keys() - old.keys()), "removed": len(old.keys() - new.keys())}
     if not any(counts.values()):
@@ -192,6 +243,9 @@ def show(findings: list[Finding], console: Console) -> None:
             verdict = "paper-comparable" if finding.comparable else "not paper-comparable"
             says = f"; {verdict}: {finding.reason}" if finding.reason else ""
             _line(f"{finding.name}: split from {finding.split_source}{says}", console=console)
+    for finding in findings:
+        for warning in finding.warnings:
+            _line(f"warning: {finding.name}: {warning}", console=console)
     for finding in findings:
         for problem in finding.problems:
             _line(f"error: {finding.name}: {problem}", console=console)

@@ -15,6 +15,10 @@ class DataError(WsoupError, ValueError):
     """A dataset, an image, a label or a split is not as expected."""
 
 
+class ChangedError(DataError):
+    """An image is not the one that was listed any more; no setting passes over it."""
+
+
 class PoolError(WsoupError, ValueError):
     """A pool of candidates is empty, has duplicates, or holds a text too long for the model's context."""
 

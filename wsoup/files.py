@@ -1,57 +1,126 @@
-"""The bytes of one image, wherever it lies: a file, a member of a tar file, a row of an Arrow file."""
+"""The bytes of one image, wherever it lies: a file, a member of a tar file, a row of an Arrow file.
+
+Only regular files are ever opened: a FIFO would wait for ever, and ``/dev/zero`` has no end.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import stat
 import tarfile
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from wsoup.errors import DataError
+from wsoup.errors import DataError, MissingError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CONTAINERS = (".tar", ".arrow")
-"""``test/0.tar/s0000012.jpg`` names a member of a tar file, ``test/0.arrow/image/12`` a row of a column."""
+LARGEST_FILE = 1 << 30
+"""Bytes; no image file is larger, and one that is (a sparse file, say) would take as much memory."""
+
+_INTO_CONTAINER = re.compile(r"\.(?:tar|arrow)/")
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def container_of(path: str) -> str | None:
-    """The container's path when `path` names a member of one, else None.
+    """The tar or Arrow file that `path` leads into, else None.
 
-    >>> container_of("test/0.tar/s0000001.jpg"), container_of("test/cat/1.jpg")
-    ('test/0.tar', None)
+    ``test/0.tar/s0000012.jpg`` names a member of a tar file, ``test/0.arrow/image/12`` a row of a column. A folder of
+    such a name is a folder like any other.
     """
-    for suffix in CONTAINERS:
-        head, separator, _ = path.partition(suffix + "/")
-        if separator:
-            return head + suffix
+    for found in _INTO_CONTAINER.finditer(path):
+        head = path[: found.end() - 1]
+        if os.path.isfile(head):
+            return head
     return None
 
 
-def read_bytes(path: str) -> bytes:
-    """The bytes of a file, of a tar member, or of an image in an Arrow file; see CONTAINERS.
+def shown(path: str) -> str:
+    r"""A path as it stands in a message of one line.
+
+    >>> print(shown("a/1.jpg"), shown("two\nlines.jpg"))
+    a/1.jpg two\nlines.jpg
+    """
+    return path if path.isprintable() else repr(path)[1:-1]
+
+
+def regular_file(path: str) -> os.stat_result:
+    """The status of a file, links followed.
 
     Raises:
-        FileNotFoundError, OSError: as `open`.
-        DataError: the container is broken, or has no such member.
+        MissingError: there is no such file.
+        DataError: it is a folder, a FIFO, a socket, a device, a link that leads nowhere, or cannot be looked at.
+    """
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        if os.path.islink(path):
+            raise DataError(f"{shown(path)} is a symbolic link that leads nowhere; mend or remove it") from None
+        raise MissingError(f"{shown(path)} cannot be read (No such file or directory)") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); mend or remove it") from None
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no regular file")
+        raise DataError(f"{shown(path)} is {kind}, expected a file; rename or remove it")
+    return status
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error says, in one line of at most 300 letters; its type where it says nothing."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(shown(" ".join(text.split())).split())[:300] or type(error).__name__
+
+
+def read_bytes(path: str) -> bytes:
+    """The bytes of a file, of a tar member, or of an image in an Arrow file; see `container_of`.
+
+    Raises:
+        MissingError: there is no such file.
+        DataError: no regular file, unreadable, larger than LARGEST_FILE; the container is broken, or has no such
+            member.
     """
     archive = container_of(path)
-    if archive is None or os.path.isdir(archive):
-        with open(path, "rb") as file:
-            return file.read()
+    if archive is None:
+        return _part(path, offset=0, size=regular_file(path).st_size)
     member = path[len(archive) + 1 :]
-    changed = os.stat(archive).st_mtime_ns
+    changed = regular_file(archive).st_mtime_ns
     if archive.endswith(".arrow"):
-        column, _, row = member.partition("/")
-        return arrow_table(archive, changed)[column][int(row)].as_py()["bytes"]
+        return _cell(archive, member, changed)
     places = tar_index(archive, changed)
     if member not in places:
-        raise DataError(f"{archive} has no member {member!r}; run `dvc repro prepare` to list it again")
+        raise DataError(f"{shown(archive)} has no member {member!r}; run `dvc repro prepare` to list it again")
     offset, size = places[member]
-    with open(archive, "rb") as file:
-        file.seek(offset)
-        return file.read(size)
+    return _part(archive, offset=offset, size=size)
+
+
+def _part(path: str, *, offset: int, size: int) -> bytes:
+    if size > LARGEST_FILE:
+        raise DataError(f"{shown(path)}: {size:,} bytes are too many for an image ({LARGEST_FILE:,}); remove it")
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            return file.read(size)
+    except OSError as error:
+        raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); mend or remove it") from None
+
+
+def _cell(archive: str, member: str, changed: int) -> bytes:
+    """The bytes of one image of an Arrow file; `member` is ``<column>/<row>``."""
+    column, _, row = member.rpartition("/")
+    table = arrow_table(archive, changed)
+    if table.column_names.count(column) == 1 and row.isdecimal() and int(row) < table.num_rows:
+        value = table[column][int(row)].as_py()
+        if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
+            return value["bytes"]
+    raise DataError(f"{shown(archive)} has no image {member!r}; run `dvc repro prepare` to list it again")
 
 
 @lru_cache(maxsize=64)
@@ -59,14 +128,18 @@ def arrow_table(file: str, mtime_ns: int) -> pa.Table:
     """A table over a memory-mapped Arrow stream file; `mtime_ns` makes a changed file a new entry.
 
     Raises:
-        DataError: truncated, or no Arrow stream.
+        DataError: truncated, damaged, or no Arrow stream.
     """
     import pyarrow as pa
 
     try:
-        return pa.ipc.open_stream(pa.memory_map(file)).read_all()
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{file} is no whole Arrow stream file ({error}); save or download it again") from None
+        table = pa.ipc.open_stream(pa.memory_map(file)).read_all()
+        table.validate(full=True)  # offsets beyond the file would be read as memory
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        raise DataError(
+            f"{shown(file)} is no whole Arrow stream file ({reason_of(error)}); save or download it again"
+        ) from None
+    return table
 
 
 @lru_cache(maxsize=4096)
@@ -74,17 +147,27 @@ def tar_index(archive: str, mtime_ns: int) -> dict[str, tuple[int, int]]:
     """Offset and size of each member of an uncompressed tar file; `mtime_ns` makes a changed file a new entry.
 
     Raises:
-        DataError: truncated, compressed, or no tar file.
+        DataError: truncated, damaged, compressed, or no tar file.
     """
+    places: dict[str, tuple[int, int]] = {}
+    end = 0
     try:
         with tarfile.open(archive, mode="r:") as tar:
-            places = {member.name: (member.offset_data, member.size) for member in tar if member.isfile()}
-    except (tarfile.TarError, EOFError) as error:
+            for member in tar:
+                if member.size < 0 or member.offset_data < end:
+                    raise tarfile.ReadError(f"member {member.name!r} begins before the one above it ends")
+                end = member.offset_data + member.size
+                if member.isreg() and not member.issparse():
+                    places[member.name] = (member.offset_data, member.size)
+    except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError) as error:
         raise DataError(
-            f"{archive} is no whole, uncompressed tar file ({error}); copy or download it again (and unpack .gz)"
+            f"{shown(archive)} is no whole, uncompressed tar file ({reason_of(error)}); copy or download it again "
+            "(and unpack .gz)"
         ) from None
     size = os.stat(archive).st_size
     for name, (offset, length) in places.items():
         if offset + length > size:
-            raise DataError(f"{archive} is truncated: {name!r} ends beyond its {size:,} bytes; download it again")
+            raise DataError(
+                f"{shown(archive)} is truncated: {name!r} ends beyond its {size:,} bytes; download it again"
+            )
     return places

@@ -77,6 +77,9 @@ def require(path: str | Path, *, made_by: str) -> Path:
     return Path(path)
 
 
+# ------------------------------------------------------------------------------------------- bytes with a checksum
+
+
 def write_checked(path: str | Path, payload: bytes) -> None:
     """Write bytes behind their own SHA-256, for caches that must notice damage."""
     with replacing(path) as temporary, temporary.open("wb") as file:
@@ -134,16 +137,31 @@ def write_table(path: str | Path, table: pa.Table, *, attributes: Mapping[str, A
 
 
 def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a Parquet table, or only some of its columns."""
-    if not Path(path).exists():
-        raise MissingError(f"{path} does not exist; make it with `dvc repro`")
-    return pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
+    """Read a Parquet table, or only some of its columns.
+
+    Raises:
+        MissingError: no such file.
+        MismatchError: it is damaged, or lacks a column.
+    """
+    with _reading_parquet(path):
+        return pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
 
 
 def table_attributes(path: str | Path) -> dict[str, Any]:
     """The attributes that `write_table` stored; empty if none."""
-    metadata = pq.read_schema(path).metadata or {}
-    return json.loads(metadata.get(b"wsoup", b"{}"))
+    with _reading_parquet(path):
+        return json.loads((pq.read_schema(path).metadata or {}).get(b"wsoup", b"{}"))
+
+
+@contextmanager
+def _reading_parquet(path: str | Path) -> Iterator[None]:
+    if not Path(path).exists():
+        raise MissingError(f"{path} does not exist; make it with `dvc repro`")
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise MismatchError(f"{path} cannot be read as Parquet ({reason}); remove it and run `dvc repro`") from None
 
 
 # ---------------------------------------------------------------------------------------------------------- Zarr
@@ -172,7 +190,7 @@ class ImageFeatures:
 
 
 def write_features(path: str | Path, value: ImageFeatures) -> None:
-    """Write one Zarr v3 group with arrays ``image_features``, ``labels`` and ``rows``."""
+    """Write one Zarr v3 group with arrays ``image_features``, ``labels`` and ``rows``, and their checksums."""
     n = len(value.labels)
     if not (len(value.features) == len(value.rows) == n):
         raise MismatchError(
@@ -183,8 +201,10 @@ def write_features(path: str | Path, value: ImageFeatures) -> None:
         "labels": value.labels.astype(np.int64),
         "rows": value.rows.astype(np.int64),
     }
+    checksums = {name: _checksum(array) for name, array in arrays.items()}
+    attributes = {**value.attributes, "checksums": {**checksums, "attributes": fingerprint(value.attributes)}}
     with replacing(path) as temporary:
-        group: Any = zarr.create_group(store=str(temporary), zarr_format=3, attributes=value.attributes)
+        group: Any = zarr.create_group(store=str(temporary), zarr_format=3, attributes=attributes)
         for name, array in arrays.items():
             chunks = (min(ROWS_PER_CHUNK, max(1, n)), *array.shape[1:])
             shards = (max(1, -(-n // chunks[0])) * chunks[0], *array.shape[1:])
@@ -200,23 +220,34 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
 
     Raises:
         MissingError: no such store.
-        MismatchError: the features are of another encoder than `encoder`; the text names both.
+        MismatchError: a file in it is missing or damaged; or the features are of another encoder than `encoder`, and
+            the text names both.
     """
     if not Path(path).is_dir():
         raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
-    group: Any = zarr.open_group(store=str(path), mode="r")
-    attributes = dict(group.attrs)
+    again = "remove it and run `dvc repro` to make it again"
+    try:
+        group: Any = zarr.open_group(store=str(path), mode="r")
+        attributes = dict(group.attrs)
+        checksums = dict(attributes.pop("checksums"))
+        arrays = {name: np.asarray(group[name][...]) for name in ("image_features", "labels", "rows")}
+    except Exception as error:  # a damaged file may lead zarr into any
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise MismatchError(f"{path} cannot be read as image features ({reason}); {again}") from None
+    found = {name: _checksum(array) for name, array in arrays.items()} | {"attributes": fingerprint(attributes)}
+    for name in sorted(found):  # zarr reads a missing chunk as zeros
+        if found[name] != checksums.get(name):
+            raise MismatchError(f"{path}: {name} not as written, a file in it is missing or damaged; {again}")
     if encoder is not None:
         check_encoder(attributes["encoder"], expected=encoder, where=path)
-    arrays = {name: np.asarray(group[name][...]) for name in ("image_features", "labels", "rows")}
     return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
 
 
-def features_attributes(path: str | Path) -> dict[str, Any]:
-    """The attributes alone of what `write_features` wrote."""
-    if not Path(path).is_dir():
-        raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
-    return dict(zarr.open_group(store=str(path), mode="r").attrs)
+def _checksum(array: np.ndarray) -> str:
+    """SHA-256 of an array's shape, type and values."""
+    found = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
+    found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
 
 
 def check_encoder(found: Mapping[str, Any], *, expected: Mapping[str, Any], where: str | Path) -> None:

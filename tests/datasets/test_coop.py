@@ -190,7 +190,10 @@ def rewrite(root: Path, change: Callable[[dict[str, list[list[object]]]], object
         ),
         (lambda s: s["test"].append(s["test"][0]), r"\(test\) lists 'eurosat/2750/test_0/image 0.jpg' more than once"),
         (lambda s: s["test"].clear() or s["train"].clear(), r"lists no images"),
-        (lambda s: s["test"].append(["a.jpg", 1]), r"is not a CoOp split file \(not enough values"),
+        (
+            lambda s: s["test"].append(["a.jpg", 1]),
+            r"test holds \['a.jpg', 1\]; expected {\"train\": \[\[path, label, class name\]",
+        ),
     ],
 )
 def test_a_split_file_with_a_fault(root: Path, change: Callable[..., object], text: str) -> None:

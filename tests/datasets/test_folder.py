@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -83,11 +84,58 @@ def test_no_class_folders(tmp_path: Path) -> None:
         folder.read(str(tmp_path))
 
 
+@pytest.mark.parametrize("others", [[], ["train/cat/1.png"], ["train/1.png"]])
+def test_a_split_folder_with_images_and_no_classes(tmp_path: Path, others: list[str]) -> None:
+    for name in ("test/1.png", *others):
+        draw(tmp_path / name)
+    with pytest.raises(DataError, match=r"/(test|train) has no class folders; expected .*/t\w+/<class>/<image>"):
+        folder.read(str(tmp_path))
+
+
 def test_an_empty_class_folder(tmp_path: Path) -> None:
     draw(tmp_path / "test/cat/1.png")
     (tmp_path / "test/dog").mkdir()
     with pytest.raises(DataError, match=r"test/dog holds no images; add some or remove the folder"):
         folder.read(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (os.mkfifo, "is a FIFO"),
+        (os.mkdir, "is a folder"),
+        (lambda path: os.symlink(path, path), r"cannot be read \(Too many levels of symbolic links\)"),
+        (lambda path: os.symlink("/dev/zero", path), "is a device"),
+        (lambda path: os.symlink("nowhere", path), "is a symbolic link that leads nowhere"),
+    ],
+)
+def test_something_called_like_an_image_that_is_no_file(
+    tmp_path: Path, make: Callable[[str], object], text: str
+) -> None:
+    draw(tmp_path / "test/cat/1.png")
+    make(str(tmp_path / "test/cat/x.jpg"))
+    with pytest.raises(DataError, match=rf"test/cat/x.jpg {text}"):
+        folder.read(str(tmp_path))
+
+
+def test_a_link_to_an_image_is_one(tmp_path: Path) -> None:
+    draw(tmp_path / "elsewhere/1.png")
+    (tmp_path / "set/test/cat").mkdir(parents=True)
+    (tmp_path / "set/test/cat/x.jpg").symlink_to(tmp_path / "elsewhere/1.png")
+    assert folder.read(str(tmp_path / "set")).splits["test"].paths == ["test/cat/x.jpg"]
+
+
+def test_folders_too_deep(tmp_path: Path) -> None:
+    draw(tmp_path / "test/cat" / "/".join("d" * 70) / "1.png")
+    with pytest.raises(DataError, match="lies more than 64 folders deep; move the images up"):
+        folder.read(str(tmp_path))
+
+
+def test_a_line_separator_in_a_class_name_shifts_no_line(tmp_path: Path) -> None:
+    for name in ("test/a/1.png", "test/b/1.png"):
+        draw(tmp_path / name)
+    (tmp_path / "classnames.txt").write_text("a bumble\u2028bee\nb wasp\n")
+    assert folder.read(str(tmp_path)).class_names == ["bumble bee", "wasp"]
 
 
 def test_a_loop_of_links(tmp_path: Path) -> None:

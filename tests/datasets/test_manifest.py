@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,44 @@ def test_other_images_of_the_root_stay_known(root: Path, monkeypatch: pytest.Mon
     read = count_reads(monkeypatch)
     build(params(root))
     assert read == []
+
+
+@pytest.mark.parametrize("spoil", [lambda data: b"", lambda data: data[:-9], lambda data: data.replace(b"a", b"b")])
+def test_a_damaged_digest_cache_is_named_and_made_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], spoil: Callable[[bytes], bytes]
+) -> None:
+    first = build(params(root)).table
+    (cache,) = (store.cache_dir() / "digests").iterdir()
+    whole = cache.read_bytes()
+    cache.write_bytes(spoil(whole))
+    read = count_reads(monkeypatch)
+    assert build(params(root)).table.equals(first)
+    assert len(read) == first.num_rows
+    said = capsys.readouterr().err
+    assert said.startswith(f"{cache} is damaged")
+    assert said.endswith("it is dropped, and the images are read again\n")
+    assert said.count("\n") == 1
+    assert cache.read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["sky.tar", "sky.arrow"])
+def test_a_folder_called_like_a_container_is_a_folder(tmp_path: Path, name: str) -> None:
+    """Both as a class and as the root; an image replaced in it is noticed by its own time."""
+    section = params(tmp_path / name, role="dg")
+    draw(tmp_path / name / name / "0.png")
+    before = build(section).table["digest"].to_pylist()
+    folder_time = os.stat(tmp_path / name / name).st_mtime_ns
+    draw(tmp_path / name / name / "0.png", size=9)
+    os.utime(tmp_path / name / name, ns=(folder_time, folder_time))
+    assert build(section).table["digest"].to_pylist() != before
+
+
+def test_a_listed_image_that_is_no_file(root: Path) -> None:
+    os.mkfifo(root / "fifo.png")
+    rows = Split(["test/ant/0.png", "fifo.png"], np.array([0, 0]))
+    listing = Listing(str(root), ["ant"], {"test": rows}, origin="list.csv")
+    with pytest.raises(DataError, match=r"list.csv: .*fifo.png is a FIFO, expected a file; rename or remove it"):
+        manifest.build(listing, name="mine", params=params(root, role="dg"), shots=1, seeds=[1])
 
 
 def test_listed_images_that_are_not_there(root: Path) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from finetune_cases import finetune_params
+from finetune_cases import draw_colours, finetune_params
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from wsoup.errors import DataError
-from wsoup.finetune.data import FewShotImages, batch_positions, crop_box
+from wsoup.errors import ChangedError, DataError
+from wsoup.finetune.data import FewShotImages, batch_positions, crop_box, decodable
+from wsoup.store import sha256_file
 
 LABELS = np.repeat(np.arange(5), 3)
 
@@ -89,6 +91,32 @@ def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, co
     many = pixels(4)
     monkeypatch.setattr("wsoup.finetune.data.PIXELS_IN_MEMORY", 0)
     assert torch.equal(many, pixels(1))
+
+
+def test_bad_training_images_are_found_out_once_and_left_out(tmp_path, colours):
+    world = draw_colours(tmp_path)
+    digests = [sha256_file(path) for path in world.paths]
+    Path(world.paths[4]).write_bytes(b"broken")
+    digests[4] = sha256_file(world.paths[4])
+    options = {"labels": world.labels, "class_names": world.class_names}
+    good, skipped = decodable(world.paths, digests=digests, **options)
+    assert good.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
+    assert list(skipped) == [4]
+    assert "1.png is not an image" in skipped[4]
+    for position in (3, 5):
+        Path(world.paths[position]).write_bytes(b"broken")
+    with pytest.raises(DataError, match=r"none of the training images of class 'green' can be decoded: .*0.png is not"):
+        decodable(world.paths, digests=None, **options)
+    with pytest.raises(ChangedError, match=r"0.png changed since it was listed"):
+        decodable(world.paths, digests=digests, **options)
+
+
+def test_a_training_image_must_be_the_one_that_was_listed(tiny_encoder, colours):
+    digests = [sha256_file(path) for path in colours.paths]
+    options = {"labels": colours.labels, "encoder": tiny_encoder, "augment": None}
+    FewShotImages(colours.paths, digests=digests, **options).batch(np.array([0]), seed=1, iteration=0)
+    with pytest.raises(ChangedError, match=r"0.png changed since it was listed"):
+        FewShotImages(colours.paths, digests=digests[::-1], **options).batch(np.array([0]), seed=1, iteration=0)
 
 
 def test_no_images_is_an_error(tiny_encoder):

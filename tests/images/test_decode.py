@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import os
+import socket
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
-from wsoup.errors import DataError
-from wsoup.images.decode import batches, load_rgb
+from wsoup.errors import ChangedError, DataError, ParamsError
+from wsoup.images.decode import batches, decoding_workers, load_rgb
 
 
 def to_tensor(image: Image.Image) -> torch.Tensor:
@@ -68,7 +72,7 @@ def png_bytes() -> bytes:
     [
         (b"", "is empty (0 bytes)"),
         (b"<!DOCTYPE html><html></html>", "is an HTML page"),
-        (b"just some text", "is not an image that Pillow knows"),
+        (b"just some text", "is not an image of a known format"),
         (png_bytes()[:300], "cannot be decoded"),
     ],
 )
@@ -115,3 +119,114 @@ def test_batches_keep_order_and_list_what_they_skip(five_files, workers, monkeyp
 def test_a_bad_image_stops_unless_told_to_skip(five_files):
     with pytest.raises(DataError, match=r"2\.png"):
         list(batches(five_files, transform=to_tensor, batch_size=2, on_bad_image="stop"))
+
+
+# -------------------------------------------------------------------------------------------------- hostile files
+
+
+def test_an_image_that_is_not_the_listed_one_is_an_error_whatever_is_skipped(five_files):
+    digests = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in five_files]
+    options = {"transform": to_tensor, "batch_size": 2, "digests": digests, "on_bad_image": "skip"}
+    assert sum(len(batch.positions) for batch in batches(five_files, **options)) == 4
+    Image.new("RGB", (4, 4), "red").save(five_files[3])
+    with pytest.raises(ChangedError, match=r"3\.png changed since it was listed; run `dvc repro --force"):
+        list(batches(five_files, **options))
+    Path(five_files[3]).unlink()
+    with pytest.raises(ChangedError, match=r"3\.png is gone since it was listed"):
+        list(batches(five_files, **options))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [(np.uint16(200), 0), (np.uint16(65535), 255), (np.uint16(257), 1)],
+)
+def test_a_dark_sixteen_bit_image_stays_dark(tmp_path, values, expected):
+    for name in ("x.png", "x.tif", "x.pgm"):
+        Image.fromarray(np.full((2, 2), values)).save(tmp_path / name)
+        assert load_rgb(tmp_path / name).getpixel((0, 0)) == (expected, expected, expected)
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("F", "float"), ("I", "32-bit integer")])
+def test_pixels_without_a_known_range_are_refused(tmp_path, mode, kind):
+    Image.new(mode, (2, 2), 1).save(tmp_path / "x.tif")
+    with pytest.raises(DataError, match=rf"x.tif holds {kind} pixels, and nothing says which value is white"):
+        load_rgb(tmp_path / "x.tif")
+
+
+@pytest.mark.parametrize("size", [(60_000, 1), (1, 201)])
+def test_a_line_is_refused_before_it_is_resized(tmp_path, size):
+    Image.new("L", size).save(tmp_path / "x.png")
+    with pytest.raises(DataError, match=rf"has {size[0]} x {size[1]} pixels, more than 200 times as long as wide"):
+        load_rgb(tmp_path / "x.png")
+
+
+def test_postscript_is_never_run(tmp_path):
+    (tmp_path / "x.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
+    with pytest.raises(DataError, match="is not an image of a known format"):
+        load_rgb(tmp_path / "x.jpg")
+
+
+def test_broken_exif_does_not_keep_an_image_from_being_turned(tmp_path):
+    """Only the orientation is read; a broken tag beside it, which could not be written again, is no matter."""
+    broken_maker = b"Exif\0\0MM\0*\0\0\0\x08\0\x02\x01R\0\x02\0\0\0\x06\0\0\0&\x01\x12\0\x03\0\0\0\x01\0\x06"
+    Image.new("RGB", (4, 2)).save(tmp_path / "x.jpg", exif=broken_maker + bytes(6) + b"maQer\0")
+    assert load_rgb(tmp_path / "x.jpg").size == (2, 4)
+    Image.new("RGB", (4, 2)).save(tmp_path / "x.jpg", exif=b"Exif\0\0MM\0*\0")
+    assert load_rgb(tmp_path / "x.jpg").size == (4, 2)
+    exif = Image.Exif()
+    exif[0x0112] = 99
+    Image.new("RGB", (4, 2)).save(tmp_path / "x.jpg", exif=exif)
+    assert load_rgb(tmp_path / "x.jpg").size == (4, 2)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
+def test_every_orientation_is_as_pillow_turns_it(tmp_path, orientation, suffix):
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 24, 3), dtype=np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(pixels).save(tmp_path / f"x.{suffix}", exif=exif)
+    with Image.open(tmp_path / f"x.{suffix}") as image:
+        assert load_rgb(tmp_path / f"x.{suffix}").tobytes() == ImageOps.exif_transpose(image).tobytes()
+
+
+@pytest.mark.parametrize("name", ["two\nlines.jpg", "line\u2028separator.jpg", "bell\a.jpg"])
+def test_an_error_is_one_line_whatever_the_name(tmp_path, name):
+    (tmp_path / name).write_bytes(b"broken")
+    with pytest.raises(DataError) as error:
+        load_rgb(tmp_path / name)
+    assert str(error.value).isprintable()
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(os.path.relpath(path))
+
+
+ODD_FILES = [
+    (make_fifo, "is a FIFO"),
+    (make_socket, "is a socket"),
+    (lambda path: path.mkdir(), "is a folder"),
+    (lambda path: path.symlink_to(path), "symbolic links"),
+    (lambda path: path.symlink_to("/dev/zero"), "is a device"),
+    (lambda path: path.symlink_to("nowhere"), "is a symbolic link that leads nowhere"),
+    (lambda path: os.truncate(path, 1 << 40) if path.touch() is None else None, "1,099,511,627,776 bytes are too many"),
+]
+
+
+@pytest.mark.parametrize(("make", "text"), ODD_FILES)
+def test_what_is_no_file_is_named_and_never_opened(tmp_path, make, text):
+    make(tmp_path / "x.jpg")
+    with pytest.raises(DataError, match=text) as error:
+        load_rgb(tmp_path / "x.jpg")
+    assert str(tmp_path / "x.jpg") in str(error.value)
+
+
+def test_a_number_of_workers_that_is_none(monkeypatch):
+    monkeypatch.setenv("WSOUP_WORKERS", "abc")
+    with pytest.raises(ParamsError, match="WSOUP_WORKERS is 'abc', expected a number of processes"):
+        decoding_workers()

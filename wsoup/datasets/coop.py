@@ -8,19 +8,29 @@ error: no random split ever takes its place.
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from wsoup.datasets.folder import (
     list_split,
     names_of,
     read_class_names,
+    read_json,
     read_text,
     require_folder,
     subfolders,
 )
-from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, names_by_label, relative, some, split_of
+from wsoup.datasets.listing import (
+    IMAGE_SUFFIXES,
+    Listing,
+    Split,
+    label_number,
+    names_by_label,
+    relative,
+    some,
+    split_of,
+)
 from wsoup.datasets.paper import PAPER, PaperDataset
 from wsoup.errors import DataError, MissingError, ParamsError
 from wsoup.prompts import clean_class_name
@@ -81,14 +91,10 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
             f"{path} does not exist; put {paper.title}'s split file there (KaiyangZhou/CoOp, DATASETS.md); "
             "a random split would not be comparable, so none is made"
         )
-    try:
-        raw = json.loads(read_text(path))
-        rows = {name: [(str(p), int(label), str(c)) for p, label, c in raw[name]] for name in raw}
-    except (json.JSONDecodeError, TypeError, ValueError, KeyError) as error:
-        raise DataError(
-            f'{path} is not a CoOp split file ({error}); expected {{"train": [[path, label, class name], ...], '
-            '"val": ..., "test": ...}}'
-        ) from None
+    raw = read_json(path, expected=_SPLIT_FILE)
+    if not isinstance(raw, dict) or not all(isinstance(rows, list) for rows in raw.values()):
+        raise DataError(f"{path} is not a CoOp split file; expected {_SPLIT_FILE}")
+    rows = {name: [_row(row, path=path, split=name) for row in raw[name]] for name in raw}
     labelled = {(label, name) for split in rows.values() for _, label, name in split}
     prefix = _prefix(base, place / paper.images)
     splits = {
@@ -97,6 +103,15 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
         if name in wanted
     }
     return Listing(str(base), names_by_label(sorted(labelled), origin=str(path)), splits, origin=str(path))
+
+
+_SPLIT_FILE = '{"train": [[path, label, class name], ...], "val": ..., "test": ...}'
+
+
+def _row(row: Any, *, path: Path, split: str) -> tuple[str, int, str]:
+    if not (isinstance(row, list) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)):
+        raise DataError(f"{path}: {split} holds {repr(row)[:80]}; expected {_SPLIT_FILE}")
+    return row[0], label_number(row[1], origin=f"{path}: {split}"), row[2]
 
 
 # -------------------------------------------------------------------------------------------------------- Aircraft
@@ -126,7 +141,7 @@ def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
 def _lines(path: Path) -> list[str]:
     if not path.is_file():
         raise MissingError(f"{path} does not exist; it comes with FGVC-Aircraft (see `wsoup data layouts`)")
-    return [line for line in read_text(path).splitlines() if line.strip()]
+    return [line for line in read_text(path).split("\n") if line.strip()]
 
 
 # ------------------------------------------------------------------------------------------- ImageNet and its shifts
@@ -163,11 +178,14 @@ _SOLUTION = "LOC_val_solution.csv"
 
 def _flat_answers(path: Path) -> dict[str, str]:
     """Image id -> wnid, from Kaggle's ``ImageId,PredictionString`` (``n03995372 85 1 499 272 ...``)."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = csv.DictReader(file)
+    rows = csv.DictReader(read_text(path).split("\n"))
+    try:
         if not {"ImageId", "PredictionString"} <= set(rows.fieldnames or ()):
             raise DataError(f"{path}: first line must be the header ImageId,PredictionString")
-        return {row["ImageId"]: row["PredictionString"].split()[0] for row in rows if row["PredictionString"]}
+        found = [(row["ImageId"], (row["PredictionString"] or "").split()) for row in rows]
+    except csv.Error as error:
+        raise DataError(f"{path}, line {rows.line_num}: {error}; get the file again") from None
+    return {image: words[0] for image, words in found if words}
 
 
 def _flat_split(base: Path, *, folder: Path, answers: dict[str, str], classes: list[str], origin: str) -> Split:

@@ -1,24 +1,27 @@
 """Sizes and content digests of image files, cached by path, size and modification time.
 
-One Parquet file per dataset root under the cache folder, so that looking over an unchanged dataset again costs one
-`stat` per image.
+One checked Parquet file per dataset root under the cache folder, so that looking over an unchanged dataset again costs
+one `stat` per image.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from wsoup import store
 from wsoup.datasets.listing import some
-from wsoup.errors import MissingError
-from wsoup.files import container_of, read_bytes
+from wsoup.errors import DataError, MismatchError, MissingError
+from wsoup.files import container_of, read_bytes, reason_of, regular_file
 
 CHUNK = 4096
 
@@ -41,6 +44,7 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> Digests:
 
     Raises:
         MissingError: listed images that are not there; names the first ones and their number.
+        DataError: one is no regular file, or cannot be read.
     """
     stamps = _stamps(root, paths, origin=origin)  # (N, 2)
     known = _Cache(root)
@@ -59,21 +63,23 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> Digests:
 
 
 def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
-    """(N, 2) int64: size and modification time in ns of each file, or of the archive that an image lies in."""
+    """(N, 2) int64: size and modification time in ns of each file, or of the container that an image lies in."""
     stamps = np.empty((len(paths), 2), dtype=np.int64)
-    archives: dict[str, os.stat_result] = {}
-    lost = []
+    lost, odd = [], []
     for i, path in enumerate(paths):
-        archive = container_of(path)
+        file = f"{root}/{path}"
         try:
-            if archive is None:
-                status = os.stat(f"{root}/{path}")
-            else:
-                status = archives.get(archive) or archives.setdefault(archive, os.stat(f"{root}/{archive}"))
-        except FileNotFoundError:
+            status = regular_file(container_of(file) or file)
+        except MissingError:
             lost.append(path)
             continue
+        except DataError as error:
+            odd.append(str(error))
+            continue
         stamps[i] = status.st_size, status.st_mtime_ns
+    if odd:
+        more = f" ({len(odd) - 1:,} more are no files either)" if len(odd) > 1 else ""
+        raise DataError(f"{origin}: {odd[0]}{more}")
     if lost:
         raise MissingError(
             f"{len(lost):,} of {len(paths):,} images listed in {origin} do not exist under {root}: {some(lost)}; "
@@ -99,18 +105,22 @@ def _digest(path: str) -> tuple[int, str]:
 
 
 class _Cache:
-    """What was digested before under one root."""
+    """What was digested before under one root. A damaged file is named, dropped and made again."""
 
     def __init__(self, root: str) -> None:
-        self.path = store.cache_dir() / "digests" / f"{store.fingerprint(os.path.realpath(root))}.parquet"
-        if not self.path.is_file():
-            self.index: dict[str, int] = {}
+        self.path = store.cache_dir() / "digests" / f"{store.fingerprint(os.path.realpath(root))}.checked"
+        self.index: dict[str, int] = {}
+        try:
+            self.table = pq.read_table(io.BytesIO(store.read_checked(self.path)))
+        except MissingError:
             return
-        table = store.read_table(self.path)
-        self.index = {path: i for i, path in enumerate(table["path"].to_pylist())}
-        self.stamps = np.stack([table["stat_size"].to_numpy(), table["mtime_ns"].to_numpy()], axis=1)
-        self.sizes = table["size"].to_numpy()
-        self.hexes = table["digest"].to_pylist()
+        except MismatchError as error:
+            print(f"{error}; it is dropped, and the images are read again", file=sys.stderr)
+            return
+        self.index = {path: i for i, path in enumerate(self.table["path"].to_pylist())}
+        self.stamps = np.stack([self.table["stat_size"].to_numpy(), self.table["mtime_ns"].to_numpy()], axis=1)
+        self.sizes = self.table["size"].to_numpy()
+        self.hexes = self.table["digest"].to_pylist()
 
     def look_up(self, paths: Sequence[str], stamps: np.ndarray) -> np.ndarray:
         """(N,) entry of each path whose stamp is unchanged, else -1."""
@@ -132,5 +142,12 @@ class _Cache:
         }
         table = pa.table(columns)
         if len(kept):
-            table = pa.concat_tables([table, store.read_table(self.path).take(pa.array(kept))])
-        store.write_table(self.path, table)
+            table = pa.concat_tables([table, self.table.take(pa.array(kept))])
+        payload = io.BytesIO()
+        pq.write_table(table, payload, compression="zstd")
+        try:
+            store.write_checked(self.path, payload.getvalue())
+        except OSError as error:
+            print(
+                f"{self.path} cannot be written ({reason_of(error)}): images are read again next time", file=sys.stderr
+            )

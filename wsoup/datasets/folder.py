@@ -6,17 +6,22 @@ folder's name, white space, and the class name (CoOp's form: ``n01440764 tench``
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, some
 from wsoup.errors import DataError, MissingError
+from wsoup.files import reason_of, regular_file, shown
 from wsoup.prompts import clean_class_name
 
 SPLIT_FOLDERS = ("train", "val", "test")
+DEEPEST = 64
+"""Folders within each other under a class folder."""
 
 
 def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str | None = None) -> Listing:
@@ -29,11 +34,17 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
 
     Raises:
         MissingError: no such folder.
-        DataError: no class folders, an empty one, a name that is not UTF-8, a loop of symbolic links.
+        DataError: no class folders, an empty one, a name that is not UTF-8, a loop of symbolic links, something
+            called like an image that is no file.
     """
     base = require_folder(root)
-    # A folder of images alone is a class, whatever it is called: there are photographs of trains.
-    splits_there = [name for name in SPLIT_FOLDERS if (base / name).is_dir() and subfolders(base / name)]
+    # A folder of images alone is a class, whatever it is called: there are photographs of trains. But where there are
+    # no other folders, or another one holds classes, it is a split without them.
+    top = subfolders(base)
+    splits_there = [name for name in SPLIT_FOLDERS if name in top and subfolders(base / name)]
+    for name in SPLIT_FOLDERS:
+        if name in top and name in wanted and name not in splits_there and (splits_there or {*top} <= {*SPLIT_FOLDERS}):
+            raise DataError(f"{base / name} has no class folders; expected {base / name}/<class>/<image>")
     found = {name: base / name for name in splits_there} or {"test": base}
     folders = {name: folder for name, folder in found.items() if name in wanted} or found
     classes = sorted({name for folder in folders.values() for name in subfolders(folder)})
@@ -44,7 +55,7 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
         )
     splits = {name: list_split(base, folder=folder, classes=classes) for name, folder in folders.items()}
     names_file = Path(class_names) if class_names else base / "classnames.txt"
-    renamed = read_class_names(names_file) if class_names or names_file.is_file() else {}
+    renamed = read_class_names(names_file) if class_names or os.path.lexists(names_file) else {}
     names = names_of(classes, renamed=renamed, origin=str(names_file)) if renamed else classes
     return Listing(root, [clean_class_name(name) for name in names], splits, origin=root)
 
@@ -52,18 +63,26 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
 def require_folder(root: str | Path) -> Path:
     """The folder `root`, or MissingError."""
     base = Path(root)
-    if not base.is_dir():
+    if not os.path.isdir(base):
         raise MissingError(f"{root} does not exist or is no folder; correct the dataset's root in params.yaml")
     return base
 
 
 def subfolders(folder: Path) -> list[str]:
     """Names of the folders in a folder, sorted, hidden ones left out."""
-    with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+    names = [entry.name for entry in _entries(folder) if os.path.isdir(entry.path)]
     for name in names:
         check_utf8(name, folder=folder)
     return sorted(names)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What a folder holds, hidden things left out."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not entry.name.startswith(".")]
+    except OSError as error:
+        raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); mend or remove it") from None
 
 
 def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
@@ -87,19 +106,20 @@ def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
 
 def _images(folder: Path, *, above: tuple[str, ...]) -> Iterator[str]:
     """Paths of the images below a folder, relative to it; `above` are the real paths of the folders around it."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            check_utf8(entry.name, folder=folder)
-            if os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
-                yield entry.name
-            elif entry.is_dir():
-                here = (*above, os.path.realpath(folder))
-                if os.path.realpath(entry.path) in here:
-                    raise DataError(f"{entry.path} is a symbolic link to a folder that holds it (a loop); remove it")
-                for path in _images(Path(entry.path), above=here):
-                    yield f"{entry.name}/{path}"
+    if len(above) > DEEPEST:
+        raise DataError(f"{shown(str(folder))} lies more than {DEEPEST} folders deep; move the images up")
+    for entry in _entries(folder):
+        check_utf8(entry.name, folder=folder)
+        if os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
+            if not entry.is_file(follow_symlinks=False):
+                regular_file(entry.path)
+            yield entry.name
+        elif os.path.isdir(entry.path):
+            here = (*above, os.path.realpath(folder))
+            if os.path.realpath(entry.path) in here:
+                raise DataError(f"{entry.path} is a symbolic link to a folder that holds it (a loop); remove it")
+            for path in _images(Path(entry.path), above=here):
+                yield f"{entry.name}/{path}"
 
 
 def check_utf8(name: str, *, folder: str | Path) -> None:
@@ -121,7 +141,7 @@ def read_class_names(path: Path) -> dict[str, str]:
     if not path.is_file():
         raise MissingError(f"{path} does not exist; expected one line a class: folder, a space, class name")
     names: dict[str, str] = {}
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         folder, _, name = line.strip().partition("\t" if "\t" in line.strip() else " ")
@@ -142,8 +162,20 @@ def names_of(folders: Sequence[str], *, renamed: dict[str, str], origin: str) ->
 
 
 def read_text(path: Path) -> str:
-    """A UTF-8 text file, or DataError that says where it is not UTF-8."""
+    """A UTF-8 text file, or DataError that says where it is not UTF-8. Its lines end with ``\\n`` and nothing else."""
+    regular_file(str(path))
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({reason_of(error)}); mend it") from None
+
+
+def read_json(path: Path, *, expected: str) -> Any:
+    """A JSON file, or DataError that says what it should hold."""
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError
+        raise DataError(f"{path} is not JSON ({reason_of(error)}); expected {expected}") from None

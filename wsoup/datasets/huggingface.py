@@ -6,19 +6,21 @@ features: one Image and one ClassLabel column. An image's path is ``test/data-00
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from wsoup.datasets.folder import require_folder
+from wsoup.datasets.folder import read_json, require_folder
 from wsoup.datasets.listing import Listing, Split
 from wsoup.datasets.tables import SPLIT_NAMES
 from wsoup.errors import DataError, MissingError
-from wsoup.files import arrow_table
+from wsoup.files import arrow_table, regular_file
 from wsoup.prompts import clean_class_name
+
+AGAIN = "save the dataset again with `save_to_disk`"
 
 
 def read(root: str, *, wanted: Collection[str]) -> Listing:
@@ -27,27 +29,63 @@ def read(root: str, *, wanted: Collection[str]) -> Listing:
     Raises:
         MissingError: no such folder, or nothing saved in it.
         DataError: no single Image and ClassLabel column, images that are not stored inside, a filtered dataset whose
-            indices were not flattened.
+            indices were not flattened, splits that disagree on the class names, files of another form.
     """
     base = require_folder(root)
-    if (base / "dataset_dict.json").is_file():
-        folders = {SPLIT_NAMES.get(name, name): name for name in _json(base / "dataset_dict.json")["splits"]}
-    elif (base / "state.json").is_file():
-        folders = {"test": ""}
-    else:
-        raise MissingError(f"{root} holds no dataset saved by `save_to_disk` (dataset_dict.json or state.json)")
-    names: list[str] = []
-    splits = {}
-    for split, folder in folders.items():
-        if split in wanted:
-            names, splits[split] = _split(base, folder)
-    return Listing(root, [clean_class_name(name) for name in names], splits, origin=root)
+    names: list[str] | None = None
+    splits: dict[str, Split] = {}
+    for split, folder in _folders(base).items():
+        if split not in wanted:
+            continue
+        found, splits[split] = _split(base, folder)
+        if names is not None and found != names:
+            raise DataError(f"{root}: split {folder!r} has other class names than the splits above it; {AGAIN}")
+        names = found
+    return Listing(root, [clean_class_name(name) for name in names or []], splits, origin=root)
+
+
+def _folders(base: Path) -> dict[str, str]:
+    """Our name of each split, and its folder."""
+    index = base / "dataset_dict.json"
+    if not index.is_file():
+        if (base / "state.json").is_file():
+            return {"test": ""}
+        raise MissingError(f"{base} holds no dataset saved by `save_to_disk` (dataset_dict.json or state.json)")
+    saved = _list(_object(index).get("splits"), of=str, what="splits", path=index)
+    folders: dict[str, str] = {}
+    for name in saved:
+        split = SPLIT_NAMES.get(name, name)
+        if split in folders or not _is_name(name):
+            raise DataError(f"{index}: split {name!r} has a name of its own to be given; {AGAIN}")
+        folders[split] = name
+    return folders
 
 
 def _split(base: Path, folder: str) -> tuple[list[str], Split]:
     """Class names, and the rows of one split."""
     place = base / folder
-    features = _json(place / "dataset_info.json")["features"]
+    image, label, names = _features(place)
+    state = _object(place / "state.json")
+    if state.get("_indices_data_files"):
+        raise DataError(f"{place} was saved with an index over its rows; call flatten_indices() and save it again")
+    paths: list[str] = []
+    labels = [np.empty(0, dtype=np.int64)]
+    for entry in _list(state.get("_data_files"), of=dict, what="_data_files", path=place / "state.json"):
+        name = entry.get("filename")
+        if not isinstance(name, str) or not _is_name(name):
+            raise DataError(f"{place / 'state.json'}: a data file is called {name!r}, expected a file's name; {AGAIN}")
+        found = _labels(place / name, image=image, label=label)
+        paths += [f"{folder}/{name}/{image}/{row}".lstrip("/") for row in range(len(found))]
+        labels.append(found)
+    return names, Split(paths, np.concatenate(labels))
+
+
+def _features(place: Path) -> tuple[str, str, list[str]]:
+    """The image column, the label column and the class names."""
+    path = place / "dataset_info.json"
+    features = _object(path).get("features")
+    if not isinstance(features, dict) or not all(isinstance(feature, dict) for feature in features.values()):
+        raise DataError(f"{path}: features should be an object of objects; {AGAIN}")
     images = [name for name, feature in features.items() if feature.get("_type") == "Image"]
     labels = [name for name, feature in features.items() if feature.get("_type") == "ClassLabel"]
     if len(images) != 1 or len(labels) != 1:
@@ -55,26 +93,39 @@ def _split(base: Path, folder: str) -> tuple[list[str], Split]:
             f"{place}: expected one Image and one ClassLabel column, found {images} and {labels}; "
             "remove or cast columns and save it again"
         )
-    state = _json(place / "state.json")
-    if state.get("_indices_data_files"):
-        raise DataError(f"{place} was saved with an index over its rows; call flatten_indices() and save it again")
-    paths: list[str] = []
-    found = []
-    for entry in state["_data_files"]:
-        file = place / entry["filename"]
-        table = arrow_table(str(file), file.stat().st_mtime_ns)
-        if table[images[0]].combine_chunks().field("bytes").null_count:
-            raise DataError(f"{file}: some images are only named, not stored inside; save it again with their bytes")
-        prefix = f"{folder}/{entry['filename']}/{images[0]}".lstrip("/")
-        paths += [f"{prefix}/{row}" for row in range(table.num_rows)]
-        found.append(table[labels[0]].to_numpy().astype(np.int64))
-    return features[labels[0]]["names"], Split(paths, np.concatenate(found))
+    return images[0], labels[0], _list(features[labels[0]].get("names"), of=str, what="class names", path=path)
 
 
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise MissingError(f"{path} does not exist; save the dataset again with `save_to_disk`") from None
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path} is not JSON ({error}); save the dataset again") from None
+def _labels(file: Path, *, image: str, label: str) -> np.ndarray:
+    """(N,) int64 labels of one Arrow file, whose images are checked to lie inside."""
+    table = arrow_table(str(file), regular_file(str(file)).st_mtime_ns)
+    for name in (image, label):
+        if table.column_names.count(name) != 1:
+            raise DataError(f"{file} has columns {table.column_names}, expected one called {name!r}; {AGAIN}")
+    kind = table.schema.field(image).type
+    if not pa.types.is_struct(kind) or kind.get_field_index("bytes") < 0:
+        raise DataError(f"{file}: column {image!r} holds {kind}, expected images with their bytes; {AGAIN}")
+    cells = table[image].combine_chunks()
+    if cells.null_count or cells.field("bytes").null_count:
+        raise DataError(f"{file}: some images are only named, not stored inside; save it again with their bytes")
+    if not pa.types.is_integer(table[label].type) or table[label].null_count:
+        raise DataError(f"{file}: column {label!r} should hold a whole number in every row; {AGAIN}")
+    return table[label].to_numpy().astype(np.int64)
+
+
+def _is_name(text: str) -> bool:
+    """Whether a saved name is one step of a path."""
+    return bool(text) and "/" not in text and "\0" not in text and text not in (".", "..")
+
+
+def _object(path: Path) -> dict[str, Any]:
+    found = read_json(path, expected="what `save_to_disk` writes")
+    if not isinstance(found, dict):
+        raise DataError(f"{path} holds no JSON object; {AGAIN}")
+    return found
+
+
+def _list(value: Any, *, of: type, what: str, path: Path) -> list[Any]:
+    if not isinstance(value, list) or not value or not all(isinstance(item, of) for item in value):
+        raise DataError(f"{path}: {what} should be a list, and not an empty one; {AGAIN}")
+    return value

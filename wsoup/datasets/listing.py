@@ -5,6 +5,8 @@ A listing may be large (ImageNet's training set has 1.3 million images), so it h
 
 from __future__ import annotations
 
+import itertools
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from wsoup.errors import DataError
 from wsoup.prompts import clean_class_name
 
 IMAGE_SUFFIXES = frozenset(
-    {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+    {".jpg", ".jpeg", ".png", ".webp", ".avif", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 )  # compared in lower case; other files are not images and are left alone
 
 
@@ -63,6 +65,22 @@ class Listing:
         return self.splits[name]
 
 
+LARGEST_LABEL = 10**6
+"""A label beyond it is a mistake, and one list entry per label up to it would take all memory."""
+
+
+def label_number(value: object, *, origin: str) -> int:
+    """A label as a list gives it, or DataError: a whole number, never one cut to be whole.
+
+    >>> label_number(7, origin="list.csv")
+    7
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or abs(int(value)) > LARGEST_LABEL:
+        text = str(value) if len(str(value)) < 40 else f"{str(value)[:40]}..."
+        raise DataError(f"{origin}: label {text} is no whole number up to {LARGEST_LABEL:,}; labels count from 0")
+    return int(value)
+
+
 def split_of(rows: Sequence[tuple[str, int]]) -> Split:
     """A split from (path, label) pairs."""
     return Split([path for path, _ in rows], np.array([label for _, label in rows], dtype=np.int64))
@@ -85,6 +103,8 @@ def problems(listing: Listing) -> Iterable[str]:
     for label, name in enumerate(names):
         if not name:
             yield f"{origin}: label {label} has an empty class name; name it"
+        elif any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
+            yield f"{origin}: class name {name!r} holds a control character; name it in plain text"
     used = np.zeros(len(names), dtype=bool)
     for name, split in listing.splits.items():
         outside = (split.labels < 0) | (split.labels >= len(names))
@@ -135,11 +155,13 @@ def names_by_label(pairs: Iterable[tuple[int, str]], *, origin: str) -> list[str
         name = names.setdefault(label, raw)
         if name != raw:
             raise DataError(f"{origin}: label {label} has two class names, {name!r} and {raw!r}; keep one of them")
-    missing = sorted(set(range(max(names, default=-1) + 1)) - set(names))
-    if missing:
+    top = max(names, default=-1)
+    if top + 1 > len(names):
+        missing = itertools.islice((label for label in range(top) if label not in names), 3)
+        more = top + 1 - len(names) - 3
         raise DataError(
-            f"{origin}: no image has label {some(missing)}, though labels go up to {max(names)}; labels must count "
-            "from 0 without gaps"
+            f"{origin}: no image has label {', '.join(map(str, missing))}{f' and {more:,} more' if more > 0 else ''}, "
+            f"though labels go up to {top}; labels must count from 0 without gaps"
         )
     return [clean_class_name(names[label]) for label in range(len(names))]
 
@@ -148,8 +170,10 @@ def relative(path: str, *, origin: str) -> str:
     """A listed path as it is stored: relative, inside the root, without ``.`` steps.
 
     Raises:
-        DataError: absolute, or leaving the root through ``..``.
+        DataError: absolute, leaving the root through ``..``, or no name that a file can have.
     """
+    if "\0" in path or not _encodable(path):
+        raise DataError(f"{origin}: path {path[:100]!r} is no file name; correct the row")
     if path.startswith("/") or "\\" in path or "//" in path or "./" in path or path.endswith(".."):
         steps: list[str] = []
         for step in path.replace("\\", "/").split("/"):
@@ -165,6 +189,14 @@ def relative(path: str, *, origin: str) -> str:
     if not path:
         raise DataError(f"{origin}: an image has an empty path")
     return path
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def some(items: Sequence[object], *, limit: int = 3) -> str:

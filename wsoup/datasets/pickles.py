@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.datasets.listing import Split, some
+from wsoup.datasets.listing import Split, label_number, some
 from wsoup.errors import DataError, MissingError
 
 
@@ -46,7 +46,10 @@ def read(folder: str, *, shots: int, seed: int) -> list[tuple[str, int, str]]:
     try:
         with path.open("rb") as file:
             data = _Restricted(file).load()
-        return [(str(item._impath), int(item._label), str(item._classname)) for item in data["train"]]
+        return [
+            (str(item._impath), label_number(item._label, origin="train"), str(item._classname))
+            for item in data["train"]
+        ]
     except Exception as error:  # whatever a broken or hostile pickle raises, the file is not what was asked for
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(

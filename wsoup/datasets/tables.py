@@ -6,7 +6,6 @@ one line a label, in order); class names alone get labels in sorted order.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from wsoup.datasets.folder import read_text, require_folder
-from wsoup.datasets.listing import Listing, Split, names_by_label, relative
+from wsoup.datasets.folder import read_json, read_text, require_folder
+from wsoup.datasets.listing import LARGEST_LABEL, Listing, Split, names_by_label, relative
 from wsoup.errors import DataError, MissingError
+from wsoup.files import reason_of
 from wsoup.prompts import clean_class_name
 
+EXPECTED = "columns path, label and/or class_name, split"
 COLUMNS = {"path": pa.string(), "label": pa.int64(), "class_name": pa.string(), "split": pa.string()}
 SPLIT_NAMES = {"validation": "val", "valid": "val", "training": "train", "testing": "test"}
 
@@ -60,24 +61,34 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
 
 def _load(path: Path) -> pa.Table:
     suffix = path.suffix.lower()
+    if suffix not in (".csv", ".tsv", ".parquet", ".json"):
+        raise DataError(f"{path}: expected a .csv, .tsv, .parquet or .json file")
     try:
         if suffix == ".parquet":
-            return pq.read_table(path, partitioning=None)
-        if suffix in (".csv", ".tsv"):
-            return pa_csv.read_csv(
+            table = pq.read_table(path, partitioning=None)
+        elif suffix == ".json":
+            table = _from_rows(read_json(path, expected=f"a list of rows with {EXPECTED}"), path=path)
+        else:
+            table = pa_csv.read_csv(
                 path,
                 parse_options=pa_csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ","),
                 convert_options=pa_csv.ConvertOptions(column_types=COLUMNS),
             )
-        if suffix == ".json":
-            return pa.Table.from_pylist(json.loads(read_text(path)))
-    except (pa.ArrowInvalid, json.JSONDecodeError, AttributeError, TypeError) as error:
-        reason = " ".join(str(error).split())
+        table.validate(full=True)
+        return table
+    except (pa.ArrowException, OSError, OverflowError, UnicodeError) as error:
         raise DataError(
-            f"{path} cannot be read as a list of images ({reason}); expected columns path, label and/or class_name, "
-            "split, with a header line in CSV"
+            f"{path} cannot be read as a list of images ({reason_of(error)}); expected {EXPECTED}, with a header "
+            "line in CSV"
         ) from None
-    raise DataError(f"{path}: expected a .csv, .tsv, .parquet or .json file")
+
+
+def _from_rows(rows: Any, *, path: Path) -> pa.Table:
+    """A table from a JSON list of objects; a key that some lack is empty there."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise DataError(f'{path} is not a list of rows; expected [{{"path": ..., "class_name": ...}}, ...]')
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: [row.get(name) for row in rows] for name in names if name in COLUMNS})
 
 
 def _typed(table: pa.Table, *, path: Path) -> pa.Table:
@@ -85,9 +96,12 @@ def _typed(table: pa.Table, *, path: Path) -> pa.Table:
     found = table.column_names
     if "path" not in found or not {"label", "class_name"} & set(found):
         raise DataError(
-            f"{path} has columns {', '.join(map(repr, found))}; expected path, label and/or class_name, split "
+            f"{path} has columns {', '.join(map(repr, found))[:200]}; expected path, label and/or class_name, split "
             "(a CSV needs a header line that names them)"
         )
+    for name in COLUMNS:
+        if found.count(name) > 1:
+            raise DataError(f"{path} has {found.count(name)} columns called {name!r}; keep one of them")
     columns: dict[str, Any] = {}
     for name, kind in COLUMNS.items():
         if name not in found:
@@ -97,12 +111,16 @@ def _typed(table: pa.Table, *, path: Path) -> pa.Table:
             row = pc.index(column.is_null(), True).as_py()
             raise DataError(f"{path}: row {row + 1} has no {name}; fill it in or remove the row")
         try:
+            if name == "label" and pa.types.is_boolean(column.type):
+                raise pa.ArrowInvalid("they are true and false")
             columns[name] = column.cast(kind)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            reason = " ".join(str(error).split())
-            raise DataError(f"{path}: column {name} should hold {kind} values ({reason})") from None
+        except pa.ArrowException as error:
+            raise DataError(f"{path}: column {name} should hold {kind} values ({reason_of(error)})") from None
     if table.num_rows == 0:
         raise DataError(f"{path} lists no images")
+    if "label" in columns and pc.max(columns["label"]).as_py() > LARGEST_LABEL:
+        largest = pc.max(columns["label"]).as_py()
+        raise DataError(f"{path}: label {largest} is beyond {LARGEST_LABEL:,}; labels count from 0 without gaps")
     return pa.table(columns)
 
 
@@ -142,4 +160,4 @@ def read_name_list(path: Path) -> list[str]:
     """
     if not path.is_file():
         raise MissingError(f"{path} does not exist; expected one class name a line, in label order")
-    return [clean_class_name(line) for line in read_text(path).splitlines() if line.strip()]
+    return [clean_class_name(line) for line in read_text(path).split("\n") if line.strip()]

@@ -81,13 +81,22 @@ def _labels(dataset: Any, *, name: str) -> np.ndarray:
     """(N,) labels, from the attribute that holds them, without decoding images where there is one."""
     for attribute in ("targets", "labels", "_labels"):
         if hasattr(dataset, attribute):
-            return np.asarray(getattr(dataset, attribute), dtype=np.int64)
+            return _whole(getattr(dataset, attribute), name=name)
     try:
-        return np.array([dataset[i][1] for i in range(len(dataset))], dtype=np.int64)
+        return _whole([dataset[i][1] for i in range(len(dataset))], name=name)
     except (TypeError, ValueError):
-        raise DataError(
-            f"torchvision {name} has no single label number per image; it is no classification set"
-        ) from None
+        raise DataError(_NO_LABELS.format(name)) from None
+
+
+_NO_LABELS = "torchvision {} has no single label number per image; it is no classification set"
+
+
+def _whole(labels: Any, *, name: str) -> np.ndarray:
+    """(N,) int64; numbers that are not whole are refused."""
+    found = np.asarray(labels)
+    if found.ndim != 1 or not (np.issubdtype(found.dtype, np.integer) or not len(found)):
+        raise DataError(_NO_LABELS.format(name))
+    return found.astype(np.int64)
 
 
 def _names(dataset: Any, *, name: str) -> list[str]:

@@ -10,11 +10,11 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from wsoup.datasets.folder import SPLIT_FOLDERS, require_folder
+from wsoup.datasets.folder import SPLIT_FOLDERS, read_text, require_folder
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, split_of
 from wsoup.datasets.tables import read_name_list
 from wsoup.errors import DataError, MissingError
-from wsoup.files import read_bytes, tar_index
+from wsoup.files import read_bytes, regular_file, tar_index
 
 
 def read(root: str, *, wanted: Collection[str], class_names: str | None = None) -> Listing:
@@ -36,7 +36,7 @@ def _split(base: Path, split: str) -> Split:
     folder = base / split
     tars = sorted(folder.glob("*.tar"), key=lambda path: (len(path.name), path.name))
     stated = folder / "nshards.txt"
-    n_shards = int(stated.read_text()) if stated.is_file() else len(tars)
+    n_shards = _number(read_text(stated), origin=str(stated)) if os.path.lexists(stated) else len(tars)
     if not tars or len(tars) < n_shards:
         raise MissingError(f"{folder} has {len(tars)} tar files, expected {max(1, n_shards)}; download the others")
     return split_of([row for tar in tars for row in _samples(tar, f"{split}/{tar.name}")])
@@ -44,14 +44,19 @@ def _split(base: Path, split: str) -> Split:
 
 def _samples(tar: Path, prefix: str) -> Iterator[tuple[str, int]]:
     """(path, label) of each image in one tar, in its order."""
-    members = tar_index(str(tar), tar.stat().st_mtime_ns)
+    members = tar_index(str(tar), regular_file(str(tar)).st_mtime_ns)
     for name in members:
         stem, suffix = os.path.splitext(name)
         if suffix.lower() not in IMAGE_SUFFIXES:
             continue
         if f"{stem}.cls" not in members:
             raise DataError(f"{tar}: image {name!r} has no label; expected a member {stem}.cls")
-        text = read_bytes(f"{tar}/{stem}.cls").decode("ascii", "replace").strip()
-        if not text.isdecimal():
-            raise DataError(f"{tar}: {stem}.cls holds {text[:40]!r}, expected a label number")
-        yield f"{prefix}/{name}", int(text)
+        text = read_bytes(f"{tar}/{stem}.cls").decode("ascii", "replace")
+        yield f"{prefix}/{name}", _number(text, origin=f"{tar}: {stem}.cls", what="a label number")
+
+
+def _number(text: str, *, origin: str, what: str = "a number") -> int:
+    text = text.strip()
+    if not (text.isascii() and text.isdecimal() and len(text) <= 7):
+        raise DataError(f"{origin} holds {text[:40]!r}, expected {what}")
+    return int(text)

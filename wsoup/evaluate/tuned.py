@@ -51,10 +51,14 @@ def retest(
     def task(number: int, shard: int) -> dict[str, np.ndarray]:
         name, root = tests[number].name, tests[number].attributes["root"]
         chosen = files[name][shard * IMAGES_PER_SHARD : (shard + 1) * IMAGES_PER_SHARD]
-        paths = [str(Path(root) / path) for path, _ in chosen]
-        transform = next(iter(encoders.values())).preprocess
+        decoded = batches(
+            [str(Path(root) / path) for path, _ in chosen],
+            transform=next(iter(encoders.values())).preprocess,
+            batch_size=batch_size,
+            digests=[digest for _, digest in chosen],
+        )
         found: dict[str, list[np.ndarray]] = {str(seed): [] for seed in encoders}
-        for batch in batches(paths, transform=transform, batch_size=batch_size, on_bad_image="stop"):
+        for batch in decoded:
             for seed, encoder in encoders.items():
                 found[str(seed)].append(encoder.encode_images(batch.pixels).cpu().numpy())
         return {seed: np.concatenate(parts) for seed, parts in found.items()}

@@ -8,7 +8,6 @@ images before any comes again. With fewer classes than the batch size a batch is
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,8 +22,8 @@ from torch import Tensor
 from wsoup import store
 from wsoup.artifacts import Artifacts
 from wsoup.draws import named_generator
-from wsoup.errors import DataError, MissingError
-from wsoup.images.decode import load_rgb
+from wsoup.errors import ChangedError, DataError, MissingError
+from wsoup.images.decode import decoding_workers, load_rgb
 from wsoup.params.finetune import AugmentParams
 from wsoup.soup import Soup
 from wsoup.towers import Encoder
@@ -106,6 +105,44 @@ def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration
     return np.array(chosen)
 
 
+def decodable(
+    paths: Sequence[str], *, labels: np.ndarray, digests: Sequence[str] | None, class_names: Sequence[str]
+) -> tuple[np.ndarray, dict[int, str]]:
+    """Which training images can be decoded, found out once, before training, where bad images are to be skipped.
+
+    Args:
+        paths: N files.
+        labels: (N,) int64.
+        digests: N content digests that the files had when they were listed, or None.
+        class_names: C names in label order, for the message.
+
+    Returns:
+        Positions of the good ones, and the error text of each other one by its position.
+
+    Raises:
+        ChangedError: a file is not the one that was listed any more.
+        DataError: a class is left without images.
+    """
+
+    def fault(path: str, digest: str | None) -> str | None:
+        try:
+            load_rgb(path, digest=digest)
+        except ChangedError:
+            raise
+        except DataError as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor(max_workers=max(1, decoding_workers())) as pool:
+        faults = list(pool.map(fault, paths, digests if digests is not None else [None] * len(paths)))
+    good = np.array([i for i, text in enumerate(faults) if text is None], dtype=np.int64)
+    lost = sorted({*labels.tolist()} - {*labels[good].tolist()})
+    if lost:
+        text = next(fault for fault, label in zip(faults, labels.tolist(), strict=True) if fault and label == lost[0])
+        raise DataError(f"none of the training images of class {class_names[lost[0]]!r} can be decoded: {text}")
+    return good, {i: text for i, text in enumerate(faults) if text is not None}
+
+
 class FewShotImages:
     """The training images of one seed.
 
@@ -114,9 +151,11 @@ class FewShotImages:
         labels: (N,) int64.
         encoder: its preprocessing applies.
         augment: crop and flip, or None for the plain preprocessing.
+        digests: N content digests that the files had when they were listed, or None.
         threads: that decode and crop ahead; None reads ``$WSOUP_WORKERS``, else one per core. No result depends on it.
 
     Raises:
+        ChangedError: while batches are made, a file is not the one that was listed any more.
         DataError: no images, or the preprocessing is of an unknown kind.
     """
 
@@ -127,11 +166,13 @@ class FewShotImages:
         labels: np.ndarray,
         encoder: Encoder,
         augment: AugmentParams | None,
+        digests: Sequence[str] | None = None,
         threads: int | None = None,
     ) -> None:
         if not len(paths):
             raise DataError("the few-shot split holds no images; run `dvc repro fewshot`")
         self.paths, self.labels, self.encoder, self.augment = list(paths), np.asarray(labels), encoder, augment
+        self.digests = list(digests) if digests is not None else [None] * len(self.paths)
         size = encoder.preprocessing["size"]
         self.size = size if isinstance(size, int) else max(size)
         self.filter = RESAMPLING[encoder.preprocessing["interpolation"] or "bicubic"]
@@ -139,8 +180,7 @@ class FewShotImages:
         self.std = torch.tensor(encoder.preprocessing["std"]).view(3, 1, 1)
         self._kept: dict[int, Image.Image] = {}
         self._room = PIXELS_IN_MEMORY
-        workers = threads or int(os.environ.get("WSOUP_WORKERS", 0)) or min(8, os.cpu_count() or 1)
-        self._pool = ThreadPoolExecutor(max_workers=max(1, workers))
+        self._pool = ThreadPoolExecutor(max_workers=threads or max(1, decoding_workers()))
 
     def batch(self, positions: np.ndarray, *, seed: int, iteration: int) -> tuple[Tensor, Tensor]:
         """Pixels (B, 3, H, W) float32 and labels (B,) of the images at `positions`, augmented for this iteration."""
@@ -159,7 +199,7 @@ class FewShotImages:
         position = int(position)
         if position in self._kept:
             return self._kept[position]
-        image = load_rgb(self.paths[position])
+        image = load_rgb(self.paths[position], digest=self.digests[position])
         if image.width * image.height <= self._room:
             self._room -= image.width * image.height
             self._kept[position] = image

@@ -72,7 +72,13 @@ class Trainer:
             self._groups(), lr=method.learning_rate, momentum=shared.momentum, weight_decay=shared.weight_decay
         )
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
-        self.images = FewShotImages(source.paths, labels=source.labels, encoder=encoder, augment=shared.augment)
+        self.images = FewShotImages(
+            source.paths,
+            labels=source.labels,
+            encoder=encoder,
+            augment=shared.augment,
+            digests=source.digests,
+        )
         self.passes = Passes(
             encoder,
             student=self.student,

@@ -1,67 +1,141 @@
 """Decoding and preprocessing of image files, robust to bad ones.
 
-Every file becomes an upright RGB image: EXIF rotation is applied, palettes and CMYK are converted, 16-bit grey is
-scaled to 8, transparency is laid over white. A file that cannot be decoded is named, with the reason. Decoding runs in
-worker processes so that the next batch is ready while the model works on this one.
+Every file becomes an upright 8-bit RGB image: EXIF rotation is applied, palettes and CMYK are converted, 16-bit grey is
+scaled to 8, transparency is laid over white. A file that cannot be decoded is named, with the reason, whatever the
+decoder raised. Decoding runs in worker processes so that the next batch is ready while the model works on this one.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from wsoup.errors import DataError
-from wsoup.files import read_bytes
+from wsoup.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
+from wsoup.files import read_bytes, reason_of, shown
 
 FEW_IMAGES = 1024
 """Below this many images, starting worker processes takes longer than decoding."""
+FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000")
+"""What is decoded, by content and not by name; Pillow's other formats include EPS, which starts a PostScript
+interpreter."""
+MAX_ASPECT = 200
+"""Long side over short side. Models resize the short side to their own size S, so a resized image has at most
+``200 * S * S`` pixels: a line of 60,000 x 1 would become one of 13 million x 224."""
+ORIENTATION = 0x0112
+UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""EXIF orientation -> the turn that undoes it."""
+REMEDY = "replace or remove it, or set embed.on_bad_image: skip"
 
 
-def load_rgb(path: str | Path) -> Image.Image:
-    """Decode one image file, or one member of a tar file, as upright 8-bit RGB.
+def load_rgb(path: str | Path, *, digest: str | None = None) -> Image.Image:
+    """Decode one image file, or one member of a tar or Arrow file, as upright 8-bit RGB.
+
+    Args:
+        path: the file; see `wsoup.files.read_bytes`.
+        digest: SHA-256 in hex that its bytes had when it was listed; None takes them as they are.
 
     Raises:
-        DataError: missing, empty, truncated, not an image, or so large that it looks like a decompression bomb.
+        ChangedError: the bytes are not those of `digest`, or are gone.
+        DataError: missing, empty, truncated, not an image, of a kind whose values have no known range, a line rather
+            than a picture (MAX_ASPECT), or so large that it looks like a decompression bomb.
     """
+    name = shown(str(path))
     try:
         data = read_bytes(str(path))
-        if not data:
-            raise DataError(f"{path} is empty (0 bytes); replace or remove it")
+    except MissingError as error:
+        if digest is not None:
+            raise _changed(name, how="is gone") from None
+        raise DataError(f"{error}; {REMEDY}") from None
+    if digest is not None and hashlib.sha256(data).hexdigest() != digest:
+        raise _changed(name, how="changed")
+    if not data:
+        raise DataError(f"{name} is empty (0 bytes); replace or remove it")
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of large or odd files that decode all the same
-            with Image.open(io.BytesIO(data)) as image:
-                return _to_rgb(ImageOps.exif_transpose(image))
+            with Image.open(io.BytesIO(data), formats=_formats()) as image:
+                return _decoded(image, name=name)
     except UnidentifiedImageError:
-        kind = "an HTML page" if data.lstrip()[:1] == b"<" else "not an image that Pillow knows"
-        raise DataError(f"{path} is {kind}; replace or remove it, or set embed.on_bad_image: skip") from None
+        kind = "an HTML page" if data.lstrip()[:1] == b"<" else f"not an image of a known format ({', '.join(FORMATS)})"
+        raise DataError(f"{name} is {kind}; {REMEDY}") from None
     except Image.DecompressionBombError as error:
-        raise DataError(f"{path} is too large to decode safely ({error}); shrink or remove it") from None
-    except (OSError, SyntaxError, ValueError, KeyError) as error:
-        if isinstance(error, DataError):
-            raise
-        reason = " ".join(str(error).split())
+        raise DataError(f"{name} is too large to decode safely ({reason_of(error)}); shrink or remove it") from None
+    except WsoupError:
+        raise
+    except Exception as error:  # decoders raise whatever a damaged file leads them into
+        raise DataError(f"{name} cannot be decoded ({reason_of(error)}); {REMEDY}") from None
+
+
+def _changed(name: str, *, how: str) -> ChangedError:
+    return ChangedError(
+        f"{name} {how} since it was listed; run `dvc repro --force --single-item prepare@DATASET` for its dataset, "
+        "then `dvc repro`"
+    )
+
+
+@lru_cache(maxsize=1)
+def _formats() -> tuple[str, ...]:
+    """Those of FORMATS that this Pillow was built with."""
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def _decoded(image: Image.Image, *, name: str) -> Image.Image:
+    """Upright 8-bit RGB. The shape is checked before anything is decoded, the mode before anything is scaled."""
+    width, height = image.size
+    if max(width, height) > MAX_ASPECT * min(width, height):
         raise DataError(
-            f"{path} cannot be decoded ({reason}); replace or remove it, or set embed.on_bad_image: skip"
-        ) from None
+            f"{name} has {width} x {height} pixels, more than {MAX_ASPECT} times as long as wide, which no model can "
+            f"resize; {REMEDY}"
+        )
+    image.load()
+    turn = UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
+    deep = image.mode in ("I", "F") or image.mode.startswith("I;16")
+    upright = _to_rgb(_scaled(image, name=name) if deep else image)
+    return upright if turn is None else upright.transpose(turn)
+
+
+def _scaled(image: Image.Image, *, name: str) -> Image.Image:
+    """8-bit grey of a 16-bit one. The file's kind says what white is, never its brightest pixel.
+
+    Raises:
+        DataError: 32-bit integers and floats, whose range no file states.
+    """
+    if image.mode == "F" or (image.mode == "I" and image.format not in ("PNG", "PPM")):
+        kind = "float" if image.mode == "F" else "32-bit integer"
+        raise DataError(
+            f"{name} holds {kind} pixels, and nothing says which value is white; save it with 8 or 16 bits, or set "
+            "embed.on_bad_image: skip"
+        )
+    bits = getattr(image, "tag_v2", {}).get(258)  # a TIFF of 12 bits keeps its values in a 16-bit mode
+    top = 4095 if bits == (12,) else 65535
+    values = np.asarray(image).astype(np.uint32)
+    return Image.fromarray((values * 255 // top).clip(0, 255).astype(np.uint8))
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    """8-bit RGB; 16-bit and float greys are scaled, transparency is laid over white."""
-    if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
-        values = np.asarray(image, dtype=np.float64)
-        top = 65535.0 if values.max(initial=0) > 255 else 255.0
-        image = Image.fromarray((values * (255.0 / top)).clip(0, 255).astype(np.uint8))
+    """RGB of an 8-bit image; transparency is laid over white."""
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         layer = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
@@ -71,17 +145,20 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 class _Pixels(Dataset):
     """Preprocessed images by index; a bad file becomes its error, so that a worker process never dies of it."""
 
-    def __init__(self, paths: Sequence[str], transform: Callable[[Image.Image], Tensor]) -> None:
-        self.paths, self.transform = paths, transform
+    def __init__(
+        self, paths: Sequence[str], digests: Sequence[str | None], transform: Callable[[Image.Image], Tensor]
+    ) -> None:
+        self.paths, self.digests, self.transform = paths, digests, transform
 
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __getitem__(self, index: int) -> tuple[Tensor | None, str | None]:
+    def __getitem__(self, index: int) -> Tensor | DataError:
         try:
-            return self.transform(load_rgb(self.paths[index])), None
+            image = load_rgb(self.paths[index], digest=self.digests[index])
         except DataError as error:
-            return None, str(error)
+            return error
+        return self.transform(image)
 
 
 @dataclass(frozen=True)
@@ -104,6 +181,7 @@ def batches(
     *,
     transform: Callable[[Image.Image], Tensor],
     batch_size: int,
+    digests: Sequence[str] | None = None,
     on_bad_image: str = "stop",
     workers: int | None = None,
 ) -> Iterator[Batch]:
@@ -113,29 +191,58 @@ def batches(
         paths: N image files.
         transform: RGB image -> (3, H, W) float32.
         batch_size: images in a batch, the last one may be smaller.
+        digests: N content digests that the files had when they were listed, or None.
         on_bad_image: ``"stop"`` raises DataError at the first file that cannot be decoded; ``"skip"`` reports it in
-            `Batch.bad` and goes on.
-        workers: decoding processes; None reads ``$WSOUP_WORKERS``, else one per core but at most eight, and none for
-            a handful of images.
+            `Batch.bad` and goes on. A changed file is an error in any case.
+        workers: decoding processes; None is `decoding_workers`, and none for a handful of images.
+
+    Raises:
+        ChangedError, DataError: as above.
+        WsoupError: a decoding process was killed.
     """
     if workers is None:
-        workers = int(os.environ.get("WSOUP_WORKERS", min(8, os.cpu_count() or 1)))
+        workers = decoding_workers()
+    workers = workers if len(paths) > FEW_IMAGES else 0
     loader: DataLoader[Any] = DataLoader(
-        _Pixels(paths, transform),
+        _Pixels(paths, digests if digests is not None else [None] * len(paths), transform),
         batch_size=batch_size,
-        num_workers=workers if len(paths) > FEW_IMAGES else 0,
+        num_workers=workers,
         collate_fn=list,
-        prefetch_factor=None if len(paths) <= FEW_IMAGES or not workers else 2,
+        prefetch_factor=2 if workers else None,
     )
     start = 0
-    for items in loader:
-        bad = {start + i: error for i, (_, error) in enumerate(items) if error is not None}
-        if bad and on_bad_image == "stop":
-            raise DataError(next(iter(bad.values())))
-        good = [(start + i, pixels) for i, (pixels, _) in enumerate(items) if pixels is not None]
+    for items in _alive(loader):
+        errors = {start + i: item for i, item in enumerate(items) if isinstance(item, DataError)}
+        for error in errors.values():
+            if on_bad_image == "stop" or isinstance(error, ChangedError):
+                raise error
+        good = [(start + i, item) for i, item in enumerate(items) if not isinstance(item, DataError)]
         yield Batch(
             pixels=torch.stack([pixels for _, pixels in good]) if good else torch.empty(0, 3, 1, 1),
             positions=torch.tensor([i for i, _ in good], dtype=torch.int64),
-            bad=bad,
+            bad={i: str(error) for i, error in errors.items()},
         )
         start += len(items)
+
+
+def decoding_workers() -> int:
+    """``$WSOUP_WORKERS``, else one per core but at most eight; no result depends on it."""
+    text = os.environ.get("WSOUP_WORKERS", "")
+    if not text:
+        return min(8, os.cpu_count() or 1)
+    if not text.isdecimal() or int(text) > 1024:
+        raise ParamsError(f"WSOUP_WORKERS is {text[:40]!r}, expected a number of processes, 0 to 1024")
+    return int(text)
+
+
+def _alive(loader: DataLoader[Any]) -> Iterator[Any]:
+    """The loader's batches; the death of a decoding process in one line."""
+    try:
+        yield from loader
+    except RuntimeError as error:
+        if not any(text in str(error) for text in ("exited unexpectedly", "killed by signal")):
+            raise
+        raise WsoupError(
+            f"a decoding process was killed ({reason_of(error)}); finished shards are kept: run again, with fewer "
+            "processes where memory or /dev/shm is short (WSOUP_WORKERS=1)"
+        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,13 +54,15 @@ def embed_images(
         encoder: image tower and preprocessing.
         root: folder that `paths` are relative to.
         paths: N files.
-        digests: N content digests; with encoder and preprocessing they name the resume folder.
+        digests: N content digests, which the files must still have; with encoder and preprocessing they name the
+            resume folder.
         batch_size: images in one forward pass.
         on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
         label: for the progress bar.
         owner: whose resume state finished shards are.
 
     Raises:
+        ChangedError: a file is not the one that was listed any more.
         DataError: a file cannot be decoded and `on_bad_image` is ``"stop"``, or no image is left.
     """
     inputs = {
@@ -77,15 +80,22 @@ def embed_images(
 
         def task(_: int, shard: int) -> dict[str, np.ndarray]:
             start = shard * IMAGES_PER_SHARD
-            files = [str(Path(root) / path) for path in paths[start : start + IMAGES_PER_SHARD]]
+            stop = start + IMAGES_PER_SHARD
+            decoded = batches(
+                [str(Path(root) / path) for path in paths[start:stop]],
+                transform=encoder.preprocess,
+                batch_size=batch_size,
+                digests=digests[start:stop],
+                on_bad_image=on_bad_image,
+            )
             features, positions, bad = [], [], {}
-            for batch in batches(files, transform=encoder.preprocess, batch_size=batch_size, on_bad_image=on_bad_image):
+            for batch in decoded:
                 bad.update(batch.bad)
                 if len(batch.positions):
                     features.append(encoder.encode_images(batch.pixels).cpu().numpy())
                     positions.append(batch.positions.numpy() + start)
                 bar.update(len(batch.positions) + len(batch.bad))
-            messages = "\n".join(f"{start + i}\t{text}" for i, text in sorted(bad.items()))
+            messages = json.dumps([[start + i, text] for i, text in sorted(bad.items())])
             return {
                 "features": np.concatenate(features) if features else np.empty((0, 0), dtype=np.float32),
                 "positions": np.concatenate(positions) if positions else np.empty(0, dtype=np.int64),
@@ -98,9 +108,7 @@ def embed_images(
         raise DataError(f"{root}: none of the {len(paths)} images could be decoded")
     skipped: dict[int, str] = {}
     for part in shards.load():
-        for line in part["skipped"].tobytes().decode().splitlines():
-            position, text = line.split("\t", 1)
-            skipped[int(position)] = text
+        skipped.update(json.loads(part["skipped"].tobytes()))
     return Embedded(
         features=np.concatenate([part["features"] for part in parts]),
         positions=np.concatenate([part["positions"] for part in parts]),
