@@ -116,9 +116,9 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         raise ModelError(f"encoder.model {params.model!r} is not an open_clip model; see open_clip.list_models()")
     if params.pretrained is None:
         raise ModelError("encoder.pretrained is null: name a tag (open_clip.list_pretrained()) or a weights file")
-    local = _is_file_name(params.pretrained)
-    if local and not Path(params.pretrained).is_file():
-        raise MissingError(f"encoder.pretrained: weights file {params.pretrained} does not exist")
+    local = params.weights_file
+    if local and not local.is_file():
+        raise MissingError(f"encoder.pretrained: weights file {local} does not exist")
     if params.precision == "reference":
         torch.set_float32_matmul_precision("highest")
     device = device or choose_device()
@@ -138,7 +138,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     tokenizer = open_clip.get_tokenizer(params.model)
     identity = {
         "model": params.model,
-        "pretrained": Path(params.pretrained).name if local else params.pretrained,
+        "pretrained": local.name if local else params.pretrained,
         "config": config_digest(model, tokenizer=tokenizer),
         "weights": weights_digest(model),
         "quick_gelu": any(type(module).__name__ == "QuickGELU" for module in model.modules()),
@@ -194,10 +194,6 @@ def _register(params: EncoderParams) -> None:
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ModelError(f"encoder.config: {config} is not an open_clip model config ({error})") from None
     open_clip.add_model_config(config)
-
-
-def _is_file_name(pretrained: str) -> bool:
-    return Path(pretrained).suffix in (".safetensors", ".pt", ".pth", ".bin") or os.sep in pretrained
 
 
 def _preprocessing(model: nn.Module, params: EncoderParams) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from typing import Any
 
 from pydantic import model_validator
 
+from wsoup.params import watch
 from wsoup.params.datasets import Datasets, FewshotParams
 from wsoup.params.encoder import EmbedParams, EncoderParams
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.params.finetune import FinetuneParams, PromptTune
-from wsoup.params.search import CandidatesParams, ScoreParams, Soups
+from wsoup.params.search import CandidatesParams, ChainsSoup, ScoreParams, Soups
 from wsoup.params.section import Name, Section, Seeds, load, parse
 
 RESERVED = {"soups": ("class_name", "upper_bound"), "finetune.methods": ("pretrained", "landscape")}
@@ -73,6 +74,29 @@ class Params(Section):
                 raise ValueError(
                     f"landscape.methods: {name!r} has tune.kind {known[name].tune.kind}; the plane is of a trained "
                     "prompt: list methods with tune.kind prompt"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_read_is_watched(self) -> Params:
+        encoder, pools = self.encoder, self.candidates
+        files = {"encoder.config": encoder.config, "encoder.pretrained": encoder.weights_file and encoder.pretrained}
+        watch.check("encoder.watch", encoder.watch, files={key: path for key, path in files.items() if path})
+        read = {f"candidates.descriptors.paths[{i}]": path for i, path in enumerate(pools.descriptors.paths)}
+        read |= {"candidates.words.path": pools.words.path} if pools.words.path else {}
+        given = {f"datasets.{name}.gpt_descriptors": found.gpt_descriptors for name, found in self.datasets.items()}
+        read |= {key: path for key, path in given.items() if path}
+        watch.check("candidates.watch", pools.watch, files=read)
+        return self
+
+    @model_validator(mode="after")
+    def _chains_fit_the_pool(self) -> Params:
+        count = self.candidates.words.count
+        for name, soup in self.soups.items():
+            if isinstance(soup, ChainsSoup) and soup.pool == "words" and soup.k1 > count:
+                raise ValueError(
+                    f"soups.{name}.k1: {soup.k1} exceeds candidates.words.count ({count}): further words come from the "
+                    "top k1 of the pool; lower k1 or raise count"
                 )
         return self
 
