@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from small_world import COLOURS, write_image_folder
 from wsoup import profiles
 from wsoup.errors import ParamsError
 from wsoup.params.section import LETTERS
-from wsoup.params.whole import Params, load_params, parse_params
+from wsoup.params.whole import SCHEMA, Params, load_params, parse_params, schema
 
 ROOT = Path(__file__).parents[1]
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
@@ -163,3 +164,33 @@ def test_a_broken_file_is_one_short_line(tmp_path: Path) -> None:
         load_params(tmp_path / "params.yaml")
     assert len(str(error.value)) <= LETTERS
     assert str(error.value).isprintable()
+
+
+# ---------------------------------------------------------------------------------------------------- the schema
+
+
+def test_the_schema_is_that_of_the_code_and_explains_every_key() -> None:
+    text = SCHEMA.read_text()
+    assert text == schema(), "run `python -m wsoup.params.whole` to bring data/params.schema.json up to date"
+    found = json.loads(text)
+    sections = {"Params": found, **found["$defs"]}
+    unexplained = [
+        f"{name}.{key}"
+        for name, section in sections.items()
+        for key, about in section["properties"].items()
+        if "description" not in about and key != "kind"  # what a kind is, its section says
+    ]
+    assert unexplained == []
+    assert all(section.get("description") for section in sections.values())
+    assert "lambda" in sections["CrossEntropyLoss"]["properties"]
+
+
+def test_params_and_profiles_name_the_schema_in_their_first_line(in_tmp: Path) -> None:
+    texts = [path.read_text() for path in (ROOT / "params.yaml", *profiles.FOLDER.glob("*.yaml"))]
+    texts += [profiles.paper(data_root="/data"), profiles.base_to_new(), profiles.base_to_new("dtd", data_root="/data")]
+    for text in texts:
+        first, second, *_ = text.splitlines()
+        place = first.removeprefix("# yaml-language-server: $schema=")
+        assert (ROOT / place).resolve() == SCHEMA
+        assert second.startswith("# ")
+        assert text.count("yaml-language-server") == 1

@@ -21,6 +21,7 @@ FOLDER = Path(__file__).parent.parent / "data" / "profiles"
 NOTHING_TO_WATCH = "data/nothing_to_watch.txt"
 TOY = "shapes"
 HALVES = """\
+# yaml-language-server: $schema=data/params.schema.json
 # Base-to-new generalisation on @DATASET@ (`wsoup profile base_to_new --help`), the protocol of CoCoOp: the first half
 # of the classes is the source that soups are selected and models finetuned on, the other half is a target.
 # reports/tables/base_to_new.md has both and their harmonic mean. All else is as in profile @PROFILE@.

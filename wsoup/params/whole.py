@@ -1,7 +1,12 @@
-"""All of params.yaml, checked as one: what `wsoup` reads, and what refuses a run before its first stage starts."""
+"""All of params.yaml, checked as one: what `wsoup` reads, and what refuses a run before its first stage starts.
+
+``python -m wsoup.params.whole`` brings data/params.schema.json up to date, by which editors complete and explain keys;
+a test compares.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,8 @@ from wsoup.params.finetune import FinetuneParams, PromptTune
 from wsoup.params.search import CandidatesParams, ChainsSoup, ScoreParams, Soups
 from wsoup.params.section import Name, Section, Seeds, load, parse
 
+SCHEMA = Path(__file__).parents[2] / "data" / "params.schema.json"
+"""Named in the first line of params.yaml and of every profile."""
 RESERVED = {"soups": ("class_name", "upper_bound"), "finetune.methods": ("pretrained", "landscape")}
 """Names that results and artifacts use themselves."""
 
@@ -24,18 +31,31 @@ class Params(Section):
     """All of params.yaml."""
 
     source: Name
+    """The dataset that soups are selected and models finetuned on; its role is source."""
     seeds: Seeds
+    """Each seed draws its own few-shot images, soups and training."""
     encoder: EncoderParams
+    """The open_clip model."""
     datasets: Datasets
+    """The source and the targets, by name."""
     fewshot: FewshotParams
+    """How many images soups are selected on."""
     embed: EmbedParams
+    """How images go through the model."""
     candidates: CandidatesParams
+    """The pools of words and descriptors."""
     score: ScoreParams
+    """How the pools are scored."""
     soups: Soups
+    """Definitions by name, any number; `word` and `descriptor` are the paper's."""
     finetune: FinetuneParams
+    """What finetuned methods share, and the methods by name."""
     evaluate: EvaluateParams
+    """Which rows are evaluated."""
     landscape: LandscapeParams
+    """The 0-1 error over the plane of two initialisations and a tuned prompt, first seed."""
     report: ReportParams
+    """Intervals and the gallery of the report."""
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Params:
@@ -109,3 +129,12 @@ def load_params(path: str | Path = "params.yaml") -> Params:
 def parse_params(raw: Mapping[str, Any], *, origin: str) -> Params:
     """Check an already loaded mapping; `origin` names it in errors."""
     return parse(Params, raw, origin=origin)
+
+
+def schema() -> str:
+    """params.yaml as JSON Schema, by the keys that stand in the file."""
+    return json.dumps(Params.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(schema(), encoding="utf-8")
