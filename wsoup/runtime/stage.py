@@ -21,6 +21,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from wsoup.artifacts import Artifacts
 from wsoup.errors import MismatchError, ParamsError, WsoupError
 from wsoup.runtime.interrupts import INTERRUPTED, interruptible
 from wsoup.runtime.parts import part_of_work
@@ -51,12 +52,15 @@ def run(main: Callable[..., None], *, parts: bool = False) -> None:
             item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
             name = script.stem if item is None else f"{script.stem}@{item}"
             _check_tree(script)
-            importlib.import_module("wsoup.params.whole").load_params()  # refuses a bad file before any stage works
+            params = importlib.import_module(
+                "wsoup.params.whole"
+            ).load_params()  # refuses a bad file before any stage works
             if part_of_work()[1] > 1 and not parts:
                 raise ParamsError(f"stage {script.stem!r} does not fall into parts: run it once, without --shard-index")
             owner = Owner.of(script, name=name)
             with _locked(name):
                 remove_abandoned("artifacts", "reports")
+                _remove_strays(params)
                 main(owner, *([] if item is None else [item]))
                 shutil.rmtree(owner.folder, ignore_errors=True)  # the outs are in place: DVC's cache has them now
     except WsoupError as error:
@@ -98,6 +102,22 @@ def _check_tree(script: Path) -> None:
         )
 
 
+def _remove_strays(params: Any) -> None:
+    """Folders of artifacts are deps as a whole: what params.yaml names no more would make a fresh clone differ.
+
+    `params` is all of it; no section is imported here, because then every stage would depend on every section.
+    """
+    for path, why in Artifacts().strays(
+        source=params.source,
+        datasets=params.datasets,
+        soups=params.soups,
+        methods=params.finetune.methods,
+        landscapes=params.landscape.methods,
+    ):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        print(f"removed {path}: {why} (DVC's cache still has it)", file=sys.stderr)
+
+
 class _locked:
     """Holds the lock of one stage (or one part of it), so that two runs never mix their files."""
 
@@ -110,7 +130,7 @@ class _locked:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.lock, holder = FileLock(self.path), self.path.with_suffix(".pid")
         try:
-            self.lock.acquire(timeout=0)
+            self.lock.acquire(timeout=1)  # `wsoup cache` looks whether it is held, for a moment
         except Timeout:
             who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
             raise WsoupError(f"stage {self.name!r} is running here already ({who}); wait for it, or stop it") from None
