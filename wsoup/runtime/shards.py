@@ -50,6 +50,17 @@ class Owner:
         """Where all of its resume state lies."""
         return cache_dir() / self.name
 
+    def changed_since(self, about: Mapping[str, Any]) -> str | None:
+        """Which of code and packages is another than when parts were begun, as their `about` has it; None: neither.
+
+        Raises KeyError, TypeError or AttributeError where `about` is not what `Shards.begin` writes.
+        """
+        theirs, ours = about["packages"], self.packages
+        changed = [f"{name} {theirs.get(name)} -> {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
+        if about["code"] != dict(self.code):
+            return f"code of {self.name!r} changed"
+        return f"packages of {self.name!r} changed ({', '.join(changed)})" if changed else None
+
 
 class Shards:
     """The parts of one set of inputs, under ``.cache/wsoup/<stage>/<fingerprint>/``.
@@ -116,11 +127,7 @@ class Shards:
             found = json.loads(about.read_text(encoding="utf-8"))
             if found["inputs"] != self.inputs:
                 return None
-            theirs, ours = found["packages"], self.owner.packages
-            changed = [f"{name} {theirs.get(name)} -> {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
-            if found["code"] != dict(self.owner.code):
-                return f"code of {self.owner.name!r} changed"
-            return f"packages of {self.owner.name!r} changed ({', '.join(changed)})" if changed else None
+            return self.owner.changed_since(found)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return f"{about} cannot be read; what it is about is unknown"
 
