@@ -214,11 +214,13 @@ def test_digests_say_whose_they_are(run: Path) -> None:
         digests.of_images(name, images[:2], origin="test")
         digests.of_images(name, images, origin="test")
     (run / ".cache/wsoup/digests/0.checked").write_bytes(b"damaged")
+    (run / f".cache/wsoup/digests/{'0a' * 10}.parquet").write_bytes(b"older")
     entries = {entry.name: (entry.state, entry.useless) for entry in found("digests")}
     assert entries == {
         str(run.resolve() / "data/toy/world/shapes"): ("4 images of shapes", None),
         str(run.resolve() / "elsewhere"): ("4 images", "no dataset of params.yaml is there"),
         "0.checked": ("", "damaged"),
+        f"{'0a' * 10}.parquet": ("", "an earlier wsoup wrote it so"),
     }
     command("--prune")
     assert [entry.useless for entry in found("digests")] == [None]

@@ -29,6 +29,8 @@ from wsoup.runtime.shards import ABOUT, Owner
 
 PARTS = re.compile(r"[0-9a-f]{20}")
 """How the folder of one set of inputs is called."""
+EARLIER = re.compile(r"[0-9a-f]{20}\.parquet")
+"""How files of digests were called before they had a checksum."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,9 @@ def _digests(folder: Path) -> Iterator[Entry]:
     roots = {name: os.path.realpath(dataset.root) for name, dataset in load_params().datasets.items()}
     for path in inside(folder):
         if path.suffix != ".checked":
-            if not path.name.endswith(".tmp"):
+            if EARLIER.fullmatch(path.name):
+                yield Entry("digests", path.name, (path,), useless="an earlier wsoup wrote it so")
+            elif not path.name.endswith(".tmp"):
                 yield Entry("unknown", f"{folder.name}/{path.name}", (path,))
             continue
         try:
