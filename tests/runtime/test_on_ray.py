@@ -82,10 +82,8 @@ def test_a_lost_node_is_done_without(cluster, tmp_path):
     shards = Shards(Owner("lost", {"a.py": "1"}, {}), inputs="lost", n=12)
     from wsoup.runtime import on_ray
 
-    done = 0
-    for (_, i), arrays in on_ray.run(slow, [(0, i) for i in range(12)], label="lost"):
+    for done, ((_, i), arrays) in enumerate(on_ray.run(slow, [(0, i) for i in range(12)], label="lost")):
         shards.save(i, arrays)
-        done += 1
         if done == 3:
             cluster.remove_node(node)
     assert [int(part["x"][0]) for part in shards.load()] == [i**2 for i in range(12)]
