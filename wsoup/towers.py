@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from wsoup.encoder_id import config_digest, weights_digest
 from wsoup.errors import MissingError, ModelError
 from wsoup.params.encoder import EncoderParams
 from wsoup.startup import deferring
+from wsoup.store import fingerprint
 
 with deferring():
     import open_clip
@@ -45,6 +47,7 @@ class Encoder:
         preprocessing: size, mean, std, interpolation, resize_mode; JSON values.
         device: where the model is.
         dtype: autocast dtype, or None for float32 throughout.
+        load: makes the same encoder in another process; None where there is no such way.
     """
 
     model: nn.Module
@@ -55,6 +58,13 @@ class Encoder:
     preprocessing: dict[str, Any]
     device: torch.device
     dtype: torch.dtype | None
+    load: Callable[[], Encoder] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another process an encoder travels as what it is loaded from, and is loaded there once."""
+        if self.load is None:
+            raise TypeError("an encoder that was not loaded from files cannot be sent to another process")
+        return _loaded, (fingerprint(self.id), self.load)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """The autocast context of this encoder's precision."""
@@ -153,7 +163,24 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         preprocessing=_preprocessing(model, params),
         device=device,
         dtype=AUTOCAST[params.precision],
+        load=partial(load_encoder, params),
     )
+
+
+_here: dict[str, Encoder] = {}
+
+
+def _loaded(identity: str, load: Callable[[], Encoder]) -> Encoder:
+    """The encoder of that fingerprint, loaded once in this process; ModelError where another one is found here."""
+    if identity not in _here:
+        found = load()
+        if fingerprint(found.id) != identity:
+            raise ModelError(
+                f"encoder {found.id['model']} / {found.id['pretrained']} is another one here than where the work was "
+                "given out (other weights, config or version of open_clip); make them equal on all nodes"
+            )
+        _here[identity] = found
+    return _here[identity]
 
 
 def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence[str]], Tensor]]:
