@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.errors import DataError
 from wsoup.images.decode import batches
 from wsoup.params.encoder import EmbedParams, EncoderParams
-from wsoup.runtime.progress import progress
+from wsoup.runtime.progress import counting, tick
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.store import fingerprint
 from wsoup.towers import Encoder, load_encoder
@@ -60,9 +59,8 @@ def encode_files(
     digests: Sequence[str] | None,
     batch_size: int,
     on_bad_image: str,
-    bar: Any,
 ) -> Embedded:
-    """Encode image files in order and in one go, each decoded once for all encoders.
+    """Encode image files in order and in one go, each decoded once for all encoders; each moves the bar that there is.
 
     Args:
         encoders: image towers by name; their preprocessing is the same.
@@ -70,7 +68,6 @@ def encode_files(
         digests: N content digests, which the files must still have, or None.
         batch_size: images in one forward pass.
         on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
-        bar: a progress bar, told of every image.
 
     Returns:
         What was found; without features where no image could be decoded.
@@ -89,7 +86,7 @@ def encode_files(
             for name, encoder in encoders.items():
                 features[name].append(encoder.encode_images(batch.pixels).cpu().numpy())
             positions.append(batch.positions.numpy())
-        bar.update(len(batch.positions) + len(batch.bad))
+        tick(len(batch.positions) + len(batch.bad))
     joined = {name: np.concatenate(found) for name, found in features.items() if found}
     return Embedded(joined, np.concatenate(positions), bad)
 
@@ -134,7 +131,7 @@ def embed_images(
         for i in range(shards.n)
         if shards.done(i)
     )
-    with progress(label=label, total=sum(len(images.paths) for images in lists), initial=done, unit="image") as bar:
+    with counting(label=label, total=sum(len(images.paths) for images in lists), initial=done, unit="image"):
 
         def task(number: int, shard: int) -> dict[str, np.ndarray]:
             images, where = lists[number], _slice(shard)
@@ -144,7 +141,6 @@ def embed_images(
                 digests=images.digests[where],
                 batch_size=batch_size,
                 on_bad_image=on_bad_image,
-                bar=bar,
             )
             messages = json.dumps([[where.start + i, text] for i, text in sorted(found.skipped.items())])
             return {
