@@ -15,8 +15,11 @@ from wsoup.encoder_id import config_digest, weights_digest
 from wsoup.errors import DataError, MissingError, ModelError
 from wsoup.images.features import embed_images
 from wsoup.params.encoder import EncoderParams
+from wsoup.runtime.shards import Owner
 from wsoup.store import sha256_file
 from wsoup.towers import choose_device, load_encoder
+
+OWNER = Owner("embed@test", code={}, packages={})
 
 
 def test_an_encoder_says_what_it_is(tiny_encoder):
@@ -113,7 +116,7 @@ def five_images(in_tmp: Path) -> list[str]:
 def embed(encoder, paths, **changed):
     if "digests" not in changed:
         changed["digests"] = [sha256_file(path) for path in paths]
-    options = {"root": ".", "batch_size": 2, "on_bad_image": "stop", "label": "test"}
+    options = {"root": ".", "batch_size": 2, "on_bad_image": "stop", "label": "test", "owner": OWNER}
     return embed_images(encoder, paths=paths, **{**options, **changed})
 
 
@@ -125,7 +128,7 @@ def test_embedding_keeps_order_and_goes_on_after_a_kill(five_images, tiny_encode
         broken.setattr("wsoup.images.decode.load_rgb", lambda path, digest: _refuse(path, "2.png"))
         with pytest.raises(DataError):
             embed(tiny_encoder, five_images)
-    (first,) = Path("elsewhere").rglob("*.safetensors")
+    (first,) = Path("elsewhere").rglob("*.part")
     time_ns = first.stat().st_mtime_ns
     again = embed(tiny_encoder, five_images)
     assert first.stat().st_mtime_ns == time_ns
