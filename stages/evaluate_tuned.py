@@ -48,9 +48,9 @@ def main(owner: Owner, method: str) -> None:
         artifacts, source=params.source, seeds=params.seeds, soups=list(params.soups), encoder=encoder.id, tests=tests
     )
     encoders = {seed: load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder) for seed in params.seeds}
-    seen = dict.fromkeys(params.seeds, tests)
-    if any(tuned.model.tunes_images for tuned in encoders.values()):
-        seen = retest(tests, encoders=encoders, artifacts=artifacts, batch_size=params.embed.batch_size, owner=owner)
+    again = tests if any(tuned.model.tunes_images for tuned in encoders.values()) else []
+    found = retest(again, encoders=encoders, artifacts=artifacts, batch_size=params.embed.batch_size, owner=owner)
+    seen = found if again else dict.fromkeys(params.seeds, tests)
     gpt = store.read_json(artifacts.gpt)
     tables = []
     for seed in progress(params.seeds, label=f"evaluate {method}", unit="seed"):

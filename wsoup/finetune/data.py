@@ -86,7 +86,7 @@ def read_training_set(
     paths = [str(root / path) for path in split["path"].to_pylist()]
     digests = store.read_table(manifest, columns=["digest"])["digest"].take(split["row"]).to_pylist()
     labels = np.asarray(split["label"].to_numpy(), dtype=np.int64)
-    good, skipped = np.arange(len(paths)), {}
+    good, skipped = np.arange(len(paths)), dict[int, str]()
     if on_bad_image == "skip":
         good, skipped = decodable(paths, labels=labels, digests=digests, class_names=about["class_names"])
     return TrainingSet(

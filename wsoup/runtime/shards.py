@@ -166,7 +166,7 @@ def finish_shards(
     done = sum(shards.n for shards in work) - len(missing) if count == 1 else 0
     if done and missing:
         print(f"{label}: {done} of {done + len(missing)} {unit}s were finished before; going on", file=sys.stderr)
-    for s, i in progress(missing, label=label, unit=unit) if bar else missing:
+    for s, i in progress(missing, label=label, unit=unit) if bar and missing else missing:
         work[s].save(i, task(s, i))
     if count > 1:
         print(f"{label}: part {index} of {count} is done; run the stage whole to collect the parts", file=sys.stderr)
