@@ -95,4 +95,4 @@ def main(owner: Owner, method: str) -> None:
 
 
 if __name__ == "__main__":
-    stage.run(main, parts=True)
+    stage.run(main)

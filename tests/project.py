@@ -47,9 +47,9 @@ def miniature_params(encoder: dict[str, str]) -> dict:
     }
     params["fewshot"] = {"shots": 2}
     params["candidates"] = {
-        "words": {"path": "words.txt", "count": len(WORDS), "period": False},
-        "descriptors": {"paths": ["descriptors.txt"], "period": False},
-        "watch": "words.txt",
+        "words": {"path": "pools/words.txt", "count": len(WORDS), "period": False},
+        "descriptors": {"paths": ["pools/descriptors.txt"], "period": False},
+        "watch": "pools",
     }
     params["score"]["shard_size"] = 5
     params["soups"]["descriptor"]["m"] = 2
@@ -92,8 +92,9 @@ class Project:
         halves = {name: (r // 2, g // 2, b // 2) for name, (r, g, b) in COLOURS.items()}
         write_image_folder(folder / "dim", splits={"test": 3}, classes=halves)
         write_image_folder(folder / "other", splits={"test": 3}, classes={"sky": (120, 180, 250), "soil": (90, 60, 30)})
-        (folder / "words.txt").write_text("\n".join(WORDS))
-        (folder / "descriptors.txt").write_text("\n".join(DESCRIPTORS))
+        (folder / "pools").mkdir()
+        (folder / "pools/words.txt").write_text("\n".join(WORDS))
+        (folder / "pools/descriptors.txt").write_text("\n".join(DESCRIPTORS))
         self.write_params(miniature_params(encoder))
         self.git("init", "-q")
         self.git("config", "user.email", "nobody@example.org")

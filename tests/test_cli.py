@@ -40,9 +40,9 @@ def commands(group: typer.Typer, prefix: str = "wsoup") -> list[str]:
     return found
 
 
-def test_the_readme_names_every_command():
-    readme = (ROOT / "README.md").read_text()
-    assert [name for name in commands(cli.app) if name not in readme] == []
+def test_the_readme_or_a_page_that_it_points_to_names_every_command():
+    told = "".join(path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    assert [name for name in commands(cli.app) if name not in told] == []
 
 
 def test_help_and_usage_errors():

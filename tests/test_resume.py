@@ -1,4 +1,4 @@
-"""Long stages survive whatever ends them: kills, interrupts, damage, array jobs, two at once. Processes, really killed.
+"""Long stages survive whatever ends them: kills, interrupts, damage, two at once. Processes, really killed.
 
 A stage that is begun again ends in the bytes of an undisturbed run, and does not do again what is finished.
 """
@@ -31,7 +31,7 @@ LONG = {
     "landscape": ("coop_diverse", "results/landscape/coop_diverse.parquet"),
 }
 """The stages that keep their finished shards: an item of each, and what it leaves in artifacts/."""
-SMALL_SHARDS = ("wsoup/images/features.py", "wsoup/evaluate/tuned.py")
+FEATURES = "wsoup/images/features.py"
 LEFT = Path(".cache/wsoup")
 
 
@@ -42,10 +42,9 @@ class Miniature:
         ignored = shutil.ignore_patterns(".git", ".dvc", ".cache", "__pycache__", "reports")
         shutil.copytree(project.folder, folder, ignore=ignored)
         self.folder = folder
-        for path in SMALL_SHARDS:
-            code = (folder / path).read_text()
-            assert "IMAGES_PER_SHARD = 2048" in code
-            (folder / path).write_text(code.replace("IMAGES_PER_SHARD = 2048", "IMAGES_PER_SHARD = 4"))
+        code = (folder / FEATURES).read_text()
+        assert "IMAGES_PER_SHARD = 2048" in code
+        (folder / FEATURES).write_text(code.replace("IMAGES_PER_SHARD = 2048", "IMAGES_PER_SHARD = 4"))
         params = yaml.safe_load((folder / "params.yaml").read_text())
         params["landscape"].update(steps=2, margin=0, methods=["coop_diverse"])
         params["finetune"]["iterations"] = 30
@@ -199,57 +198,6 @@ def test_an_interrupt_while_modules_are_imported_is_one_line_too(miniature, numb
     assert "Traceback" not in printed
     assert "interrupted" in printed.splitlines()[-1]
     assert [line for line in printed.splitlines() if line and "score words:" not in line] == printed.splitlines()[-1:]
-
-
-# --------------------------------------------------------------------------------------------------- array jobs
-
-
-@pytest.mark.parametrize("stage", ["score", "soup", "finetune"])
-def test_parts_of_a_slurm_array_do_their_own_shards_and_the_whole_collects_them(miniature, stage):
-    array = {"SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_COUNT": "4"}
-    seen = 0
-    for task in ("3", "1", "4", "2"):
-        printed = miniature.run(stage, SLURM_ARRAY_TASK_ID=task, **array)
-        assert f"part {int(task) - 1} of 4 is done; run the stage whole to collect the parts" in printed
-        abouts = [json.loads(path.read_text()) for path in miniature.left(stage, "about.json")]
-        seen += sum(len(range(int(task) - 1, about["n"], 4)) for about in abouts)
-        assert len(miniature.left(stage)) == seen
-    assert seen == sum(about["n"] for about in abouts)
-    done = {path: path.stat().st_mtime_ns for path in miniature.left(stage)}
-    running = miniature.start(stage)
-    assert running.wait()[0] == 0
-    assert done
-    miniature.expect_undisturbed(stage)
-
-
-def test_a_method_that_leaves_images_alone_is_evaluated_by_the_whole_run_only(miniature):
-    out = miniature.folder / "artifacts/results/coop_diverse.parquet"
-    before = out.stat().st_mtime_ns
-    part = {"WSOUP_SHARD_INDEX": "0", "WSOUP_NUM_SHARDS": "2"}
-    printed = run_stage(miniature.folder, "evaluate_tuned", "coop_diverse", root=miniature.folder, **part)
-    assert "part 0 of 2 is done; run the stage whole" in printed
-    assert out.stat().st_mtime_ns == before
-
-
-@pytest.mark.parametrize(("stage", "item"), [("prepare", ["photo"]), ("evaluate", []), ("survey", []), ("report", [])])
-def test_a_stage_without_parts_refuses_to_be_one(miniature, stage, item):
-    variables = {"SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_COUNT": "4"}
-    printed = run_stage(miniature.folder, stage, *item, root=miniature.folder, code=1, **variables)
-    assert printed == f"error: stage '{stage}' does not fall into parts: run it once, without --shard-index\n"
-
-
-def test_a_part_that_is_none_is_said(miniature):
-    printed = miniature.run("soup", code=1, WSOUP_SHARD_INDEX="2", WSOUP_NUM_SHARDS="2")
-    said = "error: WSOUP_SHARD_INDEX=2, WSOUP_NUM_SHARDS=2: must be whole numbers with 0 <= index < count\n"
-    assert printed == said
-
-
-def test_several_processes_give_the_same_bytes(miniature):
-    """`--processes 2` starts the command line again, so this is one."""
-    command = [sys.executable, "-m", "stages.score", "words", "--processes", "2"]
-    done = subprocess.run(command, cwd=miniature.folder, env={**os.environ}, capture_output=True, text=True, check=True)
-    assert "part 1 of 2 is done" in done.stderr
-    miniature.expect_undisturbed("score")
 
 
 # ------------------------------------------------------------------------------------------------------ two at once

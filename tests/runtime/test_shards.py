@@ -23,8 +23,7 @@ def test_what_is_saved_is_not_done_again_and_comes_back_in_order(in_tmp):
     shards = Shards(OWNER, inputs={"x": 1}, n=5)
     shards.save(1, task(0, 1))
     again = Shards(OWNER, inputs={"x": 1}, n=5)
-    assert again.mine(part=(0, 1)) == [0, 2, 3, 4]
-    assert [again.mine(part=(i, 2)) for i in range(2)] == [[0, 2, 4], [3]]
+    assert again.missing() == [0, 2, 3, 4]
     with pytest.raises(MissingError, match=r"part 0 of 5 is not there; run the stage again"):
         again.load()
     finish_shards([again], task=task, label="test", unit="shard")
@@ -44,7 +43,7 @@ def test_what_is_saved_is_not_done_again_and_comes_back_in_order(in_tmp):
 )
 def test_other_inputs_stages_code_or_packages_find_nothing(in_tmp, other):
     Shards(OWNER, inputs={"x": 1}, n=1).save(0, task(0, 0))
-    assert Shards(**{"owner": OWNER, "inputs": {"x": 1}, "n": 1, **other}).mine(part=(0, 1)) == [0]
+    assert Shards(**{"owner": OWNER, "inputs": {"x": 1}, "n": 1, **other}).missing() == [0]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_a_note_of_ownership_that_cannot_be_read_is_named_or_left_alone(in_tmp, 
     printed = capfd.readouterr().err
     assert old.folder.exists() == (printed == "")
     assert printed.count("\n") <= 1
-    assert new.mine(part=(0, 1)) == [0]
+    assert new.missing() == [0]
 
 
 def damages(data: bytes) -> list[bytes]:
@@ -93,7 +92,7 @@ def test_a_damaged_shard_is_named_dropped_and_done_again(in_tmp, capfd):
     for data in damages(whole):
         shards.path(1).write_bytes(data)
         capfd.readouterr()
-        assert shards.mine(part=(0, 1)) == [1]
+        assert shards.missing() == [1]
         assert (
             "00001.part is damaged: its checksum is not that of its bytes: it is done again" in capfd.readouterr().err
         )
@@ -108,27 +107,6 @@ def test_a_finished_shard_takes_the_state_of_its_work_with_it(in_tmp):
     shards.running(0).write_text("half")
     shards.save(0, task(0, 0))
     assert {path.name for path in shards.folder.iterdir()} == {"about.json", "00000.part"}
-
-
-def test_a_part_of_an_array_job_does_its_own_shards_and_leaves_the_outs_to_the_whole(in_tmp, monkeypatch, capfd):
-    done: list[tuple[int, int]] = []
-
-    def noted(number: int, shard: int) -> dict[str, np.ndarray]:
-        done.append((number, shard))
-        return task(number, shard)
-
-    work = [Shards(OWNER, inputs=i, n=3) for i in range(2)]
-    for index in ("1", "0"):
-        monkeypatch.setenv("WSOUP_SHARD_INDEX", index)
-        monkeypatch.setenv("WSOUP_NUM_SHARDS", "2")
-        with pytest.raises(SystemExit) as stop:
-            finish_shards(work, task=noted, label="test", unit="shard")
-        assert stop.value.code == 0
-        assert f"test: part {index} of 2 is done; run the stage whole" in capfd.readouterr().err
-    assert done == [(0, 1), (1, 1), (0, 0), (0, 2), (1, 0), (1, 2)]
-    monkeypatch.delenv("WSOUP_SHARD_INDEX")
-    finish_shards(work, task=noted, label="test", unit="shard")
-    assert len(done) == 6
 
 
 def test_an_owner_knows_the_code_and_the_packages_of_its_script():
