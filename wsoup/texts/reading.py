@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wsoup.texts.forward import TextTower, activation_name
+from wsoup.texts.forward import TextTower
+from wsoup.texts.packed import activation_name
 
 PARTS = ("token_embedding", "positional_embedding", "transformer", "ln_final", "text_projection")
 
