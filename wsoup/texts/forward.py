@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wsoup.texts.packed import Block, Linear
+from wsoup.texts.tokens import ClassToken
 
 
 class TextTower:
@@ -31,6 +32,7 @@ class TextTower:
         parts: token_embedding, positional_embedding, transformer, ln_final, text_projection of an open_clip tower.
         dtype: of the matrix products; None for the model's own.
         soft_prompt: (n, width) learned embeddings of tokens 1..n of every text, or None.
+        class_token: how CoCa's class token, at the last position, and padding are treated; None where there is none.
 
     Attributes:
         context: tokens that the tower can take.
@@ -40,13 +42,21 @@ class TextTower:
         layer_flops: multiplications and additions in them, per token.
     """
 
-    def __init__(self, parts: dict[str, Any], *, dtype: torch.dtype | None, soft_prompt: Tensor | None) -> None:
+    def __init__(
+        self,
+        parts: dict[str, Any],
+        *,
+        dtype: torch.dtype | None,
+        soft_prompt: Tensor | None,
+        class_token: ClassToken | None,
+    ) -> None:
         blocks = list(parts["transformer"].resblocks)
         self.stream: torch.dtype = parts["transformer"].get_cast_dtype()  # of the residual stream
         self.dtype = dtype or self.stream
         self.embedding: Tensor = parts["token_embedding"].weight
         self.positions: Tensor = parts["positional_embedding"]
-        self.soft_prompt = soft_prompt
+        self.soft_prompt, self.class_token = soft_prompt, class_token
+        self.class_embedding: Tensor | None = parts["cls_emb"]
         self.blocks = [Block(b, dtype=self.dtype, last=b is blocks[-1]) for b in blocks]
         self.ln_final = parts["ln_final"]
         self.heads, self.width = blocks[0].attn.num_heads, blocks[0].attn.embed_dim
@@ -67,12 +77,28 @@ class TextTower:
 
     def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """(..., T) int64 each, broadcast -> (..., T, width)."""
+        is_class = None
+        if self.class_token is not None:
+            is_class = tokens == self.class_token.id
+            tokens = tokens.masked_fill(is_class, self.class_token.null)
+            positions = torch.where(is_class, self.context - 1, positions)
         x = F.embedding(tokens, self.embedding).to(self.stream)
+        if is_class is not None and self.class_embedding is not None:
+            x = torch.where(is_class[..., None], self.class_embedding.to(self.stream), x)
         if self.soft_prompt is not None:
             n = len(self.soft_prompt)
             learned = F.embedding((positions - 1).clamp(0, n - 1), self.soft_prompt).to(self.stream)
             x = torch.where(((positions >= 1) & (positions <= n))[..., None], learned, x)
         return x + F.embedding(positions, self.positions).to(self.stream)
+
+    def seen(self, tokens: Sequence[int], *, before: Sequence[int | None] | None = None) -> list[bool]:
+        """Whether the keys of tokens are seen by those after them.
+
+        `before` holds the token before each, or None where that is no padding; by default each is before the next.
+        """
+        if self.class_token is None:
+            return [True] * len(tokens)
+        return self.class_token.seen(tokens, before=[None, *tokens][:-1] if before is None else before)
 
     def flops(self, tokens: int, *, reads: int, shared: int = 0) -> int:
         """Multiplications and additions in the matrix products of `tokens` nodes, `reads` of which are read.
