@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from wsoup.errors import ModelError, PoolError
 from wsoup.texts.forward import TextTower
 from wsoup.texts.plain import PlainTexts
-from wsoup.texts.reading import read_tower
+from wsoup.texts.reading import masked_padding, read_tower
 from wsoup.texts.shared import SharedTexts
 from wsoup.texts.states import Slab
 from wsoup.texts.tokens import Seams, Tokenizer, Tokens, last_token, split_head
@@ -71,11 +71,16 @@ class PromptEncoder:
         self.device, self.dtype, self.tokenizer = torch.device(device), dtype, tokenizer
         batch_tokens = batch_tokens or default_batch_tokens(self.device)
         self._plain = PlainTexts(
-            model, tokenizer, device=self.device, dtype=dtype, batch_tokens=PLAIN_BATCH * batch_tokens
+            model,
+            tokenizer,
+            device=self.device,
+            dtype=dtype,
+            batch_tokens=PLAIN_BATCH * batch_tokens,
+            masked=masked_padding(model),
         )
         with torch.no_grad():
             found = read_tower(model, dtype=dtype)
-        tower, reads = found or (None, last_token(int(tokenizer([""])[0, -1])))
+        tower, reads = found or (None, last_token(self._plain.padding))
         self._shared: SharedTexts | None = None
         if tower is not None:
             self._shared = SharedTexts(tower, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
@@ -91,6 +96,11 @@ class PromptEncoder:
             self._checked = True
             self._verify()
         return self._shared is not None
+
+    @property
+    def way(self) -> str:
+        """How texts are encoded: "fast" (shared beginnings), "cut" (whole texts without padding) or "plain"."""
+        return "fast" if self.fast else "cut" if self._plain.cuts else "plain"
 
     @property
     def tower(self) -> TextTower | None:
@@ -139,6 +149,7 @@ class PromptEncoder:
         if token_offset:
             self._with_offset(out, prefixes, suffixes, token_offset=token_offset)
         elif not self.fast:
+            self._plain.say(len(prefixes) * len(suffixes))
             for i, suffix in enumerate(suffixes):
                 out[i] = self._plain.encode([prefix + suffix for prefix in prefixes])
         else:

@@ -55,6 +55,15 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
     return TextTower(parts, dtype=dtype, soft_prompt=soft_prompt, class_token=class_token), reads
 
 
+def masked_padding(model: nn.Module) -> int | None:
+    """The id of the padding that a two-way text tower masks, and so can do without; None where it may read it."""
+    tower = getattr(model, "text", None)
+    config = getattr(tower, "config", None)
+    if hasattr(tower, "pooler") and hasattr(tower, "transformer") and config is not None:
+        return getattr(config, "pad_token_id", None)  # open_clip's HFTextEncoder
+    return getattr(tower, "pad_id", None) if getattr(tower, "use_pad_mask", False) else None
+
+
 def _class_token(tower: nn.Module, parts: dict[str, Any]) -> ClassToken | None:
     if parts["cls_emb"] is None:
         return None
