@@ -90,4 +90,4 @@ def _gather(blocks: list[list[CandidateStatistics]], name: str) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    stage.run(main, parts=True)
+    stage.run(main)

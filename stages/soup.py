@@ -80,4 +80,4 @@ def _facts(ranked: Ranked) -> list[object]:
 
 
 if __name__ == "__main__":
-    stage.run(main, parts=True)
+    stage.run(main)

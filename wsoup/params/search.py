@@ -15,15 +15,20 @@ class WordPoolParams(Section):
     """Words: the most common ones of wordfreq (path null), or the first `count` lines of a text file."""
 
     path: str | None = None
+    """A text file, one word a line; null: the most common English words (wordfreq)."""
     count: PositiveInt
+    """How many words are taken, from the top."""
     period: bool
+    """Whether a candidate carries the prompt's final period while it is ranked and searched."""
 
 
 class DescriptorPoolParams(Section):
     """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}."""
 
     paths: Annotated[list[str], Field(min_length=1)]
+    """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}."""
     period: bool
+    """Whether a candidate carries the prompt's final period while it is ranked and searched."""
 
 
 class CandidatesParams(Section):
@@ -33,8 +38,11 @@ class CandidatesParams(Section):
     """
 
     words: WordPoolParams
+    """The pool of words."""
     descriptors: DescriptorPoolParams
+    """The pool of descriptors."""
     watch: str
+    """What DVC watches: the one file that the pools and datasets' gpt_descriptors name, or a folder with all."""
 
     def period(self, pool: str) -> bool:
         """`period` of one pool."""
@@ -45,20 +53,19 @@ class ScoreParams(Section):
     """How the pools are scored: candidates in one shard of the resume state."""
 
     shard_size: PositiveInt
+    """Candidates in one shard of the resume cache."""
 
 
 class AnySoup(Section):
-    """What every soup says of itself.
+    """What every soup says of itself."""
 
-    Attributes:
-        pool: where its texts come from; ``mixed`` is words and descriptors in one ranking.
-        m: members, at most.
-        class_name_weight: the class name without a text joins the centroid as if it were so many members.
-    """
-
+    kind: str
     pool: Pool
+    """words, descriptors, or mixed: both in one ranking."""
     m: PositiveInt
+    """Members at most."""
     class_name_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """The class name without a text joins the soup as if it were so many members."""
 
 
 class GreedySoup(AnySoup):
@@ -72,7 +79,9 @@ class TopSoup(AnySoup):
 
     kind: Literal["top"]
     k1: PositiveInt
+    """Of the top k1 by count."""
     rank_by: Literal["count", "count_k2"]
+    """count: correct images. count_k2: with the likelihood of the labels beside it."""
 
     @model_validator(mode="after")
     def _m_within_k1(self) -> TopSoup:
@@ -85,6 +94,7 @@ class SampleSoup(AnySoup):
 
     kind: Literal["sample"]
     k1: PositiveInt | None
+    """Any of the top k1; null: of the whole pool, which then need not be ranked."""
 
     @model_validator(mode="after")
     def _m_within_k1(self) -> SampleSoup:
@@ -98,15 +108,20 @@ class FirstWordsSoup(AnySoup):
 
     kind: Literal["first_words"]
     k0: PositiveInt
+    """Any of the top k0."""
 
 
 class Growth(AnySoup):
     """How chains of words grow, in the paper's symbols: from a word of the top k0, by words of the top k1."""
 
     k0: PositiveInt
+    """First words come from the top k0 of the ranking."""
     k1: PositiveInt
+    """Further words from the top k1, shuffled."""
     patience: PositiveInt
+    """How many of those are tried for one chain."""
     max_words: PositiveInt
+    """Words in one chain at most."""
 
     @model_validator(mode="after")
     def _k0_within_k1(self) -> Growth:
