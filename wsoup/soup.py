@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,34 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a ranking or a search encoded (`wsoup.search.cost`).
+
+    Attributes:
+        texts: candidates, each of which is encoded with every class.
+        tokens: tokens through the text tower, over all classes.
+        flops: multiplications and additions in their matrix products, without attention; None where the tower is one
+            that only `encode_text` knows.
+    """
+
+    texts: int
+    tokens: int
+    flops: int | None
+
+    def __add__(self, other: Cost) -> Cost:
+        flops = None if self.flops is None or other.flops is None else self.flops + other.flops
+        return Cost(self.texts + other.texts, self.tokens + other.tokens, flops)
+
+    def as_json(self) -> dict[str, int | None]:
+        """As files hold it."""
+        return asdict(self)
+
+
+NOTHING = Cost(0, 0, 0)
+"""Where nothing was encoded."""
+
+
+@dataclass(frozen=True)
 class Soup:
     """Texts that all classes share; their features are averaged (centroid), or their scores (score mean).
 
@@ -63,7 +91,7 @@ class Soup:
         members: in the order in which they were added.
         made_with: versions of the packages that decided it, by name.
         class_name_weight: the class name without a text joins the centroid as if it were so many members.
-        cost: ``ranking`` and ``search``, each {texts, tokens, flops} (`wsoup.search.cost`); empty where none is known.
+        cost: of its ``ranking`` and its ``search``; empty where none is known.
     """
 
     kind: str
@@ -73,7 +101,7 @@ class Soup:
     members: tuple[Member, ...]
     made_with: Mapping[str, str] = field(default_factory=dict)
     class_name_weight: float = 0.0
-    cost: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    cost: Mapping[str, Cost] = field(default_factory=dict)
 
     @property
     def weighted_texts(self) -> list[tuple[str, float]]:
@@ -106,7 +134,7 @@ class Soup:
                 "members": [member.as_json() for member in self.members],
                 "made_with": dict(self.made_with),
                 "class_name_weight": self.class_name_weight,
-                "cost": {part: dict(cost) for part, cost in self.cost.items()},
+                "cost": {part: cost.as_json() for part, cost in self.cost.items()},
             },
         )
 
@@ -142,5 +170,5 @@ class Soup:
             members=members,
             made_with=value.get("made_with", {}),
             class_name_weight=value.get("class_name_weight", 0.0),
-            cost=value.get("cost", {}),
+            cost={part: Cost(**cost) for part, cost in value.get("cost", {}).items()},
         )
