@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from long_stages import Miniature
 from project import Project
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
@@ -68,6 +69,12 @@ def project(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[s
     """The miniature project after its first `dvc repro`, committed."""
     made = Project(tmp_path_factory.mktemp("project"), encoder=tiny_encoder_files)
     ran = made.repro()
-    assert {"prepare@photo", "embed_train", "score@words", "word_soup", "finetune@ce", "report"} <= ran
+    assert {"prepare@photo", "embed_train", "score@words", "soup@word", "finetune@ce", "report"} <= ran
     made.commit("first run")
     return made
+
+
+@pytest.fixture(scope="session")
+def miniature(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Miniature:
+    """A copy of it whose long stages are killed and begun again."""
+    return Miniature(tmp_path_factory.mktemp("miniature") / "project", project=project)

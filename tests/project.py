@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import yaml
-from imports import ROOT
 from small_world import COLOURS, write_image_folder
 
+from wsoup.runtime.shards import Owner
+
+ROOT = Path(__file__).parents[1]
 METHODS = {
     "ce": {
         "tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3},
@@ -43,18 +47,35 @@ def miniature_params(encoder: dict[str, str]) -> dict:
     }
     params["fewshot"] = {"shots": 2}
     params["candidates"] = {
-        "words": {"path": "words.txt", "count": len(WORDS)},
-        "descriptors": {"paths": ["descriptors.txt"]},
-        "watch": "words.txt",
+        "words": {"path": "pools/words.txt", "count": len(WORDS), "period": False},
+        "descriptors": {"paths": ["pools/descriptors.txt"], "period": False},
+        "watch": "pools",
     }
     params["score"]["shard_size"] = 5
-    params["descriptor_soup"]["m"] = 2
-    params["word_soup"].update(k0=4, k1=12, patience=6, m=2, max_words=3)
+    params["soups"]["descriptor"]["m"] = 2
+    params["soups"]["word"].update(k0=4, k1=12, patience=6, m=2, max_words=3)
     params["finetune"].update(iterations=3, batch_size=4, methods=METHODS)
     params["evaluate"].update(m=[1, 2], baseline_m=2, tuned_baseline_m=2, offsets=[0, 5])
     params["evaluate"]["survey"] = {"descriptors": 4, "chains": 4, "chain_length": 2, "m": 2}
     params["report"]["bootstrap_samples"] = 50
     return params
+
+
+def stage_module(name: str) -> ModuleType:
+    """A stage script, imported; its signals and its command line stay out of it."""
+    spec = importlib.util.spec_from_file_location(f"stage_{name}", ROOT / "stages" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # pydantic looks annotations up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def call_stage(name: str, *item: str) -> None:
+    """What a stage does, in this process and in the working folder."""
+    owner = Owner.of(ROOT / "stages" / f"{name}.py", name="@".join([name, *item]))
+    stage_module(name).main(owner, *item)
+    shutil.rmtree(owner.folder, ignore_errors=True)
 
 
 class Project:
@@ -71,8 +92,9 @@ class Project:
         halves = {name: (r // 2, g // 2, b // 2) for name, (r, g, b) in COLOURS.items()}
         write_image_folder(folder / "dim", splits={"test": 3}, classes=halves)
         write_image_folder(folder / "other", splits={"test": 3}, classes={"sky": (120, 180, 250), "soil": (90, 60, 30)})
-        (folder / "words.txt").write_text("\n".join(WORDS))
-        (folder / "descriptors.txt").write_text("\n".join(DESCRIPTORS))
+        (folder / "pools").mkdir()
+        (folder / "pools/words.txt").write_text("\n".join(WORDS))
+        (folder / "pools/descriptors.txt").write_text("\n".join(DESCRIPTORS))
         self.write_params(miniature_params(encoder))
         self.git("init", "-q")
         self.git("config", "user.email", "nobody@example.org")
@@ -82,10 +104,19 @@ class Project:
     def write_params(self, params: dict) -> None:
         (self.folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
 
-    def edit(self, section: str, **values: object) -> None:
-        params = yaml.safe_load((self.folder / "params.yaml").read_text())
-        params[section].update(values)
+    def edit(self, where: str, **values: object) -> None:
+        """Set keys of a section of params.yaml, such as ``soups.word``."""
+        section = params = yaml.safe_load((self.folder / "params.yaml").read_text())
+        for name in where.split("."):
+            section = section[name]
+        section.update(values)
         self.write_params(params)
+
+    def edit_code(self, path: str, old: str, new: str) -> None:
+        """Replace a piece of a file that must be in it once."""
+        text = (self.folder / path).read_text(encoding="utf-8")
+        assert text.count(old) == 1, f"{path} holds {old!r} {text.count(old)} times"
+        (self.folder / path).write_text(text.replace(old, new), encoding="utf-8")
 
     def git(self, *arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True, check=True)

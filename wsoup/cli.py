@@ -250,6 +250,7 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     results = load_results(
         Artifacts().results,
         datasets=found.datasets,
+        soups=list(found.soups),
         methods=list(found.finetune.methods),
         evaluate=found.evaluate,
     )
@@ -333,6 +334,25 @@ def _print_table(table: Any) -> None:
         console.print(note, highlight=False, markup=False)
 
 
+@app.command("cache")
+def cache_command(
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what no present stage can use.")] = False,
+) -> None:
+    """What interrupted stages and listed datasets keep in .cache/wsoup, whose it is, and whether it is of use.
+
+    Example: wsoup cache --prune
+    """
+    from wsoup.cache.look import look
+    from wsoup.cache.prune import prune as pruned
+    from wsoup.cache.show import show
+
+    if not prune:
+        show(look(), Console())
+        return
+    for line in pruned(look()):
+        print(line)
+
+
 # --------------------------------------------------------------------------------------------------------- bench
 
 
@@ -352,7 +372,7 @@ def bench_text(
 
     Example: wsoup bench text --model ViT-B-16 --classes 1000
     """
-    from wsoup import bench
+    from wsoup.bench.text import bench_text as measure
     from wsoup.search import pools
 
     found = {"words": pools.common_words(words)}
@@ -360,9 +380,7 @@ def bench_text(
         found["descriptors"] = pools.descriptors([descriptors])
     chosen = [_device(device, name.strip()) for name in precision.split(",")]
     where, dtypes = chosen[0][0], [dtype for _, dtype in chosen]
-    result = bench.bench_text(
-        model, pools=found, classes=classes, device=where, dtypes=dtypes, rounds=rounds, block=block
-    )
+    result = measure(model, pools=found, classes=classes, device=where, dtypes=dtypes, rounds=rounds, block=block)
     _print_result(result, as_json=as_json)
 
 
@@ -376,12 +394,12 @@ def bench_search(
     as_json: AsJson = False,
 ) -> None:
     """One word chain of Algorithm 2, beside the one-by-one loop at 77 tokens."""
-    from wsoup import bench
+    from wsoup.bench.search import bench_search as measure
     from wsoup.search import pools
 
     where, dtype = _device(device, precision)
     pool = pools.common_words(patience + 1)
-    result = bench.bench_search(model, words=pool, classes=classes, patience=patience, device=where, dtype=dtype)
+    result = measure(model, words=pool, classes=classes, patience=patience, device=where, dtype=dtype)
     _print_result(result, as_json=as_json)
 
 
@@ -394,10 +412,10 @@ def bench_images(
     as_json: AsJson = False,
 ) -> None:
     """Decoding, preprocessing and encoding images, beside the plain loop."""
-    from wsoup import bench
+    from wsoup.bench.images import bench_images as measure
 
     where, dtype = _device(device, precision)
-    _print_result(bench.bench_images(model, count=count, device=where, dtype=dtype), as_json=as_json)
+    _print_result(measure(model, count=count, device=where, dtype=dtype), as_json=as_json)
 
 
 @bench_app.command("train")
@@ -427,7 +445,7 @@ def _device(name: str, precision: str) -> tuple[Any, Any]:
 
 
 def _print_result(result: dict[str, Any], *, as_json: bool) -> None:
-    from wsoup.bench import table
+    from wsoup.bench.common import table
 
     if as_json:
         print(json.dumps(result, indent=2))
