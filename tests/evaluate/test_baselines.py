@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from reference import REFERENCE, needs_reference
 
 from wsoup.errors import PoolError
 from wsoup.evaluate.baselines import (
@@ -27,7 +27,6 @@ from wsoup.params.evaluation import EvaluateParams
 from wsoup.search import gpt
 from wsoup.towers import ensemble_templates, imagenet_class_names
 
-REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
 PARAMS = EvaluateParams.model_validate(
@@ -162,7 +161,7 @@ def test_a_tuned_model_is_evaluated_with_its_own_seed_alone():
     }
 
 
-@pytest.mark.skipif(not REFERENCE.is_dir(), reason="the authors' pools are not here")
+@needs_reference
 def test_the_real_descriptors_give_imagenet_the_papers_5_8_texts_a_class():
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"

@@ -48,9 +48,9 @@ def test_descriptors_of_several_files_are_kept_once_in_order(tmp_path: Path) -> 
     first = write(tmp_path / "a.json", '{"cat": ["a tail", "claws"], "dog": ["claws", "fur."]}')
     second = write(tmp_path / "b.txt", "which has claws\nwhich can fly\n")
     assert pools.descriptors([first, second]) == [
-        "which is a tail",
         "which has claws",
         "which has fur",
+        "which is a tail",
         "which can fly",
     ]
 

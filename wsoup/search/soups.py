@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
+
 from wsoup.errors import PoolError
 from wsoup.params.search import ChainsSoup, GreedySoup, SoupParams
 from wsoup.search.chains import word_soup_member
@@ -50,7 +52,8 @@ def members(
         source: what selection may see.
         seed: whose images.
         part: which of `parts`.
-        period: whether texts carry the final period in the search; a finished chain's count is with it.
+        period: whether texts carry the final period in the search. A finished member's count is with it, as it is
+            evaluated: of a chain alone, of a greedy soup up to and with this member.
     """
     n_images = len(source.subsets[seed])
     match definition:
@@ -61,6 +64,8 @@ def members(
                 measure=right_on(*source.images_of(seed)),
                 m=definition.m,
             )
+            if not period:
+                found = _recounted(found, source=source, seed=seed)
         case ChainsSoup():
             chain = word_soup_member(
                 ranked,
@@ -75,3 +80,11 @@ def members(
             finished = source.count([chain.text], seed=seed, period=True)
             found = [replace(chain, n_correct=int(finished[0]))]
     return [replace(member, n_images=n_images) for member in found]
+
+
+def _recounted(members: Sequence[Member], *, source: Source, seed: int) -> list[Member]:
+    """Members of a greedy soup with the counts of its beginnings, each text with the final period."""
+    measure = right_on(*source.images_of(seed))
+    features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))  # (M, C, D)
+    counts = [measure(total[None])[1][0] for total in features.cumsum(dim=0)]
+    return [replace(member, n_correct=count) for member, count in zip(members, counts, strict=True)]
