@@ -92,8 +92,8 @@ PAPER = [  # the column "parameters" of the paper's table, where it counts what 
     ({"kind": "maple", "tokens": 3, "depth": 3}, 395_520 + 2 * 3 * 512),  # 399k
     ({"kind": "image_adapter", "reduction": 4, "ratio": 0.2}, 131_072),
     ({"kind": "image_adapter", "reduction": 128, "ratio": 0.2}, 4_096),
-    ({"kind": "soft_descriptors", "members": 4, "tokens": 10}, 20_480),
-    ({"kind": "soft_descriptors", "members": 32, "tokens": 10}, 163_840),
+    ({"kind": "soft_descriptors", "members": 4, "tokens": 10, "prompt_tokens": 0}, 20_480),
+    ({"kind": "soft_descriptors", "members": 32, "tokens": 10, "prompt_tokens": 3}, 163_840 + 1_536),
     # The paper counts the visual blocks twice and no text block: 17k, 18k, 12k and 55k. Both towers once:
     ({"kind": "bitfit", "blocks": 1}, 11 * (768 + 512)),
     ({"kind": "lora", "blocks": 3, "rank": 1}, 3 * 4 * (768 + 512)),

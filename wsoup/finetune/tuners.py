@@ -112,6 +112,8 @@ def attach(student: Student, tune: TuneParams, *, prompt: Callable[[int], nn.Par
                 student.soft_prompt = prompt(tune.prompt_tokens)
         case SoftDescriptorsTune():  # a CoOp ensemble; ProDA, arXiv 2205.03340
             student.soft_descriptors.extend(_random_words(student, n=tune.tokens) for _ in range(tune.members))
+            if tune.prompt_tokens:
+                student.soft_prompt = prompt(tune.prompt_tokens)
         case VisualPromptTune():  # VPT, arXiv 2203.12119
             student.visual_prompts = nn.Parameter(PROMPT_STD * torch.randn(tune.depth, tune.tokens, image_width))
         case MapleTune():  # arXiv 2210.03117

@@ -10,9 +10,12 @@ from wsoup.params.section import Name, PositiveInt, Section
 
 
 class SurveyParams(Section):
-    """Unselected texts on every dataset, and the soup that the targets would select: a bound, never a result."""
+    """Unselected texts on every dataset, and the soup that the targets would select: a bound, never a result.
 
-    descriptors: PositiveInt
+    `descriptors` null: the whole pool.
+    """
+
+    descriptors: PositiveInt | None
     chains: PositiveInt
     chain_length: PositiveInt
     m: PositiveInt

@@ -25,11 +25,15 @@ class LastBlocksTune(Section):
 
 
 class SoftDescriptorsTune(Section):
-    """`members` soft descriptors of `tokens` random words each: a CoOp ensemble, ProDA."""
+    """`members` soft descriptors of `tokens` random words each, and a text prompt (0 tokens: none).
+
+    A CoOp ensemble trains no prompt, ProDA does.
+    """
 
     kind: Literal["soft_descriptors"]
     members: PositiveInt
     tokens: PositiveInt
+    prompt_tokens: Annotated[int, Field(ge=0, strict=True)]
 
 
 class VisualPromptTune(Section):

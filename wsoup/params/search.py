@@ -20,9 +20,9 @@ class WordPoolParams(Section):
 
 
 class DescriptorPoolParams(Section):
-    """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}."""
+    """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}; no paths: no descriptors."""
 
-    paths: Annotated[list[str], Field(min_length=1)]
+    paths: list[str]
     period: bool
 
 
