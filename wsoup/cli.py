@@ -31,7 +31,14 @@ soup_app = typer.Typer(help="Look at soups.", no_args_is_help=True)
 profile_app = typer.Typer(help="Print a params.yaml to begin with.", no_args_is_help=True)
 data_app = typer.Typer(help="Look over the datasets of params.yaml.", no_args_is_help=True)
 bench_app = typer.Typer(help="Will this machine do? Ours beside the plain way, in one run.", no_args_is_help=True)
-for name, group in {"profile": profile_app, "data": data_app, "soup": soup_app, "bench": bench_app}.items():
+verify_app = typer.Typer(help="Hold a run against answers that are known.", no_args_is_help=True)
+for name, group in {
+    "profile": profile_app,
+    "data": data_app,
+    "soup": soup_app,
+    "bench": bench_app,
+    "verify": verify_app,
+}.items():
     app.add_typer(group, name=name)
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
@@ -358,6 +365,47 @@ def _print_table(table: Any) -> None:
     console.print(drawn, highlight=False, markup=False)
     for note in table.notes:
         console.print(note, highlight=False, markup=False)
+
+
+# -------------------------------------------------------------------------------------------------------- verify
+
+
+@verify_app.command("paper")
+def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
+    """The authors' own searches, scored again: theirs, ours, the difference; exit code 1 where they do not agree.
+
+    Needs the stages embed_train and fewshot, with ViT-B-16 / openai, ImageNet and their splits; what stages score and
+    soup made is compared, too, where it is there.
+
+    Example: wsoup verify paper
+    """
+    from wsoup import verify
+    from wsoup.params.whole import load_params
+
+    found = load_params(params)
+    checked, agreements = verify.of_run(found, artifacts=Artifacts())
+    within = verify.tolerance(found.encoder.interpolation)
+    table = Table(box=None, pad_edge=False)
+    for title in ("soup", "seed", "text"):
+        table.add_column(title, overflow="fold")
+    for title in ("theirs", "ours", "difference"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for line in checked:
+        step, mark = line.step, "" if abs(line.difference) <= within else " !"
+        figures = (f"{step.theirs:.3f}", f"{line.ours:.3f}", f"{line.difference:+.3f}{mark}")
+        table.add_row(step.soup, str(step.seed), escape(step.text), *figures)
+    console = Console()
+    console.print(table, highlight=False)
+    away = sum(abs(line.difference) > within for line in checked)
+    console.print(
+        f"{len(checked) - away} of {len(checked)} accuracies within {within} points (theirs: half precision, bilinear)",
+        highlight=False,
+    )
+    for agreement in agreements:
+        says = f"{'' if agreement.holds else 'does not agree: '}{agreement.says}"
+        console.print(says, highlight=False, markup=False, soft_wrap=True)
+    if away or not all(agreement.holds for agreement in agreements):
+        raise typer.Exit(1)
 
 
 # --------------------------------------------------------------------------------------------------------- bench
