@@ -87,3 +87,9 @@ def test_a_written_pool_reads_back(tmp_path: Path) -> None:
     assert pools.read_pool(tmp_path / "p/words.txt") == ["the", "of"]
     with pytest.raises(MissingError, match=r"made by stage 'candidates'"):
         pools.read_pool(tmp_path / "none.txt")
+
+
+def test_no_descriptors_may_be_asked_for(tmp_path: Path) -> None:
+    assert pools.descriptors([]) == []
+    pools.write_pool(tmp_path / "descriptors.txt", [])
+    assert pools.read_pool(tmp_path / "descriptors.txt") == []

@@ -63,8 +63,10 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
     A descriptor that several files or classes share is kept once, at its first place; those of a JSON file are sorted
     with their final period, as the authors' list is, because ties in a ranking fall to the one that comes first.
 
+    No paths give no descriptors; a file without any is an error.
+
     Raises:
-        PoolError: no descriptors, or a text file with a line twice.
+        PoolError: a file without descriptors, or a text file with a line twice.
     """
     pool: dict[str, None] = {}
     for path in map(Path, paths):
@@ -73,7 +75,7 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
             pool.update(dict.fromkeys(sorted(found, key=_with_period)))
         else:
             pool.update(dict.fromkeys(unique(_lines(path), origin=str(path))))
-    if not pool:
+    if paths and not pool:
         raise PoolError(f"candidates.descriptors: no descriptors in {', '.join(map(str, paths))}")
     return list(pool)
 
@@ -89,13 +91,14 @@ def unique(texts: Sequence[str], *, origin: str) -> list[str]:
 
 
 def read_pool(path: str | Path) -> list[str]:
-    """The texts of a pool that stage candidates wrote.
+    """The texts of a pool that stage candidates wrote; none where none were asked for.
 
     Raises:
         MissingError: no such file.
-        PoolError: the pool is empty or holds a text twice.
+        PoolError: the pool holds a text twice.
     """
-    return unique(_lines(require(path, made_by="candidates")), origin=str(path))
+    texts = _lines(require(path, made_by="candidates"))
+    return unique(texts, origin=str(path)) if texts else []
 
 
 def digest(texts: Iterable[str]) -> str:
