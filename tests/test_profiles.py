@@ -161,7 +161,7 @@ def test_a_methods_name_says_what_it_is() -> None:
     assert {theirs[name].tune.depth for name in theirs if name.startswith("vpt_shallow")} == {1}
 
 
-@pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 6), ("all", 62)])
+@pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 6), ("all", 64)])
 def test_groups_of_methods(group: str, count: int) -> None:
     assert len(methods.of_paper(group)) == count
 

@@ -43,6 +43,7 @@ def test_the_tests_train_every_kind_too():
         ({"tune": SOFT, "soup": "word"}, "soup must be class_name"),
         ({"tune": SOFT, "loss": {"kind": "kgcoop", "weight": 1}},
          "takes loss proda or cross_entropy without lambda"),
+        ({"tune": {**SOFT, "start": "soup"}}, "start: soup needs a soup to begin with, not class_name"),
         ({"rate": 1}, "Extra inputs are not permitted"),
     ],
 )  # fmt: skip
