@@ -12,7 +12,7 @@ from imports import ROOT, all_imports, direct_imports, with_code_deps
 ORDER = [
     *("errors", "artifacts", "draws", "files", "prompts", "scoring", "store", "params", "runtime", "soup", "datasets"),
     *("startup", "encoder_id", "towers", "images", "texts", "search", "finetune", "evaluate", "report"),
-    *("bench", "datacheck", "profiles", "verify", "cli"),
+    *("bench", "datacheck", "cache", "profiles", "verify", "cli"),
 ]
 """The walk along the data path (DESIGN section 3); a package imports only from those before it."""
 

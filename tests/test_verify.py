@@ -23,7 +23,6 @@ from wsoup.profiles.paper import Choices, paper
 from wsoup.scoring import normalize
 from wsoup.search.source import Source
 from wsoup.soup import Member, Soup
-from wsoup.texts.encoder import PromptEncoder
 from wsoup.verify import Agreement, Step
 
 NAMES = ["red cat", "blue dog", "small green bird"]
@@ -34,9 +33,8 @@ SOUP = ["which has claws", "which is red", "which can fly"]
 @pytest.fixture
 def source(tiny_encoder) -> Source:
     features = normalize(torch.randn(300, 16, generator=torch.Generator().manual_seed(0)))
-    texts = PromptEncoder(tiny_encoder.model, tiny_encoder.tokenizer, device=torch.device("cpu"))
     subsets = {1: torch.arange(200), 2: torch.arange(100, 300)}
-    return Source(texts, features, torch.arange(300) % 3, subsets, "a photo of a {}.", NAMES)
+    return Source(tiny_encoder, features, torch.arange(300) % 3, subsets, "a photo of a {}.", NAMES)
 
 
 def right_log(source: Source) -> list[Step]:

@@ -14,7 +14,7 @@ from wsoup.artifacts import Artifacts
 from wsoup.errors import DataError
 from wsoup.images.decode import batches
 from wsoup.params.encoder import EmbedParams, EncoderParams
-from wsoup.runtime.progress import progress
+from wsoup.runtime.progress import counting, tick
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.store import fingerprint
 from wsoup.towers import Encoder, load_encoder
@@ -76,7 +76,7 @@ def embed_images(
     shards = Shards(owner, inputs=inputs, n=-(-len(paths) // IMAGES_PER_SHARD))
 
     done = sum(min(IMAGES_PER_SHARD, len(paths) - i * IMAGES_PER_SHARD) for i in range(shards.n) if shards.done(i))
-    with progress(label=label, total=len(paths), initial=done, unit="image") as bar:
+    with counting(label=label, total=len(paths), initial=done, unit="image"):
 
         def task(_: int, shard: int) -> dict[str, np.ndarray]:
             start = shard * IMAGES_PER_SHARD
@@ -94,7 +94,7 @@ def embed_images(
                 if len(batch.positions):
                     features.append(encoder.encode_images(batch.pixels).cpu().numpy())
                     positions.append(batch.positions.numpy() + start)
-                bar.update(len(batch.positions) + len(batch.bad))
+                tick(len(batch.positions) + len(batch.bad))
             messages = json.dumps([[start + i, text] for i, text in sorted(bad.items())])
             return {
                 "features": np.concatenate(features) if features else np.empty((0, 0), dtype=np.float32),

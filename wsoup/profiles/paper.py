@@ -11,7 +11,7 @@ import yaml
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import ParamsError
 from wsoup.profiles import methods
-from wsoup.profiles.common import block, descriptors, filled, lines, template
+from wsoup.profiles.common import NOTHING_TO_WATCH, block, descriptors, filled, lines, template
 
 ENCODERS = {
     "ViT-B-32": "openai",
@@ -25,6 +25,7 @@ LAION-2B, of two for ViT-g-14 those whose ImageNet accuracy can be the paper's 7
 DATASET_OF_HALVES = "shapes"
 """The toy world's dataset that base-to-new takes where none is named."""
 HALVES = """\
+# yaml-language-server: $schema=data/params.schema.json
 # Base-to-new generalisation on @DATASET@ (`wsoup profile base_to_new --help`), the protocol of CoCoOp: the first half
 # of the classes is the source that soups are selected and models finetuned on, the other half is a target.
 # reports/tables/base_to_new.md has both and their harmonic mean. All else is as in profile @PROFILE@.
@@ -94,11 +95,12 @@ def paper(choices: Choices) -> str:
         MODEL=f"{choices.encoder:<16}",
         TAG=f"{ENCODERS[choices.encoder]:<16}",
         DATASETS=block(_datasets(choices)),
-        DESCRIPTORS=descriptors(pool, watch=f"{gpt}/descriptors_imagenet.json" if gpt else "data/nothing_to_watch.txt"),
+        DESCRIPTORS=descriptors(pool, watch=gpt or NOTHING_TO_WATCH),
         DESCRIPTOR_SOUP=DESCRIPTOR_SOUP if gpt else "",
         METHODS=lines(found, indent=4),
     )
-    return text if gpt else WITHOUT + text
+    first, rest = text.split("\n", 1)
+    return text if gpt else f"{first}\n{WITHOUT}{rest}"
 
 
 def _datasets(choices: Choices) -> dict[str, dict[str, Any]]:

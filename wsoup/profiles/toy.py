@@ -8,6 +8,7 @@ from wsoup.profiles.common import lines, template
 from wsoup.profiles.methods import of_toy
 
 HEAD = """\
+# yaml-language-server: $schema=data/params.schema.json
 # The toy world with the finetuned methods of `wsoup profile methods --methods @GROUP@`: the demo profile, its
 # section `finetune` extended, and loss landscapes. All of them take an hour or so on two cores.
 """
