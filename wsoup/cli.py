@@ -284,6 +284,7 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     results = load_results(
         Artifacts().results,
         datasets=found.datasets,
+        soups=list(found.soups),
         methods=list(found.finetune.methods),
         evaluate=found.evaluate,
     )
