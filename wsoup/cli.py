@@ -287,6 +287,7 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
         soups=list(found.soups),
         methods=list(found.finetune.methods),
         evaluate=found.evaluate,
+        sections=found.model_dump(mode="json", by_alias=True),
     )
     print(summary(results))
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import yaml
+
 from wsoup.evaluate.rows import table
 from wsoup.params.evaluation import EvaluateParams
+from wsoup.profiles.paper import Choices, paper
 from wsoup.report.results import Results
+from wsoup.report.settings import Settings
 
 EVALUATE = EvaluateParams.model_validate(
     {
@@ -19,7 +23,7 @@ EVALUATE = EvaluateParams.model_validate(
     }
 )
 ROLES = {"imagenet": "source", "dtd": "xd", "eurosat": "xd", "imagenet_a": "dg"}
-PAPER_ENCODER = {"model": "ViT-B-16", "pretrained": "openai"}
+PAPER_ENCODER = {"model": "ViT-B-16", "pretrained": "openai", "quick_gelu": True}
 TOY_ENCODER = {"model": "toy-clip", "pretrained": "toy-clip.safetensors"}
 
 
@@ -41,6 +45,17 @@ CLASS_NAME = {"imagenet": (60, 60), "dtd": (40, 40), "eurosat": (20, 20), "image
 WORD_SOUP = {"imagenet": (61, 63), "dtd": (44, 46), "eurosat": (30, 20), "imagenet_a": (31, 35)}
 
 
+def paper_settings(**changes: Any) -> Settings:
+    """Of a run of profile paper with the authors' pools; `changes` by dotted key, with two underscores for a dot."""
+    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all")))
+    theirs = Settings.of_paper()
+    made = Settings.of_run(raw, pools=theirs.pools)
+    changed = {key.replace("__", "."): value for key, value in changes.items()}
+    below = tuple(f"{key}." for key in changed)
+    kept = {key: value for key, value in made.values.items() if not key.startswith(below)}
+    return Settings({**kept, **changed}, theirs.pools)
+
+
 def results(
     lines: list[dict[str, Any]] | None = None,
     *,
@@ -51,7 +66,8 @@ def results(
     divergence: dict[str, dict[int, list[float]]] | None = None,
     halves: tuple[str, str] | None = None,
     halved: tuple[str, ...] = (),
-    soups: tuple[str, ...] = ("descriptor", "word"),
+    soups: tuple[str, ...] = ("descriptor", "word", "word_curve"),
+    settings: Settings | None = None,
 ) -> Results:
     """Class name and a word soup of two, over four datasets and two seeds; `unlike` have not the paper's split."""
     if lines is None:
@@ -73,4 +89,5 @@ def results(
         divergence=divergence or {},
         halves=halves,
         halved=halved,
+        settings=settings or paper_settings(),
     )

@@ -12,16 +12,10 @@ from wsoup.datasets.paper import PAPER
 from wsoup.errors import ParamsError
 from wsoup.profiles import methods
 from wsoup.profiles.common import NOTHING_TO_WATCH, block, descriptors, filled, lines, template
+from wsoup.report import paper as theirs
 
-ENCODERS = {
-    "ViT-B-32": "openai",
-    "ViT-B-16": "openai",
-    "ViT-L-14": "laion2b_s32b_b82k",
-    "coca_ViT-L-14": "laion2b_s13b_b90k",
-    "ViT-g-14": "laion2b_s34b_b88k",
-}
-"""Models of the paper with their weights. It names no tag for the last three: these are open_clip's weights trained on
-LAION-2B, of two for ViT-g-14 those whose ImageNet accuracy can be the paper's 77.7 (the other's is 76.6)."""
+ENCODERS = dict(theirs.ENCODERS)
+"""Models of the paper with their weights."""
 DATASET_OF_HALVES = "shapes"
 """The toy world's dataset that base-to-new takes where none is named."""
 HALVES = """\
