@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import yaml
@@ -47,13 +48,17 @@ WORD_SOUP = {"imagenet": (61, 63), "dtd": (44, 46), "eurosat": (30, 20), "imagen
 
 def paper_settings(**changes: Any) -> Settings:
     """Of a run of profile paper with the authors' pools; `changes` by dotted key, with two underscores for a dot."""
-    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all")))
-    theirs = Settings.of_paper()
-    made = Settings.of_run(raw, pools=theirs.pools)
+    made = _profile_paper()
     changed = {key.replace("__", "."): value for key, value in changes.items()}
     below = tuple(f"{key}." for key in changed)
     kept = {key: value for key, value in made.values.items() if not key.startswith(below)}
-    return Settings({**kept, **changed}, theirs.pools)
+    return Settings({**kept, **changed}, made.pools)
+
+
+@cache
+def _profile_paper() -> Settings:
+    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all")))
+    return Settings.of_run(raw, pools=Settings.of_paper().pools)
 
 
 def results(

@@ -10,7 +10,7 @@ from wsoup.evaluate.rows import TableRow
 from wsoup.report import paper
 from wsoup.report.means import MEANS, ROLES, is_number, mean_and_std
 from wsoup.report.results import Results
-from wsoup.report.settings import Settings, differing
+from wsoup.report.settings import differing
 from wsoup.report.tables import MARK, Table
 
 
@@ -118,7 +118,7 @@ def accuracy_row(
 def marks(results: Results, *, variant: str, row: TableRow) -> set[str]:
     """Why a row is not the paper's, on whatever dataset: another encoder, or settings that it depends on."""
     differs = paper.encoder_differs(results.encoder, tuned=variant != PRETRAINED)
-    settings = differing(results.settings, paper=Settings.of_paper(), variant=variant, row=row)
+    settings = differing(results.settings, paper=results.theirs, variant=variant, row=row)
     return {*settings, *([differs] if differs else [])}
 
 

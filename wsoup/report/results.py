@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,11 @@ class Results:
         self._groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
         for line in lines:
             self._groups.setdefault((line["variant"], line["method"], line["mode"]), []).append(line)
+
+    @cached_property
+    def theirs(self) -> Settings:
+        """What the paper fixes."""
+        return Settings.of_paper()
 
     def datasets(self, role: str | None = None) -> list[str]:
         """Names of the datasets of a role, or of all."""
