@@ -49,9 +49,10 @@ def main(owner: Owner, method: str) -> None:
         artifacts, source=params.source, seeds=params.seeds, soups=list(params.soups), encoder=encoder.id, tests=tests
     )
     encoders = {seed: load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder) for seed in params.seeds}
-    seen = dict.fromkeys(params.seeds, tests)
-    if any(tuned.model.tunes_images for tuned in encoders.values()):
-        seen = seen_by(encoders, tests=tests, artifacts=artifacts, batch_size=params.embed.batch_size, owner=owner)
+    # Asked for also where nothing is read again: as one part of an array job the stage ends in there.
+    again = tests if any(tuned.model.tunes_images for tuned in encoders.values()) else []
+    found = seen_by(encoders, tests=again, artifacts=artifacts, batch_size=params.embed.batch_size, owner=owner)
+    seen = found if again else dict.fromkeys(params.seeds, tests)
     in_tables = [row for row in table(list(params.soups)) if row.tuned]
     gpt = store.read_json(artifacts.gpt)
     folders = [artifacts.tuned(method, seed=seed) for seed in params.seeds]

@@ -119,7 +119,7 @@ def test_another_source_has_imagenet_as_a_target_and_no_shifts() -> None:
 
 def test_what_the_paper_has_not_is_refused() -> None:
     for choice, message in (
-        ({"encoder": "RN50"}, "--encoder 'RN50' is none of the paper's: ViT-B-32, "),
+        ({"encoder": "RN50"}, "--encoder 'RN50' is none of the paper's: ViT-B-16, ViT-B-32, "),
         ({"source": "imagenet_a"}, "--source 'imagenet_a' is none of the paper's datasets with training images"),
         ({"methods": "most"}, "--methods 'most' must be one of core, few-shot, diversity"),
     ):

@@ -12,7 +12,7 @@ import pytest
 import torch
 import typer
 import yaml
-from imports import ROOT
+from project import ROOT
 
 from wsoup import store, verify
 from wsoup.artifacts import Artifacts

@@ -121,6 +121,10 @@ def profile_paper(
     fewshot_pickles: Annotated[
         str | None, typer.Option(help="Folder with the source's shot_16-seed_1.pkl ..., as CoOp's users have them.")
     ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Instead: which rows of this table of the paper --params fills; or all.")
+    ] = None,
+    params: ParamsFile = Path("params.yaml"),
 ) -> None:
     """The paper: 15 datasets, 3 seeds, 16 shots, ViT-B-16 with OpenAI's weights.
 
@@ -128,6 +132,12 @@ def profile_paper(
     """
     from wsoup.profiles.paper import Choices, paper
 
+    if table is not None:
+        from wsoup.params.whole import load_params
+        from wsoup.profiles.coverage import coverage, shown
+
+        print(shown(coverage(load_params(params), table=table)), end="")
+        return
     if data_root is None:
         raise ParamsError("profile paper needs --data-root, the folder that holds CoOp's folders")
     choices = Choices(
@@ -451,16 +461,14 @@ def bench_text(
 
     Example: wsoup bench text --model ViT-B-16 --classes 1000
     """
-    from wsoup import bench
+    from wsoup.bench.text import bench_text as measure
     from wsoup.search import pools
 
     found = {"words": pools.common_words(words)}
     if descriptors is not None:
         found["descriptors"] = pools.descriptors([descriptors])
     where, dtype = _device(device, precision)
-    result = bench.bench_text(
-        model, pools=found, classes=classes, device=where, dtype=dtype, rounds=rounds, block=block
-    )
+    result = measure(model, pools=found, classes=classes, device=where, dtype=dtype, rounds=rounds, block=block)
     _print_result(result, as_json=as_json)
 
 
@@ -474,12 +482,12 @@ def bench_search(
     as_json: AsJson = False,
 ) -> None:
     """One word chain of Algorithm 2, beside the one-by-one loop at 77 tokens."""
-    from wsoup import bench
+    from wsoup.bench.search import bench_search as measure
     from wsoup.search import pools
 
     where, dtype = _device(device, precision)
     pool = pools.common_words(patience + 1)
-    result = bench.bench_search(model, words=pool, classes=classes, patience=patience, device=where, dtype=dtype)
+    result = measure(model, words=pool, classes=classes, patience=patience, device=where, dtype=dtype)
     _print_result(result, as_json=as_json)
 
 
@@ -492,10 +500,10 @@ def bench_images(
     as_json: AsJson = False,
 ) -> None:
     """Decoding, preprocessing and encoding images, beside the plain loop."""
-    from wsoup import bench
+    from wsoup.bench.images import bench_images as measure
 
     where, dtype = _device(device, precision)
-    _print_result(bench.bench_images(model, count=count, device=where, dtype=dtype), as_json=as_json)
+    _print_result(measure(model, count=count, device=where, dtype=dtype), as_json=as_json)
 
 
 @bench_app.command("train")
@@ -525,7 +533,7 @@ def _device(name: str, precision: str) -> tuple[Any, Any]:
 
 
 def _print_result(result: dict[str, Any], *, as_json: bool) -> None:
-    from wsoup.bench import table
+    from wsoup.bench.common import table
 
     if as_json:
         print(json.dumps(result, indent=2))

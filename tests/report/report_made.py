@@ -9,6 +9,7 @@ import yaml
 
 from wsoup.evaluate.rows import table
 from wsoup.params.evaluation import EvaluateParams
+from wsoup.params.whole import parse_params
 from wsoup.profiles.paper import Choices, paper
 from wsoup.report.results import Results
 from wsoup.report.settings import Settings
@@ -58,7 +59,8 @@ def paper_settings(**changes: Any) -> Settings:
 @cache
 def _profile_paper() -> Settings:
     raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all")))
-    return Settings.of_run(raw, pools=Settings.of_paper().pools)
+    sections = parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True)
+    return Settings.of_run(sections, pools=Settings.of_paper().pools)
 
 
 def results(

@@ -15,6 +15,7 @@ import yaml
 
 from wsoup.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
+from wsoup.params.finetune import MethodParams
 from wsoup.report.paper import FOLDER
 
 TRAINING = "finetune"
@@ -46,7 +47,10 @@ class Settings:
         methods = yaml.safe_load((folder / "methods.yaml").read_text(encoding="utf-8"))
         for method in methods.values():
             method.pop("group")
-        sections["finetune"]["methods"] = methods
+        sections["finetune"]["methods"] = {
+            name: MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
+            for name, method in methods.items()
+        }
         return cls(flat(sections), pools)
 
     def below(self, *prefixes: str) -> list[str]:
