@@ -84,6 +84,6 @@ def test_the_list_is_printed_for_the_present_params(tmp_path):
     assert code == 0
     assert "  x  Vanilla CoOp: coop, class_name\n" in printed
     assert "  -  ProDA: finetune.methods has no 'proda': --methods\n" in printed
-    assert printed.splitlines()[-1].startswith("23 rows: 13 filled (x), 0 filled but marked (*), 10 not (-)")
+    assert printed.splitlines()[-1].startswith("23 rows: 12 filled (x), 0 filled but marked (*), 11 not (-)")
     with pytest.raises(ParamsError, match="--table 'one' must be one of zero_shot, model_scaling, few_shot"):
         coverage(params_of(), table="one")
