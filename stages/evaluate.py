@@ -17,6 +17,7 @@ from wsoup.params.search import Soups
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner
+from wsoup.search.pools import digest
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import ensemble_templates, load_encoder
 
@@ -67,6 +68,10 @@ def main(owner: Owner) -> None:
     attributes = {
         "encoder": encoder.id,
         "datasets": {test.name: test.facts for test in tests},
+        "pools": {
+            name: {"count": len(pool), "digest": digest(pool)}
+            for name, pool in (("words", material.words), ("descriptors", material.descriptors))
+        },
         "made_with": dict(owner.packages),
     }
     out = artifacts.results / PRETRAINED

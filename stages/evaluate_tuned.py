@@ -55,11 +55,15 @@ def main(owner: Owner, method: str) -> None:
     seen = found if again else dict.fromkeys(params.seeds, tests)
     in_tables = [row for row in table(list(params.soups)) if row.tuned]
     gpt = store.read_json(artifacts.gpt)
+    folders = [artifacts.tuned(method, seed=seed) for seed in params.seeds]
+    config = store.read_json(folders[0] / "config.json")
+    settings = config["params"]
+    trained = (settings["soup"], settings["members"]) if settings["members"] else None
     tables = []
     for seed in progress(params.seeds, label=f"evaluate {method}", unit="seed"):
         tuned = encoders[seed]
         texts = PromptEncoder(tuned.model, tuned.tokenizer, device=tuned.device, dtype=tuned.dtype)
-        rows = tuned_rows(material, params=params.evaluate, seed=seed)
+        rows = tuned_rows(material, params=params.evaluate, seed=seed, trained=trained)
         classifiers = mean_texts(rows, tests=seen[seed], encoder=texts)
         further = class_rows(seen[seed], rows=in_tables, seeds=[seed], templates=[], gpt=gpt)
         tables.append(
@@ -72,11 +76,10 @@ def main(owner: Owner, method: str) -> None:
                 variant=method,
             )
         )
-    folders = [artifacts.tuned(method, seed=seed) for seed in params.seeds]
     attributes = {
         "encoder": encoder.id,
         "method": method,
-        "parameters": store.read_json(folders[0] / "config.json")["parameters"],
+        "parameters": config["parameters"],
         "members_kl": [members_divergence_log(folder) for folder in folders],
         "made_with": dict(owner.packages),
     }
