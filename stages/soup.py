@@ -58,6 +58,7 @@ def main(owner: Owner, name: str) -> None:
             made = Soup(wanted.kind, seed, source.template, encoder.id, tuple(members), owner.packages)
             made.save(folder / f"seed{seed}.json")
             print(f"seed {seed}: {len(members)} members, the first: {members[0].text!r}")
+    print(f"soup {name}: {source.texts.encoded}")
 
 
 if __name__ == "__main__":
