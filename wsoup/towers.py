@@ -249,6 +249,45 @@ def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence
     return model.eval().requires_grad_(False), open_clip.get_tokenizer(name)
 
 
+def weightless_encoder(params: EncoderParams) -> Encoder:
+    """The model of params section ``encoder`` on the meta device, without weights: to count, not to compute.
+
+    Raises:
+        MissingError: a local config is not there.
+        ModelError: open_clip cannot build the model from its configuration.
+    """
+    if params.config is not None:
+        _register(params)
+    logger = logging.getLogger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # open_clip warns that the weights are random
+    try:
+        try:
+            with torch.device("meta"):
+                model, _, preprocess = open_clip.create_model_and_transforms(
+                    params.model, load_weights=False, device="meta"
+                )
+        except (NotImplementedError, RuntimeError):  # an image tower that looks at values while it is built
+            model, _, preprocess = open_clip.create_model_and_transforms(params.model, load_weights=False)
+            model = model.to("meta")
+        tokenizer = open_clip.get_tokenizer(params.model)
+    except (RuntimeError, ValueError, OSError, KeyError, AssertionError, ImportError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"encoder {params.model} cannot be built from its configuration: {reason}") from None
+    finally:
+        logger.setLevel(level)
+    return Encoder(
+        model=model.eval().requires_grad_(False),
+        tokenizer=tokenizer,
+        preprocess=preprocess,
+        augment=preprocess,
+        id={"model": params.model, "pretrained": None, "precision": params.precision},
+        preprocessing=_preprocessing(model, params),
+        device=torch.device("meta"),
+        dtype=AUTOCAST[params.precision],
+    )
+
+
 def imagenet_class_names() -> list[str]:
     """ImageNet's 1,000 class names in label order, from open_clip's own metadata."""
     return list(open_clip.IMAGENET_CLASSNAMES)
