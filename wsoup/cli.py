@@ -241,10 +241,11 @@ def _soup_file(name: str) -> Path:
 
 @app.command("results")
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
-    """The short table of the last run: per cent on the source, and the means over XD and DG targets."""
+    """The last run: per cent on the source, means over XD and DG, every target with its gain, and the verdict."""
     from wsoup.params.whole import load_params
+    from wsoup.report.judgement import load_judgement, sentence, verdict_table
     from wsoup.report.results import load_results
-    from wsoup.report.terminal import summary
+    from wsoup.report.terminal import per_target, summary
 
     found = load_params(params)
     results = load_results(
@@ -254,7 +255,12 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
         methods=list(found.finetune.methods),
         evaluate=found.evaluate,
     )
-    print(summary(results))
+    print(summary(results), per_target(results), sep="\n\n", end="\n\n")
+    judgement = load_judgement(
+        Artifacts().results, soups=found.soups, roles=results.roles, confidence=found.report.confidence
+    )
+    _print_table(verdict_table(judgement))
+    print(sentence(judgement))
 
 
 @app.command("report")

@@ -1,10 +1,19 @@
-"""What is printed: the short table at the end of a run."""
+"""What is printed: the short table at the end of a run, and the gains on every target behind it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+
 from wsoup.artifacts import PRETRAINED
-from wsoup.report.means import is_number, mean_and_std
-from wsoup.report.results import Results
+from wsoup.evaluate.rows import TableRow
+from wsoup.report.means import MEANS, is_number, mean_and_std
+from wsoup.report.results import Cells, Results
+
+WIDTH = 100
+"""Columns beyond this begin a new block of lines."""
+LABEL = 34
 
 
 def summary(results: Results) -> str:
@@ -13,10 +22,7 @@ def summary(results: Results) -> str:
     shown = [(head, role) for head, role in heads if results.datasets(role)]
     titles = [head for head, _ in shown] + (["H"] if results.halves else [])
     lines = [f"{'per cent':<44}" + "".join(f"{title:>15}" for title in titles)]
-    for variant, row, cells in results.rows():
-        if not (row.terminal if variant == PRETRAINED else row.terminal_tuned):
-            continue
-        label = row.label if variant == PRETRAINED else f"{variant}: {row.label}"
+    for label, cells in _rows(results):
         line = f"{label[:43]:<44}"
         values = [cells.of(results.datasets(role)) for _, role in shown]
         values += [results.harmonic(cells)] if results.halves else []
@@ -25,3 +31,48 @@ def summary(results: Results) -> str:
             line += f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
         lines.append(line)
     return "\n".join(lines)
+
+
+def per_target(results: Results) -> str:
+    """The main rows on every target: per cent, and in brackets the points gained over the class name only."""
+    plain = results.cells(PRETRAINED, results.table[0])
+    groups = [(title, results.datasets(role)) for role, title in MEANS.items() if results.datasets(role)]
+    groups += [(name, [name]) for role in MEANS for name in results.datasets(role)]
+    columns = [(title[:16], names) for title, names in groups]
+    if plain is None:
+        return ""
+    fitting = max(1, (WIDTH - LABEL) // 17)
+    blocks = []
+    for start in range(0, len(columns), fitting):
+        part = columns[start : start + fitting]
+        head = "per cent (gain over class name)" if start == 0 else ""
+        lines = [f"{head:<{LABEL}}" + "".join(f"{title:>17}" for title, _ in part)]
+        for label, cells in _rows(results):
+            found = (_with_gain(cells.of(names), base=plain.of(names), same=cells is plain) for _, names in part)
+            lines.append(f"{label[: LABEL - 1]:<{LABEL}}" + "".join(f"{text:>17}" for text in found))
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _rows(results: Results) -> Iterator[tuple[str, Cells]]:
+    """The main rows, as they are called here."""
+    for variant, row, cells in results.rows():
+        if row.terminal if variant == PRETRAINED else row.terminal_tuned:
+            yield (said(row) if variant == PRETRAINED else f"{variant}: {said(row)}"), cells
+
+
+def said(row: TableRow) -> str:
+    """What a row is called outside of the paper's tables: in plain words, and a soup with its mode."""
+    if row.method.soup is None:
+        return row.plain or row.label
+    mode = "score mean" if row.mode == "score_mean" else "centroid"
+    return f"{row.label.removesuffix(' score mean')}, {mode}"
+
+
+def _with_gain(values: np.ndarray, *, base: np.ndarray, same: bool) -> str:
+    """30.86 (+1.20)"""
+    mean, _ = mean_and_std(values)
+    if not is_number(mean):
+        return ""
+    gain = mean - mean_and_std(base)[0]
+    return f"{mean:.2f}" + (" " * 8 if same or not is_number(gain) else f" ({gain:+.2f})")
