@@ -1,8 +1,8 @@
 """The verdict on each soup of a run: whether its gains are more than noise (`wsoup.report.verdict` has the statistics).
 
 A soup is held against the class name alone, against as many random texts from its own pool, against a soup of kind
-`sample` from that pool, and against Algorithm 2 (the soup `word`), in the mode in which tables show it, on XD and on DG.
-All comparisons of a run are corrected together (Holm), those with datasets held fixed and those with datasets resampled
+`sample` from that pool, and against Algorithm 2 (the soup `word`), in the mode that cards show, on XD and on DG. All
+comparisons of a run are corrected together (Holm), those with datasets held fixed and those with datasets resampled
 each among themselves.
 """
 
@@ -222,8 +222,8 @@ def optimism_table(judgement: Judgement) -> Table:
         for one in judgement.optimism
     ]
     notes = [
-        "Per cent on the source, means over seeds. Optimism is the first difference minus that of the class name alone, "
-        "which selected nothing: so much of a gain on the selection images is selection itself."
+        "Per cent on the source, means over seeds. Optimism is the first difference minus that of the class name "
+        "alone, which selected nothing: so much of a gain on the selection images is selection itself."
     ]
     columns = ["soup", "selection images", "held-out images", "difference", "difference, class name only", "optimism"]
     return Table("optimism", "The selection's own optimism", columns, lines, notes)

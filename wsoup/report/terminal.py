@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from wsoup.artifacts import PRETRAINED
-from wsoup.evaluate.rows import TableRow
+from wsoup.evaluate.rows import TableRow, soup_title
+from wsoup.report.judgement import OVER, Judgement
 from wsoup.report.means import MEANS, is_number, mean_and_std
 from wsoup.report.results import Cells, Results
+from wsoup.report.verdict import Estimate
 
 WIDTH = 100
 """Columns beyond this begin a new block of lines."""
@@ -48,7 +50,7 @@ def per_target(results: Results) -> str:
         head = "per cent (gain over class name)" if start == 0 else ""
         lines = [f"{head:<{LABEL}}" + "".join(f"{title:>17}" for title, _ in part)]
         for label, cells in _rows(results):
-            found = (_with_gain(cells.of(names), base=plain.of(names), same=cells is plain) for _, names in part)
+            found = (_with_gain(cells.of(names), base=plain.of(names)) for _, names in part)
             lines.append(f"{label[: LABEL - 1]:<{LABEL}}" + "".join(f"{text:>17}" for text in found))
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
@@ -69,10 +71,35 @@ def said(row: TableRow) -> str:
     return f"{row.label.removesuffix(' score mean')}, {mode}"
 
 
-def _with_gain(values: np.ndarray, *, base: np.ndarray, same: bool) -> str:
-    """30.86 (+1.20)"""
+def _with_gain(values: np.ndarray, *, base: np.ndarray) -> str:
+    """30.86 (+1.20), and the class name's own without a gain."""
     mean, _ = mean_and_std(values)
     if not is_number(mean):
         return ""
     gain = mean - mean_and_std(base)[0]
-    return f"{mean:.2f}" + (" " * 8 if same or not is_number(gain) else f" ({gain:+.2f})")
+    return f"{mean:.2f}" + (" " * 8 if np.array_equal(values, base) or not is_number(gain) else f" ({gain:+.2f})")
+
+
+def verdicts(judgement: Judgement) -> str:
+    """A line for each comparison: gain, interval and verdict, the smallest visible difference, other datasets."""
+    head = f"{'points, ' + format(judgement.confidence, '.0%') + ' interval':<{LABEL + 14}}{'gain':>6}{'':21}"
+    lines = [f"{head}{'':8}{'visible':>8}   other datasets"]
+    for judged in judgement.comparisons:
+        fixed, resampled = judged.comparison.fixed, judged.comparison.resampled
+        about = f"{judged.role.upper()}: {soup_title(judged.soup)} over {OVER[judged.over]}"
+        line = f"{about[: LABEL + 13]:<{LABEL + 14}}{fixed.mean:>+6.2f} {_interval(fixed, judgement):<20}"
+        line += f"{judgement.word(judged.p_fixed, fixed.mean):<8}{fixed.smallest_visible(judgement.confidence):>8.2f}"
+        if resampled is not None:
+            word = judgement.word(judged.p_resampled, resampled.mean)
+            line += f"   {_interval(resampled, judgement)} {word}"
+        lines.append(line)
+    lines.append(
+        f"better, worse, noise: by Holm's p over these {len(judgement.comparisons)} comparisons; visible: the smallest "
+        "difference that this run could have seen."
+    )
+    return "\n".join(lines)
+
+
+def _interval(estimate: Estimate, judgement: Judgement) -> str:
+    low, high = estimate.interval(judgement.confidence)
+    return f"({low:+.2f} to {high:+.2f})"
