@@ -64,6 +64,7 @@ def main(owner: Owner, name: str) -> None:
                 members=tuple(Member.from_json(member) for part in parts for member in part["members"]),
                 made_with=owner.packages,
                 class_name_weight=wanted.class_name_weight,
+                class_name_correct=int(source.count([""], seed=seed, period=True)[0]),
                 cost={
                     "ranking": soups.ranking_cost(wanted, pools[seed]).as_json(),
                     "search": search.as_json(),

@@ -250,12 +250,14 @@ def soup_show(
         f"encoder {encoder['model']}/{encoder['pretrained']}, template {soup.template!r}",
         highlight=False,
     )
+    if soup.class_name_correct is not None:
+        console.print(_beside_class_name(soup), highlight=False)
     table = Table(box=None, pad_edge=False)
     table.add_column("#", justify="right")
     table.add_column("member", overflow="fold")
     table.add_column("right", justify="right")
     table.add_column("source accuracy", justify="right")
-    table.add_column("grew: right after each word or descriptor", overflow="fold")
+    table.add_column("grew: right in the search after each word or descriptor", overflow="fold")
     for number, member in enumerate(soup.members, start=1):
         grew = " → ".join(f"{step.added} {step.n_correct}" for step in member.trace)
         counted = member.n_correct is not None and member.n_images
@@ -263,6 +265,14 @@ def soup_show(
         accuracy = f"{100 * (member.n_correct or 0) / (member.n_images or 1):.2f} %" if counted else ""
         table.add_row(str(number), escape(member.text) or "(class name only)", right, accuracy, escape(grew))
     console.print(table, highlight=False)
+
+
+def _beside_class_name(soup: Soup) -> str:
+    """What the class name alone gets right of the same images, and how many members are no better."""
+    n_images = next((member.n_images for member in soup.members if member.n_images), None) or 0
+    said = f"class name only: {soup.class_name_correct} of {n_images} right (`right`: finished, with a final period)"
+    no_better = soup.no_better
+    return f"{said}; {no_better} of {len(soup.members)} members are no better" if no_better else said
 
 
 def _soup_file(name: str) -> Path:
@@ -285,10 +295,11 @@ def _soup_file(name: str) -> Path:
 
 @app.command("results")
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
-    """The short table of the last run: per cent on the source, and the means over XD and DG targets."""
+    """The last run: per cent on the source, means over XD and DG, every target with its gain, and the verdict."""
     from wsoup.params.whole import load_params
+    from wsoup.report.judgement import load_judgement, sentence
     from wsoup.report.results import load_results
-    from wsoup.report.terminal import summary
+    from wsoup.report.terminal import per_target, summary, verdicts
 
     found = load_params(params)
     results = load_results(
@@ -299,21 +310,26 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
         evaluate=found.evaluate,
         sections=found.model_dump(mode="json", by_alias=True),
     )
-    print(summary(results))
+    print(summary(results), per_target(results), sep="\n\n", end="\n\n")
+    judgement = load_judgement(
+        Artifacts().results, soups=found.soups, roles=results.roles, confidence=found.report.confidence
+    )
+    print(verdicts(judgement), sentence(judgement), sep="\n\n")
 
 
 @app.command("report")
 def report_command(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("reports/index.html"),
     params: ParamsFile = Path("params.yaml"),
+    title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
 ) -> None:
-    """Write one self-contained page: tables, figures, soups, a gallery of images that a soup turned.
+    """Write one self-contained page: what was found, tables, figures, soups, images that a soup turned.
 
-    Example: wsoup report --out reports/index.html
+    Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
-    from wsoup.report.page import write_page
+    from wsoup.report.page import TITLE, write_page
 
-    print(write_page(out, params_file=params))
+    print(write_page(out, params_file=params, title=title or TITLE))
 
 
 @app.command("compare")
