@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from wsoup.artifacts import PRETRAINED, Artifacts
-from wsoup.params.datasets import Datasets
+from wsoup.params.datasets import Datasets, FewshotParams
+from wsoup.params.encoder import EncoderParams
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.params.finetune import FinetuneParams
-from wsoup.params.search import Soups
+from wsoup.params.search import CandidatesParams, Soups
 from wsoup.params.section import Sections, Seeds, load
 from wsoup.report import ablations, analyses, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
@@ -34,7 +35,10 @@ class Wanted(Sections):
     """What this stage reads of params.yaml."""
 
     seeds: Seeds
+    encoder: EncoderParams
     datasets: Datasets
+    fewshot: FewshotParams
+    candidates: CandidatesParams
     soups: Soups
     finetune: FinetuneParams
     evaluate: EvaluateParams
@@ -51,6 +55,7 @@ def main(owner: Owner) -> None:
         soups=list(params.soups),
         methods=list(params.finetune.methods),
         evaluate=params.evaluate,
+        sections=params.model_dump(mode="json", by_alias=True),
     )
     judgement = load_judgement(
         artifacts.results, soups=params.soups, roles=found.roles, confidence=params.report.confidence

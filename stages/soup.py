@@ -73,6 +73,7 @@ def main(owner: Owner, name: str) -> None:
             made.save(folder / f"seed{seed}.json")
             first = made.members[0].text
             print(f"seed {seed}: {len(made.members)} members, the first: {first!r}; {search.tokens} tokens searched")
+    print(f"soup {name}: {source.texts.encoded}")
 
 
 def _facts(ranked: Ranked) -> list[object]:

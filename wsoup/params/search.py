@@ -25,8 +25,8 @@ class WordPoolParams(Section):
 class DescriptorPoolParams(Section):
     """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}."""
 
-    paths: Annotated[list[str], Field(min_length=1)]
-    """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}."""
+    paths: list[str]
+    """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}; none: no descriptors."""
     period: bool
     """Whether a candidate carries the prompt's final period while it is ranked and searched."""
 
@@ -60,9 +60,9 @@ class AnySoup(Section):
     """What every soup says of itself."""
 
     pool: Pool
-    """words, descriptors, or mixed: both in one ranking."""
+    """Where its texts come from: words, descriptors, or mixed, both in one ranking."""
     m: PositiveInt
-    """Members at most."""
+    """Members, at most."""
     class_name_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """The class name without a text joins the centroid as if it were so many members."""
 
@@ -78,9 +78,9 @@ class TopSoup(AnySoup):
 
     kind: Literal["top"]
     k1: PositiveInt
-    """Texts by count among which `rank_by` chooses."""
+    """Texts come from the top k1 of the ranking by count."""
     rank_by: Literal["count", "count_k2"]
-    """count, or count_k2: by count and likelihood together."""
+    """By the count alone, or by count and likelihood (k2), each in standard deviations."""
 
     @model_validator(mode="after")
     def _m_within_k1(self) -> TopSoup:
@@ -93,7 +93,7 @@ class SampleSoup(AnySoup):
 
     kind: Literal["sample"]
     k1: PositiveInt | None
-    """Drawn from the top k1; null for the whole pool."""
+    """Texts are drawn from the top k1 of the ranking; null: from the whole pool."""
 
     @model_validator(mode="after")
     def _m_within_k1(self) -> SampleSoup:
@@ -107,7 +107,7 @@ class FirstWordsSoup(AnySoup):
 
     kind: Literal["first_words"]
     k0: PositiveInt
-    """Drawn from the top k0."""
+    """Words come from the top k0 of the ranking."""
 
 
 class Growth(AnySoup):

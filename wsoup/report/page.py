@@ -66,6 +66,7 @@ def write_page(
         soups=list(params.soups),
         methods=list(params.finetune.methods),
         evaluate=params.evaluate,
+        sections=params.model_dump(mode="json", by_alias=True),
     )
     figures = _figures(root / "reports/plots")
     judgement = load_judgement(

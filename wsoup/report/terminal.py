@@ -8,9 +8,11 @@ import numpy as np
 
 from wsoup.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, soup_title
+from wsoup.report.accuracy import figures_beside
 from wsoup.report.judgement import OVER, Judgement
 from wsoup.report.means import MEANS, is_number, mean_and_std
 from wsoup.report.results import Cells, Results
+from wsoup.report.tables import MARK
 from wsoup.report.verdict import Estimate
 
 WIDTH = 100
@@ -19,20 +21,27 @@ LABEL = 34
 
 
 def summary(results: Results) -> str:
-    """Source, XD and DG mean of the main rows, ± standard deviation over seeds; H (harmonic mean) of base and new."""
+    """Source, XD and DG mean of the main rows, ± standard deviation over seeds; H (harmonic mean) of base and new.
+
+    A row that the paper has figures of, but under other settings, is marked, with the keys that differ below.
+    """
     heads = [("source", "source"), ("XD mean", "xd"), ("DG mean", "dg")]
     shown = [(head, role) for head, role in heads if results.datasets(role)]
     titles = [head for head, _ in shown] + (["H"] if results.halves else [])
+    figures, marked = figures_beside(results), set[str]()
     lines = [f"{'per cent':<44}" + "".join(f"{title:>15}" for title in titles)]
-    for label, cells in _rows(results):
-        line = f"{label[:43]:<44}"
+    for label, key, cells in _rows(results):
+        why = figures.get(key, set())
+        marked |= why
+        line = f"{label[:41]}{f' {MARK}' if why else '':<2}"
+        line = f"{line:<44}"
         values = [cells.of(results.datasets(role)) for _, role in shown]
         values += [results.harmonic(cells)] if results.halves else []
         for by_seed in values:
             mean, deviation = mean_and_std(by_seed)
             line += f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
         lines.append(line)
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"{MARK} not comparable with the paper's: {why}" for why in sorted(marked))])
 
 
 def per_target(results: Results) -> str:
@@ -49,18 +58,19 @@ def per_target(results: Results) -> str:
         part = columns[start : start + fitting]
         head = "per cent (gain over class name)" if start == 0 else ""
         lines = [f"{head:<{LABEL}}" + "".join(f"{title:>17}" for title, _ in part)]
-        for label, cells in _rows(results):
+        for label, _, cells in _rows(results):
             found = (_with_gain(cells.of(names), base=plain.of(names)) for _, names in part)
             lines.append(f"{label[: LABEL - 1]:<{LABEL}}" + "".join(f"{text:>17}" for text in found))
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
 
-def _rows(results: Results) -> Iterator[tuple[str, Cells]]:
-    """The main rows, as they are called here."""
+def _rows(results: Results) -> Iterator[tuple[str, tuple[str, str], Cells]]:
+    """The main rows: as they are called here, their (variant, key), and their cells."""
     for variant, row, cells in results.rows():
         if row.terminal if variant == PRETRAINED else row.terminal_tuned:
-            yield (said(row) if variant == PRETRAINED else f"{variant}: {said(row)}"), cells
+            label = said(row) if variant == PRETRAINED else f"{variant}: {said(row)}"
+            yield label, (variant, row.key), cells
 
 
 def said(row: TableRow) -> str:
