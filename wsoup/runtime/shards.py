@@ -187,12 +187,16 @@ def finish_shards(
         return
     from wsoup.runtime import on_ray
 
-    with contextlib.nullcontext() if size else progress(label=label, total=len(missing), unit=unit) as counter:
+    with (
+        contextlib.nullcontext()
+        if size is not None
+        else progress(label=label, total=len(missing), unit=unit) as counter
+    ):
         for (s, i), arrays in on_ray.run(task, missing, label=label):
             work[s].save(i, arrays)
-            if size:
+            if size is not None:
                 tick(size(s, i))
-            else:
+            elif counter is not None:
                 counter.update()
 
 
