@@ -12,7 +12,20 @@ from project import ROOT, stage_module
 from wsoup.runtime import code
 
 ORDER = [
-    *("errors", "artifacts", "draws", "files", "prompts", "scoring", "store", "params", "runtime", "soup", "datasets"),
+    *(
+        "errors",
+        "artifacts",
+        "draws",
+        "remote",
+        "files",
+        "prompts",
+        "scoring",
+        "store",
+        "params",
+        "runtime",
+        "soup",
+        "datasets",
+    ),
     *("startup", "encoder_id", "towers", "images", "texts", "search", "finetune", "evaluate", "report"),
     *("bench", "datacheck", "cache", "plan", "profiles", "cli"),
 ]
