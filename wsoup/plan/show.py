@@ -22,7 +22,7 @@ def show(plan: Plan, console: Console) -> None:
     running = [line for line in plan.lines if line.why]
     for line in running:
         table.add_row(*map(escape, _cells(line)))
-    hours = [f"{sum(line.hours[i] for line in running):,.2f}" for i in range(len(plan.machines))]
+    hours = [_shown_hours(sum(line.hours[i] for line in running)) for i in range(len(plan.machines))]
     disk = sum(line.need.disk for line in running if line.need)
     table.add_row("all", "", "", "", "", "", gib(disk), "", *hours, style="bold")
     if running:
@@ -50,8 +50,12 @@ def _cells(line: Line) -> list[str]:
         f"{need.images:,}" if need.images else "",
         gib(need.disk) if need.disk else "",
         gib(need.memory) if need.memory else "",
-        *(f"{hours:,.2f}" for hours in line.hours),
+        *map(_shown_hours, line.hours),
     ]
+
+
+def _shown_hours(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2g}"
 
 
 def _range(count: Count, name: str) -> str:
