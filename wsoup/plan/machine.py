@@ -21,7 +21,7 @@ from wsoup.images.decode import decoding_workers, load_rgb
 from wsoup.towers import Encoder, choose_device
 
 EFFICIENCY = 0.35
-"""Share of a data sheet's peak that text and image towers reach: an assumption, for small matrices, norms, attention and
+"""Share of a data sheet's peak that text and image towers reach: an assumption; small matrices, norms, attention and
 copies take the rest. `wsoup bench text` and `wsoup bench images` measure it on a device that is there."""
 CORES_PER_DEVICE = 16
 """CPU cores that decode images for one device, as servers have them."""
