@@ -55,10 +55,14 @@ def main(owner: Owner, method: str) -> None:
     seen = found if again else dict.fromkeys(params.seeds, tests)
     in_tables = [row for row in table(list(params.soups)) if row.tuned]
     gpt = store.read_json(artifacts.gpt)
+    folders = [artifacts.tuned(method, seed=seed) for seed in params.seeds]
+    config = store.read_json(folders[0] / "config.json")
+    settings = config["params"]
+    trained = (settings["soup"], settings["members"]) if settings["members"] else None
     tables = []
     for seed in params.seeds:
         tuned = encoders[seed]
-        rows = tuned_rows(material, params=params.evaluate, seed=seed)
+        rows = tuned_rows(material, params=params.evaluate, seed=seed, trained=trained)
         further = class_rows(seen[seed], rows=in_tables, seeds=[seed], templates=[], gpt=gpt)
         classifiers = encode_rows(
             rows,
@@ -70,11 +74,10 @@ def main(owner: Owner, method: str) -> None:
             label=f"evaluate {method} seed {seed}",
         )
         tables.append(evaluate(classifiers, tests=seen[seed], tokenizer=tuned.tokenizer, variant=method))
-    folders = [artifacts.tuned(method, seed=seed) for seed in params.seeds]
     attributes = {
         "encoder": encoder.id,
         "method": method,
-        "parameters": store.read_json(folders[0] / "config.json")["parameters"],
+        "parameters": config["parameters"],
         "members_kl": [members_divergence_log(folder) for folder in folders],
         "made_with": dict(owner.packages),
     }

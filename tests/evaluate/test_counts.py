@@ -69,12 +69,12 @@ def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, texts, t
                     assert (got["n_correct"], got["n_images"]) == (wanted, len(test.labels))
 
 
-def test_token_offsets_are_null_tokens_between_class_name_and_text(tiny_encoder, texts, tests):
+def test_token_offsets_are_null_tokens_after_the_comma(tiny_encoder, texts, tests):
     test = tests[0]
     row = Row("soup", (1,), ("which is red",), offsets=(0, 3))
     mean = mean_texts([row], class_rows={}, tests=[test], encoder=texts).of(test)[0]
     plain = tiny_encoder.tokenizer([f"a photo of a {name}, which is red." for name in NAMES])
-    stems = tiny_encoder.tokenizer([f"a photo of a {name}" for name in NAMES])
+    stems = tiny_encoder.tokenizer([f"a photo of a {name}," for name in NAMES])
     shifted = torch.zeros_like(plain)
     for i, (tokens, stem) in enumerate(zip(plain, stems, strict=True)):
         n, end = int(stem.argmax()), int(tokens.argmax())

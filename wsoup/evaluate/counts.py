@@ -5,9 +5,9 @@ text feature of each class: the score mean is the cosine with that mean, the cen
 (`wsoup.scoring`). So all rows are collected first, every unique text is encoded once with every unique class prompt of
 all datasets, and each block of features is added to the rows that hold its texts and dropped.
 
-The token offset trick puts t null tokens between the class name and ", descriptor". The authors' code
-(Chris210634/word_soups, source/models.py) leaves the period and the end-of-text token of the bare prompt in front of
-the null tokens; here they are replaced, as the paper says.
+The token offset trick puts t null tokens before the descriptor, as the paper's example has them: "a photo of a dog, ! !
+! ! ! which may be large or small." The authors' code (Chris210634/word_soups, source/models.py) leaves the period and
+the end-of-text token of the bare prompt in front of them.
 """
 
 from __future__ import annotations
@@ -101,8 +101,10 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptE
         texts = sorted({text for r in users for text in rows[r].texts})
         weights = mean_weights([rows[r].texts for r in users], texts=texts)  # (users, P)
         weights /= torch.tensor([[float(len(rows[r].offsets))] for r in users])
-        endings = [prompts.ending(text, period=True) for text in texts]
-        for where, block in encoder.grid_blocks(stems, endings, token_offset=offset):
+        starts, endings = list(stems), [prompts.ending(text, period=True) for text in texts]
+        if offset:  # null tokens stand after the comma
+            starts, endings = [f"{stem}," for stem in stems], [ending.removeprefix(",") for ending in endings]
+        for where, block in encoder.grid_blocks(starts, endings, token_offset=offset):
             if means is None:
                 means = block.new_zeros(len(rows), *block.shape[1:])
             share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)

@@ -7,7 +7,6 @@ DVC's cache is where finished results live; here lies only what was interrupted.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -178,26 +177,19 @@ def finish_shards(
     done = sum(shards.n for shards in work) - len(missing)
     if done and missing:
         print(f"{label}: {done} of {done + len(missing)} {unit}s were finished before; going on", file=sys.stderr)
-    shown = progress(missing, label=label, unit=unit) if bar else missing
     if not missing:
         return
     if _executor() == "here":
-        for s, i in shown:
+        for s, i in progress(missing, label=label, unit=unit) if bar else missing:
             work[s].save(i, task(s, i))
         return
     from wsoup.runtime import on_ray
 
-    with (
-        contextlib.nullcontext()
-        if size is not None
-        else progress(label=label, total=len(missing), unit=unit) as counter
-    ):
-        for (s, i), arrays in on_ray.run(task, missing, label=label):
-            work[s].save(i, arrays)
-            if size is not None:
-                tick(size(s, i))
-            elif counter is not None:
-                counter.update()
+    found = on_ray.run(task, missing, label=label)
+    for (s, i), arrays in found if size else progress(found, label=label, total=len(missing), unit=unit):
+        work[s].save(i, arrays)
+        if size:
+            tick(size(s, i))
 
 
 def _executor() -> str:
