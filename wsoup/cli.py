@@ -454,7 +454,7 @@ def bench_text(
     rounds: Annotated[int, typer.Option(help="Timings of each way, in turn.")] = 3,
     block: Annotated[int | None, typer.Option(help="Candidates in a round; 32 on a CPU, 128 elsewhere.")] = None,
     device: Device = "auto",
-    precision: Precision = "fp32",
+    precision: Annotated[str, typer.Option(help="fp32, bf16, fp16 (autocast); several with commas.")] = "fp32",
     as_json: AsJson = False,
 ) -> None:
     """Scoring a pool: texts through shared prefixes beside encode_text at 77 tokens.
@@ -467,8 +467,9 @@ def bench_text(
     found = {"words": pools.common_words(words)}
     if descriptors is not None:
         found["descriptors"] = pools.descriptors([descriptors])
-    where, dtype = _device(device, precision)
-    result = measure(model, pools=found, classes=classes, device=where, dtype=dtype, rounds=rounds, block=block)
+    chosen = [_device(device, name.strip()) for name in precision.split(",")]
+    where, dtypes = chosen[0][0], [dtype for _, dtype in chosen]
+    result = measure(model, pools=found, classes=classes, device=where, dtypes=dtypes, rounds=rounds, block=block)
     _print_result(result, as_json=as_json)
 
 
