@@ -24,13 +24,13 @@ from wsoup.params.search import (
     TopSoup,
 )
 from wsoup.search.chains import first_word, random_length_chain, word_soup_member
-from wsoup.search.cost import NOTHING, Cost, Meter
+from wsoup.search.cost import Meter
 from wsoup.search.greedy import Measure, greedy_soup, right_on
 from wsoup.search.joint import fitted_scale, joint_soup, likely_on
 from wsoup.search.ranking import Ranked
 from wsoup.search.singles import sample, top
 from wsoup.search.source import Source
-from wsoup.soup import Member, Step
+from wsoup.soup import NOTHING, Cost, Member, Step
 
 
 def parts(definition: SoupParams) -> int:
