@@ -209,6 +209,7 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
         "preprocessing": model.preprocessing,
         "made_with": dict(owner.packages),
         "skipped": skipped,
+        "images": store.fingerprint([images.digests[i] for i in embedded.positions.tolist()]),  # which, in which order
     }
     kept = rows[embedded.positions]
     labels = np.asarray(table["label"])[kept]
