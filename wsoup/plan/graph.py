@@ -157,14 +157,14 @@ def _own_reason(stage: Stage, locked: Mapping[str, Any] | None, *, raw: Mapping[
 
 
 def _same(locked: Any, value: Any) -> bool:
-    """Whether two values are one: DVC reads YAML 1.2, where 1e-05 is a number, and here it is text."""
+    """Whether two values are one: DVC reads and writes YAML 1.2, where 1e-05 is a number, and here it is text."""
     if isinstance(locked, dict) and isinstance(value, dict):
         return locked.keys() == value.keys() and all(_same(locked[key], value[key]) for key in locked)
     if isinstance(locked, list) and isinstance(value, list):
         return len(locked) == len(value) and all(map(_same, locked, value))
-    if isinstance(locked, float) and isinstance(value, str):
+    if {type(locked), type(value)} == {float, str}:
         with suppress(ValueError):
-            return locked == float(value)
+            return float(locked) == float(value)
     return bool(locked == value)
 
 

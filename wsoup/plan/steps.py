@@ -178,7 +178,7 @@ class Steps:
             text,
             images=source.n_train,
             image_flops=images * self.image_flops * BACKWARD,
-            why="estimate: every step through both towers, forward and back",
+            why="estimate: every step through both towers, forward and back; tuned weights on disk are left out",
         )
 
     # --------------------------------------------------------------------------------------------- evaluation
