@@ -129,6 +129,7 @@ def test_every_figure_draws_its_data(scores, surveyed, plane):
         both_seeds("word_soup", {"imagenet": (1, 1), "dtd": (2, 3), "eurosat": (4, 4), "imagenet_a": (5, 5)})
     )
     data = {
+        "gains": [{"soup": "word soup", "mean": "XD mean", "gain": 1.0, "low": -1.0, "high": 3.0, "verdict": "noise"}],
         "candidates": plots.candidates(scores, seed=1),
         "transfer": plots.transfer(surveyed),
         "accuracy_by_m": plots.by_size(found),
