@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wsoup import store
+from wsoup import remote, store
 from wsoup.artifacts import Artifacts
 from wsoup.datasets import coop, digests, layouts, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
 from wsoup.errors import DataError, MissingError, WsoupError
-from wsoup.files import container_of, regular_file
+from wsoup.files import file_size
 from wsoup.params.datasets import DatasetParams
 from wsoup.params.whole import Params
 from wsoup.report.versions import differing
@@ -170,8 +170,8 @@ def _files(listing: Listing, *, paths: list[str], decode: Decode | None) -> list
     lost, empty, odd = [], [], []
     for path in paths:
         try:
-            file = f"{listing.root}/{path}"
-            if regular_file(container_of(file) or file).st_size == 0:
+            file = remote.joined(listing.root, path)
+            if file_size(file) == 0:
                 empty.append(path)
         except MissingError:
             lost.append(path)
@@ -198,7 +198,7 @@ def _files(listing: Listing, *, paths: list[str], decode: Decode | None) -> list
 def _undecodable(listing: Listing, *, paths: list[str], decode: Decode) -> list[str]:
     def reason(path: str) -> str | None:
         try:
-            decode(f"{listing.root}/{path}")
+            decode(remote.joined(listing.root, path))
         except DataError as error:
             return str(error)
         return None
