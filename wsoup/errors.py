@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+LONGEST = 500
+"""Letters of a line that is shown."""
+
+
+def one_line(text: object, *, limit: int = LONGEST) -> str:
+    r"""What an error says, in one printable line; of a long one the middle is left out.
+
+    >>> one_line("two\nlines"), one_line("a" * 20, limit=11)
+    ('two lines', 'aaa ... aaa')
+    """
+    line = " ".join(str(text).split())
+    line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+    half = (limit - 5) // 2
+    return line if len(line) <= limit else f"{line[:half]} ... {line[-half:]}"
+
 
 class WsoupError(Exception):
     """Base of all errors raised on purpose; its text says what, where, what was expected and the next step."""
@@ -37,3 +52,11 @@ class MismatchError(WsoupError, ValueError):
 
 class ModelError(WsoupError, ValueError):
     """A model cannot be loaded, or is not of the kind that the requested method needs."""
+
+
+class StorageError(WsoupError, OSError):
+    """A file or folder cannot be written or read: the disk is full, read-only, or something else stands there."""
+
+    # OSError formats its arguments as (errno, strerror), as FileNotFoundError does.
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""

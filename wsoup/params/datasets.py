@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from wsoup.params.section import Name, PositiveInt, Section
+from wsoup.params.section import Name, Place, PositiveInt, Section, Text
 from wsoup.prompts import checked
 
 Role = Literal["source", "xd", "dg"]
@@ -16,15 +16,15 @@ class DatasetParams(Section):
     """One dataset: where it lies, how it is laid out, and what part it plays."""
 
     role: Role
-    layout: str
-    root: str
-    watch: str
-    template: Annotated[str, AfterValidator(checked)]
-    test_split: str = "test"
+    layout: Text
+    root: Place
+    watch: Place
+    template: Annotated[Text, AfterValidator(checked)]
+    test_split: Text = "test"
     classes: Literal["all", "base", "new"] = "all"
-    class_names: str | None = None
-    gpt_descriptors: str | None = None
-    fewshot_pickles: str | None = None
+    class_names: Place | None = None
+    gpt_descriptors: Place | None = None
+    fewshot_pickles: Place | None = None
     verify: bool = False
     download: bool = False
 
@@ -32,7 +32,7 @@ class DatasetParams(Section):
 class FewshotParams(Section):
     """The few-shot training images that soups are selected on."""
 
-    shots: PositiveInt
+    shots: Annotated[PositiveInt, Field(le=100_000)]
 
 
 Datasets = Annotated[dict[Name, DatasetParams], Field(min_length=1)]

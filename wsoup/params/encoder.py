@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from wsoup.params.section import PositiveInt, Section
+from pydantic import Field
+
+from wsoup.params.section import Place, PositiveInt, Section, Text
+
+Deviation = Annotated[float, Field(gt=0)]
 
 
 class EncoderParams(Section):
     """The open_clip model whose image and text towers are used."""
 
-    model: str
-    pretrained: str | None = None
-    config: str | None = None
+    model: Text
+    pretrained: Place | None = None
+    config: Place | None = None
     image_mean: tuple[float, float, float] | None = None
-    image_std: tuple[float, float, float] | None = None
+    image_std: tuple[Deviation, Deviation, Deviation] | None = None
     interpolation: Literal["bicubic", "bilinear"] | None = None
     precision: Literal["fp32", "bf16", "fp16", "reference"]
-    watch: str
+    watch: Place
 
 
 class EmbedParams(Section):
     """Image features."""
 
-    batch_size: PositiveInt
+    batch_size: Annotated[PositiveInt, Field(le=65_536)]
     on_bad_image: Literal["stop", "skip"]

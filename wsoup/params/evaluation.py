@@ -6,25 +6,29 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from wsoup.params.section import Name, PositiveInt, Section
+from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section
+
+Members = Annotated[PositiveInt, Field(le=10_000)]
+Texts = Annotated[PositiveInt, Field(le=1_000_000)]
+Tokens = Annotated[NonNegativeInt, Field(le=1_000)]
 
 
 class SurveyParams(Section):
     """Unselected texts on every dataset, and the soup that the targets would select: a bound, never a result."""
 
-    descriptors: PositiveInt
-    chains: PositiveInt
-    chain_length: PositiveInt
-    m: PositiveInt
+    descriptors: Texts
+    chains: Texts
+    chain_length: Annotated[PositiveInt, Field(le=1_000)]
+    m: Members
 
 
 class EvaluateParams(Section):
     """Which rows are evaluated: sizes of soups and draws, and token offsets."""
 
-    m: Annotated[list[PositiveInt], Field(min_length=1)]
-    baseline_m: PositiveInt
-    tuned_baseline_m: PositiveInt
-    offsets: Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)]
+    m: Annotated[list[Members], Field(min_length=1, max_length=100)]
+    baseline_m: Members
+    tuned_baseline_m: Members
+    offsets: Annotated[list[Tokens], Field(min_length=1, max_length=100)]
     ensemble: bool
     survey: SurveyParams
 
@@ -39,8 +43,8 @@ class EvaluateParams(Section):
 class LandscapeParams(Section):
     """The plane of two initialisations and a tuned prompt: grid steps between neighbouring corners, and beyond them."""
 
-    steps: PositiveInt
-    margin: Annotated[int, Field(ge=0, strict=True)]
+    steps: Annotated[PositiveInt, Field(le=200)]
+    margin: Annotated[NonNegativeInt, Field(le=200)]
     soup: Name
     methods: list[Name]
 
@@ -48,6 +52,6 @@ class LandscapeParams(Section):
 class ReportParams(Section):
     """How results are shown."""
 
-    bootstrap_samples: PositiveInt
+    bootstrap_samples: Annotated[PositiveInt, Field(le=100_000)]
     confidence: Annotated[float, Field(gt=0, lt=1)]
-    gallery: Annotated[int, Field(ge=0, strict=True)]
+    gallery: Annotated[NonNegativeInt, Field(le=1_000)]

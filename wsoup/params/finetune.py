@@ -6,76 +6,81 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from wsoup.params.section import Fraction, Name, PositiveInt, Section
+from wsoup.params.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
+
+Some = Annotated[PositiveInt, Field(le=10_000)]
+"""Tokens, blocks, members: what the model itself bounds far below this."""
+Iterations = Annotated[PositiveInt, Field(le=100_000_000)]
+Images = Annotated[PositiveInt, Field(le=65_536)]
 
 
 class PromptTune(Section):
     """CoOp: the first `tokens` tokens of the template."""
 
     kind: Literal["prompt"]
-    tokens: PositiveInt
+    tokens: Some
 
 
 class LastBlocksTune(Section):
     """The last blocks of both towers, their final norms and projections, and a text prompt (0 tokens: none)."""
 
     kind: Literal["last_blocks"]
-    blocks: PositiveInt
-    prompt_tokens: Annotated[int, Field(ge=0, strict=True)]
+    blocks: Some
+    prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
 
 
 class SoftDescriptorsTune(Section):
     """`members` soft descriptors of `tokens` random words each: a CoOp ensemble, ProDA."""
 
     kind: Literal["soft_descriptors"]
-    members: PositiveInt
-    tokens: PositiveInt
+    members: Some
+    tokens: Some
 
 
 class VisualPromptTune(Section):
     """VPT: shallow (depth 1) or deep."""
 
     kind: Literal["visual_prompt"]
-    tokens: PositiveInt
-    depth: PositiveInt
+    tokens: Some
+    depth: Some
 
 
 class MapleTune(Section):
     """MaPLe: text prompts, deep where depth > 1, and a linear map from them to visual prompts."""
 
     kind: Literal["maple"]
-    tokens: PositiveInt
-    depth: PositiveInt
+    tokens: Some
+    depth: Some
 
 
 class BitfitTune(Section):
     """The biases of the last blocks."""
 
     kind: Literal["bitfit"]
-    blocks: PositiveInt
+    blocks: Some
 
 
 class LoraTune(Section):
     """A low-rank update of query and value in the last blocks."""
 
     kind: Literal["lora"]
-    blocks: PositiveInt
-    rank: PositiveInt
+    blocks: Some
+    rank: Some
 
 
 class SsfTune(Section):
     """Scale and shift after both norms, attention and feed-forward of the last blocks."""
 
     kind: Literal["ssf"]
-    blocks: PositiveInt
+    blocks: Some
 
 
 class AdapterTune(Section):
     """A residual bottleneck after the feed-forward part of the last blocks; width / reduction wide."""
 
     kind: Literal["adapter"]
-    blocks: PositiveInt
-    reduction: PositiveInt
+    blocks: Some
+    reduction: Some
     ratio: Fraction
 
 
@@ -83,7 +88,7 @@ class ImageAdapterTune(Section):
     """CLIP-Adapter: a bottleneck on the image features, mixed in at `ratio`."""
 
     kind: Literal["image_adapter"]
-    reduction: PositiveInt
+    reduction: Some
     ratio: Fraction
 
 
@@ -147,7 +152,7 @@ class ProdaLoss(Section):
     """ProDA's Gaussian upper bound over `per_step` soft descriptors, + orthogonality x their mean cosine."""
 
     kind: Literal["proda"]
-    per_step: PositiveInt
+    per_step: Some
     orthogonality: Annotated[float, Field(ge=0)]
 
 
@@ -160,11 +165,11 @@ class MethodParams(Section):
     tune: Annotated[TuneParams, Field(discriminator="kind")]
     loss: Annotated[LossParams, Field(discriminator="kind")]
     soup: Name
-    members: PositiveInt | None = None
+    members: Some | None = None
     learning_rate: Annotated[float, Field(gt=0)]
     prompt_factor: Annotated[float, Field(gt=0)]
-    iterations: PositiveInt | None = None
-    batch_size: PositiveInt | None = None
+    iterations: Iterations | None = None
+    batch_size: Images | None = None
 
     @model_validator(mode="after")
     def _parts_fit(self) -> MethodParams:
@@ -196,12 +201,12 @@ class AugmentParams(Section):
 class FinetuneParams(Section):
     """What all finetuned methods share, and the methods by name. `augment` null: the plain preprocessing."""
 
-    iterations: PositiveInt
-    batch_size: PositiveInt
+    iterations: Iterations
+    batch_size: Images
     momentum: Annotated[float, Field(ge=0, lt=1)]
     weight_decay: Annotated[float, Field(ge=0)]
     logit_scale: Annotated[float, Field(gt=0)]
     ema: Annotated[float, Field(ge=0, lt=1)]
     augment: AugmentParams | None
-    log_every: PositiveInt
+    log_every: Iterations
     methods: dict[Name, MethodParams]

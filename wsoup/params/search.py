@@ -6,23 +6,25 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from wsoup.params.section import Name, PositiveInt, Section
+from wsoup.params.section import Name, Place, PositiveInt, Section
 
+Texts = Annotated[PositiveInt, Field(le=1_000_000)]
+Members = Annotated[PositiveInt, Field(le=10_000)]
 Pool = Literal["words", "descriptors"]
 
 
 class WordPoolParams(Section):
     """Words: the most common ones of wordfreq (path null), or the first `count` lines of a text file."""
 
-    path: str | None = None
-    count: PositiveInt
+    path: Place | None = None
+    count: Texts
     period: bool
 
 
 class DescriptorPoolParams(Section):
     """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}."""
 
-    paths: Annotated[list[str], Field(min_length=1)]
+    paths: Annotated[list[Place], Field(min_length=1)]
     period: bool
 
 
@@ -34,7 +36,7 @@ class CandidatesParams(Section):
 
     words: WordPoolParams
     descriptors: DescriptorPoolParams
-    watch: str
+    watch: Place
 
     def period(self, pool: str) -> bool:
         """`period` of one pool."""
@@ -44,7 +46,7 @@ class CandidatesParams(Section):
 class ScoreParams(Section):
     """How the pools are scored: candidates in one shard of the resume state."""
 
-    shard_size: PositiveInt
+    shard_size: Texts
 
 
 class GreedySoup(Section):
@@ -52,7 +54,7 @@ class GreedySoup(Section):
 
     kind: Literal["greedy"]
     pool: Pool
-    m: PositiveInt
+    m: Members
 
 
 class ChainsSoup(Section):
@@ -60,11 +62,11 @@ class ChainsSoup(Section):
 
     kind: Literal["chains"]
     pool: Pool
-    k0: PositiveInt
-    k1: PositiveInt
-    patience: PositiveInt
-    m: PositiveInt
-    max_words: PositiveInt
+    k0: Texts
+    k1: Texts
+    patience: Texts
+    m: Members
+    max_words: Annotated[PositiveInt, Field(le=1_000)]
 
     @model_validator(mode="after")
     def _k0_within_k1(self) -> ChainsSoup:
