@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from wsoup.encoder_id import config_digest, weights_digest
 from wsoup.errors import MissingError, ModelError, one_line
+from wsoup.files import shown
 from wsoup.model_config import check_weights, read_config
 from wsoup.params.encoder import EncoderParams
 from wsoup.startup import deferring
@@ -88,6 +89,16 @@ class Encoder:
                 tokens = self.tokenizer(list(texts[start : start + batch_size])).to(self.device)
                 parts.append(F.normalize(self.model.encode_text(tokens).float(), dim=-1))  # type: ignore[operator]
         return torch.cat(parts) if parts else torch.empty(0, 0, device=self.device)
+
+
+def check_finite(features: Tensor, *, paths: Sequence[str]) -> None:
+    """Raise ModelError for the first image whose features (B, D) hold NaN or infinity; `paths` are the B images."""
+    good = features.isfinite().all(dim=1).tolist()
+    if not all(good):
+        raise ModelError(
+            f"{shown(paths[good.index(False)])}: its features are not finite (NaN or infinity); check "
+            "encoder.image_mean and image_std, or choose precision: fp32"
+        )
 
 
 def choose_device(name: str | None = None) -> torch.device:

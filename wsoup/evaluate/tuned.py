@@ -15,7 +15,7 @@ from wsoup.evaluate.testsets import TestSet
 from wsoup.images.decode import batches
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.store import fingerprint
-from wsoup.towers import Encoder
+from wsoup.towers import Encoder, check_finite
 
 IMAGES_PER_SHARD = 2048
 
@@ -60,7 +60,9 @@ def retest(
         found: dict[str, list[np.ndarray]] = {str(seed): [] for seed in encoders}
         for batch in decoded:
             for seed, encoder in encoders.items():
-                found[str(seed)].append(encoder.encode_images(batch.pixels).cpu().numpy())
+                features = encoder.encode_images(batch.pixels).cpu()
+                check_finite(features, paths=[chosen[i][0] for i in batch.positions.tolist()])
+                found[str(seed)].append(features.numpy())
         return {seed: np.concatenate(parts) for seed, parts in found.items()}
 
     finish_shards(work, task=task, label="test images", unit="shard")

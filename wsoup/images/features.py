@@ -17,7 +17,7 @@ from wsoup.params.encoder import EmbedParams, EncoderParams
 from wsoup.runtime.progress import progress
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.store import fingerprint
-from wsoup.towers import Encoder, load_encoder
+from wsoup.towers import Encoder, check_finite, load_encoder
 
 IMAGES_PER_SHARD = 2048
 
@@ -64,6 +64,7 @@ def embed_images(
     Raises:
         ChangedError: a file is not the one that was listed any more.
         DataError: a file cannot be decoded and `on_bad_image` is ``"stop"``, or no image is left.
+        ModelError: the features of an image are not finite.
     """
     inputs = {
         "encoder": encoder.id,
@@ -92,7 +93,9 @@ def embed_images(
             for batch in decoded:
                 bad.update(batch.bad)
                 if len(batch.positions):
-                    features.append(encoder.encode_images(batch.pixels).cpu().numpy())
+                    found = encoder.encode_images(batch.pixels).cpu()
+                    check_finite(found, paths=[paths[start + i] for i in batch.positions.tolist()])
+                    features.append(found.numpy())
                     positions.append(batch.positions.numpy() + start)
                 bar.update(len(batch.positions) + len(batch.bad))
             messages = json.dumps([[start + i, text] for i, text in sorted(bad.items())])

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from wsoup.params.section import Place, PositiveInt, Section, Text
 
-Deviation = Annotated[float, Field(gt=0)]
+Mean = Annotated[float, Field(ge=-1e6, le=1e6)]
+Deviation = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
 class EncoderParams(Section):
@@ -17,7 +18,7 @@ class EncoderParams(Section):
     model: Text
     pretrained: Place | None = None
     config: Place | None = None
-    image_mean: tuple[float, float, float] | None = None
+    image_mean: tuple[Mean, Mean, Mean] | None = None
     image_std: tuple[Deviation, Deviation, Deviation] | None = None
     interpolation: Literal["bicubic", "bilinear"] | None = None
     precision: Literal["fp32", "bf16", "fp16", "reference"]

@@ -12,6 +12,9 @@ Some = Annotated[PositiveInt, Field(le=10_000)]
 """Tokens, blocks, members: what the model itself bounds far below this."""
 Iterations = Annotated[PositiveInt, Field(le=100_000_000)]
 Images = Annotated[PositiveInt, Field(le=65_536)]
+Positive = Annotated[float, Field(gt=0, le=1e15)]
+NonNegative = Annotated[float, Field(ge=0, le=1e15)]
+"""Numbers whose products float32 still holds."""
 
 
 class PromptTune(Section):
@@ -116,9 +119,9 @@ class CrossEntropyLoss(Section):
 
     kind: Literal["cross_entropy"]
     label_smoothing: Fraction | None = None
-    margin: Annotated[float, Field(ge=0)] | None = None
+    margin: NonNegative | None = None
     weight: Fraction | None = Field(default=None, alias="lambda")
-    teacher_logit_scale: Annotated[float, Field(gt=0)] | None = None
+    teacher_logit_scale: Positive | None = None
 
     @model_validator(mode="after")
     def _teacher_has_scale(self) -> CrossEntropyLoss:
@@ -138,14 +141,14 @@ class KgcoopLoss(Section):
     """Cross entropy + weight x (1 - mean cosine of each class text with its initial one)."""
 
     kind: Literal["kgcoop"]
-    weight: Annotated[float, Field(ge=0)]
+    weight: NonNegative
 
 
 class ProgradLoss(Section):
     """Contrastive; its gradient loses `weight` of what conflicts with that of KL to the zero-shot prediction."""
 
     kind: Literal["prograd"]
-    weight: Annotated[float, Field(ge=0)]
+    weight: NonNegative
 
 
 class ProdaLoss(Section):
@@ -153,7 +156,7 @@ class ProdaLoss(Section):
 
     kind: Literal["proda"]
     per_step: Some
-    orthogonality: Annotated[float, Field(ge=0)]
+    orthogonality: NonNegative
 
 
 LossParams = CrossEntropyLoss | ContrastiveLoss | KgcoopLoss | ProgradLoss | ProdaLoss
@@ -166,8 +169,8 @@ class MethodParams(Section):
     loss: Annotated[LossParams, Field(discriminator="kind")]
     soup: Name
     members: Some | None = None
-    learning_rate: Annotated[float, Field(gt=0)]
-    prompt_factor: Annotated[float, Field(gt=0)]
+    learning_rate: Positive
+    prompt_factor: Positive
     iterations: Iterations | None = None
     batch_size: Images | None = None
 
@@ -204,8 +207,8 @@ class FinetuneParams(Section):
     iterations: Iterations
     batch_size: Images
     momentum: Annotated[float, Field(ge=0, lt=1)]
-    weight_decay: Annotated[float, Field(ge=0)]
-    logit_scale: Annotated[float, Field(gt=0)]
+    weight_decay: NonNegative
+    logit_scale: Positive
     ema: Annotated[float, Field(ge=0, lt=1)]
     augment: AugmentParams | None
     log_every: Iterations

@@ -112,8 +112,8 @@ class PromptEncoder:
     def encode(self, prompts: Sequence[str]) -> Tensor:
         """Features of whole texts: P texts -> (P, D) float32, L2-normalised, in the order given."""
         if not self.fast or self._shared is None:
-            return self._plain.encode(prompts or PROBE_PREFIXES)[: len(prompts)]
-        return self._shared.encode(self._seams.sequences(prompts))
+            return _finite(self._plain.encode(prompts or PROBE_PREFIXES)[: len(prompts)])
+        return _finite(self._shared.encode(self._seams.sequences(prompts)))
 
     @torch.no_grad()
     def encode_grid(self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int = 0) -> Tensor:
@@ -129,7 +129,7 @@ class PromptEncoder:
 
         Raises:
             PoolError: a text is too long and `token_offset` is not 0: no tokenizer says how to truncate that.
-            ModelError: `token_offset` with a tokenizer that has no start and end tokens.
+            ModelError: `token_offset` with a tokenizer that has no start and end tokens; a feature is not finite.
         """
         if token_offset:
             self._check_offset(prefixes, suffixes, token_offset=token_offset)
@@ -144,7 +144,7 @@ class PromptEncoder:
         else:
             for head, members in _by_head(suffixes).items():
                 self._with_head(out, prefixes, suffixes, head=head, members=members)
-        return out
+        return _finite(out)
 
     def grid_blocks(
         self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int = 0
@@ -266,6 +266,16 @@ def _by_head(suffixes: Sequence[str]) -> dict[str, list[int]]:
     for i, suffix in enumerate(suffixes):
         groups.setdefault(split_head(suffix)[0], []).append(i)
     return groups
+
+
+def _finite(features: Tensor) -> Tensor:
+    """The features (..., D) themselves; their sum is not finite where one of them is not."""
+    if not bool(features.sum().isfinite()):
+        raise ModelError(
+            "text features of this model are not finite (NaN or infinity); choose encoder.precision: fp32, or other "
+            "weights"
+        )
+    return features
 
 
 def _largest(tokens: Tensor) -> Tensor:
