@@ -96,4 +96,4 @@ def _save_seconds() -> float:
 
 
 if __name__ == "__main__":
-    stage.run(main, parts=True)
+    stage.run(main)

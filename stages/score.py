@@ -79,4 +79,4 @@ def _gather(blocks: list[list[CandidateScores]], name: str) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    stage.run(main, parts=True)
+    stage.run(main)

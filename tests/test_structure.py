@@ -11,8 +11,8 @@ from imports import ROOT, all_imports, direct_imports, with_code_deps
 
 ORDER = [
     *("errors", "artifacts", "draws", "files", "prompts", "scoring", "store", "params", "runtime", "soup", "datasets"),
-    *("startup", "encoder_id", "towers", "images", "texts", "search", "finetune", "evaluate", "report"),
-    *("bench", "datacheck", "profiles", "cli"),
+    *("startup", "encoder_id", "model_config", "towers", "images", "texts", "search", "finetune", "evaluate", "report"),
+    *("bench", "datacheck", "cache", "profiles", "cli"),
 ]
 """The walk along the data path (DESIGN section 3); a package imports only from those before it."""
 

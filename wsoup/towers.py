@@ -13,6 +13,7 @@ import os
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from wsoup.files import shown
 from wsoup.model_config import check_weights, read_config
 from wsoup.params.encoder import EncoderParams
 from wsoup.startup import deferring
+from wsoup.store import fingerprint
 
 with deferring():
     import open_clip
@@ -47,6 +49,7 @@ class Encoder:
         preprocessing: size, mean, std, interpolation, resize_mode; JSON values.
         device: where the model is.
         dtype: autocast dtype, or None for float32 throughout.
+        load: makes the same encoder in another process; None where there is no such way.
     """
 
     model: nn.Module
@@ -57,6 +60,13 @@ class Encoder:
     preprocessing: dict[str, Any]
     device: torch.device
     dtype: torch.dtype | None
+    load: Callable[[], Encoder] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another process an encoder travels as what it is loaded from, and is loaded there once."""
+        if self.load is None:
+            raise TypeError("an encoder that was not loaded from files cannot be sent to another process")
+        return _loaded, (fingerprint(self.id), self.load)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """The autocast context of this encoder's precision."""
@@ -128,11 +138,11 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         raise ModelError(f"encoder.model {params.model!r} is not an open_clip model; see open_clip.list_models()")
     if params.pretrained is None:
         raise ModelError("encoder.pretrained is null: name a tag (open_clip.list_pretrained()) or a weights file")
-    local = _is_file_name(params.pretrained)
-    if local and not Path(params.pretrained).is_file():
-        raise MissingError(f"encoder.pretrained: weights file {params.pretrained} does not exist")
+    local = params.weights_file
+    if local and not local.is_file():
+        raise MissingError(f"encoder.pretrained: weights file {local} does not exist")
     if local and config is not None:
-        check_weights(config, weights=Path(params.pretrained))
+        check_weights(config, weights=local)
     if params.precision == "reference":
         torch.set_float32_matmul_precision("highest")
     device = device or choose_device()
@@ -159,7 +169,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     model.eval().requires_grad_(False)
     identity = {
         "model": params.model,
-        "pretrained": Path(params.pretrained).name if local else params.pretrained,
+        "pretrained": local.name if local else params.pretrained,
         "config": config_digest(model, tokenizer=tokenizer),
         "weights": weights_digest(model),
         "quick_gelu": any(type(module).__name__ == "QuickGELU" for module in model.modules()),
@@ -174,7 +184,24 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         preprocessing=_preprocessing(model, params),
         device=device,
         dtype=AUTOCAST[params.precision],
+        load=partial(load_encoder, params),
     )
+
+
+_here: dict[str, Encoder] = {}
+
+
+def _loaded(identity: str, load: Callable[[], Encoder]) -> Encoder:
+    """The encoder of that fingerprint, loaded once in this process; ModelError where another one is found here."""
+    if identity not in _here:
+        found = load()
+        if fingerprint(found.id) != identity:
+            raise ModelError(
+                f"encoder {found.id['model']} / {found.id['pretrained']} is another one here than where the work was "
+                "given out (other weights, config or version of open_clip); make them equal on all nodes"
+            )
+        _here[identity] = found
+    return _here[identity]
 
 
 def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence[str]], Tensor]]:
@@ -221,10 +248,6 @@ def _check_finite(model: nn.Module, *, origin: str) -> None:
                 f"encoder.pretrained: {origin}: tensor {name!r} holds NaN or infinity; download the file again, or "
                 "choose other weights"
             )
-
-
-def _is_file_name(pretrained: str) -> bool:
-    return Path(pretrained).suffix in (".safetensors", ".pt", ".pth", ".bin") or os.sep in pretrained
 
 
 def _preprocessing(model: nn.Module, params: EncoderParams) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from wsoup.artifacts import Artifacts
 from wsoup.errors import DataError
 from wsoup.images.decode import batches
 from wsoup.params.encoder import EmbedParams, EncoderParams
-from wsoup.runtime.progress import progress
+from wsoup.runtime.progress import counting, tick
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.store import fingerprint
 from wsoup.towers import Encoder, check_finite, load_encoder
@@ -77,7 +77,7 @@ def embed_images(
     shards = Shards(owner, inputs=inputs, n=-(-len(paths) // IMAGES_PER_SHARD))
 
     done = sum(min(IMAGES_PER_SHARD, len(paths) - i * IMAGES_PER_SHARD) for i in range(shards.n) if shards.done(i))
-    with progress(label=label, total=len(paths), initial=done, unit="image") as bar:
+    with counting(label=label, total=len(paths), initial=done, unit="image"):
 
         def task(_: int, shard: int) -> dict[str, np.ndarray]:
             start = shard * IMAGES_PER_SHARD
@@ -97,7 +97,7 @@ def embed_images(
                     check_finite(found, paths=[paths[start + i] for i in batch.positions.tolist()])
                     features.append(found.numpy())
                     positions.append(batch.positions.numpy() + start)
-                bar.update(len(batch.positions) + len(batch.bad))
+                tick(len(batch.positions) + len(batch.bad))
             messages = json.dumps([[start + i, text] for i, text in sorted(bad.items())])
             return {
                 "features": np.concatenate(features) if features else np.empty((0, 0), dtype=np.float32),

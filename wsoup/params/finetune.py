@@ -22,6 +22,7 @@ class PromptTune(Section):
 
     kind: Literal["prompt"]
     tokens: Some
+    """How many tokens of the template are learnt."""
 
 
 class LastBlocksTune(Section):
@@ -29,7 +30,9 @@ class LastBlocksTune(Section):
 
     kind: Literal["last_blocks"]
     blocks: Some
+    """How many of the last blocks."""
     prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
+    """Learnt tokens of the template; 0: none."""
 
 
 class SoftDescriptorsTune(Section):
@@ -37,7 +40,9 @@ class SoftDescriptorsTune(Section):
 
     kind: Literal["soft_descriptors"]
     members: Some
+    """How many soft descriptors."""
     tokens: Some
+    """Random words that each begins as."""
 
 
 class VisualPromptTune(Section):
@@ -45,7 +50,9 @@ class VisualPromptTune(Section):
 
     kind: Literal["visual_prompt"]
     tokens: Some
+    """Learnt tokens beside the image's patches."""
     depth: Some
+    """Blocks whose prompts are learnt: 1 is shallow."""
 
 
 class MapleTune(Section):
@@ -53,7 +60,9 @@ class MapleTune(Section):
 
     kind: Literal["maple"]
     tokens: Some
+    """Learnt tokens of the template, and as many beside the patches."""
     depth: Some
+    """Blocks whose prompts are learnt: 1 is shallow."""
 
 
 class BitfitTune(Section):
@@ -61,6 +70,7 @@ class BitfitTune(Section):
 
     kind: Literal["bitfit"]
     blocks: Some
+    """How many of the last blocks."""
 
 
 class LoraTune(Section):
@@ -68,7 +78,9 @@ class LoraTune(Section):
 
     kind: Literal["lora"]
     blocks: Some
+    """How many of the last blocks."""
     rank: Some
+    """Rank of the update."""
 
 
 class SsfTune(Section):
@@ -76,6 +88,7 @@ class SsfTune(Section):
 
     kind: Literal["ssf"]
     blocks: Some
+    """How many of the last blocks."""
 
 
 class AdapterTune(Section):
@@ -83,8 +96,11 @@ class AdapterTune(Section):
 
     kind: Literal["adapter"]
     blocks: Some
+    """How many of the last blocks."""
     reduction: Some
+    """The bottleneck is width / reduction wide."""
     ratio: Fraction
+    """What the bottleneck's output is multiplied with before it is added."""
 
 
 class ImageAdapterTune(Section):
@@ -92,7 +108,9 @@ class ImageAdapterTune(Section):
 
     kind: Literal["image_adapter"]
     reduction: Some
+    """The bottleneck is width / reduction wide."""
     ratio: Fraction
+    """Share of the bottleneck in the feature."""
 
 
 TuneParams = (
@@ -119,9 +137,13 @@ class CrossEntropyLoss(Section):
 
     kind: Literal["cross_entropy"]
     label_smoothing: Fraction | None = None
+    """Share of the target spread over all classes."""
     margin: NonNegative | None = None
+    """CLIPood's adaptive margin between classes."""
     weight: Fraction | None = Field(default=None, alias="lambda")
+    """lambda: weight of the pretrained model's own prediction in the target (the paper: 0.25)."""
     teacher_logit_scale: Positive | None = None
+    """Logit scale of that prediction (the paper's tau0: 10)."""
 
     @model_validator(mode="after")
     def _teacher_has_scale(self) -> CrossEntropyLoss:
@@ -135,6 +157,7 @@ class ContrastiveLoss(Section):
 
     kind: Literal["contrastive"]
     balance: Fraction
+    """Share of images-to-texts; 1: only that."""
 
 
 class KgcoopLoss(Section):
@@ -142,6 +165,7 @@ class KgcoopLoss(Section):
 
     kind: Literal["kgcoop"]
     weight: NonNegative
+    """Of the distance from the initial class texts."""
 
 
 class ProgradLoss(Section):
@@ -149,6 +173,7 @@ class ProgradLoss(Section):
 
     kind: Literal["prograd"]
     weight: NonNegative
+    """Share of the conflicting gradient that is taken away."""
 
 
 class ProdaLoss(Section):
@@ -156,7 +181,9 @@ class ProdaLoss(Section):
 
     kind: Literal["proda"]
     per_step: Some
+    """Soft descriptors in one step."""
     orthogonality: NonNegative
+    """Weight of their mean cosine."""
 
 
 LossParams = CrossEntropyLoss | ContrastiveLoss | KgcoopLoss | ProgradLoss | ProdaLoss
@@ -166,13 +193,21 @@ class MethodParams(Section):
     """One finetuned method: what is trained, with which loss, on which texts."""
 
     tune: Annotated[TuneParams, Field(discriminator="kind")]
+    """What is trained."""
     loss: Annotated[LossParams, Field(discriminator="kind")]
+    """With which loss."""
     soup: Name
+    """On which texts: class_name, or a name under soups."""
     members: Some | None = None
+    """Only the soup's first members; null: all."""
     learning_rate: Positive
+    """Step size of SGD."""
     prompt_factor: Positive
+    """Text prompts learn this many times faster."""
     iterations: Iterations | None = None
+    """Steps of SGD; null: as finetune.iterations."""
     batch_size: Images | None = None
+    """Distinct classes in a step; null: as finetune.batch_size."""
 
     @model_validator(mode="after")
     def _parts_fit(self) -> MethodParams:
@@ -192,7 +227,9 @@ class AugmentParams(Section):
     """RandomResizedCrop, which keeps this share of the area at least and at most, and a horizontal flip."""
 
     crop: tuple[Fraction, Fraction]
+    """RandomResizedCrop: smallest and largest share of the area (the paper: [0.08, 1.0])."""
     flip: bool
+    """Mirror half of the images, at random (the paper: true)."""
 
     @model_validator(mode="after")
     def _ordered(self) -> AugmentParams:
@@ -205,11 +242,20 @@ class FinetuneParams(Section):
     """What all finetuned methods share, and the methods by name. `augment` null: the plain preprocessing."""
 
     iterations: Iterations
+    """Steps of SGD (the paper: 750)."""
     batch_size: Images
+    """Distinct classes with one image each in a step; all classes where there are fewer."""
     momentum: Annotated[float, Field(ge=0, lt=1)]
+    """Momentum of SGD."""
     weight_decay: NonNegative
+    """Weight decay of SGD."""
     logit_scale: Positive
+    """On cosines in training (the paper's temperature: 60)."""
     ema: Annotated[float, Field(ge=0, lt=1)]
+    """The averaged weights are evaluated: average = ema x average + (1 - ema) x weights (the paper: 0.995)."""
     augment: AugmentParams | None
+    """How training images are varied; null: the plain preprocessing."""
     log_every: Iterations
+    """Iterations between two lines of log.csv."""
     methods: dict[Name, MethodParams]
+    """What is trained x which loss x which texts, by name."""

@@ -17,15 +17,20 @@ class WordPoolParams(Section):
     """Words: the most common ones of wordfreq (path null), or the first `count` lines of a text file."""
 
     path: Place | None = None
+    """A text file, one word a line; null: the most common English words (wordfreq)."""
     count: Texts
+    """How many words are taken, from the top."""
     period: bool
+    """Whether a candidate carries the prompt's final period while it is ranked and searched."""
 
 
 class DescriptorPoolParams(Section):
     """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}."""
 
     paths: Annotated[list[Place], Field(min_length=1)]
+    """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}."""
     period: bool
+    """Whether a candidate carries the prompt's final period while it is ranked and searched."""
 
 
 class CandidatesParams(Section):
@@ -35,8 +40,11 @@ class CandidatesParams(Section):
     """
 
     words: WordPoolParams
+    """The pool of words."""
     descriptors: DescriptorPoolParams
+    """The pool of descriptors."""
     watch: Place
+    """What DVC watches: the one file that the pools and datasets' gpt_descriptors name, or a folder with all."""
 
     def period(self, pool: str) -> bool:
         """`period` of one pool."""
@@ -47,6 +55,7 @@ class ScoreParams(Section):
     """How the pools are scored: candidates in one shard of the resume state."""
 
     shard_size: Texts
+    """Candidates in one shard of the resume cache."""
 
 
 class GreedySoup(Section):
@@ -54,7 +63,9 @@ class GreedySoup(Section):
 
     kind: Literal["greedy"]
     pool: Pool
+    """words or descriptors."""
     m: Members
+    """Members at most."""
 
 
 class ChainsSoup(Section):
@@ -62,11 +73,17 @@ class ChainsSoup(Section):
 
     kind: Literal["chains"]
     pool: Pool
+    """words or descriptors."""
     k0: Texts
+    """First words come from the top k0 of the ranking."""
     k1: Texts
+    """Further words from the top k1, shuffled."""
     patience: Texts
+    """How many of those are tried for one chain."""
     m: Members
+    """Members (chains)."""
     max_words: Annotated[PositiveInt, Field(le=1_000)]
+    """Words in one chain at most."""
 
     @model_validator(mode="after")
     def _k0_within_k1(self) -> ChainsSoup:

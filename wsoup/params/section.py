@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from wsoup.errors import MissingError, ParamsError, StorageError, one_line
+from wsoup.errors import LONGEST, MissingError, ParamsError, StorageError, one_line
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 """A name that serves in stage and file names: letters, digits, dash and underscore."""
@@ -54,7 +54,6 @@ LARGEST_FILE = 200_000
 """Letters of params.yaml; the paper's has 10,000."""
 MOST_VALUES = 50_000
 """Values in params.yaml, each alias counted as what it stands for: a few lines may stand for 10^9."""
-SHOWN_PROBLEMS = 4
 SHOWN_VALUE = 80
 """Letters of a wrong value in a message."""
 
@@ -62,7 +61,9 @@ SHOWN_VALUE = 80
 class Section(BaseModel):
     """Base of all sections: no unknown keys, no change after loading, no NaN and no infinity."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class Sections(BaseModel):
@@ -80,7 +81,7 @@ def load(model: type[Model], path: str | Path = "params.yaml") -> Model:
     Raises:
         MissingError: no such file.
         ParamsError: not YAML, an unknown key (the nearest known one is named), a wrong type or a value out of range;
-            all problems in one line.
+            all problems in one line, or as many as fit, and the number of the others.
     """
     return parse(model, read_yaml(path), origin=str(path))
 
@@ -161,9 +162,20 @@ def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
         return model.model_validate(raw)
     except ValidationError as error:
         found = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")  # a typo is both: say it first
-        problems = [_explain(problem, model=model) for problem in found[:SHOWN_PROBLEMS]]
-        more = [f"and {len(found) - SHOWN_PROBLEMS:,} more"] if len(found) > SHOWN_PROBLEMS else []
-        raise ParamsError(one_line(f"{origin}: {'; '.join(problems + more)}")) from None
+        first, *others = (_explain(problem, model=model) for problem in found)
+        raise ParamsError(_as_many_as_fit([f"{origin}: {first}", *others])) from None
+
+
+def _as_many_as_fit(problems: Sequence[str]) -> str:
+    """Problems in one line: the first one, cut in its middle where it is long, and as many of the others as fit."""
+    room = LONGEST - len(f"; and {len(problems)} more problems")
+    shown, *others = [one_line(text, limit=room) for text in problems]
+    left = len(others)
+    for clause in others:
+        if len(shown) + len(clause) + 2 > room:
+            break
+        shown, left = f"{shown}; {clause}", left - 1
+    return shown + (f"; and {left} more problem{'s' if left > 1 else ''}" if left else "")
 
 
 def _explain(problem: Any, *, model: type[BaseModel]) -> str:
