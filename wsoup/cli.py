@@ -17,7 +17,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from wsoup.artifacts import Artifacts
-from wsoup.errors import MissingError, ParamsError, WsoupError
+from wsoup.errors import MissingError, ParamsError, WsoupError, one_line, storage_error
+from wsoup.runtime.streams import print_anything
 from wsoup.soup import Soup
 
 app = typer.Typer(
@@ -43,10 +44,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 def main() -> None:
     """Entry point: exit code 0 good, 1 a WsoupError, 2 a usage error."""
+    print_anything()
     try:
         app()
     except WsoupError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except OSError as error:
+        print(f"error: {storage_error(error, path=Path.cwd())}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

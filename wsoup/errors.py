@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 LONGEST = 500
 """Letters of a line that is shown."""
 
@@ -60,3 +63,26 @@ class StorageError(WsoupError, OSError):
     # OSError formats its arguments as (errno, strerror), as FileNotFoundError does.
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+_NEXT_STEP = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space, or raise the quota",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+    errno.EROFS: "mount it for writing, or work elsewhere",
+    errno.EACCES: "give yourself the right to write there",
+    errno.EPERM: "give yourself the right to write there",
+    errno.EISDIR: "move the folder away: a file is wanted",
+    errno.ENOTDIR: "move the file away: a folder is wanted",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+}
+
+
+def storage_error(error: OSError, *, path: str | Path) -> StorageError:
+    """What the operating system refused, in one line: where, why, and what to do; `path` where the error names none."""
+    if isinstance(error, StorageError):
+        return error
+    where = one_line(error.filename or path)
+    why = one_line(error.strerror or error, limit=200) or type(error).__name__
+    step = _NEXT_STEP.get(error.errno or 0, "look at that place")
+    return StorageError(f"{where}: {why}; {step}, then run it again: what was finished before is kept")
