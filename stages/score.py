@@ -10,14 +10,17 @@ from wsoup.artifacts import Artifacts
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.search import CandidatesParams, ScoreParams
 from wsoup.params.section import Name, Sections, Seeds, load
+from wsoup.prompts import ending
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner, Shards, finish_shards
-from wsoup.scoring import CandidateScores
+from wsoup.scoring import correct
+from wsoup.search.cost import cost_of
 from wsoup.search.pools import read_pool
 from wsoup.search.source import check_fits, identity, load_source
+from wsoup.search.statistics import CandidateStatistics, statistics
 from wsoup.towers import load_encoder
 
-COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties")
+COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties", "k2", "gain_se")
 
 
 class Wanted(Sections):
@@ -40,11 +43,13 @@ def main(owner: Owner, pool: str) -> None:
     check_fits(pooled, source=source, encoder=encoder, origin=artifacts.pool(pool))
     images, size, period = source.images(), params.score.shard_size, params.candidates.period(pool)
     inputs = [identity(source, encoder=encoder), store.fingerprint(texts), size, period]
+    (name_alone,) = source.text_blocks([""], period=period)
+    named = correct(images.image_features, images.labels, name_alone[0])
     shards = Shards(owner, inputs=inputs, n=1 + -(-(len(texts) - 1) // size))
 
     def task(_: int, shard: int) -> dict[str, np.ndarray]:
         chosen = texts[:1] if shard == 0 else texts[1 + (shard - 1) * size : 1 + shard * size]
-        blocks = [images.score(block) for block in source.text_blocks(chosen, period=period)]
+        blocks = [statistics(images, block, named=named) for block in source.text_blocks(chosen, period=period)]
         return {name: _gather(blocks, name) for name in COLUMNS}
 
     finish_shards([shards], task=task, label=f"score {pool}", unit="shard")
@@ -55,14 +60,20 @@ def main(owner: Owner, pool: str) -> None:
         {
             "text": texts * len(params.seeds),
             "seed": np.repeat(params.seeds, len(texts)),
-            "n_correct": columns["n_correct"].ravel(),
             "n_images": np.repeat(n_images, len(texts)),
-            "alignment": columns["alignment"].ravel(),
-            "uniformity": columns["uniformity"].ravel(),
-            "near_ties": columns["near_ties"].ravel(),
+            **{name: columns[name].ravel() for name in COLUMNS},
         }
     )
-    attributes = {"encoder": encoder.id, "pool": pool, "template": source.template, "made_with": dict(owner.packages)}
+    endings = [ending(text, period=period) for text in pooled]
+    cost = cost_of(endings, classes=len(source.class_names), encoder=source.texts)
+    attributes = {
+        "encoder": encoder.id,
+        "pool": pool,
+        "period": period,
+        "template": source.template,
+        "cost": cost.as_json(),
+        "made_with": dict(owner.packages),
+    }
     store.write_table(artifacts.scores(pool), table, attributes=attributes)
     best = int(columns["n_correct"][0].argmax())
     print(
@@ -71,7 +82,7 @@ def main(owner: Owner, pool: str) -> None:
     )
 
 
-def _gather(blocks: list[list[CandidateScores]], name: str) -> np.ndarray:
+def _gather(blocks: list[list[CandidateStatistics]], name: str) -> np.ndarray:
     """One column of all seeds from the results of consecutive blocks: (K, P)."""
     return np.stack(
         [np.concatenate([getattr(block[k], name).cpu().numpy() for block in blocks]) for k in range(len(blocks[0]))]

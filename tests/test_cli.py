@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
-from imports import ROOT
+from project import ROOT
 
-from wsoup import cli, store
+from wsoup import cli
 from wsoup.params.whole import parse_params
+from wsoup.soup import Member, Soup, Step
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 
@@ -39,9 +40,9 @@ def commands(group: typer.Typer, prefix: str = "wsoup") -> list[str]:
     return found
 
 
-def test_the_readme_names_every_command():
-    readme = (ROOT / "README.md").read_text()
-    assert [name for name in commands(cli.app) if name not in readme] == []
+def test_the_readme_or_a_page_that_it_points_to_names_every_command():
+    told = "".join(path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    assert [name for name in commands(cli.app) if name not in told] == []
 
 
 def test_help_and_usage_errors():
@@ -63,20 +64,12 @@ def test_profiles_are_good_params(name):
 
 
 def test_a_soup_is_shown_with_how_it_grew(in_tmp: Path):
-    trace = [{"added": "sharp", "n_correct": 70}, {"added": "clean", "n_correct": 75}]
-    member = {"text": "sharp clean", "n_correct": 74, "n_images": 100, "trace": trace}
-    store.write_soup(
-        "artifacts/soups/word/seed1.json",
-        kind="word",
-        seed=1,
-        template="a photo of a {}.",
-        encoder=ENCODER,
-        members=[member],
-    )
+    member = Member("sharp clean", 74, 100, (Step("sharp", 70), Step("clean", 75)))
+    Soup("chains", 1, "a photo of a {}.", ENCODER, (member,)).save("artifacts/soups/word/seed1.json")
     for name in ("artifacts/soups/word/seed1.json", "artifacts/soups/word-seed1.json", "word-seed1"):
         code, printed, _ = run("soup", "show", name)
         assert code == 0
-        assert "word soup, seed 1, 1 members, encoder m/p" in printed
+        assert "chains soup, seed 1, 1 members, encoder m/p" in printed
         assert "sharp 70 → clean 75" in printed
         assert "74.00 %" in printed
     assert run("soup", "show", "word-seed1", "--text")[1] == "sharp clean\n"

@@ -56,12 +56,14 @@ class Soup:
     """Texts that all classes share; their features are averaged (centroid), or their scores (score mean).
 
     Attributes:
-        kind: how it was made, as in params.yaml (``greedy``, ``chains``), or ``class_name``, ``upper_bound``.
+        kind: how it was made, as in params.yaml (``greedy``, ``chains``, ...), or ``class_name``, ``upper_bound``.
         seed: whose few-shot images it was selected on.
         template: of the source dataset, with one ``{}``.
         encoder: id of the encoder that it was selected with.
         members: in the order in which they were added.
         made_with: versions of the packages that decided it, by name.
+        class_name_weight: the class name without a text joins the centroid as if it were so many members.
+        cost: ``ranking`` and ``search``, each {texts, tokens, flops} (`wsoup.search.cost`); empty where none is known.
     """
 
     kind: str
@@ -70,6 +72,14 @@ class Soup:
     encoder: Mapping[str, Any]
     members: tuple[Member, ...]
     made_with: Mapping[str, str] = field(default_factory=dict)
+    class_name_weight: float = 0.0
+    cost: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+
+    @property
+    def weighted_texts(self) -> list[tuple[str, float]]:
+        """Texts and their weights in the mean of text features: each member 1, and "" where the class name joins."""
+        name = [("", self.class_name_weight)] if self.class_name_weight else []
+        return [*((text, 1.0) for text in self.texts), *name]
 
     @property
     def texts(self) -> list[str]:
@@ -95,6 +105,8 @@ class Soup:
                 "encoder": dict(self.encoder),
                 "members": [member.as_json() for member in self.members],
                 "made_with": dict(self.made_with),
+                "class_name_weight": self.class_name_weight,
+                "cost": {part: dict(cost) for part, cost in self.cost.items()},
             },
         )
 
@@ -129,4 +141,6 @@ class Soup:
             encoder=value["encoder"],
             members=members,
             made_with=value.get("made_with", {}),
+            class_name_weight=value.get("class_name_weight", 0.0),
+            cost=value.get("cost", {}),
         )

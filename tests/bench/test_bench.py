@@ -9,8 +9,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from wsoup.bench import bench_images, bench_search, bench_text, table
-from wsoup.bench.common import shown
+from wsoup.bench.common import shown, table
+from wsoup.bench.images import bench_images
+from wsoup.bench.search import bench_search
+from wsoup.bench.text import bench_text
 from wsoup.errors import ParamsError
 
 CPU = torch.device("cpu")
@@ -40,6 +42,17 @@ def test_text():
         assert row["efficiency"] > 0
         assert math.isclose(row["texts_per_s"] * row["ours"], 1)
     json.dumps(result)
+
+
+def test_text_in_two_precisions():
+    """A row for each, in turn, with the rate of its own matrix products."""
+    result = bench_text(
+        "tiny-clip", pools={"words": WORDS}, classes=7, device=CPU, dtypes=[None, torch.bfloat16], rounds=1, block=5
+    )
+    assert [row["precision"] for row in result["rows"]] == ["float32", "bfloat16"]
+    full, half = result["rows"]
+    assert full["cosine_distance"] < 1e-6 < half["cosine_distance"] < 1e-2
+    assert all(row["matmul_flops_per_s"] > 0 < row["efficiency"] for row in result["rows"])
 
 
 def test_search():

@@ -13,10 +13,9 @@ from PIL import Image
 from wsoup.errors import LONGEST, ModelError, ParamsError
 from wsoup.finetune.data import TrainingSet
 from wsoup.finetune.train import Trainer
-from wsoup.images.features import embed_images
+from wsoup.images.features import encode_files
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.finetune import FinetuneParams
-from wsoup.runtime.shards import Owner
 from wsoup.store import read_checked, sha256_file
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import Encoder, load_encoder
@@ -98,21 +97,13 @@ def test_what_a_training_that_diverged_leaves_is_finite(
 
 
 def test_an_image_whose_features_are_not_finite_is_named(
-    tiny_encoder_files: dict[str, str], colours: TrainingSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_encoder_files: dict[str, str], colours: TrainingSet
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     params = EncoderParams(**{**tiny_encoder_files, "precision": "fp16"}, image_std=(1e-6, 1e-6, 1e-6))
     encoder = load_encoder(params, device=torch.device("cpu"))
     with pytest.raises(ModelError, match=r"blue\.png: its features are not finite"):
-        embed_images(
-            encoder,
-            root=".",
-            paths=colours.paths,
-            digests=colours.digests,
-            batch_size=2,
-            on_bad_image="skip",
-            label="test",
-            owner=Owner("test", code={}, packages={}),
+        encode_files(
+            {"pretrained": encoder}, paths=colours.paths, digests=colours.digests, batch_size=2, on_bad_image="skip"
         )
 
 

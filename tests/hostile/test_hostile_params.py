@@ -15,7 +15,7 @@ import yaml
 from corrupt import corrupted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from imports import ROOT
+from project import ROOT
 
 from wsoup.errors import LONGEST, WsoupError
 from wsoup.params.whole import Params, load_params, parse_params
@@ -106,8 +106,8 @@ def write(folder: Path, text: str | bytes) -> Path:
         ("embed.batch_size", 10**9, "less than or equal to 65536"),
         ("finetune.batch_size", 10**9, "less than or equal to 65536"),
         ("finetune.iterations", 10**18, "finetune.iterations: 1000000000000000000 is not valid"),
-        ("soups.word.k1", 10**9, "soups.word.chains.k1: 1000000000 is not valid"),
-        ("soups.word.m", 10**9, "soups.word.chains.m: 1000000000 is not valid"),
+        ("soups.word.k1", 10**9, "soups.word.k1: 1000000000 is not valid"),
+        ("soups.word.m", 10**9, "soups.word.m: 1000000000 is not valid"),
         ("landscape.steps", 10**9, "less than or equal to 200"),
         ("seeds", [2**63], "less than 9223372036854775808"),
         ("seeds", list(range(10**3)), "list should have at most 100 items"),

@@ -16,7 +16,6 @@ from typing import Any
 import open_clip
 import pytest
 import torch
-from conftest import TINY_CONFIG
 from corrupt import corrupted
 from safetensors.torch import load_file, save, save_file
 
@@ -25,6 +24,12 @@ from wsoup.model_config import blocks, known_config, parameters
 from wsoup.params.encoder import EncoderParams
 from wsoup.towers import load_encoder
 
+TINY_CONFIG = {
+    "embed_dim": 16,
+    "vision_cfg": {"image_size": 16, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
+    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
+}
+"""That of fixture `tiny_encoder_files`, whose weights are taken."""
 Tensors = dict[str, torch.Tensor]
 CPU = torch.device("cpu")
 

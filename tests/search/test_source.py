@@ -12,7 +12,6 @@ from wsoup.errors import PoolError
 from wsoup.prompts import prompt
 from wsoup.scoring import count_correct, normalize
 from wsoup.search.source import Source, check_fits
-from wsoup.texts.encoder import PromptEncoder
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."
@@ -21,9 +20,8 @@ TEMPLATE = "a photo of a {}."
 @pytest.fixture
 def source(tiny_encoder) -> Source:
     features = normalize(torch.randn(30, 16, generator=torch.Generator().manual_seed(0)))
-    texts = PromptEncoder(tiny_encoder.model, tiny_encoder.tokenizer, device=torch.device("cpu"))
     subsets = {1: torch.arange(20), 2: torch.arange(10, 30)}
-    return Source(texts, features, torch.arange(30) % 3, subsets, TEMPLATE, NAMES)
+    return Source(tiny_encoder, features, torch.arange(30) % 3, subsets, TEMPLATE, NAMES)
 
 
 @pytest.mark.parametrize("period", [True, False])

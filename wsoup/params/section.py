@@ -162,7 +162,7 @@ def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
         return model.model_validate(raw)
     except ValidationError as error:
         found = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")  # a typo is both: say it first
-        first, *others = (_explain(problem, model=model) for problem in found)
+        first, *others = (_explain(problem, model=model, raw=raw) for problem in found)
         raise ParamsError(_as_many_as_fit([f"{origin}: {first}", *others])) from None
 
 
@@ -178,10 +178,11 @@ def _as_many_as_fit(problems: Sequence[str]) -> str:
     return shown + (f"; and {left} more problem{'s' if left > 1 else ''}" if left else "")
 
 
-def _explain(problem: Any, *, model: type[BaseModel]) -> str:
+def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) -> str:
     """One pydantic error in one clause: where, what was found, what was expected."""
     location = [part for part in problem["loc"] if part != "[key]"]
-    where = one_line(".".join(str(part) for part in location) or "params", limit=2 * SHOWN_VALUE)
+    where = ".".join(_as_written(location, raw=raw, missing=problem["type"] == "missing")) or "params"
+    where = one_line(where, limit=2 * SHOWN_VALUE)
     if problem["type"] == "extra_forbidden":
         known = _keys_at(location[:-1], model=model)
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
@@ -207,6 +208,17 @@ class _Short(reprlib.Repr):
 
     def repr_int(self, x: int, level: int) -> str:
         return super().repr_int(x, level) if abs(x) < 10**1000 else "a number of more than 1,000 digits"
+
+
+def _as_written(location: list[Any], *, raw: Any, missing: bool) -> list[str]:
+    """The keys of a location as they stand in the file: pydantic puts in the kind that a union was told to be."""
+    keys = []
+    for i, part in enumerate(location):
+        if isinstance(raw, Mapping) and part not in raw and not (missing and i == len(location) - 1):
+            continue
+        keys.append(str(part))
+        raw = raw[part] if isinstance(raw, Mapping) and part in raw else None
+    return keys
 
 
 def _keys_at(location: list[Any], *, model: type[BaseModel]) -> list[str]:

@@ -19,7 +19,7 @@ from torch import Tensor
 from wsoup import prompts, store
 from wsoup.artifacts import Artifacts
 from wsoup.errors import MismatchError, MissingError, PoolError
-from wsoup.scoring import ImageSet, correct_per_candidate, rank
+from wsoup.scoring import ImageSet, correct_per_candidate
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
 from wsoup.towers import Encoder
@@ -147,19 +147,6 @@ def check_fits(texts: Sequence[str], *, source: Source, encoder: Encoder, origin
                     f"{origin}: {text!r} after {longest!r} does not fit the model's context of {context} tokens; "
                     "shorten it or leave it out of the pool"
                 )
-
-
-def ranked_texts(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> list[str]:
-    """Candidates of a scored pool by falling correct count on one seed, ties in pool order; "" is left out."""
-    if scores.exists():
-        store.check_encoder(store.table_attributes(scores)["encoder"], expected=encoder, where=scores)
-    table = store.read_table(scores, columns=["text", "seed", "n_correct"])
-    mine = np.asarray(table["seed"]) == seed
-    texts = np.asarray(table["text"].to_pylist(), dtype=object)[mine]
-    counts = np.asarray(table["n_correct"])[mine]
-    if not len(texts):
-        raise MismatchError(f"{scores} holds no scores of seed {seed}; run `dvc repro` to score it")
-    return [texts[i] for i in rank(counts) if texts[i]]
 
 
 def identity(source: Source, *, encoder: Encoder) -> dict[str, object]:
