@@ -160,17 +160,21 @@ def data_check(
 
     Example: wsoup data check --deep
     """
-    from wsoup import datacheck
+    from wsoup import datacheck, preflight
     from wsoup.params.whole import load_params
 
+    found = load_params(params)
     decode: Any = None
     if deep:
         from wsoup.images.decode import load_rgb
 
         decode = load_rgb
-    findings = datacheck.check(load_params(params), manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
+    findings = datacheck.check(found, manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
     datacheck.show(findings, Console())
-    if any(finding.problems for finding in findings):
+    others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(found)))
+    for problem in others:
+        print(f"error: {problem}")
+    if others or any(finding.problems for finding in findings):
         raise typer.Exit(1)
 
 

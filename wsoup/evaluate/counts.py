@@ -21,6 +21,7 @@ from torch import Tensor
 
 from wsoup import prompts
 from wsoup.evaluate.classifiers import ClassRow, Row
+from wsoup.evaluate.fits import check_prompts, check_texts
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.scoring import class_sums, correct_per_candidate, mean_cosines, normalize
 from wsoup.texts.encoder import PromptEncoder
@@ -75,7 +76,11 @@ class Classifiers:
 
 
 def mean_texts(rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> Classifiers:
-    """Encode every unique text of `rows` once, with every unique class prompt of `tests`."""
+    """Encode every unique text of `rows` once, with every unique class prompt of `tests`.
+
+    Raises:
+        PoolError: a text does not fit the model's context behind a class, see `wsoup.evaluate.fits`.
+    """
     classes = ClassPrompts(tests)
     means: Tensor | None = None
     for offset in sorted({offset for row in rows for offset in row.offsets}):
@@ -84,6 +89,7 @@ def mean_texts(rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: Prompt
         texts = sorted({text for r in users for text in rows[r].texts})
         weights = mean_weights([rows[r].texts for r in users], texts=texts)  # (users, P)
         weights /= torch.tensor([[float(len(rows[r].offsets))] for r in users])
+        check_texts(texts, tests=tests, tokenizer=encoder.tokenizer, token_offset=offset)
         endings = [prompts.ending(text, period=True) for text in texts]
         for where, block in encoder.grid_blocks(classes.stems, endings, token_offset=offset):
             if means is None:
@@ -133,13 +139,19 @@ def evaluate(
 
     Returns:
         One line per dataset, row, mode and seed, with the columns of `SCHEMA`.
+
+    Raises:
+        PoolError: a prompt of `class_rows` does not fit the model's context.
     """
     lines: list[dict[str, object]] = []
     stored = tokens_stored(classifiers.rows, tokenizer=tokenizer)
     for test in tests:
         rows: list[Row | ClassRow] = [*classifiers.rows, *class_rows.get(test.name, ())]
         means = classifiers.of(test)
-        further = [mean_prompts(row, encoder=encoder) for row in class_rows.get(test.name, ())]
+        further = []
+        for row in class_rows.get(test.name, ()):
+            check_prompts(row.prompts, test=test, tokenizer=tokenizer)
+            further.append(mean_prompts(row, encoder=encoder))
         if further:
             means = torch.cat([means, torch.stack(further)])  # (R, C, D)
         lines += count(rows, means=means, stored=stored, test=test, variant=variant)

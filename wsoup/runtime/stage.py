@@ -52,8 +52,9 @@ def run(main: Callable[..., None]) -> None:
             item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
             name = script.stem if item is None else f"{script.stem}@{item}"
             _check_tree(script)
-            whole = importlib.import_module("wsoup.params.whole")  # by name: it refuses, it decides no result
+            whole = importlib.import_module("wsoup.params.whole")  # by name: these refuse, they decide no result
             params = whole.load_params()
+            importlib.import_module("wsoup.preflight").check(params)
             _check_folders()
             owner = Owner.of(script, name=name)
             with _locked(name):
