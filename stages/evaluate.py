@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup import store
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows, shown_soup
 from wsoup.evaluate.counts import evaluate, flips, mean_texts
+from wsoup.evaluate.encoded import encode_rows
+from wsoup.evaluate.judged import random_rows, right_images, selection_counts
 from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import load_tests
 from wsoup.params.datasets import Datasets
@@ -17,6 +20,8 @@ from wsoup.params.search import Soups
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner
+from wsoup.search.pools import digest
+from wsoup.search.source import load_source
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import ensemble_templates, load_encoder
 
@@ -35,8 +40,9 @@ class Wanted(Sections):
 def main(owner: Owner) -> None:
     """Evaluate on the test features of every dataset, with all soups and pools.
 
-    Writes results.parquet (the tables' rows), texts.parquet (single texts) and flips.parquet (images that the soup
-    which the gallery shows turned right or wrong).
+    Writes results.parquet (the tables' rows), texts.parquet (single texts), flips.parquet (images that the soup which
+    the gallery shows turned right or wrong), and for the verdict right.parquet and selection.parquet
+    (`wsoup.evaluate.judged`).
     """
     params, artifacts = load(Wanted), Artifacts()
     encoder = load_encoder(params.encoder)
@@ -45,8 +51,7 @@ def main(owner: Owner) -> None:
         artifacts, source=params.source, seeds=params.seeds, soups=list(params.soups), encoder=encoder.id, tests=tests
     )
     rows = pretrained_rows(material, params=params.evaluate)
-    texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
-    classifiers = mean_texts(rows, tests=tests, encoder=texts)
+    texts = PromptEncoder.of(encoder)
     further = class_rows(
         tests,
         rows=table(list(params.soups)),
@@ -54,9 +59,10 @@ def main(owner: Owner) -> None:
         templates=ensemble_templates() if params.evaluate.ensemble else [],
         gpt=store.read_json(artifacts.gpt),
     )
-    lines = evaluate(
-        classifiers, class_rows=further, tests=tests, encoder=texts, tokenizer=encoder.tokenizer, variant=PRETRAINED
+    classifiers = encode_rows(
+        rows, class_rows=further, tests=tests, encoder=encoder, texts=texts, owner=owner, label="evaluate"
     )
+    lines = evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=PRETRAINED)
     single = pc.is_valid(lines["text"])
     changed = flips(
         classifiers,
@@ -64,17 +70,32 @@ def main(owner: Owner) -> None:
         after=shown_soup(material),
         tests=tests,
     )
+    # Apart from the tables' rows, whose features keep the sums that they have without these.
+    drawn = random_rows(material, pools={name: soup.pool for name, soup in params.soups.items()})
+    both = [classifiers, mean_texts(drawn, class_rows={}, tests=tests, encoder=texts)]
+    selection = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
+    seen = {seed: selection.images_of(seed) for seed in params.seeds}
+    source = next(test for test in tests if test.name == params.source)
+    names = list(params.soups)
+    right = pa.concat_tables([right_images(found, soups=names, tests=tests) for found in both])
+    counts = [selection_counts(found, soups=names, source=source, images=seen) for found in both]
     attributes = {
         "encoder": encoder.id,
         "datasets": {test.name: test.facts for test in tests},
+        "pools": {
+            name: {"count": len(pool), "digest": digest(pool)}
+            for name, pool in (("words", material.words), ("descriptors", material.descriptors))
+        },
         "made_with": dict(owner.packages),
     }
     out = artifacts.results / PRETRAINED
     with store.replacing(out) as folder:
         store.write_table(folder / "results.parquet", lines.filter(pc.invert(single)), attributes=attributes)
         store.write_table(folder / "texts.parquet", lines.filter(single), attributes=attributes)
+        store.write_table(folder / "right.parquet", right, attributes=attributes)
+        store.write_table(folder / "selection.parquet", pa.concat_tables(counts), attributes=attributes)
         store.write_table(folder / "flips.parquet", changed, attributes={**attributes, "soup": material.shown})
-    print(f"{out}: {len(rows)} rows on {len(tests)} datasets, {texts.tokens_encoded} tokens encoded")
+    print(f"{out}: {len(rows)} rows on {len(tests)} datasets, {texts.encoded}")
 
 
 if __name__ == "__main__":

@@ -78,7 +78,8 @@ def main(owner: Owner, pool: str) -> None:
     best = int(columns["n_correct"][0].argmax())
     print(
         f"{artifacts.scores(pool)}: {len(texts) - 1} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
-        f"{int(columns['near_ties'].sum())} of {len(texts) * sum(n_images)} answers hang on rounding"
+        f"{int(columns['near_ties'].sum())} of {len(texts) * sum(n_images)} answers hang on rounding; "
+        f"{source.texts.encoded}"
     )
 
 

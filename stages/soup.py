@@ -64,6 +64,7 @@ def main(owner: Owner, name: str) -> None:
                 members=tuple(Member.from_json(member) for part in parts for member in part["members"]),
                 made_with=owner.packages,
                 class_name_weight=wanted.class_name_weight,
+                class_name_correct=int(source.count([""], seed=seed, period=True)[0]),
                 cost={
                     "ranking": soups.ranking_cost(wanted, pools[seed]).as_json(),
                     "search": search.as_json(),
@@ -72,6 +73,7 @@ def main(owner: Owner, name: str) -> None:
             made.save(folder / f"seed{seed}.json")
             first = made.members[0].text
             print(f"seed {seed}: {len(made.members)} members, the first: {first!r}; {search.tokens} tokens searched")
+    print(f"soup {name}: {source.texts.encoded}")
 
 
 def _facts(ranked: Ranked) -> list[object]:

@@ -32,13 +32,29 @@ soup_app = typer.Typer(help="Look at soups.", no_args_is_help=True)
 profile_app = typer.Typer(help="Print a params.yaml to begin with.", no_args_is_help=True)
 data_app = typer.Typer(help="Look over the datasets of params.yaml.", no_args_is_help=True)
 bench_app = typer.Typer(help="Will this machine do? Ours beside the plain way, in one run.", no_args_is_help=True)
-for name, group in {"profile": profile_app, "data": data_app, "soup": soup_app, "bench": bench_app}.items():
+verify_app = typer.Typer(help="Hold a run against answers that are known.", no_args_is_help=True)
+for name, group in {
+    "profile": profile_app,
+    "data": data_app,
+    "soup": soup_app,
+    "bench": bench_app,
+    "verify": verify_app,
+}.items():
     app.add_typer(group, name=name)
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 Model = Annotated[str, typer.Option(help="An open_clip model; its weights are random.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
 Precision = Annotated[str, typer.Option(help="fp32, bf16, fp16 (autocast).")]
+GptDescriptors = Annotated[
+    str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
+]
+WithoutDescriptors = Annotated[
+    bool, typer.Option("--without-descriptors", help="Leave out the rows that need descriptors.")
+]
+MethodsGroup = Annotated[
+    str, typer.Option("--methods", help="core, few-shot, diversity, parameter-efficiency or all: what is finetuned.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -64,49 +80,81 @@ def profile_demo() -> None:
 
     Example: wsoup profile demo > params.yaml
     """
-    print(_profile_text("demo"), end="")
+    from wsoup.profiles import toy
+
+    print(toy.demo(), end="")
 
 
 @profile_app.command("methods")
-def profile_methods() -> None:
+def profile_methods(methods: MethodsGroup = "all") -> None:
     """The toy world with every finetuned method and ablation.
 
     Example: wsoup profile methods > params.yaml
     """
-    print(_profile_text("methods"), end="")
+    from wsoup.profiles import toy
+
+    print(toy.methods(methods), end="")
 
 
 @profile_app.command("base_to_new")
 def profile_base_to_new(
     dataset: Annotated[str | None, typer.Option(help="One of the paper's datasets; the toy world without.")] = None,
     data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
-    gpt_descriptors: Annotated[
-        str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
-    ] = None,
+    gpt_descriptors: GptDescriptors = None,
+    without_descriptors: WithoutDescriptors = False,
 ) -> None:
     """Base-to-new generalisation: half of a dataset's classes is the source, the other half the target.
 
-    Example: wsoup profile base_to_new --dataset dtd --data-root /data > params.yaml
+    Example: wsoup profile base_to_new --dataset dtd --data-root /data --gpt-descriptors /data/gpt > params.yaml
     """
-    from wsoup import profiles
+    from wsoup.profiles.paper import base_to_new
 
-    print(profiles.base_to_new(dataset, data_root=data_root, gpt_descriptors=gpt_descriptors), end="")
+    text = base_to_new(
+        dataset, data_root=data_root, gpt_descriptors=gpt_descriptors, without_descriptors=without_descriptors
+    )
+    print(text, end="")
 
 
 @profile_app.command("paper")
 def profile_paper(
-    data_root: Annotated[str, typer.Option(help="The folder that holds CoOp's folders.")],
-    gpt_descriptors: Annotated[
-        str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
+    data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
+    gpt_descriptors: GptDescriptors = None,
+    without_descriptors: WithoutDescriptors = False,
+    methods: MethodsGroup = "core",
+    encoder: Annotated[str, typer.Option(help="A model of the paper: ViT-B-32, ViT-L-14, ...")] = "ViT-B-16",
+    source: Annotated[str, typer.Option(help="The source: imagenet, or another with training images.")] = "imagenet",
+    fewshot_pickles: Annotated[
+        str | None, typer.Option(help="Folder with the source's shot_16-seed_1.pkl ..., as CoOp's users have them.")
     ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Instead: which rows of this table of the paper --params fills; or all.")
+    ] = None,
+    params: ParamsFile = Path("params.yaml"),
 ) -> None:
-    """The paper: 15 datasets, 3 seeds, 16 shots, ViT-B-16/openai.
+    """The paper: 15 datasets, 3 seeds, 16 shots, ViT-B-16 with OpenAI's weights.
 
-    Example: wsoup profile paper --data-root /data > params.yaml
+    Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot > params.yaml
     """
-    from wsoup import profiles
+    from wsoup.profiles.paper import Choices, paper
 
-    print(profiles.paper(data_root=data_root, gpt_descriptors=gpt_descriptors), end="")
+    if table is not None:
+        from wsoup.params.whole import load_params
+        from wsoup.profiles.coverage import coverage, shown
+
+        print(shown(coverage(load_params(params), table=table)), end="")
+        return
+    if data_root is None:
+        raise ParamsError("profile paper needs --data-root, the folder that holds CoOp's folders")
+    choices = Choices(
+        data_root,
+        gpt_descriptors=gpt_descriptors,
+        without_descriptors=without_descriptors,
+        methods=methods,
+        encoder=encoder,
+        source=source,
+        fewshot_pickles=fewshot_pickles,
+    )
+    print(paper(choices), end="")
 
 
 @profile_app.command("own")
@@ -118,6 +166,7 @@ def profile_own(
     image_mean: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
     image_std: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
     interpolation: Annotated[str | None, typer.Option(help="bicubic or bilinear, of a local model.")] = None,
+    quick_gelu: Annotated[bool, typer.Option("--quick-gelu", help="Of a local model trained with it.")] = False,
     template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
     shots: Annotated[int | None, typer.Option(help="Training images per class and seed; 16 or what there is.")] = None,
     descriptors: Annotated[str | None, typer.Option(help="Your own pool: text, or GPT-descriptor JSON.")] = None,
@@ -126,7 +175,7 @@ def profile_own(
 
     Example: wsoup profile own --images photos --model ViT-B-32 --pretrained openai > params.yaml
     """
-    from wsoup import profiles
+    from wsoup.profiles.own import own
 
     encoder = {
         "model": model,
@@ -135,16 +184,11 @@ def profile_own(
         "image_mean": list(image_mean) if image_mean else None,
         "image_std": list(image_std) if image_std else None,
         "interpolation": interpolation,
+        "quick_gelu": quick_gelu or None,
     }
     encoder = {key: value for key, value in encoder.items() if value is not None}
-    text = profiles.own(images=images, encoder=encoder, template=template, shots=shots, descriptors=descriptors)
+    text = own(images=images, encoder=encoder, template=template, shots=shots, descriptors=descriptors)
     print(text, end="")
-
-
-def _profile_text(name: str) -> str:
-    from wsoup.profiles import FOLDER
-
-    return (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 # ---------------------------------------------------------------------------------------------------------- data
@@ -215,12 +259,14 @@ def soup_show(
         f"encoder {encoder['model']}/{encoder['pretrained']}, template {soup.template!r}",
         highlight=False,
     )
+    if soup.class_name_correct is not None:
+        console.print(_beside_class_name(soup), highlight=False)
     table = Table(box=None, pad_edge=False)
     table.add_column("#", justify="right")
     table.add_column("member", overflow="fold")
     table.add_column("right", justify="right")
     table.add_column("source accuracy", justify="right")
-    table.add_column("grew: right after each word or descriptor", overflow="fold")
+    table.add_column("grew: right in the search after each word or descriptor", overflow="fold")
     for number, member in enumerate(soup.members, start=1):
         grew = " → ".join(f"{step.added} {step.n_correct}" for step in member.trace)
         counted = member.n_correct is not None and member.n_images
@@ -228,6 +274,14 @@ def soup_show(
         accuracy = f"{100 * (member.n_correct or 0) / (member.n_images or 1):.2f} %" if counted else ""
         table.add_row(str(number), escape(member.text) or "(class name only)", right, accuracy, escape(grew))
     console.print(table, highlight=False)
+
+
+def _beside_class_name(soup: Soup) -> str:
+    """What the class name alone gets right of the same images, and how many members are no better."""
+    n_images = next((member.n_images for member in soup.members if member.n_images), None) or 0
+    said = f"class name only: {soup.class_name_correct} of {n_images} right (`right`: finished, with a final period)"
+    no_better = soup.no_better
+    return f"{said}; {no_better} of {len(soup.members)} members are no better" if no_better else said
 
 
 def _soup_file(name: str) -> Path:
@@ -250,10 +304,11 @@ def _soup_file(name: str) -> Path:
 
 @app.command("results")
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
-    """The short table of the last run: per cent on the source, and the means over XD and DG targets."""
+    """The last run: per cent on the source, means over XD and DG, every target with its gain, and the verdict."""
     from wsoup.params.whole import load_params
+    from wsoup.report.judgement import load_judgement, sentence
     from wsoup.report.results import load_results
-    from wsoup.report.terminal import summary
+    from wsoup.report.terminal import per_target, summary, verdicts
 
     found = load_params(params)
     results = load_results(
@@ -262,22 +317,28 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
         soups=list(found.soups),
         methods=list(found.finetune.methods),
         evaluate=found.evaluate,
+        sections=found.model_dump(mode="json", by_alias=True),
     )
-    print(summary(results))
+    print(summary(results), per_target(results), sep="\n\n", end="\n\n")
+    judgement = load_judgement(
+        Artifacts().results, soups=found.soups, roles=results.roles, confidence=found.report.confidence
+    )
+    print(verdicts(judgement), sentence(judgement), sep="\n\n")
 
 
 @app.command("report")
 def report_command(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("reports/index.html"),
     params: ParamsFile = Path("params.yaml"),
+    title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
 ) -> None:
-    """Write one self-contained page: tables, figures, soups, a gallery of images that a soup turned.
+    """Write one self-contained page: what was found, tables, figures, soups, images that a soup turned.
 
-    Example: wsoup report --out reports/index.html
+    Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
-    from wsoup.report.page import write_page
+    from wsoup.report.page import TITLE, write_page
 
-    print(write_page(out, params_file=params))
+    print(write_page(out, params_file=params, title=title or TITLE))
 
 
 @app.command("compare")
@@ -341,6 +402,50 @@ def _print_table(table: Any) -> None:
     console.print(drawn, highlight=False, markup=False)
     for note in table.notes:
         console.print(note, highlight=False, markup=False)
+
+
+# -------------------------------------------------------------------------------------------------------- verify
+
+
+@verify_app.command("paper")
+def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
+    """The authors' own searches, scored again: theirs, ours, the difference; exit code 1 where they do not agree.
+
+    Needs the stages embed_train and fewshot, with ViT-B-16 / openai, ImageNet and their splits; what stages score and
+    soup made is compared, too, where it is there.
+
+    Example: wsoup verify paper
+    """
+    from wsoup import verify
+    from wsoup.params.whole import load_params
+
+    found = load_params(params)
+    checked, agreements = verify.of_run(found, artifacts=Artifacts())
+    within = verify.tolerance(found.encoder.interpolation)
+    table = Table(box=None, pad_edge=False)
+    for title in ("soup", "seed", "text"):
+        table.add_column(title, overflow="fold")
+    for title in ("theirs", "ours", "difference"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for line in checked:
+        step, mark = line.step, "" if abs(line.difference) <= within else " !"
+        figures = (f"{step.theirs:.3f}", f"{line.ours:.3f}", f"{line.difference:+.3f}{mark}")
+        table.add_row(step.soup, str(step.seed), escape(step.text), *figures)
+    console = Console()
+    console.print(table, highlight=False)
+    away = sum(abs(line.difference) > within for line in checked)
+    console.print(
+        f"{len(checked) - away} of {len(checked)} accuracies within {within} points (theirs: half precision, bilinear)",
+        highlight=False,
+    )
+    for agreement in agreements:
+        says = f"{'' if agreement.holds else 'does not agree: '}{agreement.says}"
+        console.print(says, highlight=False, markup=False, soft_wrap=True)
+    if away or not all(agreement.holds for agreement in agreements):
+        raise typer.Exit(1)
+
+
+# --------------------------------------------------------------------------------------------------------- cache
 
 
 @app.command("cache")

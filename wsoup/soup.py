@@ -63,6 +63,8 @@ class Soup:
         members: in the order in which they were added.
         made_with: versions of the packages that decided it, by name.
         class_name_weight: the class name without a text joins the centroid as if it were so many members.
+        class_name_correct: what the class name without a text gets right of the images that members were judged on,
+            as it is evaluated; None where nothing was counted.
         cost: ``ranking`` and ``search``, each {texts, tokens, flops} (`wsoup.search.cost`); empty where none is known.
     """
 
@@ -73,6 +75,7 @@ class Soup:
     members: tuple[Member, ...]
     made_with: Mapping[str, str] = field(default_factory=dict)
     class_name_weight: float = 0.0
+    class_name_correct: int | None = None
     cost: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
 
     @property
@@ -80,6 +83,14 @@ class Soup:
         """Texts and their weights in the mean of text features: each member 1, and "" where the class name joins."""
         name = [("", self.class_name_weight)] if self.class_name_weight else []
         return [*((text, 1.0) for text in self.texts), *name]
+
+    @property
+    def no_better(self) -> int:
+        """How many members get no more right than the class name alone; 0 where they were not counted one by one."""
+        if self.class_name_correct is None or self.kind in ("greedy", "joint"):
+            return 0
+        counts = [member.n_correct for member in self.members if member.n_correct is not None]
+        return sum(count <= self.class_name_correct for count in counts)
 
     @property
     def texts(self) -> list[str]:
@@ -106,6 +117,7 @@ class Soup:
                 "members": [member.as_json() for member in self.members],
                 "made_with": dict(self.made_with),
                 "class_name_weight": self.class_name_weight,
+                "class_name_correct": self.class_name_correct,
                 "cost": {part: dict(cost) for part, cost in self.cost.items()},
             },
         )
@@ -142,5 +154,6 @@ class Soup:
             members=members,
             made_with=value.get("made_with", {}),
             class_name_weight=value.get("class_name_weight", 0.0),
+            class_name_correct=value.get("class_name_correct"),
             cost=value.get("cost", {}),
         )

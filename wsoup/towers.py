@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import pickle
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +34,8 @@ from wsoup.store import fingerprint
 with deferring():
     import open_clip
 
+QUICK_GELU = "-quickgelu"
+"""What names of open_clip's models end with that are built with QuickGELU."""
 AUTOCAST = {"fp32": None, "reference": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -146,25 +149,8 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     if params.precision == "reference":
         torch.set_float32_matmul_precision("highest")
     device = device or choose_device()
-    try:
-        model, augment, preprocess = open_clip.create_model_and_transforms(
-            params.model,
-            pretrained=params.pretrained,
-            image_mean=params.image_mean,
-            image_std=params.image_std,
-            image_interpolation=params.interpolation,
-            device=device,
-            require_pretrained=True,  # a repository without weights would be a random model
-        )
-        tokenizer = open_clip.get_tokenizer(params.model)
-    except pickle.UnpicklingError:
-        raise ModelError(
-            f"encoder.pretrained: {params.pretrained} is damaged, or holds more than weights (code is never run); "
-            "download it again, or save its state dict as .safetensors"
-        ) from None
-    except Exception as error:  # config and weights come from anywhere, and may lead open_clip into any
-        reason = one_line(error, limit=250) or type(error).__name__
-        raise ModelError(f"encoder {params.model} / {params.pretrained} cannot be loaded: {reason}") from None
+    model, augment, preprocess = build(params, device=device)
+    tokenizer = _tokenizer(params)
     _check_finite(model, origin=params.pretrained)
     model.eval().requires_grad_(False)
     identity = {
@@ -186,6 +172,84 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         dtype=AUTOCAST[params.precision],
         load=partial(load_encoder, params),
     )
+
+
+def build(params: EncoderParams, *, device: torch.device) -> tuple[nn.Module, Any, Any]:
+    """open_clip's model with its weights and its two transforms: (model, augment, preprocess).
+
+    Raises:
+        ModelError: open_clip cannot load it, or its activation is not the one that the weights were trained with.
+    """
+    force = forced_quick_gelu(params)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="QuickGELU mismatch")  # `forced_quick_gelu` has decided
+            return open_clip.create_model_and_transforms(
+                params.model,
+                pretrained=params.pretrained,
+                force_quick_gelu=force,
+                image_mean=params.image_mean,
+                image_std=params.image_std,
+                image_interpolation=params.interpolation,
+                device=device,
+                require_pretrained=params.pretrained
+                is not None,  # a repository without weights would be a random model
+            )
+    except pickle.UnpicklingError:
+        raise ModelError(
+            f"encoder.pretrained: {params.pretrained} is damaged, or holds more than weights (code is never run); "
+            "download it again, or save its state dict as .safetensors"
+        ) from None
+    except Exception as error:  # config and weights come from anywhere, and may lead open_clip into any
+        raise _not_loaded(params, error) from None
+
+
+def _tokenizer(params: EncoderParams) -> Callable[[Sequence[str]], Tensor]:
+    try:
+        return open_clip.get_tokenizer(params.model)
+    except Exception as error:  # a config may name one that is not there, or is none
+        raise _not_loaded(params, error) from None
+
+
+def _not_loaded(params: EncoderParams, error: Exception) -> ModelError:
+    reason = one_line(error, limit=250) or type(error).__name__
+    return ModelError(f"encoder {params.model} / {params.pretrained} cannot be loaded: {reason}")
+
+
+def forced_quick_gelu(params: EncoderParams) -> bool:
+    """Whether QuickGELU has to be asked for, where the model's own configuration does not ask for it.
+
+    Weights work with the activation that they were trained with and no other, and open_clip (3.x) builds what the
+    model's name says: GELU for ``ViT-B-16``, whatever the tag. So a tag's own configuration decides (openai, metaclip,
+    dfn, ... are QuickGELU); of local weights and of a hub's model the configuration or ``encoder.quick_gelu``.
+
+    Raises:
+        ModelError: a ``-quickgelu`` name with weights that were trained with GELU, or a key that says otherwise than
+            the tag or the name.
+    """
+    config = open_clip.get_model_config(params.model) or {}
+    asked = bool(config.get("quick_gelu"))
+    named = params.model.endswith(QUICK_GELU)
+    tag = open_clip.get_pretrained_cfg(params.model, str(params.pretrained))
+    plain = open_clip.get_pretrained_cfg(params.model.removesuffix(QUICK_GELU), str(params.pretrained))
+    if named and plain and not plain.get("quick_gelu"):
+        raise ModelError(
+            f"encoder.pretrained {params.pretrained} was trained with GELU, not with the QuickGELU of encoder.model "
+            f"{params.model}; set encoder.model: {params.model.removesuffix(QUICK_GELU)}"
+        )
+    # A configuration may ask for QuickGELU without saying so in its name (roberta-ViT-B-32): it is that of its weights.
+    wanted = asked or bool(tag.get("quick_gelu")) if tag else params.quick_gelu
+    if tag and params.quick_gelu not in (None, wanted):
+        raise ModelError(
+            f"encoder.quick_gelu is {str(params.quick_gelu).lower()}, but {params.model} / {params.pretrained} was "
+            f"trained with {'QuickGELU' if wanted else 'GELU'}; leave the key out, the tag says it"
+        )
+    if asked and wanted is False:
+        raise ModelError(
+            f"encoder.quick_gelu is false, but the configuration of {params.model} asks for QuickGELU; "
+            "leave the key out or choose another model"
+        )
+    return bool(wanted) and not asked
 
 
 _here: dict[str, Encoder] = {}
@@ -216,6 +280,45 @@ def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence
     finally:
         logger.setLevel(level)
     return model.eval().requires_grad_(False), open_clip.get_tokenizer(name)
+
+
+def weightless_encoder(params: EncoderParams) -> Encoder:
+    """The model of params section ``encoder`` on the meta device, without weights: to count, not to compute.
+
+    Raises:
+        MissingError: a local config is not there.
+        ModelError: open_clip cannot build the model from its configuration.
+    """
+    if params.config is not None:
+        _register(params)
+    logger = logging.getLogger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # open_clip warns that the weights are random
+    try:
+        try:
+            with torch.device("meta"):
+                model, _, preprocess = open_clip.create_model_and_transforms(
+                    params.model, load_weights=False, device="meta"
+                )
+        except (NotImplementedError, RuntimeError):  # an image tower that looks at values while it is built
+            model, _, preprocess = open_clip.create_model_and_transforms(params.model, load_weights=False)
+            model = model.to("meta")
+        tokenizer = open_clip.get_tokenizer(params.model)
+    except (RuntimeError, ValueError, OSError, KeyError, AssertionError, ImportError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"encoder {params.model} cannot be built from its configuration: {reason}") from None
+    finally:
+        logger.setLevel(level)
+    return Encoder(
+        model=model.eval().requires_grad_(False),
+        tokenizer=tokenizer,
+        preprocess=preprocess,
+        augment=preprocess,
+        id={"model": params.model, "pretrained": None, "precision": params.precision},
+        preprocessing=_preprocessing(model, params),
+        device=torch.device("meta"),
+        dtype=AUTOCAST[params.precision],
+    )
 
 
 def imagenet_class_names() -> list[str]:

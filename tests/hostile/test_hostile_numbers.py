@@ -38,7 +38,7 @@ METHODS = {
     "kgcoop": ({"kind": "prompt", "tokens": 2}, {"kind": "kgcoop", "weight": 8}),
     "prograd": ({"kind": "prompt", "tokens": 3}, {"kind": "prograd", "weight": 1}),
     "proda": (
-        {"kind": "soft_descriptors", "members": 4, "tokens": 5},
+        {"kind": "soft_descriptors", "members": 4, "tokens": 5, "prompt_tokens": 0},
         {"kind": "proda", "per_step": 2, "orthogonality": 0.1},
     ),
     "last_blocks": ({"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3}, PLAIN),

@@ -19,6 +19,7 @@ from project import ROOT
 
 from wsoup.errors import LONGEST, WsoupError
 from wsoup.params.whole import Params, load_params, parse_params
+from wsoup.profiles import toy
 
 QUIET = [HealthCheck.function_scoped_fixture]
 
@@ -50,7 +51,7 @@ def numbers(value: Any) -> Iterator[float]:
 @lru_cache
 def good() -> dict[str, Any]:
     """The profile with every method: all kinds of sections."""
-    return yaml.safe_load((ROOT / "data/profiles/methods.yaml").read_text())
+    return yaml.safe_load(toy.methods())
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -183,9 +184,9 @@ def test_aliases_within_bounds_are_read(tmp_path: Path) -> None:
     assert refusal(write(tmp_path, text.replace("offsets: [0, 5, 10]", "offsets: *seeds"))) is None
 
 
-@pytest.mark.parametrize("name", ["demo", "methods"])
-def test_the_profiles_are_read(name: str) -> None:
-    assert refusal(ROOT / f"data/profiles/{name}.yaml") is None
+@pytest.mark.parametrize("text", [toy.demo(), toy.methods()], ids=["demo", "methods"])
+def test_the_profiles_are_read(tmp_path: Path, text: str) -> None:
+    assert refusal(write(tmp_path, text)) is None
 
 
 # ------------------------------------------------------------------------------------------------------- drawn
@@ -248,7 +249,7 @@ def test_a_sample_of_damaged_files(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("block", range(100))
 def test_damaged_files(tmp_path: Path, block: int) -> None:
     for seed in range(12 + 10 * block, 12 + 10 * (block + 1)):
-        refusal(write(tmp_path, corrupted((ROOT / "data/profiles/methods.yaml").read_bytes(), seed=seed)))
+        refusal(write(tmp_path, corrupted(toy.methods().encode(), seed=seed)))
 
 
 @pytest.mark.parametrize("place", random.Random(0).sample(places(good()), 40), ids=lambda p: ".".join(map(str, p)))

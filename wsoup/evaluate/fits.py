@@ -6,12 +6,13 @@ another soup: its count would be that of other texts than those that are shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor
 
 from wsoup import prompts
 from wsoup.errors import PoolError
+from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.texts.tokens import token_lengths
 
@@ -40,6 +41,18 @@ def check_texts(texts: Sequence[str], *, tests: Sequence[TestSet], tokenizer: To
         if int(before.max()) + int(behind.max()) - 2 + token_offset > context:  # both have a start and an end
             c = int(before.argmax())
             _refuse(test, c, prompts.prompt(test.template, test.class_names[c], longest), tokenizer, token_offset)
+
+
+def check_rows(
+    rows: Sequence[Row], *, class_rows: Mapping[str, Sequence[ClassRow]], tests: Sequence[TestSet], tokenizer: Tokenizer
+) -> None:
+    """`check_texts` of all rows with shared texts, `check_prompts` of those with prompts by class."""
+    for offset in sorted({offset for row in rows for offset in row.offsets}):
+        texts = sorted({text for row in rows if offset in row.offsets for text in row.texts})
+        check_texts(texts, tests=tests, tokenizer=tokenizer, token_offset=offset)
+    for test in tests:
+        for row in class_rows.get(test.name, ()):
+            check_prompts(row.prompts, test=test, tokenizer=tokenizer)
 
 
 def check_prompts(lists: Sequence[Sequence[str]], *, test: TestSet, tokenizer: Tokenizer) -> None:

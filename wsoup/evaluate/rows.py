@@ -95,6 +95,7 @@ class TableRow:
         scaling: its name in model_scaling.csv.
         curve: its name in the figure over m; None where it is not drawn.
         card: its name at the head of the page; None where it is not there.
+        plain: what it is called where the paper's name for it would not be understood.
         terminal, terminal_tuned: whether the short table shows it, of the pretrained model and of finetuned ones.
         m: members, where it is not the size that tables show.
     """
@@ -108,6 +109,7 @@ class TableRow:
     scaling: str | None = None
     curve: str | None = None
     card: str | None = None
+    plain: str | None = None
     terminal: bool = False
     terminal_tuned: bool = False
     m: int | None = None
@@ -165,10 +167,11 @@ BEFORE_SOUPS = (
         *("class_name", "CLIP ZS", CLASS_NAME),
         scaling="ZS",
         card="Class name only",
+        plain="Class name only",
         terminal=True,
         terminal_tuned=True,
     ),
-    TableRow("ensemble", "Ensemble", ENSEMBLE, tuned=False, terminal=True),
+    TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates", tuned=False, terminal=True),
     TableRow("gpt_centroids", "GPT centroids", GPT),
     TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean", scaling="GPT score mean"),
     TableRow(
@@ -186,6 +189,8 @@ BEFORE_SOUPS = (
 AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
 SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}
 """The paper's soups, in its order. Those of other names come behind them."""
+CURVE = "word_curve"
+"""The word soup with more members, for the curve over m alone: the tables and training have `word`."""
 
 
 def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
@@ -195,15 +200,20 @@ def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
     ['word_k50_soup', 'word_k50_soup_score_mean', 'word_k50_soup_offsets', 'upper_bound']
     """
     ordered = [name for name in SOUP_LABELS if name in soups] + [name for name in soups if name not in SOUP_LABELS]
-    return (*BEFORE_SOUPS, *(row for name in ordered for row in soup_rows(name)), *AFTER_SOUPS)
+    rows = [row for name in ordered for row in soup_rows(name)]
+    if CURVE in soups:  # it draws the word soup's curve, further
+        rows = [replace(row, curve=None) if row.method.soup == "word" else row for row in rows]
+    return (*BEFORE_SOUPS, *rows, *AFTER_SOUPS)
 
 
 def soup_rows(name: str) -> tuple[TableRow, ...]:
     """Rows of one soup: its centroid, its score mean, and with the offset trick.
 
     In the paper a descriptor soup is used as a centroid and a word soup as a score mean. Soups of other names are shown
-    wherever the word soup is.
+    wherever the word soup is, `CURVE` in the curve alone.
     """
+    if name == CURVE:
+        return _curve_rows()
     label, title, centroids = soup_label(name), soup_title(name), name == "descriptor"
     method = Method(
         f"{name}_soup", lambda material, seed, m: material.soups[name][seed], sized=True, alone=title, soup=name
@@ -212,10 +222,43 @@ def soup_rows(name: str) -> tuple[TableRow, ...]:
     mean = TableRow(f"{method.name}_score_mean", f"{label} score mean", method, "score_mean")
     tricked = TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True, tuned=centroids)
     if centroids:
-        return replace(plain, card=label), mean, replace(tricked, scaling="Desc. soup + offsets")
+        return replace(plain, card=f"{label}, centroid"), mean, replace(tricked, scaling="Desc. soup + offsets")
     scaling = label if name in SOUP_LABELS else None
-    shown = replace(mean, scaling=scaling, curve=f"{title}, score mean", card=label, terminal=True, terminal_tuned=True)
-    return plain, shown, tricked
+    named = {"curve": f"{title}, score mean", "card": f"{label}, score mean"}
+    return plain, replace(mean, scaling=scaling, terminal=True, terminal_tuned=True, **named), tricked
+
+
+def judged_row(name: str) -> TableRow:
+    """The row of a soup that the verdict is about: the way in which the paper uses it, and cards show it."""
+    return next(row for row in soup_rows(name) if row.card is not None)
+
+
+def random_beside(name: str) -> str:
+    """What the random texts beside a soup are called, where images that are right are stored for the verdict."""
+    return f"random_beside_{name}"
+
+
+def _curve_rows() -> tuple[TableRow, ...]:
+    word = soup_rows("word")
+    method = replace(
+        word[0].method, name=f"{CURVE}_soup", texts=lambda material, seed, m: material.soups[CURVE][seed], soup=CURVE
+    )
+    method = replace(method, alone=None)
+    return tuple(
+        replace(
+            row,
+            key=row.key.replace("word_soup", method.name),
+            label=f"{row.label}, all of the curve",
+            method=method,
+            tuned=False,
+            scaling=None,
+            card=None,
+            terminal=False,
+            terminal_tuned=False,
+        )
+        for row in word
+        if not row.offsets
+    )
 
 
 def soup_label(name: str) -> str:

@@ -16,8 +16,8 @@ Tokens = Annotated[NonNegativeInt, Field(le=1_000)]
 class SurveyParams(Section):
     """Unselected texts on every dataset, and the soup that the targets would select: a bound, never a result."""
 
-    descriptors: Texts
-    """Of the pool, evaluated on every dataset; the upper bound is selected from these."""
+    descriptors: Texts | None
+    """Of the pool, evaluated on every dataset (null: all); the upper bound is selected from these."""
     chains: Texts
     """Random word chains, on the source's few-shot images."""
     chain_length: Annotated[PositiveInt, Field(le=1_000)]

@@ -27,8 +27,8 @@ class WordPoolParams(Section):
 class DescriptorPoolParams(Section):
     """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}."""
 
-    paths: Annotated[list[Place], Field(min_length=1)]
-    """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}."""
+    paths: list[Place]
+    """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}; none: no descriptors."""
     period: bool
     """Whether a candidate carries the prompt's final period while it is ranked and searched."""
 

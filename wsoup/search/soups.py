@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from wsoup.errors import PoolError
@@ -81,6 +82,8 @@ def members(
     if not isinstance(definition, GreedySoup | JointSoup):  # whose members were counted as the soup that they make
         finished = source.count([member.text for member in found], seed=seed, period=True)
         found = [replace(member, n_correct=int(count)) for member, count in zip(found, finished, strict=True)]
+    elif isinstance(definition, GreedySoup) and not ranked.period:
+        found = _recounted(found, definition, source=source, seed=seed)
     return [replace(member, n_images=n_images) for member in found], cost
 
 
@@ -156,3 +159,11 @@ def _class_name(source: Source) -> Tensor:
     """Features of the class names without a text, as they are evaluated: (C, D)."""
     (block,) = source.text_blocks([""], period=True)
     return block[0]
+
+
+def _recounted(members: Sequence[Member], definition: GreedySoup, *, source: Source, seed: int) -> list[Member]:
+    """Members of a greedy soup with the counts of its beginnings, each text with the final period."""
+    measure = _beside_class_name(right_on(*source.images_of(seed)), definition, source=source)
+    features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))  # (M, C, D)
+    counts = [measure(total[None])[1][0] for total in features.cumsum(dim=0)]
+    return [replace(member, n_correct=count) for member, count in zip(members, counts, strict=True)]

@@ -60,8 +60,7 @@ class Source:
     @cached_property
     def texts(self) -> PromptEncoder:
         """Encodes every class with every candidate."""
-        encoder = self.encoder
-        return PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
+        return PromptEncoder.of(self.encoder)
 
     def images(self) -> ImageSet:
         """All images with the subsets of the seeds, for scoring in one pass over the texts."""
