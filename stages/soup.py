@@ -15,10 +15,9 @@ from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.search import soups
-from wsoup.search.cost import NOTHING, Cost
 from wsoup.search.ranking import Ranked, read_ranked
 from wsoup.search.source import identity, load_source
-from wsoup.soup import Member, Soup
+from wsoup.soup import NOTHING, Cost, Member, Soup
 from wsoup.towers import load_encoder
 
 
@@ -65,10 +64,7 @@ def main(owner: Owner, name: str) -> None:
                 made_with=owner.packages,
                 class_name_weight=wanted.class_name_weight,
                 class_name_correct=int(source.count([""], seed=seed, period=True)[0]),
-                cost={
-                    "ranking": soups.ranking_cost(wanted, pools[seed]).as_json(),
-                    "search": search.as_json(),
-                },
+                cost={"ranking": soups.ranking_cost(wanted, pools[seed]), "search": search},
             )
             made.save(folder / f"seed{seed}.json")
             first = made.members[0].text

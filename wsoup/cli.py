@@ -299,6 +299,33 @@ def _soup_file(name: str) -> Path:
     )
 
 
+# ---------------------------------------------------------------------------------------------------------- plan
+
+
+@app.command("plan")
+def plan_command(
+    params: ParamsFile = Path("params.yaml"),
+    change: Annotated[
+        list[str] | None, typer.Option("--set-param", "-S", help="A change of params, such as soups.word.k0=50.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="Also on: h200, h100, a100, l40s, l4, a10, v100, t4.")] = None,
+    count: Annotated[int, typer.Option(help="How many of them.")] = 1,
+    candidates: Annotated[int | None, typer.Option(help="As if each pool held so many texts.")] = None,
+    images: Annotated[int | None, typer.Option(help="As if there were so many test images.")] = None,
+) -> None:
+    """Before hours are spent: what runs, what is cached, what it costs, and what breaks first.
+
+    Example: wsoup plan -S soups.word.k0=50 --device h100 --count 8
+    """
+    from wsoup.plan.show import show
+    from wsoup.plan.whole import plan
+
+    found = plan(
+        params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images
+    )
+    show(found, Console())
+
+
 # ------------------------------------------------------------------------------------------------------- results
 
 

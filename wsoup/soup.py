@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,34 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a ranking or a search encoded (`wsoup.search.cost`).
+
+    Attributes:
+        texts: candidates, each of which is encoded with every class.
+        tokens: tokens through the text tower, over all classes.
+        flops: multiplications and additions in their matrix products, without attention; None where the tower is one
+            that only `encode_text` knows.
+    """
+
+    texts: int
+    tokens: int
+    flops: int | None
+
+    def __add__(self, other: Cost) -> Cost:
+        flops = None if self.flops is None or other.flops is None else self.flops + other.flops
+        return Cost(self.texts + other.texts, self.tokens + other.tokens, flops)
+
+    def as_json(self) -> dict[str, int | None]:
+        """As files hold it."""
+        return asdict(self)
+
+
+NOTHING = Cost(0, 0, 0)
+"""Where nothing was encoded."""
+
+
+@dataclass(frozen=True)
 class Soup:
     """Texts that all classes share; their features are averaged (centroid), or their scores (score mean).
 
@@ -65,7 +93,7 @@ class Soup:
         class_name_weight: the class name without a text joins the centroid as if it were so many members.
         class_name_correct: what the class name without a text gets right of the images that members were judged on,
             as it is evaluated; None where nothing was counted.
-        cost: ``ranking`` and ``search``, each {texts, tokens, flops} (`wsoup.search.cost`); empty where none is known.
+        cost: of its ``ranking`` and its ``search``; empty where none is known.
     """
 
     kind: str
@@ -76,7 +104,7 @@ class Soup:
     made_with: Mapping[str, str] = field(default_factory=dict)
     class_name_weight: float = 0.0
     class_name_correct: int | None = None
-    cost: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    cost: Mapping[str, Cost] = field(default_factory=dict)
 
     @property
     def weighted_texts(self) -> list[tuple[str, float]]:
@@ -118,7 +146,7 @@ class Soup:
                 "made_with": dict(self.made_with),
                 "class_name_weight": self.class_name_weight,
                 "class_name_correct": self.class_name_correct,
-                "cost": {part: dict(cost) for part, cost in self.cost.items()},
+                "cost": {part: cost.as_json() for part, cost in self.cost.items()},
             },
         )
 
@@ -155,5 +183,5 @@ class Soup:
             made_with=value.get("made_with", {}),
             class_name_weight=value.get("class_name_weight", 0.0),
             class_name_correct=value.get("class_name_correct"),
-            cost=value.get("cost", {}),
+            cost={part: Cost(**cost) for part, cost in value.get("cost", {}).items()},
         )

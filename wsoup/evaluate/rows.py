@@ -224,8 +224,8 @@ def soup_rows(name: str) -> tuple[TableRow, ...]:
     if centroids:
         return replace(plain, card=f"{label}, centroid"), mean, replace(tricked, scaling="Desc. soup + offsets")
     scaling = label if name in SOUP_LABELS else None
-    named = {"curve": f"{title}, score mean", "card": f"{label}, score mean"}
-    return plain, replace(mean, scaling=scaling, terminal=True, terminal_tuned=True, **named), tricked
+    shown = replace(mean, scaling=scaling, curve=f"{title}, score mean", terminal=True, terminal_tuned=True)
+    return plain, replace(shown, card=f"{label}, score mean"), tricked
 
 
 def judged_row(name: str) -> TableRow:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from wsoup import store
 from wsoup.errors import MismatchError
 from wsoup.scoring import rank
-from wsoup.search.cost import Cost
+from wsoup.soup import Cost
 
 
 @dataclass(frozen=True)
