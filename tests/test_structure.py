@@ -13,8 +13,20 @@ from wsoup.runtime import code
 
 ORDER = [
     *("errors", "artifacts", "draws", "remote", "files", "prompts", "scoring", "store", "params", "runtime", "soup"),
-    *("datasets", "startup", "encoder_id", "towers", "images", "texts", "search", "finetune", "evaluate", "report"),
-    *("bench", "datacheck", "cache", "plan", "profiles", "verify", "cli"),
+    *(
+        "datasets",
+        "startup",
+        "encoder_id",
+        "model_config",
+        "towers",
+        "images",
+        "texts",
+        "search",
+        "finetune",
+        "evaluate",
+        "report",
+    ),
+    *("bench", "preflight", "datacheck", "cache", "plan", "profiles", "verify", "cli"),
 ]
 """The walk along the data path (DESIGN section 3); a package imports only from those before it."""
 

@@ -17,7 +17,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from wsoup.artifacts import Artifacts
-from wsoup.errors import MissingError, ParamsError, WsoupError
+from wsoup.errors import MissingError, ParamsError, WsoupError, one_line, storage_error
+from wsoup.runtime.streams import print_anything
 from wsoup.soup import Soup
 
 app = typer.Typer(
@@ -59,10 +60,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 def main() -> None:
     """Entry point: exit code 0 good, 1 a WsoupError, 2 a usage error."""
+    print_anything()
     try:
         app()
     except WsoupError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except OSError as error:
+        print(f"error: {storage_error(error, path=Path.cwd())}", file=sys.stderr)
         raise SystemExit(1) from None
 
 
@@ -199,17 +204,21 @@ def data_check(
 
     Example: wsoup data check --deep
     """
-    from wsoup import datacheck
+    from wsoup import datacheck, preflight
     from wsoup.params.whole import load_params
 
+    found = load_params(params)
     decode: Any = None
     if deep:
         from wsoup.images.decode import load_rgb
 
         decode = load_rgb
-    findings = datacheck.check(load_params(params), manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
+    findings = datacheck.check(found, manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
     datacheck.show(findings, Console())
-    if any(finding.problems for finding in findings):
+    others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(found)))
+    for problem in others:
+        print(f"error: {problem}")
+    if others or any(finding.problems for finding in findings):
         raise typer.Exit(1)
 
 

@@ -25,7 +25,7 @@ import zarr
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from wsoup.errors import MismatchError, MissingError
+from wsoup.errors import MismatchError, MissingError, StorageError, WsoupError, storage_error
 
 ROWS_PER_GROUP = 100_000
 ROWS_PER_CHUNK = 4096
@@ -33,20 +33,64 @@ ROWS_PER_CHUNK = 4096
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed."""
+    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed.
+
+    A folder takes the place of a folder, a file that of a file, and nothing else is ever removed.
+
+    Raises:
+        StorageError: the disk is full or read-only, `path` is a link to a folder, or a folder where a file is written.
+    """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
     try:
-        yield temporary
-        if path.is_dir():
-            shutil.rmtree(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        check_no_link(path)
+        temporary = _beside(path)
+        try:
+            yield temporary
+            _put(temporary, path)
+        finally:
+            _remove(temporary)
+    except WsoupError:
+        raise
+    except OSError as error:
+        raise storage_error(error, path=path) from None
+
+
+def check_no_link(folder: Path) -> None:
+    """Raise StorageError for a symbolic link to a folder: DVC refuses it too, but after the work is done."""
+    if folder.is_symlink() and folder.is_dir():
+        raise StorageError(
+            f"{folder} is a symbolic link to a folder, which DVC does not take as part of a run; move what it leads to "
+            "into its place (to keep data on another disk: `dvc cache dir` and `dvc config cache.type symlink`)"
+        )
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+
+
+def _put(temporary: Path, path: Path) -> None:
+    """Rename; a folder that stands there already is moved aside first, so that it is there again if that fails."""
+    if not path.is_dir():
         os.replace(temporary, path)
-    finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)
+        return
+    if not temporary.is_dir():
+        raise StorageError(f"{path} is a folder, expected a file; give the name of a file")
+    aside = _beside(path)
+    os.replace(path, aside)
+    try:
+        os.replace(temporary, path)
+    except OSError:
+        os.replace(aside, path)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def abandoned(*folders: str | Path) -> Iterator[Path]:
