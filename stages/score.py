@@ -12,12 +12,9 @@ from wsoup.params.search import CandidatesParams, ScoreParams
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner, Shards, finish_shards
-from wsoup.scoring import CandidateScores
 from wsoup.search.pools import read_pool
-from wsoup.search.source import check_fits, identity, load_source
+from wsoup.search.source import COLUMNS, check_fits, identity, load_source, scores
 from wsoup.towers import load_encoder
-
-COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties")
 
 
 class Wanted(Sections):
@@ -37,15 +34,14 @@ def main(owner: Owner, pool: str) -> None:
     source = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
     pooled = read_pool(artifacts.pool(pool))
     texts = ["", *pooled]  # the first row is the class name without a descriptor
-    check_fits(pooled, source=source, encoder=encoder, origin=artifacts.pool(pool))
+    check_fits(pooled, source=source, origin=artifacts.pool(pool))
     images, size, period = source.images(), params.score.shard_size, params.candidates.period(pool)
     inputs = [identity(source, encoder=encoder), store.fingerprint(texts), size, period]
     shards = Shards(owner, inputs=inputs, n=1 + -(-(len(texts) - 1) // size))
 
     def task(_: int, shard: int) -> dict[str, np.ndarray]:
         chosen = texts[:1] if shard == 0 else texts[1 + (shard - 1) * size : 1 + shard * size]
-        blocks = [images.score(block) for block in source.text_blocks(chosen, period=period)]
-        return {name: _gather(blocks, name) for name in COLUMNS}
+        return scores(source, chosen, images=images, period=period)
 
     finish_shards([shards], task=task, label=f"score {pool}", unit="shard")
     parts = shards.load()
@@ -68,13 +64,6 @@ def main(owner: Owner, pool: str) -> None:
     print(
         f"{artifacts.scores(pool)}: {len(texts) - 1} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
         f"{int(columns['near_ties'].sum())} of {len(texts) * sum(n_images)} answers hang on rounding"
-    )
-
-
-def _gather(blocks: list[list[CandidateScores]], name: str) -> np.ndarray:
-    """One column of all seeds from the results of consecutive blocks: (K, P)."""
-    return np.stack(
-        [np.concatenate([getattr(block[k], name).cpu().numpy() for block in blocks]) for k in range(len(blocks[0]))]
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class WsoupError(Exception):
     """Base of all errors raised on purpose; its text says what, where, what was expected and the next step."""
@@ -37,3 +40,21 @@ class MismatchError(WsoupError, ValueError):
 
 class ModelError(WsoupError, ValueError):
     """A model cannot be loaded, or is not of the kind that the requested method needs."""
+
+
+class PackageError(WsoupError, ImportError):
+    """A package is not installed; the text holds the command that installs it."""
+
+
+@contextmanager
+def needing(extra: str) -> Iterator[None]:
+    """Within, a package that is not installed is an error that names the extra of wsoup which brings it.
+
+    Raises:
+        PackageError: in place of ModuleNotFoundError.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or str(error)).split(".")[0]
+        raise PackageError(f"{name} is not installed, and this needs it: pip install 'wsoup[{extra}]'") from None

@@ -67,4 +67,4 @@ def test_texts_are_encode_text_s_own(encoder):
 def test_its_padding_is_no_token(encoder):
     texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device)
     source = Source(texts, torch.empty(0, 24), torch.empty(0), {}, "a photo of a {}.", ["cat", "dog"])
-    check_fits(["which has claws", "time"], source=source, encoder=encoder, origin=Path("pool.txt"))
+    check_fits(["which has claws", "time"], source=source, origin=Path("pool.txt"))

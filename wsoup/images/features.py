@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,16 +38,45 @@ class Embedded:
     skipped: dict[int, str]
 
 
+def encode_files(
+    encoder: Encoder,
+    *,
+    paths: Sequence[str],
+    digests: Sequence[str | None] | None,
+    batch_size: int,
+    on_bad_image: str,
+    bar: Any,
+) -> Embedded:
+    """Encode image files in order, in one go; arguments as of `embed_images`, and the progress bar that is moved on.
+
+    Raises:
+        ChangedError: a file is not the one that was listed any more.
+        DataError: a file cannot be decoded and `on_bad_image` is ``"stop"``.
+    """
+    decoded = batches(
+        paths, transform=encoder.preprocess, batch_size=batch_size, digests=digests, on_bad_image=on_bad_image
+    )
+    features, positions, bad = [np.empty((0, 0), dtype=np.float32)], [np.empty(0, dtype=np.int64)], {}
+    for batch in decoded:
+        bad.update(batch.bad)
+        if len(batch.positions):
+            features.append(encoder.encode_images(batch.pixels).cpu().numpy())
+            positions.append(batch.positions.numpy())
+        bar.update(len(batch.positions) + len(batch.bad))
+    return Embedded(np.concatenate(features[1:] or features), np.concatenate(positions), bad)
+
+
 def embed_images(
     encoder: Encoder,
     *,
     root: str | Path,
     paths: Sequence[str],
-    digests: Sequence[str],
+    digests: Sequence[str | None],
     batch_size: int,
     on_bad_image: str,
     label: str,
     owner: Owner,
+    alone: bool = False,
 ) -> Embedded:
     """Encode image files in order; finished shards of an earlier, killed run are reused.
 
@@ -54,12 +84,13 @@ def embed_images(
         encoder: image tower and preprocessing.
         root: folder that `paths` are relative to.
         paths: N files.
-        digests: N content digests, which the files must still have; with encoder and preprocessing they name the
-            resume folder.
+        digests: N content digests, which the files must still have (None: of a file that cannot be read); with encoder
+            and preprocessing they name the resume folder.
         batch_size: images in one forward pass.
         on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
         label: for the progress bar.
         owner: whose resume state finished shards are.
+        alone: see `wsoup.runtime.shards.finish_shards`.
 
     Raises:
         ChangedError: a file is not the one that was listed any more.
@@ -81,28 +112,22 @@ def embed_images(
         def task(_: int, shard: int) -> dict[str, np.ndarray]:
             start = shard * IMAGES_PER_SHARD
             stop = start + IMAGES_PER_SHARD
-            decoded = batches(
-                [str(Path(root) / path) for path in paths[start:stop]],
-                transform=encoder.preprocess,
-                batch_size=batch_size,
+            found = encode_files(
+                encoder,
+                paths=[str(Path(root) / path) for path in paths[start:stop]],
                 digests=digests[start:stop],
+                batch_size=batch_size,
                 on_bad_image=on_bad_image,
+                bar=bar,
             )
-            features, positions, bad = [], [], {}
-            for batch in decoded:
-                bad.update(batch.bad)
-                if len(batch.positions):
-                    features.append(encoder.encode_images(batch.pixels).cpu().numpy())
-                    positions.append(batch.positions.numpy() + start)
-                bar.update(len(batch.positions) + len(batch.bad))
-            messages = json.dumps([[start + i, text] for i, text in sorted(bad.items())])
+            messages = json.dumps([[start + i, text] for i, text in sorted(found.skipped.items())])
             return {
-                "features": np.concatenate(features) if features else np.empty((0, 0), dtype=np.float32),
-                "positions": np.concatenate(positions) if positions else np.empty(0, dtype=np.int64),
+                "features": found.features,
+                "positions": found.positions + start,
                 "skipped": np.frombuffer(messages.encode(), dtype=np.uint8),
             }
 
-        finish_shards([shards], task=task, label=label, unit="shard", bar=False)
+        finish_shards([shards], task=task, label=label, unit="shard", bar=False, alone=alone)
     parts = [part for part in shards.load() if len(part["positions"])]
     if not parts:
         raise DataError(f"{root}: none of the {len(paths)} images could be decoded")

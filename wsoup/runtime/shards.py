@@ -143,6 +143,7 @@ def finish_shards(
     label: str,
     unit: str,
     bar: bool = True,
+    alone: bool = False,
 ) -> None:
     """Do all missing shards, alone, with other processes, or as one part of an array job.
 
@@ -155,12 +156,13 @@ def finish_shards(
         label: for the progress bar.
         unit: what a shard is.
         bar: False where the task shows its own, finer progress.
+        alone: do all of it in this process, whatever the environment says of parts: for work that is no stage.
     """
-    index, count = part_of_work()
+    index, count = (0, 1) if alone else part_of_work()
     for shards in work:
         shards.begin()
     missing = [(s, i) for s, shards in enumerate(work) for i in shards.mine(part=(index, count))]
-    if count == 1 and missing and processes_wanted() > 1:
+    if not alone and count == 1 and missing and processes_wanted() > 1:
         start_parts(processes_wanted())
         missing = [(s, i) for s, shards in enumerate(work) for i in shards.mine(part=(0, 1))]
     done = sum(shards.n for shards in work) - len(missing) if count == 1 else 0

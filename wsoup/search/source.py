@@ -18,10 +18,13 @@ from torch import Tensor
 from wsoup import prompts, store
 from wsoup.artifacts import Artifacts
 from wsoup.errors import MismatchError, MissingError, PoolError
-from wsoup.scoring import ImageSet, correct_per_candidate, rank
+from wsoup.scoring import CandidateScores, ImageSet, correct_per_candidate, rank
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
 from wsoup.towers import Encoder
+
+COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties")
+"""What is known of a scored candidate, as `CandidateScores` has it."""
 
 
 @dataclass(frozen=True)
@@ -110,20 +113,45 @@ def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], enco
     )
 
 
-def check_fits(texts: Sequence[str], *, source: Source, encoder: Encoder, origin: Path) -> None:
+def scores(source: Source, texts: Sequence[str], *, images: ImageSet, period: bool) -> dict[str, np.ndarray]:
+    """Every text alone, on the few-shot images of every seed: `COLUMNS`, each (K, P).
+
+    Args:
+        source: whose classes the texts are appended to.
+        texts: P candidates.
+        images: `source.images()`, made once for many calls.
+        period: whether texts carry the final period.
+    """
+    blocks = [images.score(block) for block in source.text_blocks(texts, period=period)]
+    return {name: _gather(blocks, name) for name in COLUMNS}
+
+
+def _gather(blocks: list[list[CandidateScores]], name: str) -> np.ndarray:
+    """One column of all seeds from the results of consecutive blocks: (K, P)."""
+    return np.stack(
+        [np.concatenate([getattr(block[k], name).cpu().numpy() for block in blocks]) for k in range(len(blocks[0]))]
+    )
+
+
+def by_rank(texts: Sequence[str], n_correct: Sequence[int] | np.ndarray) -> list[str]:
+    """Candidates by falling correct count, ties in pool order; "" is left out."""
+    return [texts[i] for i in rank(n_correct) if texts[i]]
+
+
+def check_fits(texts: Sequence[str], *, source: Source, origin: str | Path) -> None:
     """Raise PoolError for the first text that does not fit the model's context with the longest class prompt.
 
     Without this the tokenizer would cut such a text in silence, and its score would be another text's.
     """
-    stems = prompts.stems(source.template, source.class_names)
-    lengths = token_lengths(stems, tokenizer=encoder.tokenizer)
+    stems, tokenizer = prompts.stems(source.template, source.class_names), source.texts.tokenizer
+    lengths = token_lengths(stems, tokenizer=tokenizer)
     longest = stems[int(lengths.argmax())]
-    context = encoder.tokenizer([longest]).shape[1]
+    context = tokenizer([longest]).shape[1]
     room = context - int(lengths.max()) - 2  # a comma and a period; no token is shorter than a letter
     for text in texts:
         if len(text) > room:
             whole = longest + prompts.ending(text, period=True)
-            if int(token_lengths([whole], tokenizer=encoder.tokenizer)) == context:
+            if int(token_lengths([whole], tokenizer=tokenizer)) == context:
                 raise PoolError(
                     f"{origin}: {text!r} after {longest!r} does not fit the model's context of {context} tokens; "
                     "shorten it or leave it out of the pool"
@@ -136,11 +164,11 @@ def ranked_texts(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> list
         store.check_encoder(store.table_attributes(scores)["encoder"], expected=encoder, where=scores)
     table = store.read_table(scores, columns=["text", "seed", "n_correct"])
     mine = np.asarray(table["seed"]) == seed
-    texts = np.asarray(table["text"].to_pylist(), dtype=object)[mine]
+    texts = [text for text, chosen in zip(table["text"].to_pylist(), mine, strict=True) if chosen]
     counts = np.asarray(table["n_correct"])[mine]
     if not len(texts):
         raise MismatchError(f"{scores} holds no scores of seed {seed}; run `dvc repro` to score it")
-    return [texts[i] for i in rank(counts) if texts[i]]
+    return by_rank(texts, counts)
 
 
 def identity(source: Source, *, encoder: Encoder) -> dict[str, object]:
