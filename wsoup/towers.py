@@ -21,7 +21,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wsoup.encoder_id import config_digest, weights_digest
+from wsoup.encoder_id import encoder_id
 from wsoup.errors import MissingError, ModelError
 from wsoup.params.encoder import EncoderParams
 from wsoup.startup import deferring
@@ -136,14 +136,13 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         raise ModelError(f"encoder {params.model} / {params.pretrained} cannot be loaded: {reason}") from None
     model.eval().requires_grad_(False)
     tokenizer = open_clip.get_tokenizer(params.model)
-    identity = {
-        "model": params.model,
-        "pretrained": Path(params.pretrained).name if local else params.pretrained,
-        "config": config_digest(model, tokenizer=tokenizer),
-        "weights": weights_digest(model),
-        "quick_gelu": any(type(module).__name__ == "QuickGELU" for module in model.modules()),
-        "precision": params.precision,
-    }
+    identity = encoder_id(
+        model,
+        tokenizer=tokenizer,
+        model_name=params.model,
+        pretrained=Path(params.pretrained).name if local else params.pretrained,
+        precision=params.precision,
+    )
     return Encoder(
         model=model,
         tokenizer=tokenizer,
