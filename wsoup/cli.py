@@ -13,12 +13,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from wsoup.artifacts import Artifacts
-from wsoup.errors import MissingError, ParamsError, WsoupError
-from wsoup.soup import Soup
+from wsoup.cli_soups import classify_command, soup_app
+from wsoup.errors import ParamsError, WsoupError
 
 app = typer.Typer(
     help="Descriptor soups and word soups for CLIP-style models. The pipeline itself runs with `dvc repro`.",
@@ -27,16 +26,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-soup_app = typer.Typer(help="Look at soups.", no_args_is_help=True)
 profile_app = typer.Typer(help="Print a params.yaml to begin with.", no_args_is_help=True)
 data_app = typer.Typer(help="Look over the datasets of params.yaml.", no_args_is_help=True)
 bench_app = typer.Typer(help="Will this machine do? Ours beside the plain way, in one run.", no_args_is_help=True)
 for name, group in {"profile": profile_app, "data": data_app, "soup": soup_app, "bench": bench_app}.items():
     app.add_typer(group, name=name)
+app.command("classify")(classify_command)
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 Model = Annotated[str, typer.Option(help="An open_clip model; its weights are random.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")]
 Precision = Annotated[str, typer.Option(help="fp32, bf16, fp16 (autocast).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -181,59 +180,6 @@ def _imagenet_names() -> list[str]:
     from wsoup.towers import imagenet_class_names
 
     return imagenet_class_names()
-
-
-# --------------------------------------------------------------------------------------------------------- soups
-
-
-@soup_app.command("show")
-def soup_show(
-    path: Annotated[str, typer.Argument(help="A soup file, or its short name such as word-seed1.")],
-    text: Annotated[bool, typer.Option("--text", help="Only the members, one a line, to paste elsewhere.")] = False,
-) -> None:
-    """Print a soup: its members, their accuracies and how each grew.
-
-    Example: wsoup soup show artifacts/soups/word/seed1.json
-    """
-    soup = Soup.load(_soup_file(path))
-    if text:
-        print("\n".join(soup.texts))
-        return
-    encoder = soup.encoder
-    console = Console(soft_wrap=False)
-    console.print(
-        f"{soup.kind} soup, seed {soup.seed}, {len(soup.members)} members, "
-        f"encoder {encoder['model']}/{encoder['pretrained']}, template {soup.template!r}",
-        highlight=False,
-    )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("#", justify="right")
-    table.add_column("member", overflow="fold")
-    table.add_column("right", justify="right")
-    table.add_column("source accuracy", justify="right")
-    table.add_column("grew: right after each word or descriptor", overflow="fold")
-    for number, member in enumerate(soup.members, start=1):
-        grew = " → ".join(f"{step.added} {step.n_correct}" for step in member.trace)
-        counted = member.n_correct is not None and member.n_images
-        right = str(member.n_correct) if counted else ""
-        accuracy = f"{100 * (member.n_correct or 0) / (member.n_images or 1):.2f} %" if counted else ""
-        table.add_row(str(number), escape(member.text) or "(class name only)", right, accuracy, escape(grew))
-    console.print(table, highlight=False)
-
-
-def _soup_file(name: str) -> Path:
-    """A path as given, or word-seed1 -> artifacts/soups/word/seed1.json."""
-    path = Path(name)
-    if path.is_file():
-        return path
-    kind, found, seed = path.stem.rpartition("-seed")
-    folder = path.parent if path.parent.name else Path("artifacts/soups")
-    if found and (short := folder / kind / f"seed{seed}.json").is_file():
-        return short
-    raise MissingError(
-        f"no soup {name!r}; give a file such as artifacts/soups/word/seed1.json or a name such as word-seed1 "
-        "(soups are made by `dvc repro soup@word`)"
-    )
 
 
 # ------------------------------------------------------------------------------------------------------- results

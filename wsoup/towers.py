@@ -90,7 +90,7 @@ class Encoder:
 
 
 def choose_device(name: str | None = None) -> torch.device:
-    """``cuda``, ``mps``, ``cpu``..., from `name`, else ``$WSOUP_DEVICE``, else CUDA where there is one, else CPU."""
+    """``cuda``, ``cuda:1``, ``cpu``..., from `name`, else ``$WSOUP_DEVICE``, else CUDA where there is one, else CPU."""
     name = name or os.environ.get("WSOUP_DEVICE") or "auto"
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
