@@ -23,4 +23,4 @@ def main(owner: Owner, dataset: str) -> None:
 
 
 if __name__ == "__main__":
-    stage.run(main, parts=True)
+    stage.run(main)

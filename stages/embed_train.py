@@ -24,4 +24,4 @@ def main(owner: Owner) -> None:
 
 
 if __name__ == "__main__":
-    stage.run(main, parts=True)
+    stage.run(main)

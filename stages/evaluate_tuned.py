@@ -83,4 +83,4 @@ def main(owner: Owner, method: str) -> None:
 
 
 if __name__ == "__main__":
-    stage.run(main, parts=True)
+    stage.run(main)

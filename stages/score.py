@@ -68,4 +68,4 @@ def main(owner: Owner, pool: str) -> None:
 
 
 if __name__ == "__main__":
-    stage.run(main, parts=True)
+    stage.run(main)

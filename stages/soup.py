@@ -61,4 +61,4 @@ def main(owner: Owner, name: str) -> None:
 
 
 if __name__ == "__main__":
-    stage.run(main, parts=True)
+    stage.run(main)

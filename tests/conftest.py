@@ -68,6 +68,6 @@ def project(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[s
     """The miniature project after its first `dvc repro`, committed."""
     made = Project(tmp_path_factory.mktemp("project"), encoder=tiny_encoder_files)
     ran = made.repro()
-    assert {"prepare@photo", "embed_train", "score@words", "word_soup", "finetune@ce", "report"} <= ran
+    assert {"prepare@photo", "embed_train", "score@words", "soup@word", "finetune@ce", "report"} <= ran
     made.commit("first run")
     return made

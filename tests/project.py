@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import yaml
-from imports import ROOT
 from small_world import COLOURS, write_image_folder
 
+ROOT = Path(__file__).parents[1]
 METHODS = {
     "ce": {
         "tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3},
@@ -43,13 +43,13 @@ def miniature_params(encoder: dict[str, str]) -> dict:
     }
     params["fewshot"] = {"shots": 2}
     params["candidates"] = {
-        "words": {"path": "words.txt", "count": len(WORDS)},
-        "descriptors": {"paths": ["descriptors.txt"]},
-        "watch": "words.txt",
+        "words": {"path": "pools/words.txt", "count": len(WORDS), "period": False},
+        "descriptors": {"paths": ["pools/descriptors.txt"], "period": False},
+        "watch": "pools",
     }
     params["score"]["shard_size"] = 5
-    params["descriptor_soup"]["m"] = 2
-    params["word_soup"].update(k0=4, k1=12, patience=6, m=2, max_words=3)
+    params["soups"]["descriptor"]["m"] = 2
+    params["soups"]["word"].update(k0=4, k1=12, patience=6, m=2, max_words=3)
     params["finetune"].update(iterations=3, batch_size=4, methods=METHODS)
     params["evaluate"].update(m=[1, 2], baseline_m=2, tuned_baseline_m=2, offsets=[0, 5])
     params["evaluate"]["survey"] = {"descriptors": 4, "chains": 4, "chain_length": 2, "m": 2}
@@ -71,8 +71,9 @@ class Project:
         halves = {name: (r // 2, g // 2, b // 2) for name, (r, g, b) in COLOURS.items()}
         write_image_folder(folder / "dim", splits={"test": 3}, classes=halves)
         write_image_folder(folder / "other", splits={"test": 3}, classes={"sky": (120, 180, 250), "soil": (90, 60, 30)})
-        (folder / "words.txt").write_text("\n".join(WORDS))
-        (folder / "descriptors.txt").write_text("\n".join(DESCRIPTORS))
+        (folder / "pools").mkdir()
+        (folder / "pools/words.txt").write_text("\n".join(WORDS))
+        (folder / "pools/descriptors.txt").write_text("\n".join(DESCRIPTORS))
         self.write_params(miniature_params(encoder))
         self.git("init", "-q")
         self.git("config", "user.email", "nobody@example.org")

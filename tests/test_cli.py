@@ -22,9 +22,9 @@ def commands(group: typer.Typer, prefix: str = "wsoup") -> list[str]:
     return found
 
 
-def test_the_readme_names_every_command():
-    readme = (ROOT / "README.md").read_text()
-    assert [name for name in commands(cli.app) if name not in readme] == []
+def test_the_docs_name_every_command():
+    text = (ROOT / "docs" / "pipeline.md").read_text()
+    assert [name for name in commands(cli.app) if name not in text] == []
 
 
 def test_help_and_usage_errors():

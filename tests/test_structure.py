@@ -10,22 +10,10 @@ import yaml
 from imports import ROOT, all_imports, direct_imports, with_code_deps
 
 ORDER = [
-    *(
-        "errors",
-        "project",
-        "artifacts",
-        "draws",
-        "files",
-        "prompts",
-        "scoring",
-        "store",
-        "params",
-        "runtime",
-        "soup",
-        "datasets",
-    ),
-    *("startup", "encoder_id", "towers", "images", "texts", "search", "api", "finetune", "evaluate", "report"),
-    *("classify", "sklearn", "export", "show", "workspace", "bench", "datacheck", "profiles", "cli"),
+    *("errors", "project", "artifacts", "draws", "files", "prompts", "scoring", "store", "params", "runtime"),
+    *("soup", "datasets", "startup", "encoder_id", "towers", "images", "texts", "search", "api", "finetune"),
+    *("evaluate", "report", "classify", "sklearn", "export", "show", "workspace", "bench", "datacheck", "cache"),
+    *("profiles", "cli_soups", "cli"),
 ]
 """The walk along the data path (DESIGN section 3); a package imports only from those before it."""
 

@@ -5,11 +5,14 @@ Stages run in the folder of params.yaml, and every path here is relative to it.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 PRETRAINED = "pretrained"
 """The variant of image features and results that no training touched."""
+_NAME = r"([A-Za-z0-9][A-Za-z0-9_-]*)"
 
 
 @dataclass(frozen=True)
@@ -81,3 +84,51 @@ class Artifacts:
     def survey(self) -> Path:
         """Counts of texts that nobody selected."""
         return self.folder / "survey"
+
+    def strays(
+        self,
+        *,
+        source: str,
+        datasets: Collection[str],
+        soups: Collection[str],
+        methods: Collection[str],
+        landscapes: Collection[str],
+    ) -> Iterator[tuple[Path, str]]:
+        """What earlier params left behind: paths, and what params.yaml does not name any more.
+
+        Only in folders with a file for each name, which are deps of stages as a whole: there a fresh clone has what
+        params.yaml names and no more. Only what a stage writes by such a name; anything else there is left alone.
+        """
+        made = self.folder
+        features = made / "embeddings" / PRETRAINED
+        for folder, pattern, kept, kind, ours in (
+            (made / "manifests", r"\.parquet", datasets, "dataset", Path.is_file),
+            (features, r"-test\.zarr", datasets, "dataset", _is_zarr),
+            (features, r"-train\.zarr", (source,), "source", _is_zarr),
+            (made / "soups", "", {"class_name", *soups}, "soup", _holds_seeds),  # every run makes that one
+            (made / "finetuned", "", methods, "method", _holds_seeds),
+            (self.results, r"\.parquet", methods, "method", Path.is_file),
+            (self.results / "landscape", r"\.parquet", landscapes, "landscape of method", Path.is_file),
+        ):
+            for path, name in _named(folder, re.compile(_NAME + pattern), ours=ours):
+                if name not in kept:
+                    yield path, f"params.yaml names no {kind} {name!r}"
+
+
+def _named(folder: Path, pattern: re.Pattern[str], *, ours: Callable[[Path], bool]) -> Iterator[tuple[Path, str]]:
+    """What lies in a folder, is of our making and is called as `pattern` says, with its name."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if (found := pattern.fullmatch(path.name)) and ours(path):
+            yield path, found[1]
+
+
+def _is_zarr(path: Path) -> bool:
+    return not path.is_symlink() and (path / "zarr.json").is_file()
+
+
+def _holds_seeds(path: Path) -> bool:
+    """seed1.json, seed2.json, ... or folders seed1, seed2, ..., and nothing else."""
+    if path.is_symlink() or not path.is_dir():
+        return False
+    names = [inner.name for inner in path.iterdir()]
+    return bool(names) and all(re.fullmatch(r"seed\d+(\.json)?", name) for name in names)

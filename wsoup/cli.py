@@ -279,6 +279,25 @@ def _print_table(table: Any) -> None:
         console.print(note, highlight=False, markup=False)
 
 
+@app.command("cache")
+def cache_command(
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what no present stage can use.")] = False,
+) -> None:
+    """What interrupted stages and listed datasets keep in .cache/wsoup, whose it is, and whether it is of use.
+
+    Example: wsoup cache --prune
+    """
+    from wsoup.cache.look import look
+    from wsoup.cache.prune import prune as pruned
+    from wsoup.cache.show import show
+
+    if not prune:
+        show(look(), Console())
+        return
+    for line in pruned(look()):
+        print(line)
+
+
 # --------------------------------------------------------------------------------------------------------- bench
 
 

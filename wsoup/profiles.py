@@ -14,12 +14,14 @@ from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import DataError, MissingError, ParamsError
+from wsoup.params.encoder import EncoderParams
 from wsoup.params.whole import parse_params
 
 FOLDER = Path(__file__).parent.parent / "data" / "profiles"
 NOTHING_TO_WATCH = "data/nothing_to_watch.txt"
 TOY = "shapes"
 HALVES = """\
+# yaml-language-server: $schema=data/params.schema.json
 # Base-to-new generalisation on @DATASET@ (`wsoup profile base_to_new --help`), the protocol of CoCoOp: the first half
 # of the classes is the source that soups are selected and models finetuned on, the other half is a target.
 # reports/tables/base_to_new.md has both and their harmonic mean. All else is as in profile @PROFILE@.
@@ -191,14 +193,15 @@ def _encoder(encoder: Mapping[str, Any]) -> str:
     if unknown:
         raise ParamsError(f"encoder has no {unknown[0]!r}; known are {', '.join(keys)}")
     values = {key: encoder.get(key) for key in keys}
-    weights = Path(str(values["pretrained"]))
-    watch = NOTHING_TO_WATCH
-    if weights.suffix in (".safetensors", ".pt", ".pth", ".bin"):
-        if not weights.is_file():
-            raise MissingError(f"weights file {weights} does not exist; give --pretrained a tag of open_clip or a file")
-        config = values["config"]
-        together = config is not None and Path(config).resolve().parent == weights.resolve().parent
-        watch = str(weights.parent) if together else str(weights)  # a folder of its own: config and weights
+    found = EncoderParams.model_construct(**values)  # checked with all else, in the end
+    weights, config = found.weights_file, found.config
+    if weights is not None and not weights.is_file():
+        raise MissingError(f"weights file {weights} does not exist; give --pretrained a tag of open_clip or a file")
+    files = [Path(file) for file in (weights, config) if file is not None]
+    folders = {file.resolve().parent for file in files}
+    watch = str(files[0]) if files else NOTHING_TO_WATCH
+    if len(files) > 1 and len(folders) == 1:
+        watch = str(files[0].parent)  # a folder of its own: config and weights
     values |= {"precision": "fp32", "watch": watch}
     return "\n".join(f"  {key}: {_yaml(value)}" for key, value in values.items()) + "\n"
 

@@ -49,13 +49,19 @@ def replacing(path: str | Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def remove_abandoned(*folders: str | Path) -> None:
-    """Remove what killed processes left half-written below some folders; files of living ones stay."""
+def abandoned(*folders: str | Path) -> Iterator[Path]:
+    """What killed processes left half-written below some folders; not the files of living ones."""
     for folder in folders:
         for path in Path(folder).rglob(".*.tmp"):
             owner = path.name.removesuffix(".tmp").rpartition(".")[2].partition("-")[0]
             if owner.isdecimal() and not _alive(int(owner)):
-                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+                yield path
+
+
+def remove_abandoned(*folders: str | Path) -> None:
+    """Remove what killed processes left half-written below some folders."""
+    for path in list(abandoned(*folders)):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _alive(process: int) -> bool:

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from wsoup.encoder_id import encoder_id
 from wsoup.errors import MissingError, ModelError
 from wsoup.params.encoder import EncoderParams
 from wsoup.startup import deferring
+from wsoup.store import fingerprint
 
 with deferring():
     import open_clip
@@ -45,6 +47,7 @@ class Encoder:
         preprocessing: size, mean, std, interpolation, resize_mode; JSON values.
         device: where the model is.
         dtype: autocast dtype, or None for float32 throughout.
+        load: makes the same encoder in another process; None where there is no such way.
     """
 
     model: nn.Module
@@ -55,6 +58,13 @@ class Encoder:
     preprocessing: dict[str, Any]
     device: torch.device
     dtype: torch.dtype | None
+    load: Callable[[], Encoder] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another process an encoder travels as what it is loaded from, and is loaded there once."""
+        if self.load is None:
+            raise TypeError("an encoder that was not loaded from files cannot be sent to another process")
+        return _loaded, (fingerprint(self.id), self.load)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """The autocast context of this encoder's precision."""
@@ -116,9 +126,9 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         raise ModelError(f"encoder.model {params.model!r} is not an open_clip model; see open_clip.list_models()")
     if params.pretrained is None:
         raise ModelError("encoder.pretrained is null: name a tag (open_clip.list_pretrained()) or a weights file")
-    local = _is_file_name(params.pretrained)
-    if local and not Path(params.pretrained).is_file():
-        raise MissingError(f"encoder.pretrained: weights file {params.pretrained} does not exist")
+    local = params.weights_file
+    if local and not local.is_file():
+        raise MissingError(f"encoder.pretrained: weights file {local} does not exist")
     if params.precision == "reference":
         torch.set_float32_matmul_precision("highest")
     device = device or choose_device()
@@ -140,7 +150,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         model,
         tokenizer=tokenizer,
         model_name=params.model,
-        pretrained=Path(params.pretrained).name if local else params.pretrained,
+        pretrained=local.name if local else params.pretrained,
         precision=params.precision,
     )
     return Encoder(
@@ -152,7 +162,24 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         preprocessing=_preprocessing(model, params),
         device=device,
         dtype=AUTOCAST[params.precision],
+        load=partial(load_encoder, params),
     )
+
+
+_here: dict[str, Encoder] = {}
+
+
+def _loaded(identity: str, load: Callable[[], Encoder]) -> Encoder:
+    """The encoder of that fingerprint, loaded once in this process; ModelError where another one is found here."""
+    if identity not in _here:
+        found = load()
+        if fingerprint(found.id) != identity:
+            raise ModelError(
+                f"encoder {found.id['model']} / {found.id['pretrained']} is another one here than where the work was "
+                "given out (other weights, config or version of open_clip); make them equal on all nodes"
+            )
+        _here[identity] = found
+    return _here[identity]
 
 
 def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence[str]], Tensor]]:
@@ -193,10 +220,6 @@ def _register(params: EncoderParams) -> None:
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ModelError(f"encoder.config: {config} is not an open_clip model config ({error})") from None
     open_clip.add_model_config(config)
-
-
-def _is_file_name(pretrained: str) -> bool:
-    return Path(pretrained).suffix in (".safetensors", ".pt", ".pth", ".bin") or os.sep in pretrained
 
 
 def _preprocessing(model: nn.Module, params: EncoderParams) -> dict[str, Any]:

@@ -40,8 +40,6 @@ def test_a_short_list_leaves_nothing_behind(files, tiny_encoder):
 
 
 def test_a_long_list_goes_on_where_it_was(files, tiny_encoder, monkeypatch):
-    monkeypatch.setenv("RANK", "0")  # an array job's variables are no business of a notebook
-    monkeypatch.setenv("WORLD_SIZE", "2")
     expected = encode(files, tiny_encoder)
     for module in ("wsoup.api.images", "wsoup.images.features"):
         monkeypatch.setattr(f"{module}.IMAGES_PER_SHARD", 3)

@@ -16,11 +16,11 @@ from PIL import Image
 from torch import Tensor
 
 from wsoup.api.arguments import checked_paths
-from wsoup.api.model import as_module, at_work, autocast_dtype, check_has, device_of, identity
+from wsoup.api.model import as_module, at_work, image_encoder
 from wsoup.errors import ModelError, ParamsError, WsoupError
 from wsoup.files import read_bytes
 from wsoup.images.features import IMAGES_PER_SHARD, Embedded, embed_images, encode_files
-from wsoup.runtime.progress import progress as progress_bar
+from wsoup.runtime.progress import counting
 from wsoup.runtime.shards import Owner
 from wsoup.store import fingerprint
 from wsoup.towers import Encoder
@@ -62,15 +62,15 @@ def encode_images(
     files = checked_paths(paths)
     if on_bad_image not in ("stop", "nan"):
         raise ParamsError(f"on_bad_image is {on_bad_image!r}; expected 'stop' or 'nan'")
-    check_has(model, "encode_image")
     how: Any = {"batch_size": batch_size, "on_bad_image": "stop" if on_bad_image == "stop" else "skip"}
     with at_work(model, bars=progress):
-        encoder = _encoder(model, preprocess, precision=precision)
+        about = {"probe": _preprocess_digest(preprocess)}
+        encoder = image_encoder(model, preprocess, preprocessing=about, precision=precision)
         if len(files) > IMAGES_PER_SHARD and next(as_module(model).parameters(), None) is not None:
             found = _resumable(encoder, files, how=how)
         else:
-            with progress_bar(label=LABEL, total=len(files), unit="image") as bar:
-                found = encode_files(encoder, paths=files, digests=None, bar=bar, **how)
+            with counting(label=LABEL, total=len(files), initial=0, unit="image"):
+                found = encode_files(encoder, paths=files, digests=None, **how)
     features = np.full((len(files), found.features.shape[1]), np.nan, dtype=np.float32)
     features[found.positions] = found.features
     return torch.from_numpy(features)
@@ -81,7 +81,7 @@ def _resumable(encoder: Encoder, files: list[str], *, how: dict[str, Any]) -> Em
     digests = _digests(files)
     about = [encoder.id, encoder.preprocessing, digests, files, how]
     owner = Owner.of(Path(__file__), name=f"encode_images/{fingerprint(about)}")
-    found = embed_images(encoder, root="", paths=files, digests=digests, label=LABEL, owner=owner, alone=True, **how)
+    found = embed_images(encoder, root="", paths=files, digests=digests, label=LABEL, owner=owner, **how)
     shutil.rmtree(owner.folder, ignore_errors=True)
     return found
 
@@ -99,19 +99,6 @@ def _digests(files: list[str]) -> list[str | None]:
         return list(pool.map(digest, files))
 
 
-def _encoder(model: Any, preprocess: Callable[[Image.Image], Tensor], *, precision: str) -> Encoder:
-    return Encoder(
-        model=model,
-        tokenizer=_no_texts,
-        preprocess=preprocess,
-        augment=preprocess,
-        id=identity(model, None, names=None, precision=precision),
-        preprocessing={"probe": _preprocess_digest(preprocess)},
-        device=device_of(model),
-        dtype=autocast_dtype(precision),
-    )
-
-
 def _preprocess_digest(preprocess: Callable[[Image.Image], Tensor]) -> str:
     """What a preprocessing is, told by what it makes of two images: any callable has such a digest."""
     grey = np.arange(40 * 60, dtype=np.uint32).reshape(40, 60)
@@ -122,7 +109,3 @@ def _preprocess_digest(preprocess: Callable[[Image.Image], Tensor]) -> str:
             what = tuple(tensor.shape) if isinstance(tensor, Tensor) else type(tensor).__name__
             raise ModelError(f"preprocess gives {what} for an image; expected a tensor (3, H, W)")
     return fingerprint([[list(tensor.shape), tensor.double().flatten().tolist()] for tensor in made])
-
-
-def _no_texts(texts: object) -> Tensor:
-    raise ModelError("this encoder was made for images alone")

@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from wsoup.encoder_id import encoder_id
 from wsoup.errors import MismatchError, ModelError, ParamsError
 from wsoup.runtime.progress import showing
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import AUTOCAST
+from wsoup.towers import AUTOCAST, Encoder
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 
@@ -63,16 +64,50 @@ def check_has(model: Any, method: str) -> None:
         )
 
 
-def prompt_encoder(model: Any, tokenizer: Tokenizer, *, precision: str) -> PromptEncoder:
-    """The text side of a model.
-
-    Raises:
-        ModelError: it has no `encode_text`, or the tokenizer cannot be called.
-    """
+def check_model(model: Any, tokenizer: Any) -> None:
+    """Raise ModelError where a model has no `encode_text`, or its tokenizer cannot be called."""
     check_has(model, "encode_text")
     if not callable(tokenizer):
         raise ModelError(f"tokenizer is {type(tokenizer).__name__}; expected texts -> (P, context) token ids")
-    return PromptEncoder(model, tokenizer, device=device_of(model), dtype=autocast_dtype(precision))
+
+
+def text_encoder(
+    model: Any, tokenizer: Tokenizer, *, names: Mapping[str, str | None] | None, precision: str
+) -> Encoder:
+    """A model in memory with its tokenizer, for texts alone.
+
+    Raises:
+        ModelError: it has no `encode_text`, or the tokenizer cannot be called.
+        ParamsError: see `identity`.
+    """
+    check_model(model, tokenizer)
+    return Encoder(
+        model=model,
+        tokenizer=tokenizer,
+        preprocess=_not_made_for_this,
+        augment=_not_made_for_this,
+        id=identity(model, tokenizer, names=names, precision=precision),
+        preprocessing={},
+        device=device_of(model),
+        dtype=autocast_dtype(precision),
+    )
+
+
+def image_encoder(
+    model: Any, preprocess: Callable[[Image.Image], Tensor], *, preprocessing: dict[str, Any], precision: str
+) -> Encoder:
+    """A model in memory with its preprocessing, for images alone; ModelError where it has no `encode_image`."""
+    check_has(model, "encode_image")
+    return Encoder(
+        model=model,
+        tokenizer=_not_made_for_this,
+        preprocess=preprocess,
+        augment=preprocess,
+        id=identity(model, None, names=None, precision=precision),
+        preprocessing=preprocessing,
+        device=device_of(model),
+        dtype=autocast_dtype(precision),
+    )
 
 
 def identity(
@@ -112,6 +147,10 @@ def check_sizes(image_features: Tensor, texts: PromptEncoder) -> None:
             f"image features have {image_features.shape[1]} dimensions, the model's texts {size}: they are of "
             "different models; encode the images with this model"
         )
+
+
+def _not_made_for_this(_: Any) -> Tensor:
+    raise ModelError("this encoder was made for images alone, or for texts alone")
 
 
 def _no_tokens(texts: Sequence[str]) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from wsoup import project, prompts
 from wsoup.api.arguments import checked_names, checked_seed, checked_source, checked_texts
-from wsoup.api.model import Tokenizer, at_work, check_sizes, identity, prompt_encoder
+from wsoup.api.model import Tokenizer, at_work, autocast_dtype, check_model, check_sizes, device_of, text_encoder
 from wsoup.params.search import ChainsSoup, GreedySoup, SoupParams
 from wsoup.params.section import parse
 from wsoup.runtime import code
@@ -80,7 +80,7 @@ def word_soup(
     pool = common_words(COMMON_WORDS) if words is None else checked_texts(words, name="words")
     asked = _Asked(class_names, template=template, seed=seed, precision=precision, encoder=encoder, progress=progress)
     with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
-        return asked.soup(definition, pool=pool, source=source, period=period, model=model)
+        return asked.soup(definition, pool=pool, source=source, period=period)
 
 
 def descriptor_soup(
@@ -114,7 +114,7 @@ def descriptor_soup(
         pool = checked_texts(descriptors, name="descriptors")
     asked = _Asked(class_names, template=template, seed=seed, precision=precision, encoder=encoder, progress=progress)
     with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
-        return asked.soup(definition, pool=pool, source=source, period=period, model=model)
+        return asked.soup(definition, pool=pool, source=source, period=period)
 
 
 def score_texts(
@@ -167,7 +167,8 @@ def classifier(
     """What `Soup.classifier` returns: the centroids of the texts for each class, (D, C) float32."""
     names = checked_names(class_names)
     with at_work(model, bars=False):
-        encoder = prompt_encoder(model, tokenizer, precision=precision)
+        check_model(model, tokenizer)
+        encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=autocast_dtype(precision))
         return centroids(member_features(texts, template=template, class_names=names, encoder=encoder)).T
 
 
@@ -201,13 +202,14 @@ class _Asked:
         """The images with the seed's subset, all of them; within, the model is in eval mode."""
         x, y = checked_source(features, labels, class_names=self.class_names)
         with at_work(model, bars=self.bars):
-            texts = prompt_encoder(model, tokenizer, precision=self.precision)
-            check_sizes(x, texts)
-            x, y = x.to(texts.device), y.to(texts.device)
-            everything = {self.seed: torch.arange(len(y), device=texts.device)}
-            yield Source(texts, x, y, everything, self.template, self.class_names)
+            encoder = text_encoder(model, tokenizer, names=self.encoder, precision=self.precision)
+            x, y = x.to(encoder.device), y.to(encoder.device)
+            everything = {self.seed: torch.arange(len(y), device=encoder.device)}
+            source = Source(encoder, x, y, everything, self.template, self.class_names)
+            check_sizes(x, source.texts)
+            yield source
 
-    def soup(self, definition: SoupParams, *, pool: list[str], source: Source, period: bool, model: Any) -> Soup:
+    def soup(self, definition: SoupParams, *, pool: list[str], source: Source, period: bool) -> Soup:
         """Rank the pool and search, as stages score and soup do."""
         check_fits(pool, source=source, origin=definition.pool)
         counts = _scores(pool, source=source, period=period, label=f"score {definition.pool}")["n_correct"]
@@ -224,7 +226,7 @@ class _Asked:
             kind=definition.kind,
             seed=self.seed,
             template=self.template,
-            encoder=identity(model, source.texts.tokenizer, names=self.encoder, precision=self.precision),
+            encoder=source.encoder.id,
             members=tuple(found),
             made_with=code.packages(Path(soups.__file__)),
         )

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,10 @@ from wsoup.errors import DataError, MismatchError, MissingError
 from wsoup.files import container_of, read_bytes, reason_of, regular_file
 
 CHUNK = 4096
+FOLDER = "digests"
+"""Where they lie in the cache folder."""
+ROOT = b"wsoup.root"
+"""Where a file of digests says whose it is."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,19 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> Digests:
     if missing:
         known.save(paths, stamps, sizes, hexes)
     return Digests(sizes, hexes)
+
+
+def whose(path: str | Path) -> tuple[str, int]:
+    """Of a file of digests: the root of the images, links resolved ("" where it does not say), and their number.
+
+    Raises:
+        MismatchError: damaged.
+    """
+    try:
+        found = pq.read_metadata(io.BytesIO(store.read_checked(path)))
+    except pa.ArrowException as error:
+        raise MismatchError(f"{path} holds no digests ({error})") from None
+    return os.fsdecode((found.metadata or {}).get(ROOT, b"")), found.num_rows
 
 
 def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
@@ -108,7 +126,8 @@ class _Cache:
     """What was digested before under one root. A damaged file is named, dropped and made again."""
 
     def __init__(self, root: str) -> None:
-        self.path = store.cache_dir() / "digests" / f"{store.fingerprint(os.path.realpath(root))}.checked"
+        self.root = os.path.realpath(root)
+        self.path = store.cache_dir() / FOLDER / f"{store.fingerprint(self.root)}.checked"
         self.index: dict[str, int] = {}
         try:
             self.table = pq.read_table(io.BytesIO(store.read_checked(self.path)))
@@ -142,7 +161,8 @@ class _Cache:
         }
         table = pa.table(columns)
         if len(kept):
-            table = pa.concat_tables([table, self.table.take(pa.array(kept))])
+            table = pa.concat_tables([table, self.table.take(pa.array(kept)).replace_schema_metadata(None)])
+        table = table.replace_schema_metadata({ROOT: os.fsencode(self.root)})
         payload = io.BytesIO()
         pq.write_table(table, payload, compression="zstd")
         try:

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,4 +109,5 @@ def load_tuned(folder: str | Path, *, encoder: Encoder) -> Encoder:
         "seed": config["seed"],
         "tuned_weights": store.sha256_file(folder / WEIGHTS),
     }
-    return dataclasses.replace(encoder, model=student.merge(), id=identity)
+    load = partial(load_tuned, folder.resolve(), encoder=encoder)
+    return dataclasses.replace(encoder, model=student.merge(), id=identity, load=load)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from wsoup.artifacts import Artifacts
 from wsoup.errors import DataError
 from wsoup.images.decode import batches
 from wsoup.params.encoder import EmbedParams, EncoderParams
-from wsoup.runtime.progress import progress
+from wsoup.runtime.progress import counting, tick
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.store import fingerprint
 from wsoup.towers import Encoder, load_encoder
@@ -45,9 +44,8 @@ def encode_files(
     digests: Sequence[str | None] | None,
     batch_size: int,
     on_bad_image: str,
-    bar: Any,
 ) -> Embedded:
-    """Encode image files in order, in one go; arguments as of `embed_images`, and the progress bar that is moved on.
+    """Encode image files in order, in one go; arguments as of `embed_images`; moves the bar of `counting`.
 
     Raises:
         ChangedError: a file is not the one that was listed any more.
@@ -62,7 +60,7 @@ def encode_files(
         if len(batch.positions):
             features.append(encoder.encode_images(batch.pixels).cpu().numpy())
             positions.append(batch.positions.numpy())
-        bar.update(len(batch.positions) + len(batch.bad))
+        tick(len(batch.positions) + len(batch.bad))
     return Embedded(np.concatenate(features[1:] or features), np.concatenate(positions), bad)
 
 
@@ -76,7 +74,6 @@ def embed_images(
     on_bad_image: str,
     label: str,
     owner: Owner,
-    alone: bool = False,
 ) -> Embedded:
     """Encode image files in order; finished shards of an earlier, killed run are reused.
 
@@ -90,7 +87,6 @@ def embed_images(
         on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
         label: for the progress bar.
         owner: whose resume state finished shards are.
-        alone: see `wsoup.runtime.shards.finish_shards`.
 
     Raises:
         ChangedError: a file is not the one that was listed any more.
@@ -107,7 +103,7 @@ def embed_images(
     shards = Shards(owner, inputs=inputs, n=-(-len(paths) // IMAGES_PER_SHARD))
 
     done = sum(min(IMAGES_PER_SHARD, len(paths) - i * IMAGES_PER_SHARD) for i in range(shards.n) if shards.done(i))
-    with progress(label=label, total=len(paths), initial=done, unit="image") as bar:
+    with counting(label=label, total=len(paths), initial=done, unit="image"):
 
         def task(_: int, shard: int) -> dict[str, np.ndarray]:
             start = shard * IMAGES_PER_SHARD
@@ -118,7 +114,6 @@ def embed_images(
                 digests=digests[start:stop],
                 batch_size=batch_size,
                 on_bad_image=on_bad_image,
-                bar=bar,
             )
             messages = json.dumps([[start + i, text] for i, text in sorted(found.skipped.items())])
             return {
@@ -127,7 +122,7 @@ def embed_images(
                 "skipped": np.frombuffer(messages.encode(), dtype=np.uint8),
             }
 
-        finish_shards([shards], task=task, label=label, unit="shard", bar=False, alone=alone)
+        finish_shards([shards], task=task, label=label, unit="shard", bar=False)
     parts = [part for part in shards.load() if len(part["positions"])]
     if not parts:
         raise DataError(f"{root}: none of the {len(paths)} images could be decoded")

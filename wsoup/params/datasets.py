@@ -16,23 +16,36 @@ class DatasetParams(Section):
     """One dataset: where it lies, how it is laid out, and what part it plays."""
 
     role: Role
+    """source (soups are selected on it), xd (cross-dataset target) or dg (domain generalisation)."""
     layout: str
+    """How it lies on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, huggingface, torchvision:NAME."""
     root: str
+    """The folder that holds it."""
     watch: str
+    """What DVC watches: the folder of the images, or a small file such as the split file."""
     template: Annotated[str, AfterValidator(checked)]
+    """The prompt template, with one {} for the class name."""
     test_split: str = "test"
+    """The split that is evaluated."""
     classes: Literal["all", "base", "new"] = "all"
+    """All classes, or the first (base) or second (new) half of them."""
     class_names: str | None = None
+    """A file that renames classes: folder, a space, class name."""
     gpt_descriptors: str | None = None
+    """JSON of {class: [descriptor, ...]} for the GPT baselines; under candidates.watch."""
     fewshot_pickles: str | None = None
+    """A folder with CoOp's own few-shot draws, shot_16-seed_1.pkl and so on."""
     verify: bool = False
+    """DVC looks at the images themselves at every run: watch is their folder."""
     download: bool = False
+    """Let torchvision fetch it."""
 
 
 class FewshotParams(Section):
     """The few-shot training images that soups are selected on."""
 
     shots: PositiveInt
+    """Training images per class and seed."""
 
 
 Datasets = Annotated[dict[Name, DatasetParams], Field(min_length=1)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Literal
 
 from wsoup.params.section import PositiveInt, Section
@@ -11,17 +13,34 @@ class EncoderParams(Section):
     """The open_clip model whose image and text towers are used."""
 
     model: str
+    """Any open_clip model name, or the stem of `config`."""
     pretrained: str | None = None
+    """A tag of open_clip, or a weights file."""
     config: str | None = None
+    """A local open_clip JSON config; null for a model that open_clip knows."""
     image_mean: tuple[float, float, float] | None = None
+    """Mean of red, green and blue that images are normalised with; null: as the model says."""
     image_std: tuple[float, float, float] | None = None
+    """Their standard deviation; null: as the model says."""
     interpolation: Literal["bicubic", "bilinear"] | None = None
+    """How images are resized (bilinear: the authors'); null: as the model says."""
     precision: Literal["fp32", "bf16", "fp16", "reference"]
+    """fp32, bf16 or fp16 (autocast), or reference (fp32, TF32 off)."""
     watch: str
+    """What DVC watches: config and weights file, or their folder; data/nothing_to_watch.txt for a tag."""
+
+    @property
+    def weights_file(self) -> Path | None:
+        """`pretrained` where it is the name of a file, not a tag."""
+        name = self.pretrained or ""
+        is_file = Path(name).suffix in (".safetensors", ".pt", ".pth", ".bin") or os.sep in name
+        return Path(name) if is_file else None
 
 
 class EmbedParams(Section):
     """Image features."""
 
     batch_size: PositiveInt
+    """Images in one forward pass."""
     on_bad_image: Literal["stop", "skip"]
+    """A file that cannot be decoded ends the stage (stop), or is listed and left out (skip)."""

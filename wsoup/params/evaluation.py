@@ -13,20 +13,30 @@ class SurveyParams(Section):
     """Unselected texts on every dataset, and the soup that the targets would select: a bound, never a result."""
 
     descriptors: PositiveInt
+    """Of the pool, evaluated on every dataset; the upper bound is selected from these."""
     chains: PositiveInt
+    """Random word chains, on the source's few-shot images."""
     chain_length: PositiveInt
+    """Words in each."""
     m: PositiveInt
+    """Members of the upper bound at most."""
 
 
 class EvaluateParams(Section):
     """Which rows are evaluated: sizes of soups and draws, and token offsets."""
 
     m: Annotated[list[PositiveInt], Field(min_length=1)]
+    """Soup sizes on the accuracy-against-m curve, rising."""
     baseline_m: PositiveInt
+    """Random and Waffle descriptors of the pretrained rows."""
     tuned_baseline_m: PositiveInt
+    """The same for finetuned models."""
     offsets: Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)]
+    """Null tokens between class name and descriptor, rising: the offset trick's copies of a member."""
     ensemble: bool
+    """Also evaluate OpenAI's 80 prompt templates."""
     survey: SurveyParams
+    """Texts that nobody selected (stage survey)."""
 
     @model_validator(mode="after")
     def _each_once(self) -> EvaluateParams:
@@ -40,14 +50,21 @@ class LandscapeParams(Section):
     """The plane of two initialisations and a tuned prompt: grid steps between neighbouring corners, and beyond them."""
 
     steps: PositiveInt
+    """Of the grid, from one initialisation to the other and from the start to the tuned prompt."""
     margin: Annotated[int, Field(ge=0, strict=True)]
+    """Further steps beyond each end."""
     soup: Name
+    """Whose first members span the plane."""
     methods: list[Name]
+    """Of finetune.methods, those with tune.kind prompt."""
 
 
 class ReportParams(Section):
     """How results are shown."""
 
     bootstrap_samples: PositiveInt
+    """Resamples of datasets and seeds behind each interval."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
+    """Of those intervals, such as 0.95."""
     gallery: Annotated[int, Field(ge=0, strict=True)]
+    """Images shown for each target that a soup turned right, and as many that it turned wrong."""

@@ -14,6 +14,7 @@ class PromptTune(Section):
 
     kind: Literal["prompt"]
     tokens: PositiveInt
+    """How many tokens of the template are learnt."""
 
 
 class LastBlocksTune(Section):
@@ -21,7 +22,9 @@ class LastBlocksTune(Section):
 
     kind: Literal["last_blocks"]
     blocks: PositiveInt
+    """How many of the last blocks."""
     prompt_tokens: Annotated[int, Field(ge=0, strict=True)]
+    """Learnt tokens of the template; 0: none."""
 
 
 class SoftDescriptorsTune(Section):
@@ -29,7 +32,9 @@ class SoftDescriptorsTune(Section):
 
     kind: Literal["soft_descriptors"]
     members: PositiveInt
+    """How many soft descriptors."""
     tokens: PositiveInt
+    """Random words that each begins as."""
 
 
 class VisualPromptTune(Section):
@@ -37,7 +42,9 @@ class VisualPromptTune(Section):
 
     kind: Literal["visual_prompt"]
     tokens: PositiveInt
+    """Learnt tokens beside the image's patches."""
     depth: PositiveInt
+    """Blocks whose prompts are learnt: 1 is shallow."""
 
 
 class MapleTune(Section):
@@ -45,7 +52,9 @@ class MapleTune(Section):
 
     kind: Literal["maple"]
     tokens: PositiveInt
+    """Learnt tokens of the template, and as many beside the patches."""
     depth: PositiveInt
+    """Blocks whose prompts are learnt: 1 is shallow."""
 
 
 class BitfitTune(Section):
@@ -53,6 +62,7 @@ class BitfitTune(Section):
 
     kind: Literal["bitfit"]
     blocks: PositiveInt
+    """How many of the last blocks."""
 
 
 class LoraTune(Section):
@@ -60,7 +70,9 @@ class LoraTune(Section):
 
     kind: Literal["lora"]
     blocks: PositiveInt
+    """How many of the last blocks."""
     rank: PositiveInt
+    """Rank of the update."""
 
 
 class SsfTune(Section):
@@ -68,6 +80,7 @@ class SsfTune(Section):
 
     kind: Literal["ssf"]
     blocks: PositiveInt
+    """How many of the last blocks."""
 
 
 class AdapterTune(Section):
@@ -75,8 +88,11 @@ class AdapterTune(Section):
 
     kind: Literal["adapter"]
     blocks: PositiveInt
+    """How many of the last blocks."""
     reduction: PositiveInt
+    """The bottleneck is width / reduction wide."""
     ratio: Fraction
+    """What the bottleneck's output is multiplied with before it is added."""
 
 
 class ImageAdapterTune(Section):
@@ -84,7 +100,9 @@ class ImageAdapterTune(Section):
 
     kind: Literal["image_adapter"]
     reduction: PositiveInt
+    """The bottleneck is width / reduction wide."""
     ratio: Fraction
+    """Share of the bottleneck in the feature."""
 
 
 TuneParams = (
@@ -111,9 +129,13 @@ class CrossEntropyLoss(Section):
 
     kind: Literal["cross_entropy"]
     label_smoothing: Fraction | None = None
+    """Share of the target spread over all classes."""
     margin: Annotated[float, Field(ge=0)] | None = None
+    """CLIPood's adaptive margin between classes."""
     weight: Fraction | None = Field(default=None, alias="lambda")
+    """lambda: weight of the pretrained model's own prediction in the target (the paper: 0.25)."""
     teacher_logit_scale: Annotated[float, Field(gt=0)] | None = None
+    """Logit scale of that prediction (the paper's tau0: 10)."""
 
     @model_validator(mode="after")
     def _teacher_has_scale(self) -> CrossEntropyLoss:
@@ -127,6 +149,7 @@ class ContrastiveLoss(Section):
 
     kind: Literal["contrastive"]
     balance: Fraction
+    """Share of images-to-texts; 1: only that."""
 
 
 class KgcoopLoss(Section):
@@ -134,6 +157,7 @@ class KgcoopLoss(Section):
 
     kind: Literal["kgcoop"]
     weight: Annotated[float, Field(ge=0)]
+    """Of the distance from the initial class texts."""
 
 
 class ProgradLoss(Section):
@@ -141,6 +165,7 @@ class ProgradLoss(Section):
 
     kind: Literal["prograd"]
     weight: Annotated[float, Field(ge=0)]
+    """Share of the conflicting gradient that is taken away."""
 
 
 class ProdaLoss(Section):
@@ -148,7 +173,9 @@ class ProdaLoss(Section):
 
     kind: Literal["proda"]
     per_step: PositiveInt
+    """Soft descriptors in one step."""
     orthogonality: Annotated[float, Field(ge=0)]
+    """Weight of their mean cosine."""
 
 
 LossParams = CrossEntropyLoss | ContrastiveLoss | KgcoopLoss | ProgradLoss | ProdaLoss
@@ -158,13 +185,21 @@ class MethodParams(Section):
     """One finetuned method: what is trained, with which loss, on which texts."""
 
     tune: Annotated[TuneParams, Field(discriminator="kind")]
+    """What is trained."""
     loss: Annotated[LossParams, Field(discriminator="kind")]
+    """With which loss."""
     soup: Name
+    """On which texts: class_name, or a name under soups."""
     members: PositiveInt | None = None
+    """Only the soup's first members; null: all."""
     learning_rate: Annotated[float, Field(gt=0)]
+    """Step size of SGD."""
     prompt_factor: Annotated[float, Field(gt=0)]
+    """Text prompts learn this many times faster."""
     iterations: PositiveInt | None = None
+    """Steps of SGD; null: as finetune.iterations."""
     batch_size: PositiveInt | None = None
+    """Distinct classes in a step; null: as finetune.batch_size."""
 
     @model_validator(mode="after")
     def _parts_fit(self) -> MethodParams:
@@ -184,7 +219,9 @@ class AugmentParams(Section):
     """RandomResizedCrop, which keeps this share of the area at least and at most, and a horizontal flip."""
 
     crop: tuple[Fraction, Fraction]
+    """RandomResizedCrop: smallest and largest share of the area (the paper: [0.08, 1.0])."""
     flip: bool
+    """Mirror half of the images, at random (the paper: true)."""
 
     @model_validator(mode="after")
     def _ordered(self) -> AugmentParams:
@@ -197,11 +234,20 @@ class FinetuneParams(Section):
     """What all finetuned methods share, and the methods by name. `augment` null: the plain preprocessing."""
 
     iterations: PositiveInt
+    """Steps of SGD (the paper: 750)."""
     batch_size: PositiveInt
+    """Distinct classes with one image each in a step; all classes where there are fewer."""
     momentum: Annotated[float, Field(ge=0, lt=1)]
+    """Momentum of SGD."""
     weight_decay: Annotated[float, Field(ge=0)]
+    """Weight decay of SGD."""
     logit_scale: Annotated[float, Field(gt=0)]
+    """On cosines in training (the paper's temperature: 60)."""
     ema: Annotated[float, Field(ge=0, lt=1)]
+    """The averaged weights are evaluated: average = ema x average + (1 - ema) x weights (the paper: 0.995)."""
     augment: AugmentParams | None
+    """How training images are varied; null: the plain preprocessing."""
     log_every: PositiveInt
+    """Iterations between two lines of log.csv."""
     methods: dict[Name, MethodParams]
+    """What is trained x which loss x which texts, by name."""

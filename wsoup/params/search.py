@@ -15,15 +15,20 @@ class WordPoolParams(Section):
     """Words: the most common ones of wordfreq (path null), or the first `count` lines of a text file."""
 
     path: str | None = None
+    """A text file, one word a line; null: the most common English words (wordfreq)."""
     count: PositiveInt
+    """How many words are taken, from the top."""
     period: bool
+    """Whether a candidate carries the prompt's final period while it is ranked and searched."""
 
 
 class DescriptorPoolParams(Section):
     """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}."""
 
     paths: Annotated[list[str], Field(min_length=1)]
+    """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}."""
     period: bool
+    """Whether a candidate carries the prompt's final period while it is ranked and searched."""
 
 
 class CandidatesParams(Section):
@@ -33,8 +38,11 @@ class CandidatesParams(Section):
     """
 
     words: WordPoolParams
+    """The pool of words."""
     descriptors: DescriptorPoolParams
+    """The pool of descriptors."""
     watch: str
+    """What DVC watches: the one file that the pools and datasets' gpt_descriptors name, or a folder with all."""
 
     def period(self, pool: str) -> bool:
         """`period` of one pool."""
@@ -45,6 +53,7 @@ class ScoreParams(Section):
     """How the pools are scored: candidates in one shard of the resume state."""
 
     shard_size: PositiveInt
+    """Candidates in one shard of the resume cache."""
 
 
 class GreedySoup(Section):
@@ -52,7 +61,9 @@ class GreedySoup(Section):
 
     kind: Literal["greedy"]
     pool: Pool
+    """words or descriptors."""
     m: PositiveInt
+    """Members at most."""
 
 
 class ChainsSoup(Section):
@@ -60,11 +71,17 @@ class ChainsSoup(Section):
 
     kind: Literal["chains"]
     pool: Pool
+    """words or descriptors."""
     k0: PositiveInt
+    """First words come from the top k0 of the ranking."""
     k1: PositiveInt
+    """Further words from the top k1, shuffled."""
     patience: PositiveInt
+    """How many of those are tried for one chain."""
     m: PositiveInt
+    """Members (chains)."""
     max_words: PositiveInt
+    """Words in one chain at most."""
 
     @model_validator(mode="after")
     def _k0_within_k1(self) -> ChainsSoup:

@@ -7,7 +7,8 @@ optional keys (``null`` or absent) mean "as the model or the layout says".
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -16,6 +17,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from wsoup.errors import MissingError, ParamsError
 
+LETTERS = 500
+"""What an error about params.yaml may take: one line that a person reads."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 """A name that serves in stage and file names: letters, digits, dash and underscore."""
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
@@ -37,7 +40,7 @@ Seeds = Annotated[
 class Section(BaseModel):
     """Base of all sections: no unknown keys, no change after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, use_attribute_docstrings=True)
 
 
 class Sections(BaseModel):
@@ -55,7 +58,7 @@ def load(model: type[Model], path: str | Path = "params.yaml") -> Model:
     Raises:
         MissingError: no such file.
         ParamsError: not YAML, an unknown key (the nearest known one is named), a wrong type or a value out of range;
-            all problems in one line.
+            all problems in one line, or as many as fit, and the number of the others.
     """
     return parse(model, read_yaml(path), origin=str(path))
 
@@ -69,7 +72,7 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
     try:
         raw = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ParamsError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        raise ParamsError(_one_line([f"{path} is not YAML: {error}"])) from None
     if not isinstance(raw, Mapping):
         raise ParamsError(f"{path} must hold sections (key: value), found {type(raw).__name__}")
     return raw
@@ -80,8 +83,26 @@ def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        problems = "; ".join(_explain(problem, model=model) for problem in error.errors())
-        raise ParamsError(f"{origin}: {problems}") from None
+        first, *others = (_explain(problem, model=model) for problem in error.errors())
+        raise ParamsError(_one_line([f"{origin}: {first}", *others])) from None
+
+
+def _one_line(problems: Sequence[str]) -> str:
+    """Problems in one printable line: the first one, cut in its middle where it is long, and as many as fit."""
+    room = LETTERS - len(f"; and {len(problems)} more problems")
+    clauses = [" ".join("".join(c if c.isprintable() else " " for c in text).split()) for text in problems]
+    head = clauses[0] if len(clauses[0]) <= room else f"{clauses[0][: room - 205]} ... {clauses[0][-200:]}"
+    shown = [head]
+    for clause in clauses[1:]:
+        if len("; ".join([*shown, clause])) > room:
+            break
+        shown.append(clause)
+    more = len(problems) - len(shown)
+    return "; ".join(shown) + (f"; and {more} more problem{'s' if more > 1 else ''}" if more else "")
+
+
+_VALUES = reprlib.Repr()
+_VALUES.maxstring = _VALUES.maxother = 80
 
 
 def _explain(problem: Any, *, model: type[BaseModel]) -> str:
@@ -97,7 +118,7 @@ def _explain(problem: Any, *, model: type[BaseModel]) -> str:
         return f"key {where!r} is missing"
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
-    return f"{where}: {problem['input']!r} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    return f"{where}: {_VALUES.repr(problem['input'])} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
 def _keys_at(location: list[Any], *, model: type[BaseModel]) -> list[str]:

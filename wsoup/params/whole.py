@@ -1,20 +1,28 @@
-"""All of params.yaml, checked as one: what `wsoup` reads, and what refuses a run before its first stage starts."""
+"""All of params.yaml, checked as one: what `wsoup` reads, and what refuses a run before its first stage starts.
+
+``python -m wsoup.params.whole`` brings data/params.schema.json up to date, by which editors complete and explain keys;
+a test compares.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import model_validator
 
+from wsoup.params import watch
 from wsoup.params.datasets import Datasets, FewshotParams
 from wsoup.params.encoder import EmbedParams, EncoderParams
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.params.finetune import FinetuneParams, PromptTune
-from wsoup.params.search import CandidatesParams, ScoreParams, Soups
+from wsoup.params.search import CandidatesParams, ChainsSoup, ScoreParams, Soups
 from wsoup.params.section import Name, Section, Seeds, load, parse
 
+SCHEMA = Path(__file__).parents[2] / "data" / "params.schema.json"
+"""Named in the first line of params.yaml and of every profile."""
 RESERVED = {"soups": ("class_name", "upper_bound"), "finetune.methods": ("pretrained", "landscape")}
 """Names that results and artifacts use themselves."""
 
@@ -23,18 +31,31 @@ class Params(Section):
     """All of params.yaml."""
 
     source: Name
+    """The dataset that soups are selected and models finetuned on; its role is source."""
     seeds: Seeds
+    """Each seed draws its own few-shot images, soups and training."""
     encoder: EncoderParams
+    """The open_clip model."""
     datasets: Datasets
+    """The source and the targets, by name."""
     fewshot: FewshotParams
+    """How many images soups are selected on."""
     embed: EmbedParams
+    """How images go through the model."""
     candidates: CandidatesParams
+    """The pools of words and descriptors."""
     score: ScoreParams
+    """How the pools are scored."""
     soups: Soups
+    """Definitions by name, any number; `word` and `descriptor` are the paper's."""
     finetune: FinetuneParams
+    """What finetuned methods share, and the methods by name."""
     evaluate: EvaluateParams
+    """Which rows are evaluated."""
     landscape: LandscapeParams
+    """The 0-1 error over the plane of two initialisations and a tuned prompt, first seed."""
     report: ReportParams
+    """Intervals and the gallery of the report."""
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Params:
@@ -76,6 +97,29 @@ class Params(Section):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _what_is_read_is_watched(self) -> Params:
+        encoder, pools = self.encoder, self.candidates
+        files = {"encoder.config": encoder.config, "encoder.pretrained": encoder.weights_file and encoder.pretrained}
+        watch.check("encoder.watch", encoder.watch, files={key: path for key, path in files.items() if path})
+        read = {f"candidates.descriptors.paths[{i}]": path for i, path in enumerate(pools.descriptors.paths)}
+        read |= {"candidates.words.path": pools.words.path} if pools.words.path else {}
+        given = {f"datasets.{name}.gpt_descriptors": found.gpt_descriptors for name, found in self.datasets.items()}
+        read |= {key: path for key, path in given.items() if path}
+        watch.check("candidates.watch", pools.watch, files=read)
+        return self
+
+    @model_validator(mode="after")
+    def _chains_fit_the_pool(self) -> Params:
+        count = self.candidates.words.count
+        for name, soup in self.soups.items():
+            if isinstance(soup, ChainsSoup) and soup.pool == "words" and soup.k1 > count:
+                raise ValueError(
+                    f"soups.{name}.k1: {soup.k1} exceeds candidates.words.count ({count}): further words come from the "
+                    "top k1 of the pool; lower k1 or raise count"
+                )
+        return self
+
 
 def load_params(path: str | Path = "params.yaml") -> Params:
     """Read and check params.yaml; raises as `section.load`."""
@@ -85,3 +129,12 @@ def load_params(path: str | Path = "params.yaml") -> Params:
 def parse_params(raw: Mapping[str, Any], *, origin: str) -> Params:
     """Check an already loaded mapping; `origin` names it in errors."""
     return parse(Params, raw, origin=origin)
+
+
+def schema() -> str:
+    """params.yaml as JSON Schema, by the keys that stand in the file."""
+    return json.dumps(Params.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(schema(), encoding="utf-8")

@@ -10,18 +10,43 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-_SHOWN = ContextVar("bars are drawn", default=True)
 _IN_NOTEBOOK = any(base.__module__ == "tqdm.notebook" for base in tqdm.__mro__)
+_shown = ContextVar("bars are drawn", default=True)
+_silent = False
+_current: list[Any] = []
 
 
 @contextmanager
 def showing(*, bars: bool) -> Iterator[None]:
     """Within, bars are drawn or not."""
-    before = _SHOWN.set(bars)
+    before = _shown.set(bars)
     try:
         yield
     finally:
-        _SHOWN.reset(before)
+        _shown.reset(before)
+
+
+def silence() -> None:
+    """Show no bars in this process: another one shows them."""
+    global _silent
+    _silent = True
+
+
+def tick(n: int) -> None:
+    """Move the innermost bar of `counting` by n, from inside a task; nothing where there is none."""
+    if _current:
+        _current[-1].update(n)
+
+
+@contextmanager
+def counting(*, label: str, total: int, initial: int, unit: str) -> Iterator[Any]:
+    """A bar that tasks move by `tick`."""
+    with progress(label=label, total=total, initial=initial, unit=unit) as bar:
+        _current.append(bar)
+        try:
+            yield bar
+        finally:
+            _current.pop()
 
 
 def progress(
@@ -37,5 +62,5 @@ def progress(
         mininterval=0.2 if _IN_NOTEBOOK or sys.stderr.isatty() else 10.0,
         file=sys.stderr,
         ncols=None if _IN_NOTEBOOK else 100,
-        disable=not _SHOWN.get(),
+        disable=_silent or not _shown.get(),
     )

@@ -8,6 +8,7 @@ DVC's cache is where finished results live; here lies only what was interrupted.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.errors import MismatchError, MissingError
+from wsoup.errors import MismatchError, MissingError, ParamsError
 from wsoup.runtime import code
-from wsoup.runtime.parts import part_of_work, processes_wanted, start_parts
 from wsoup.runtime.progress import progress
 from wsoup.store import cache_dir, fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked, write_json
 
 ABOUT = "about.json"
+EXECUTORS = ("here", "ray")
+Task = Callable[[int, int], Mapping[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,17 @@ class Owner:
     def folder(self) -> Path:
         """Where all of its resume state lies."""
         return cache_dir() / self.name
+
+    def changed_since(self, about: Mapping[str, Any]) -> str | None:
+        """Which of code and packages is another than when parts were begun, as their `about` has it; None: neither.
+
+        Raises KeyError, TypeError or AttributeError where `about` is not what `Shards.begin` writes.
+        """
+        theirs, ours = about["packages"], self.packages
+        changed = [f"{name} {theirs.get(name)} -> {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
+        if about["code"] != dict(self.code):
+            return f"code of {self.name!r} changed"
+        return f"packages of {self.name!r} changed ({', '.join(changed)})" if changed else None
 
 
 class Shards:
@@ -79,10 +92,9 @@ class Shards:
         """Whether that shard is finished and whole; a damaged one is named and dropped."""
         return self._read(shard) is not None
 
-    def mine(self, *, part: tuple[int, int]) -> list[int]:
-        """The shards still to be done by process i of n: `part` is (i, n), (0, 1) for all."""
-        index, count = part
-        return [i for i in range(self.n) if i % count == index and not self.done(i)]
+    def missing(self) -> list[int]:
+        """The shards still to be done."""
+        return [i for i in range(self.n) if not self.done(i)]
 
     def save(self, shard: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Put a finished shard in place."""
@@ -116,11 +128,7 @@ class Shards:
             found = json.loads(about.read_text(encoding="utf-8"))
             if found["inputs"] != self.inputs:
                 return None
-            theirs, ours = found["packages"], self.owner.packages
-            changed = [f"{name} {theirs.get(name)} -> {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
-            if found["code"] != dict(self.owner.code):
-                return f"code of {self.owner.name!r} changed"
-            return f"packages of {self.owner.name!r} changed ({', '.join(changed)})" if changed else None
+            return self.owner.changed_since(found)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return f"{about} cannot be read; what it is about is unknown"
 
@@ -136,40 +144,46 @@ class Shards:
             return None
 
 
-def finish_shards(
-    work: Sequence[Shards],
-    *,
-    task: Callable[[int, int], Mapping[str, np.ndarray]],
-    label: str,
-    unit: str,
-    bar: bool = True,
-    alone: bool = False,
-) -> None:
-    """Do all missing shards, alone, with other processes, or as one part of an array job.
+def finish_shards(work: Sequence[Shards], *, task: Task, label: str, unit: str, bar: bool = True) -> None:
+    """Do all missing shards: the one door through which long work goes.
 
-    With ``--processes N`` this script is started N times on the first GPUs, each doing its part. As part i of n the
-    process ends here with exit code 0 after its own part: the stage's outs are written by whoever runs it whole.
+    In this process, one after the other; with ``WSOUP_EXECUTOR=ray`` on a Ray cluster (`wsoup.runtime.on_ray`). The
+    bytes are the same whatever the number and order of workers.
 
     Args:
         work: the sets of shards, for example one per seed.
-        task: (number of the set, shard number) -> arrays; a pure function.
+        task: (number of the set, shard number) -> arrays; a pure function, and on a cluster one that can be pickled.
         label: for the progress bar.
         unit: what a shard is.
         bar: False where the task shows its own, finer progress.
-        alone: do all of it in this process, whatever the environment says of parts: for work that is no stage.
+
+    Raises:
+        ParamsError: no such executor.
+        WsoupError: what the task raises; everything finished before is kept.
     """
-    index, count = (0, 1) if alone else part_of_work()
     for shards in work:
         shards.begin()
-    missing = [(s, i) for s, shards in enumerate(work) for i in shards.mine(part=(index, count))]
-    if not alone and count == 1 and missing and processes_wanted() > 1:
-        start_parts(processes_wanted())
-        missing = [(s, i) for s, shards in enumerate(work) for i in shards.mine(part=(0, 1))]
-    done = sum(shards.n for shards in work) - len(missing) if count == 1 else 0
+    missing = [(s, i) for s, shards in enumerate(work) for i in shards.missing()]
+    done = sum(shards.n for shards in work) - len(missing)
     if done and missing:
         print(f"{label}: {done} of {done + len(missing)} {unit}s were finished before; going on", file=sys.stderr)
-    for s, i in progress(missing, label=label, unit=unit) if bar else missing:
-        work[s].save(i, task(s, i))
-    if count > 1:
-        print(f"{label}: part {index} of {count} is done; run the stage whole to collect the parts", file=sys.stderr)
-        raise SystemExit(0)
+    shown = progress(missing, label=label, unit=unit) if bar else missing
+    if not missing:
+        return
+    if _executor() == "here":
+        for s, i in shown:
+            work[s].save(i, task(s, i))
+        return
+    from wsoup.runtime import on_ray
+
+    with progress(label=label, total=len(missing), unit=unit) as counter:
+        for (s, i), arrays in on_ray.run(task, missing, label=label):
+            work[s].save(i, arrays)
+            counter.update()
+
+
+def _executor() -> str:
+    name = os.environ.get("WSOUP_EXECUTOR", "here")
+    if name not in EXECUTORS:
+        raise ParamsError(f"WSOUP_EXECUTOR={name}: must be one of {', '.join(EXECUTORS)}")
+    return name

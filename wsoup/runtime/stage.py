@@ -2,8 +2,8 @@
 
 ``python -m stages.score words`` from the folder of params.yaml, or ``dvc repro score@words``: DVC tells the item in
 ``DVC_STAGE``, so that no name of params.yaml ever reaches a shell. Where and how fast a stage runs is never in
-params.yaml, because it may not change a result: every stage takes ``--device``, ``--processes``, ``--shard-index`` and
-``--num-shards``; under ``dvc repro`` the same come from ``WSOUP_DEVICE``, ``WSOUP_PROCESSES`` and so on.
+params.yaml, because it may not change a result: every stage takes ``--device``, ``--workers`` (processes that decode
+images) and ``--executor`` (here, ray); under ``dvc repro`` the same come from ``WSOUP_DEVICE`` and so on.
 """
 
 from __future__ import annotations
@@ -21,27 +21,25 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from wsoup.artifacts import Artifacts
 from wsoup.errors import MismatchError, ParamsError, WsoupError
 from wsoup.runtime.interrupts import INTERRUPTED, interruptible
-from wsoup.runtime.parts import part_of_work
 from wsoup.runtime.shards import Owner
 from wsoup.store import cache_dir, remove_abandoned
 
 EXECUTION_OPTIONS = {
     "--device": "WSOUP_DEVICE",
-    "--processes": "WSOUP_PROCESSES",
-    "--shard-index": "WSOUP_SHARD_INDEX",
-    "--num-shards": "WSOUP_NUM_SHARDS",
+    "--workers": "WSOUP_WORKERS",
+    "--executor": "WSOUP_EXECUTOR",
 }
 
 
-def run(main: Callable[..., None], *, parts: bool = False) -> None:
+def run(main: Callable[..., None]) -> None:
     """Run a stage from the command line: a WsoupError is one line on stderr and exit code 1, an interrupt is 130.
 
     Args:
         main: what the stage does. Called with its `Owner`, and with its item (a dataset, a pool, ...) where it has one,
             which is when it takes a second argument.
-        parts: whether its work falls into shards, so that it can be one part of an array job.
     """
     script = Path(sys.argv[0]).resolve()
     takes_item = main.__code__.co_argcount > 1
@@ -51,12 +49,12 @@ def run(main: Callable[..., None], *, parts: bool = False) -> None:
             item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
             name = script.stem if item is None else f"{script.stem}@{item}"
             _check_tree(script)
-            importlib.import_module("wsoup.params.whole").load_params()  # refuses a bad file before any stage works
-            if part_of_work()[1] > 1 and not parts:
-                raise ParamsError(f"stage {script.stem!r} does not fall into parts: run it once, without --shard-index")
+            whole = importlib.import_module("wsoup.params.whole")  # by name: it refuses, it decides no result
+            params = whole.load_params()
             owner = Owner.of(script, name=name)
             with _locked(name):
                 remove_abandoned("artifacts", "reports")
+                _remove_strays(params)
                 main(owner, *([] if item is None else [item]))
                 shutil.rmtree(owner.folder, ignore_errors=True)  # the outs are in place: DVC's cache has them now
     except WsoupError as error:
@@ -98,19 +96,33 @@ def _check_tree(script: Path) -> None:
         )
 
 
+def _remove_strays(params: Any) -> None:
+    """Folders of artifacts are deps as a whole: what params.yaml names no more would make a fresh clone differ.
+
+    `params` is all of it; no section is imported here, because then every stage would depend on every section.
+    """
+    for path, why in Artifacts().strays(
+        source=params.source,
+        datasets=params.datasets,
+        soups=params.soups,
+        methods=params.finetune.methods,
+        landscapes=params.landscape.methods,
+    ):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        print(f"removed {path}: {why} (DVC's cache still has it)", file=sys.stderr)
+
+
 class _locked:
-    """Holds the lock of one stage (or one part of it), so that two runs never mix their files."""
+    """Holds the lock of one stage, so that two runs never mix their files."""
 
     def __init__(self, name: str) -> None:
-        index, count = part_of_work()
-        part = "" if count == 1 else f".{index}-of-{count}"
-        self.name, self.path = name, cache_dir() / "locks" / f"{name}{part}.lock"
+        self.name, self.path = name, cache_dir() / "locks" / f"{name}.lock"
 
     def __enter__(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.lock, holder = FileLock(self.path), self.path.with_suffix(".pid")
         try:
-            self.lock.acquire(timeout=0)
+            self.lock.acquire(timeout=1)  # `wsoup cache` looks whether it is held, for a moment
         except Timeout:
             who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
             raise WsoupError(f"stage {self.name!r} is running here already ({who}); wait for it, or stop it") from None

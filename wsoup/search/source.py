@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ class Source:
     """Source images and class texts on the encoder's device.
 
     Attributes:
-        texts: encodes every class with every candidate.
+        encoder: the model; its texts are encoded by `texts`, every class with every candidate.
         image_features: (N, D) float32, the training images of all seeds.
         labels: (N,) int64.
         subsets: for each seed the indices of its few-shot images among the N.
@@ -40,12 +41,30 @@ class Source:
         class_names: C names in label order.
     """
 
-    texts: PromptEncoder
+    encoder: Encoder
     image_features: Tensor
     labels: Tensor
     subsets: dict[int, Tensor]
     template: str
     class_names: list[str]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to another process: tensors on the CPU, and no kept texts."""
+        state = {name: value for name, value in self.__dict__.items() if name != "texts"}
+        state |= {name: state[name].cpu() for name in ("image_features", "labels")}
+        return state | {"subsets": {seed: index.cpu() for seed, index in self.subsets.items()}}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        device = state["encoder"].device
+        moved = {name: state[name].to(device) for name in ("image_features", "labels")}
+        subsets = {seed: index.to(device) for seed, index in state["subsets"].items()}
+        self.__dict__.update(state, **moved, subsets=subsets)
+
+    @cached_property
+    def texts(self) -> PromptEncoder:
+        """Encodes every class with every candidate."""
+        encoder = self.encoder
+        return PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
 
     def images(self) -> ImageSet:
         """All images with the subsets of the seeds, for scoring in one pass over the texts."""
@@ -104,7 +123,7 @@ def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], enco
             raise MismatchError(f"{path} names images that {embeddings} does not hold; run `dvc repro` to align them")
         subsets[seed] = torch.tensor(known, device=encoder.device)
     return Source(
-        texts=PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype),
+        encoder=encoder,
         image_features=torch.from_numpy(features.features).to(encoder.device),
         labels=torch.from_numpy(features.labels).to(encoder.device),
         subsets=subsets,

@@ -1,0 +1,136 @@
+"""Shards on a real Ray cluster of two nodes: the same bytes, whoever is killed; and one line where that cannot be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wsoup.errors import ModelError, ParamsError, WsoupError
+from wsoup.runtime.shards import Owner, Shards, finish_shards
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray's own files and sockets
+ONE_CPU = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two nodes of one CPU each on this machine."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={**ONE_CPU, "include_dashboard": False})
+    made.add_node(**ONE_CPU)
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def on_ray(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work goes to that cluster, one CPU a worker."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"EXECUTOR": "ray", "RAY_CPUS": "1", "CACHE": str(tmp_path / "cache")}.items():
+        monkeypatch.setenv(f"WSOUP_{name}", value)
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+
+
+def square(_: int, shard: int) -> dict[str, np.ndarray]:
+    return {"x": np.full(3, shard**2)}
+
+
+def finished(task: Any, *, n: int, name: str = "test") -> list[int]:
+    shards = Shards(Owner(name, {"a.py": "1"}, {}), inputs=name, n=n)
+    finish_shards([shards], task=task, label=name, unit="shard")
+    return [int(part["x"][0]) for part in shards.load()]
+
+
+def test_shards_come_back_whatever_their_order():
+    assert finished(square, n=9) == [i**2 for i in range(9)]
+
+
+def test_a_killed_worker_is_replaced(tmp_path, capsys):
+    marker = tmp_path / "killed"
+
+    def killed_once(_: int, shard: int) -> dict[str, np.ndarray]:
+        if shard == 2 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return square(0, shard)
+
+    assert finished(killed_once, n=6) == [i**2 for i in range(6)]
+    assert "a worker on node" in capsys.readouterr().err
+
+
+def test_a_lost_node_is_done_without(cluster, tmp_path):
+    node = cluster.add_node(**ONE_CPU)
+    cluster.wait_for_nodes()
+
+    def slow(_: int, shard: int) -> dict[str, np.ndarray]:
+        (tmp_path / f"begun-{shard}").touch()
+        time.sleep(0.3)
+        return square(0, shard)
+
+    shards = Shards(Owner("lost", {"a.py": "1"}, {}), inputs="lost", n=12)
+    from wsoup.runtime import on_ray
+
+    for done, ((_, i), arrays) in enumerate(on_ray.run(slow, [(0, i) for i in range(12)], label="lost")):
+        shards.save(i, arrays)
+        if done == 3:
+            cluster.remove_node(node)
+    assert [int(part["x"][0]) for part in shards.load()] == [i**2 for i in range(12)]
+
+
+def test_a_shard_that_ends_every_worker_is_named_and_the_others_are_kept():
+    def deadly(_: int, shard: int) -> dict[str, np.ndarray]:
+        if shard == 3:
+            time.sleep(0.5)  # the others are finished by then
+            os.kill(os.getpid(), signal.SIGKILL)
+        return square(0, shard)
+
+    with pytest.raises(WsoupError, match=r"deadly: shard 3 ended its worker 3 times, last on node [\d.]+") as raised:
+        finished(deadly, n=4, name="deadly")
+    assert "\n" not in str(raised.value)
+    kept = Shards(Owner("deadly", {"a.py": "1"}, {}), inputs="deadly", n=4)
+    assert kept.missing() == [3]
+
+
+class Unloadable:
+    """Stands for an encoder whose weights one node has not."""
+
+    def __call__(self, _: int, shard: int) -> dict[str, np.ndarray]:
+        return square(0, shard)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _cannot, ()
+
+
+def _cannot() -> None:
+    raise ModelError("encoder.pretrained: weights file x.safetensors does not exist")
+
+
+def test_a_worker_that_cannot_load_the_model_says_which_node():
+    with pytest.raises(WsoupError, match=r"^node [\d.]+: .*weights file x.safetensors does not exist"):
+        finished(Unloadable(), n=2, name="unloadable")
+
+
+def test_an_error_of_the_task_is_the_same_error_with_the_node():
+    def refused(_: int, shard: int) -> dict[str, np.ndarray]:
+        raise ParamsError("k0 is wrong")
+
+    with pytest.raises(ParamsError, match=r"^node [\d.]+: k0 is wrong$"):
+        finished(refused, n=2, name="refused")
+
+
+def test_an_executor_that_there_is_not(monkeypatch):
+    monkeypatch.setenv("WSOUP_EXECUTOR", "slurm")
+    with pytest.raises(ParamsError, match="WSOUP_EXECUTOR=slurm: must be one of here, ray"):
+        finished(square, n=1)
