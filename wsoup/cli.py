@@ -17,7 +17,7 @@ from rich.table import Table
 
 from wsoup.artifacts import Artifacts
 from wsoup.cli_soups import classify_command, soup_app
-from wsoup.errors import ParamsError, WsoupError
+from wsoup.errors import ParamsError, WsoupError, not_installed
 
 app = typer.Typer(
     help="Descriptor soups and word soups for CLIP-style models. The pipeline itself runs with `dvc repro`.",
@@ -47,9 +47,23 @@ def main() -> None:
     except WsoupError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(1) from None
+    except ModuleNotFoundError as error:
+        print(f"error: {not_installed(error)}", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
-# ------------------------------------------------------------------------------------------------------- profile
+# -------------------------------------------------------------------------------------------------- init, profile
+
+
+@app.command("init")
+def init_command(folder: Annotated[Path, typer.Argument(help="A new folder, or one made by `wsoup init`.")]) -> None:
+    """Make a pipeline folder: dvc.yaml, params.yaml (the toy world), stages and data; or bring one up to date.
+
+    Example: wsoup init soups && cd soups && dvc repro
+    """
+    from wsoup import workspace
+
+    print("\n".join(workspace.create(folder)))
 
 
 @profile_app.command("demo")
@@ -136,9 +150,9 @@ def profile_own(
 
 
 def _profile_text(name: str) -> str:
-    from wsoup.profiles import FOLDER
+    from wsoup import project
 
-    return (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+    return project.file(f"data/profiles/{name}.yaml").read_text(encoding="utf-8")
 
 
 # ---------------------------------------------------------------------------------------------------------- data

@@ -46,15 +46,29 @@ class PackageError(WsoupError, ImportError):
     """A package is not installed; the text holds the command that installs it."""
 
 
-@contextmanager
-def needing(extra: str) -> Iterator[None]:
-    """Within, a package that is not installed is an error that names the extra of wsoup which brings it.
+EXTRAS = {
+    "pipeline": ("dvc", "pyarrow", "zarr"),
+    "report": ("jinja2", "vl_convert"),
+    "hf": ("datasets", "transformers"),
+    "ray": ("ray",),
+    "sklearn": ("sklearn",),
+}
+"""What `pip install 'wsoup[...]'` brings, by the names that are imported."""
 
-    Raises:
-        PackageError: in place of ModuleNotFoundError.
-    """
+
+def not_installed(error: ModuleNotFoundError) -> PackageError:
+    """The error to show in place of Python's: with the extra that brings the package; raises `error` if none does."""
+    name = (error.name or "").split(".")[0]
+    for extra, packages in EXTRAS.items():
+        if name in packages:
+            return PackageError(f"{name} is not installed, and this needs it: pip install 'wsoup[{extra}]'")
+    raise error
+
+
+@contextmanager
+def needing() -> Iterator[None]:
+    """Within, a missing package of an extra is a PackageError with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
-        name = (error.name or str(error)).split(".")[0]
-        raise PackageError(f"{name} is not installed, and this needs it: pip install 'wsoup[{extra}]'") from None
+        raise not_installed(error) from None

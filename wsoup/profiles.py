@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from wsoup import project
 from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing
 from wsoup.datasets.paper import PAPER
@@ -17,7 +18,7 @@ from wsoup.errors import DataError, MissingError, ParamsError
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.whole import parse_params
 
-FOLDER = Path(__file__).parent.parent / "data" / "profiles"
+FOLDER = project.file("data/profiles")
 NOTHING_TO_WATCH = "data/nothing_to_watch.txt"
 TOY = "shapes"
 HALVES = """\

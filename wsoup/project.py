@@ -16,6 +16,7 @@ FILES = (
     "dvc.yaml",
     ".dvcignore",
     "data/nothing_to_watch.txt",
+    "data/params.schema.json",
     "data/profiles/*.yaml",
     "data/paper/*",
     "data/toy/.gitignore",

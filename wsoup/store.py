@@ -138,7 +138,7 @@ def write_table(path: str | Path, table: pa.Table, *, attributes: Mapping[str, A
     """Write a Parquet table; `attributes` (JSON values) go into the schema's metadata under ``wsoup``."""
     if attributes is not None:
         table = table.replace_schema_metadata({"wsoup": json.dumps(dict(attributes), sort_keys=True)})
-    with needing("pipeline"):
+    with needing():
         import pyarrow.parquet as pq
     with replacing(path) as temporary:
         pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, compression="zstd")
@@ -166,7 +166,7 @@ def _reading_parquet(path: str | Path) -> Iterator[Any]:
     """Yields pyarrow.parquet; what it raises is one line."""
     if not Path(path).exists():
         raise MissingError(f"{path} does not exist; make it with `dvc repro`")
-    with needing("pipeline"):
+    with needing():
         import pyarrow as pa
         import pyarrow.parquet as pq
     try:
@@ -215,7 +215,7 @@ def write_features(path: str | Path, value: ImageFeatures) -> None:
     }
     checksums = {name: _checksum(array) for name, array in arrays.items()}
     attributes = {**value.attributes, "checksums": {**checksums, "attributes": fingerprint(value.attributes)}}
-    with needing("pipeline"):
+    with needing():
         import zarr
     with replacing(path) as temporary:
         group: Any = zarr.create_group(store=str(temporary), zarr_format=3, attributes=attributes)
@@ -240,7 +240,7 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
     if not Path(path).is_dir():
         raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
     again = "remove it and run `dvc repro` to make it again"
-    with needing("pipeline"):
+    with needing():
         import zarr
     try:
         group: Any = zarr.open_group(store=str(path), mode="r")

@@ -56,7 +56,7 @@ def write_json_lines(predictions: Iterable[Prediction], *, file: IO[str]) -> Ite
 
 def write_parquet(predictions: Iterable[Prediction], *, top: int, path: str) -> Iterator[Prediction]:
     """Hand the predictions on, then write them all as one table."""
-    with needing("pipeline"):
+    with needing():
         import pyarrow as pa
     rows = []
     for prediction in predictions:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from wsoup import project
+
 FOLDER = Path("data/paper")
 COLUMNS = {
     "imagenet": "INet",
@@ -52,8 +54,10 @@ TITLES = {
 
 
 def read(name: str, *, folder: Path = FOLDER) -> list[dict[str, str]]:
-    """One of the paper's tables as rows of text; empty where the file is not there."""
+    """One of the paper's tables as rows of text: from the run's folder, else from wsoup's own files."""
     path = folder / f"{name}.csv"
+    if folder == FOLDER and not path.exists():
+        path = project.file("data/paper") / path.name
     if not path.exists():
         return []
     with open(path, encoding="utf-8", newline="") as file:
