@@ -6,9 +6,10 @@ import pyarrow.compute as pc
 
 from wsoup import store
 from wsoup.artifacts import PRETRAINED, Artifacts
-from wsoup.evaluate.baselines import pretrained_rows
-from wsoup.evaluate.counts import class_rows, evaluate, flips, mean_texts
-from wsoup.evaluate.testsets import load_material, load_tests
+from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows, shown_soup
+from wsoup.evaluate.counts import evaluate, flips, mean_texts
+from wsoup.evaluate.rows import table
+from wsoup.evaluate.testsets import load_tests
 from wsoup.params.datasets import Datasets
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.evaluation import EvaluateParams
@@ -34,8 +35,8 @@ class Wanted(Sections):
 def main(owner: Owner) -> None:
     """Evaluate on the test features of every dataset, with all soups and pools.
 
-    Writes results.parquet (the tables' rows), texts.parquet (single texts) and flips.parquet (images that the word
-    soup of the first seed turned right or wrong).
+    Writes results.parquet (the tables' rows), texts.parquet (single texts) and flips.parquet (images that the soup
+    which the gallery shows turned right or wrong).
     """
     params, artifacts = load(Wanted), Artifacts()
     encoder = load_encoder(params.encoder)
@@ -48,6 +49,7 @@ def main(owner: Owner) -> None:
     classifiers = mean_texts(rows, tests=tests, encoder=texts)
     further = class_rows(
         tests,
+        rows=table(list(params.soups)),
         seeds=params.seeds,
         templates=ensemble_templates() if params.evaluate.ensemble else [],
         gpt=store.read_json(artifacts.gpt),
@@ -59,7 +61,7 @@ def main(owner: Owner) -> None:
     changed = flips(
         classifiers,
         before=next(row for row in rows if row.method == "class_name"),
-        after=material.soup(material.shown, seed=params.seeds[0]),
+        after=shown_soup(material),
         tests=tests,
     )
     attributes = {
@@ -71,7 +73,7 @@ def main(owner: Owner) -> None:
     with store.replacing(out) as folder:
         store.write_table(folder / "results.parquet", lines.filter(pc.invert(single)), attributes=attributes)
         store.write_table(folder / "texts.parquet", lines.filter(single), attributes=attributes)
-        store.write_table(folder / "flips.parquet", changed, attributes=attributes)
+        store.write_table(folder / "flips.parquet", changed, attributes={**attributes, "soup": material.shown})
     print(f"{out}: {len(rows)} rows on {len(tests)} datasets, {texts.tokens_encoded} tokens encoded")
 
 

@@ -6,10 +6,11 @@ import pyarrow as pa
 
 from wsoup import store
 from wsoup.artifacts import Artifacts
-from wsoup.evaluate.baselines import tuned_rows
-from wsoup.evaluate.counts import class_rows, evaluate, mean_texts
-from wsoup.evaluate.testsets import load_material, load_tests
-from wsoup.evaluate.tuned import retest
+from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
+from wsoup.evaluate.counts import evaluate, mean_texts
+from wsoup.evaluate.rows import table
+from wsoup.evaluate.testsets import load_tests
+from wsoup.evaluate.tuned import seen_by
 from wsoup.finetune.tuned import load_tuned, members_divergence_log
 from wsoup.params.datasets import Datasets
 from wsoup.params.encoder import EmbedParams, EncoderParams
@@ -48,9 +49,11 @@ def main(owner: Owner, method: str) -> None:
         artifacts, source=params.source, seeds=params.seeds, soups=list(params.soups), encoder=encoder.id, tests=tests
     )
     encoders = {seed: load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder) for seed in params.seeds}
-    seen = dict.fromkeys(params.seeds, tests)
-    if any(tuned.model.tunes_images for tuned in encoders.values()):
-        seen = retest(tests, encoders=encoders, artifacts=artifacts, batch_size=params.embed.batch_size, owner=owner)
+    # Asked for also where nothing is read again: as one part of an array job the stage ends in there.
+    again = tests if any(tuned.model.tunes_images for tuned in encoders.values()) else []
+    found = seen_by(encoders, tests=again, artifacts=artifacts, batch_size=params.embed.batch_size, owner=owner)
+    seen = found if again else dict.fromkeys(params.seeds, tests)
+    in_tables = [row for row in table(list(params.soups)) if row.tuned]
     gpt = store.read_json(artifacts.gpt)
     tables = []
     for seed in progress(params.seeds, label=f"evaluate {method}", unit="seed"):
@@ -58,7 +61,7 @@ def main(owner: Owner, method: str) -> None:
         texts = PromptEncoder(tuned.model, tuned.tokenizer, device=tuned.device, dtype=tuned.dtype)
         rows = tuned_rows(material, params=params.evaluate, seed=seed)
         classifiers = mean_texts(rows, tests=seen[seed], encoder=texts)
-        further = class_rows(seen[seed], seeds=[seed], templates=[], gpt=gpt)
+        further = class_rows(seen[seed], rows=in_tables, seeds=[seed], templates=[], gpt=gpt)
         tables.append(
             evaluate(
                 classifiers,

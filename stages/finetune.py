@@ -15,7 +15,7 @@ from wsoup.finetune.train import SAVE_SECONDS, Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
 from wsoup.finetune.tuners import check_templates
 from wsoup.params.datasets import Datasets
-from wsoup.params.encoder import EncoderParams
+from wsoup.params.encoder import EmbedParams, EncoderParams
 from wsoup.params.finetune import FinetuneParams
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
@@ -31,6 +31,7 @@ class Wanted(Sections):
     seeds: Seeds
     encoder: EncoderParams
     datasets: Datasets
+    embed: EmbedParams
     finetune: FinetuneParams
 
 
@@ -43,9 +44,18 @@ def main(owner: Owner, method: str) -> None:
     encoder = load_encoder(params.encoder)
     check_templates(wanted.tune, params.datasets, source=params.source, tokenizer=encoder.tokenizer)
     sources = [
-        read_training_set(artifacts, source=params.source, soup=wanted.soup, seed=seed, encoder=encoder.id)
+        read_training_set(
+            artifacts,
+            source=params.source,
+            soup=wanted.soup,
+            seed=seed,
+            encoder=encoder.id,
+            on_bad_image=params.embed.on_bad_image,
+        )
         for seed in params.seeds
     ]
+    for text in dict.fromkeys(text for source in sources for text in source.skipped):
+        print(f"skipped: {text}")
     configs = [
         {
             "encoder": encoder.id,

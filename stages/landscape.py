@@ -11,7 +11,7 @@ from wsoup import store
 from wsoup.artifacts import Artifacts
 from wsoup.errors import ParamsError
 from wsoup.evaluate import landscape
-from wsoup.evaluate.testsets import load_tests
+from wsoup.evaluate.testsets import ClassPrompts, load_tests
 from wsoup.finetune.tuned import load_tuned
 from wsoup.params.datasets import Datasets
 from wsoup.params.encoder import EncoderParams
@@ -43,11 +43,11 @@ def main(owner: Owner, method: str) -> None:
     encoder = load_encoder(params.encoder)
     tests = load_tests(artifacts, datasets=params.datasets, encoder=encoder)
     soup = Soup.load(artifacts.soup(wanted.soup, seed=seed), encoder=encoder.id).texts
-    pair = landscape.choose_pair(soup, tokenizer=encoder.tokenizer)
+    pair = landscape.choose_pair(soup, name=wanted.soup, tokenizer=encoder.tokenizer)
     tuned = load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder)
     template = next(test.template for test in tests if test.name == params.source)
     start = landscape.starting_prompt(encoder, tuned=tuned, template=template)
-    plane = landscape.Plane(tuned, start=start, pair=pair, stems=landscape.class_prompts(tests))
+    plane = landscape.Plane(tuned, start=start, pair=pair, stems=ClassPrompts(tests).stems)
     axis = landscape.axis(steps=wanted.steps, margin=wanted.margin)
     counts = landscape.Landscape(plane, tests=tests, axis=axis)
     shards = Shards(owner, inputs=[tuned.id, template, pair, axis, landscape.identity(tests)], n=len(axis))

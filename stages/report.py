@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from wsoup import store
+from typing import Any
+
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.params.datasets import Datasets
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
@@ -10,9 +11,12 @@ from wsoup.params.finetune import FinetuneParams
 from wsoup.params.search import Soups
 from wsoup.params.section import Sections, Seeds, load
 from wsoup.report import ablations, analyses, plots
-from wsoup.report.results import load_results
-from wsoup.report.tables import finetuned_table, metrics, paired_table, paper_tables, size_table, zero_shot_table
+from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
+from wsoup.report.results import Results, load_results
+from wsoup.report.summaries import metrics, paired_table, size_table
+from wsoup.report.tables import Table
 from wsoup.report.terminal import summary
+from wsoup.report.written import write_reports
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner
 
@@ -30,45 +34,55 @@ class Wanted(Sections):
 
 
 def main(owner: Owner) -> None:
-    """Write reports/metrics.json, reports/tables/ and reports/plots/, each whole or not at all."""
+    """Write reports/metrics.json, reports/tables/ and reports/plots/: all of them, or where anything fails none."""
     params, artifacts = load(Wanted), Artifacts()
-    results, out = artifacts.results, artifacts.reports
     found = load_results(
-        results, datasets=params.datasets, methods=list(params.finetune.methods), evaluate=params.evaluate
+        artifacts.results,
+        datasets=params.datasets,
+        soups=list(params.soups),
+        methods=list(params.finetune.methods),
+        evaluate=params.evaluate,
     )
-    methods = params.finetune.methods
-    stored = analyses.parameters(found, methods=methods)
+    tables = tables_of(found, params=params, artifacts=artifacts)
+    figures = figures_of(found, params=params, artifacts=artifacts)
+    write_reports(artifacts.reports, tables=tables, figures=figures, metrics=metrics(found))
+    print(summary(found))
+
+
+def tables_of(found: Results, *, params: Wanted, artifacts: Artifacts) -> list[Table]:
+    """Every table of this run."""
     tables = [
         zero_shot_table(found),
         paired_table(found, samples=params.report.bootstrap_samples, confidence=params.report.confidence),
         size_table(found),
-        analyses.single_texts(results / PRETRAINED / "texts.parquet", results=found),
+        analyses.single_texts(artifacts.results / PRETRAINED / "texts.parquet", results=found),
         analyses.alignment(found),
-        stored,
+        analyses.parameters(found, methods=params.finetune.methods),
         analyses.counts(found),
     ]
     if found.variants != [PRETRAINED]:
-        tables += [finetuned_table(found), *paper_tables(found), ablations.diversity(found, methods=methods)]
+        tables += [finetuned_table(found), *paper_tables(found)]
+        tables += [ablations.diversity(found, methods=params.finetune.methods)]
     if found.halves is not None:
         tables.append(analyses.base_to_new(found, halves=found.halves))
-    with store.replacing(out / "tables") as folder:
-        folder.mkdir()
-        for table in tables:
-            table.write(folder)
+    return tables
+
+
+def figures_of(found: Results, *, params: Wanted, artifacts: Artifacts) -> dict[str, list[dict[str, Any]]]:
+    """Data of every figure, by the name of its template."""
+    methods, survey = params.finetune.methods, artifacts.survey
     pools = {pool: artifacts.scores(pool) for pool in ("words", "descriptors")}
-    pools[f"random chains of {params.evaluate.survey.chain_length}"] = artifacts.survey / "chains.parquet"
-    planes = {method: results / "landscape" / f"{method}.parquet" for method in params.landscape.methods}
-    soups = plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)
-    with store.replacing(out / "plots") as folder:
-        store.write_json(folder / "candidates.json", plots.candidates(pools, seed=params.seeds[0]))
-        store.write_json(folder / "transfer.json", plots.transfer(artifacts.survey / "descriptors.parquet"))
-        store.write_json(folder / "accuracy_by_m.json", plots.by_size(found))
-        store.write_json(folder / "parameters.json", plots.parameters(stored))
-        store.write_json(folder / "members_kl.json", ablations.members_kl(found, methods=methods))
-        store.write_json(folder / "landscape.json", plots.landscape(planes))  # `dvc plots` wants a file: [] for none
-        store.write_json(folder / "growth.json", plots.growth(soups))
-    store.write_json(out / "metrics.json", metrics(found))
-    print(summary(found))
+    pools[f"random chains of {params.evaluate.survey.chain_length}"] = survey / "chains.parquet"
+    planes = {method: artifacts.results / "landscape" / f"{method}.parquet" for method in params.landscape.methods}
+    return {
+        "candidates": plots.candidates(pools, seed=params.seeds[0]),
+        "transfer": plots.transfer(survey / "descriptors.parquet"),
+        "accuracy_by_m": plots.by_size(found),
+        "parameters": plots.parameters(analyses.parameters(found, methods=methods)),
+        "members_kl": ablations.members_kl(found, methods=methods),
+        "landscape": plots.landscape(planes),  # `dvc plots` wants a file: [] for none
+        "growth": plots.growth(plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)),
+    }
 
 
 if __name__ == "__main__":

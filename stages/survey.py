@@ -10,7 +10,8 @@ from wsoup import store
 from wsoup.artifacts import Artifacts
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.testsets import load_tests
-from wsoup.evaluate.transfer import Grid, ranked_on_targets, sample, survey, upper_bound
+from wsoup.evaluate.transfer import Grid, sample, transfer
+from wsoup.evaluate.upper_bound import ranked_on_targets, upper_bound
 from wsoup.params.datasets import Datasets
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.evaluation import EvaluateParams
@@ -45,7 +46,7 @@ def main(owner: Owner) -> None:
     texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
     drawn = sample(read_pool(artifacts.pool("descriptors")), size=wanted.descriptors)
     grid = Grid(["", *drawn], tests=tests, encoder=texts)
-    table = survey(grid)
+    table = transfer(grid)
     members = upper_bound(ranked_on_targets(table), grid=grid, m=wanted.m)
 
     images = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import yaml
 from small_world import COLOURS, write_image_folder
+
+from wsoup.runtime.shards import Owner
 
 ROOT = Path(__file__).parents[1]
 METHODS = {
@@ -57,6 +61,23 @@ def miniature_params(encoder: dict[str, str]) -> dict:
     return params
 
 
+def stage_module(name: str) -> ModuleType:
+    """A stage script, imported; its signals and its command line stay out of it."""
+    spec = importlib.util.spec_from_file_location(f"stage_{name}", ROOT / "stages" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # pydantic looks annotations up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def call_stage(name: str, *item: str) -> None:
+    """What a stage does, in this process and in the working folder."""
+    owner = Owner.of(ROOT / "stages" / f"{name}.py", name="@".join([name, *item]))
+    stage_module(name).main(owner, *item)
+    shutil.rmtree(owner.folder, ignore_errors=True)
+
+
 class Project:
     """A copy of the project's pipeline over miniature data, in a git repository of its own."""
 
@@ -83,10 +104,19 @@ class Project:
     def write_params(self, params: dict) -> None:
         (self.folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
 
-    def edit(self, section: str, **values: object) -> None:
-        params = yaml.safe_load((self.folder / "params.yaml").read_text())
-        params[section].update(values)
+    def edit(self, where: str, **values: object) -> None:
+        """Set keys of a section of params.yaml, such as ``soups.word``."""
+        section = params = yaml.safe_load((self.folder / "params.yaml").read_text())
+        for name in where.split("."):
+            section = section[name]
+        section.update(values)
         self.write_params(params)
+
+    def edit_code(self, path: str, old: str, new: str) -> None:
+        """Replace a piece of a file that must be in it once."""
+        text = (self.folder / path).read_text(encoding="utf-8")
+        assert text.count(old) == 1, f"{path} holds {old!r} {text.count(old)} times"
+        (self.folder / path).write_text(text.replace(old, new), encoding="utf-8")
 
     def git(self, *arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True, check=True)

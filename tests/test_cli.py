@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
-from imports import ROOT
+from project import ROOT
 from run_cli import run
 
 from wsoup import cli
@@ -22,9 +22,9 @@ def commands(group: typer.Typer, prefix: str = "wsoup") -> list[str]:
     return found
 
 
-def test_the_docs_name_every_command():
-    text = (ROOT / "docs" / "pipeline.md").read_text()
-    assert [name for name in commands(cli.app) if name not in text] == []
+def test_the_readme_or_a_page_that_it_points_to_names_every_command():
+    told = "".join(path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    assert [name for name in commands(cli.app) if name not in told] == []
 
 
 def test_help_and_usage_errors():

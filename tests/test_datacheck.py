@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from miniature import build_coop, draw
@@ -14,6 +15,7 @@ from PIL import Image
 from rich.console import Console
 
 from wsoup import datacheck, profiles, store
+from wsoup.artifacts import Artifacts
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.images.decode import load_rgb
@@ -216,3 +218,24 @@ def test_layouts_are_shown_for_all_15() -> None:
     assert all(f"coop:{name}" in text for name in PAPER)
     assert "sun397/split_zhou_SUN397.json" in text
     assert "50,889" in text
+
+
+def test_features_that_older_packages_made_are_named_with_the_stage_that_makes_them_again(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    artifacts = Artifacts()
+    for name, split, version in (
+        ("imagenet", "train", "10.4.0"),
+        ("imagenet", "test", "11.0.0"),
+        ("dtd", "test", "11.0.2"),
+    ):
+        features = store.ImageFeatures(np.ones((1, 2)), np.zeros(1), np.zeros(1), {"made_with": {"pillow": version}})
+        store.write_features(artifacts.features(name, split=split), features)
+    (artifacts.features("sun397", split="test")).mkdir()  # damaged: what reads it says so
+    found = look(paper_params(root))
+    assert found["imagenet"].warnings == [
+        "train features were made with pillow 10.4.0, others with 11.0.0; make them again: `dvc repro --force "
+        "--single-item embed_train`, then `dvc repro`"
+    ]
+    assert not any(finding.warnings for name, finding in found.items() if name != "imagenet")

@@ -30,23 +30,23 @@ def changed(where: str, value: object) -> dict:
 
 
 def test_the_projects_own_params_are_good():
-    assert load_params(ROOT / "params.yaml").word_soup.k0 == RAW["word_soup"]["k0"]
+    assert load_params(ROOT / "params.yaml").soups["word"].k0 == RAW["soups"]["word"]["k0"]
 
 
 @pytest.mark.parametrize(
     ("where", "value", "expected"),
     [
-        ("word_soup.pateince", 3, "unknown key 'word_soup.pateince'; did you mean 'patience'?"),
-        ("word_sop", {}, "unknown key 'word_sop'; did you mean 'word_soup'?"),
+        ("soups.word.pateince", 3, "unknown key 'soups.word.pateince'; did you mean 'patience'?"),
+        ("sops", {}, "unknown key 'sops'; did you mean 'soups'?"),
         ("datasets.shapes.tempate", "x", "unknown key 'datasets.shapes.tempate'; did you mean 'template'?"),
         ("encoder.zzz", 1, "unknown key 'encoder.zzz'; known keys here: model, pretrained"),
-        ("word_soup.k0", ..., "key 'word_soup.k0' is missing"),
-        ("word_soup.k0", 2000, "k0 (2000) must not exceed k1 (1000)"),
-        ("word_soup.k0", "many", "word_soup.k0: 'many' is not valid: input should be a valid integer"),
+        ("soups.word.k0", ..., "key 'soups.word.k0' is missing"),
+        ("soups.word.k0", 2000, "k0 (2000) must not exceed k1 (1000)"),
+        ("soups.word.k0", "many", "soups.word.k0: 'many' is not valid: input should be a valid integer"),
         ("fewshot.shots", 0, "fewshot.shots: 0 is not valid: input should be greater than or equal to 1"),
-        ("word_soup.m", 2.5, "word_soup.m: 2.5 is not valid"),
+        ("soups.word.m", 2.5, "soups.word.m: 2.5 is not valid"),
         ("seeds", [], "seeds: [] is not valid: list should have at least 1 item"),
-        ("seeds", [1, 1], "seeds [1, 1] holds a seed twice"),
+        ("seeds", [1, 1], "seeds: [1, 1] holds a seed twice"),
         ("source", "photos", "source 'photos' is not among the datasets"),
         ("datasets.counts.role", "source", "exactly one dataset has role: source"),
         ("datasets.counts.template", "a photo", "must hold exactly one placeholder"),

@@ -27,10 +27,10 @@ def test_nothing_runs_again_when_nothing_changed(project):
 
 def test_a_word_soup_param_runs_the_word_soup_and_what_follows_from_it(project):
     before = project.outs()
-    project.edit("word_soup", k0=8, patience=9)
+    project.edit("soups.word", k0=8, patience=9)
     ran = project.repro()
     assert ran == {
-        "word_soup",
+        "soup@word",
         "finetune@coop_diverse",
         "evaluate",
         "evaluate_tuned@ce",
@@ -47,8 +47,8 @@ def test_a_word_soup_param_runs_the_word_soup_and_what_follows_from_it(project):
 
 
 def test_an_experiment_runs_with_a_param_set_on_the_command_line(project):
-    project.run("dvc", "exp", "run", "-S", "word_soup.k0=6", "word_soup")
-    assert yaml.safe_load((project.folder / "params.yaml").read_text())["word_soup"]["k0"] == 6
+    project.run("dvc", "exp", "run", "-S", "soups.word.k0=6", "soup@word")
+    assert yaml.safe_load((project.folder / "params.yaml").read_text())["soups"]["word"]["k0"] == 6
     project.git("checkout", "-q", "--", ".")
     project.repro()
 
@@ -102,9 +102,9 @@ def test_bad_params_stop_in_one_line_and_nothing_is_lost(project):
     """DVC removes a stage's outs before it runs: what was there comes back from its cache, and nothing runs again."""
     before = project.outs()
     earlier = (project.folder / "artifacts/soups/word/seed1.json").read_bytes()
-    project.edit("word_soup", k0=50)
+    project.edit("soups.word", k0=50)
     printed = project.run("dvc", "repro", good=False)
-    assert "word_soup: k0 (50) must not exceed k1 (12)" in printed
+    assert "soups.word: k0 (50) must not exceed k1 (12)" in printed
     assert "Traceback" not in printed
     assert project.outs() == before
     project.git("checkout", "-q", "--", ".")
@@ -115,7 +115,7 @@ def test_bad_params_stop_in_one_line_and_nothing_is_lost(project):
 def test_the_command_line_shows_a_soup(project):
     printed = project.run("wsoup", "soup", "show", "artifacts/soups/word/seed1.json")
     soup = json.loads((project.folder / "artifacts/soups/word/seed1.json").read_text())
-    assert "word soup, seed 1, 2 members" in printed
+    assert "chains soup, seed 1, 2 members" in printed
     assert soup["members"][0]["trace"][0]["added"] in printed
     assert project.run("wsoup", "soup", "show", "word-seed1", "--text").split("\n")[0] == soup["members"][0]["text"]
     assert "no soup 'word-seed9'" in project.run("wsoup", "soup", "show", "word-seed9", good=False)

@@ -42,7 +42,7 @@ def test_the_paper_needs_no_data() -> None:
     assert list(params.datasets) == list(PAPER)
     assert (params.source, params.seeds, params.fewshot.shots) == ("imagenet", [1, 2, 3], 16)
     assert (params.encoder.model, params.encoder.pretrained) == ("ViT-B-16", "openai")
-    soup = params.word_soup
+    soup = params.soups["word"]
     assert (soup.k0, soup.k1, soup.patience, soup.m) == (250, 1000, 250, 8)
 
 
@@ -178,7 +178,7 @@ def test_no_training_images_or_two_sources(tmp_path: Path) -> None:
 def test_a_template_or_weights_file_that_will_not_do(tmp_path: Path) -> None:
     root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
     for template in ("a photo.", "a {} and a {}."):
-        with pytest.raises(ParamsError, match=r"wsoup profile own: datasets.set: template .* must hold exactly one"):
+        with pytest.raises(ParamsError, match=r"wsoup profile own: datasets.set.template: .* must hold exactly one"):
             profiles.own(images=str(root), encoder=TAG, template=template)
     with pytest.raises(MissingError, match=r"weights file none.safetensors does not exist; give --pretrained a tag"):
         profiles.own(images=str(root), encoder=TAG | {"pretrained": "none.safetensors"})

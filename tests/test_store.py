@@ -11,7 +11,6 @@ import pytest
 
 from wsoup import store
 from wsoup.errors import MismatchError, MissingError
-from wsoup.runtime.shards import Shards
 from wsoup.store import ImageFeatures
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
@@ -141,25 +140,3 @@ def test_tables_keep_their_attributes_and_bytes(tmp_path):
     assert store.table_attributes(tmp_path / "x.parquet") == {"encoder": ENCODER}
     assert store.read_table(tmp_path / "x.parquet", columns=["text"])["text"].to_pylist() == ["b", "a"]
     assert (tmp_path / "x.parquet").read_bytes() == (tmp_path / "y.parquet").read_bytes()
-
-
-def test_a_file_that_is_not_a_soup_is_refused(tmp_path):
-    store.write_json(tmp_path / "x.json", {"kind": "word"})
-    with pytest.raises(MismatchError, match="not a soup: it lacks encoder, members, seed, template"):
-        store.read_soup(tmp_path / "x.json")
-    (tmp_path / "y.json").write_text("{")
-    with pytest.raises(MismatchError, match="not JSON"):
-        store.read_soup(tmp_path / "y.json")
-
-
-def test_shards_go_on_where_they_were(in_tmp):
-    shards = Shards("embed", inputs={"x": 1}, n=5)
-    shards.save(1, {"a": np.arange(3)})
-    again = Shards("embed", inputs={"x": 1}, n=5)
-    assert again.mine(part=(0, 1)) == [0, 2, 3, 4]
-    assert [again.mine(part=(i, 2)) for i in range(2)] == [[0, 2, 4], [3]]
-    assert not again.complete()
-    for shard in again.mine(part=(0, 1)):
-        again.save(shard, {"a": np.arange(shard)})
-    assert [len(part["a"]) for part in again.load()] == [0, 3, 2, 3, 4]
-    assert Shards("embed", inputs={"x": 2}, n=5).mine(part=(0, 1)) == [0, 1, 2, 3, 4]

@@ -210,6 +210,7 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     results = load_results(
         Artifacts().results,
         datasets=found.datasets,
+        soups=list(found.soups),
         methods=list(found.finetune.methods),
         evaluate=found.evaluate,
     )
@@ -331,16 +332,14 @@ def bench_text(
 
     Example: wsoup bench text --model ViT-B-16 --classes 1000
     """
-    from wsoup import bench
+    from wsoup.bench.text import bench_text as measure
     from wsoup.search import pools
 
     found = {"words": pools.common_words(words)}
     if descriptors is not None:
         found["descriptors"] = pools.descriptors([descriptors])
     where, dtype = _device(device, precision)
-    result = bench.bench_text(
-        model, pools=found, classes=classes, device=where, dtype=dtype, rounds=rounds, block=block
-    )
+    result = measure(model, pools=found, classes=classes, device=where, dtype=dtype, rounds=rounds, block=block)
     _print_result(result, as_json=as_json)
 
 
@@ -354,12 +353,12 @@ def bench_search(
     as_json: AsJson = False,
 ) -> None:
     """One word chain of Algorithm 2, beside the one-by-one loop at 77 tokens."""
-    from wsoup import bench
+    from wsoup.bench.search import bench_search as measure
     from wsoup.search import pools
 
     where, dtype = _device(device, precision)
     pool = pools.common_words(patience + 1)
-    result = bench.bench_search(model, words=pool, classes=classes, patience=patience, device=where, dtype=dtype)
+    result = measure(model, words=pool, classes=classes, patience=patience, device=where, dtype=dtype)
     _print_result(result, as_json=as_json)
 
 
@@ -372,10 +371,10 @@ def bench_images(
     as_json: AsJson = False,
 ) -> None:
     """Decoding, preprocessing and encoding images, beside the plain loop."""
-    from wsoup import bench
+    from wsoup.bench.images import bench_images as measure
 
     where, dtype = _device(device, precision)
-    _print_result(bench.bench_images(model, count=count, device=where, dtype=dtype), as_json=as_json)
+    _print_result(measure(model, count=count, device=where, dtype=dtype), as_json=as_json)
 
 
 @bench_app.command("train")
@@ -405,7 +404,7 @@ def _device(name: str, precision: str) -> tuple[Any, Any]:
 
 
 def _print_result(result: dict[str, Any], *, as_json: bool) -> None:
-    from wsoup.bench import table
+    from wsoup.bench.common import table
 
     if as_json:
         print(json.dumps(result, indent=2))

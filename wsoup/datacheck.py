@@ -19,12 +19,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from wsoup import store
+from wsoup.artifacts import Artifacts
 from wsoup.datasets import coop, digests, layouts, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
 from wsoup.errors import DataError, MissingError, WsoupError
 from wsoup.files import container_of, regular_file
 from wsoup.params.datasets import DatasetParams
 from wsoup.params.whole import Params
+from wsoup.report.versions import differing
 from wsoup.search import gpt
 
 Decode = Callable[[str], object]
@@ -58,7 +60,12 @@ class Finding:
 
 
 def check(
-    params: Params, *, manifests: Path, decode: Decode | None, imagenet_names: Callable[[], list[str]]
+    params: Params,
+    *,
+    manifests: Path,
+    decode: Decode | None,
+    imagenet_names: Callable[[], list[str]],
+    artifacts: Artifacts | None = None,
 ) -> list[Finding]:
     """Look over all datasets, in the order of params.
 
@@ -67,6 +74,7 @@ def check(
         manifests: folder of the manifests of the last run; images that changed since are found out.
         decode: decodes one image file or raises DataError (``--deep``); None only looks at sizes.
         imagenet_names: ImageNet's class names, called only where a layout needs them.
+        artifacts: of the last run, whose image features are looked at; None is the run of the working folder.
     """
     findings = []
     for name, dataset in params.datasets.items():
@@ -82,7 +90,22 @@ def check(
         if not os.path.exists(dataset.watch):
             finding.problems.append(f"watch: {dataset.watch} does not exist; name what `dvc repro` is to watch")
         findings.append(finding)
+    _look_at_features({finding.name: finding for finding in findings}, artifacts=artifacts or Artifacts())
     return findings
+
+
+def _look_at_features(findings: dict[str, Finding], *, artifacts: Artifacts) -> None:
+    """Warn of features of the last run that other versions of packages made than those of other datasets."""
+    made_with = {}
+    for name in findings:
+        for split in ("train", "test"):
+            attributes = store.features_attributes(artifacts.features(name, split=split))
+            made_with[name, split] = attributes.get("made_with", {})
+    for (name, split), sentence in differing(made_with).items():
+        stage = f"embed@{name}" if split == "test" else "embed_train"
+        findings[name].warnings.append(
+            f"{split} features {sentence}; make them again: `dvc repro --force --single-item {stage}`, then `dvc repro`"
+        )
 
 
 def _look_at_images(

@@ -125,6 +125,33 @@ def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.argsort(-np.asarray(n_correct, dtype=np.int64), kind="stable")
 
 
+def class_sums(image_features: Tensor, labels: Tensor, *, n_classes: int) -> Tensor:
+    """Sum of the images of each class, float64: (N, D), (N,) -> (C, D). `mean_cosines` needs no more of them."""
+    sums = torch.zeros(n_classes, image_features.shape[1], dtype=torch.float64, device=labels.device)
+    return sums.index_add_(0, labels, image_features.double())
+
+
+def mean_cosines(class_features: Tensor, *, sums: Tensor, n_images: int) -> tuple[Tensor, Tensor]:
+    """Alignment and uniformity of P classifiers (section 4 of the paper).
+
+    Alignment is the mean cosine of an image and its own class's text, uniformity the mean cosine of an image and the
+    other classes' texts; with one class there are no others and uniformity is NaN.
+
+    Args:
+        class_features: (P, C, D).
+        sums: (C, D) float64, `class_sums` of the images.
+        n_images: N.
+
+    Returns:
+        alignment, uniformity: (P,) float64 each.
+    """
+    texts, n_classes = class_features.double(), class_features.shape[1]
+    own = torch.einsum("pcd,cd->p", texts, sums)
+    every = torch.einsum("pcd,d->p", texts, sums.sum(dim=0))
+    others = n_images * (n_classes - 1) if n_classes > 1 else float("nan")
+    return own / n_images, (every - own) / others
+
+
 @dataclass(frozen=True)
 class CandidateScores:
     """Scores of P candidates on one set of images: integer counts and two mean cosines, each (P,)."""
@@ -147,34 +174,22 @@ class ImageSet:
     """
 
     def __init__(self, image_features: Tensor, *, labels: Tensor, n_classes: int, subsets: list[Tensor]) -> None:
-        self.image_features, self.labels, self.subsets, self.n_classes = image_features, labels, subsets, n_classes
-        self._sums = [self._class_sums(index) for index in subsets]
-
-    def _class_sums(self, index: Tensor) -> Tensor:
-        """Sum of a subset's images per class, float64 (C, D): alignment and uniformity need no more than that."""
-        sums = torch.zeros(self.n_classes, self.image_features.shape[1], dtype=torch.float64, device=self.labels.device)
-        return sums.index_add_(0, self.labels[index], self.image_features[index].double())
+        self.image_features, self.labels, self.subsets = image_features, labels, subsets
+        self._sums = [class_sums(image_features[index], labels[index], n_classes=n_classes) for index in subsets]
 
     def score(self, text_features: Tensor) -> list[CandidateScores]:
-        """Score candidates (P, C, D) on every subset: K results.
-
-        Alignment is the mean cosine of an image and its own class's text, uniformity the mean cosine of an image and
-        the other classes' texts (section 4 of the paper); with one class there are no others and uniformity is NaN.
-        """
+        """Score candidates (P, C, D) on every subset: K results; see `decide` and `mean_cosines`."""
         right, near = decide(self.image_features, self.labels, text_features)  # (P, N)
-        texts = text_features.double()
+        texts = text_features.double()  # once for all subsets
         results = []
         for index, sums in zip(self.subsets, self._sums, strict=True):
-            n_images = len(index)
-            own = torch.einsum("pcd,cd->p", texts, sums)
-            every = torch.einsum("pcd,d->p", texts, sums.sum(dim=0))
+            alignment, uniformity = mean_cosines(texts, sums=sums, n_images=len(index))
             results.append(
                 CandidateScores(
                     n_correct=right[:, index].sum(dim=1),
-                    n_images=n_images,
-                    alignment=own / n_images,
-                    uniformity=(every - own)
-                    / (n_images * (self.n_classes - 1) if self.n_classes > 1 else float("nan")),
+                    n_images=len(index),
+                    alignment=alignment,
+                    uniformity=uniformity,
                     near_ties=near[:, index].sum(dim=1),
                 )
             )

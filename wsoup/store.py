@@ -259,6 +259,16 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
     return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
 
 
+def features_attributes(path: str | Path) -> dict[str, Any]:
+    """The attributes alone of what `write_features` wrote; empty where there is none, or it cannot be read."""
+    with needing():
+        import zarr
+    try:
+        return dict(zarr.open_group(store=str(path), mode="r").attrs) if Path(path).is_dir() else {}
+    except Exception:  # a damaged file may lead zarr into any; `read_features` says what is wrong
+        return {}
+
+
 def _checksum(array: np.ndarray) -> str:
     """SHA-256 of an array's shape, type and values."""
     found = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())

@@ -45,11 +45,11 @@ def test_a_long_list_goes_on_where_it_was(files, tiny_encoder, monkeypatch):
         monkeypatch.setattr(f"{module}.IMAGES_PER_SHARD", 3)
     calls, encode_files = [], image_features.encode_files
 
-    def dying(encoder, **how):
+    def dying(encoders, **how):
         if len(calls) == 2:
             raise KeyboardInterrupt
         calls.append(how["paths"])
-        return encode_files(encoder, **how)
+        return encode_files(encoders, **how)
 
     monkeypatch.setattr(image_features, "encode_files", dying)
     with pytest.raises(KeyboardInterrupt):
@@ -75,6 +75,8 @@ def test_a_bad_file_is_named_or_becomes_nan(files, tiny_encoder):
         encode(files, tiny_encoder)
     features = encode([*files, "lost.png"], tiny_encoder, on_bad_image="nan")
     assert features.isnan().any(dim=1).nonzero()[:, 0].tolist() == [1, len(files)]
+    with pytest.raises(DataError, match=r"none of the 1 images could be decoded; the first: .*01\.png is not an image"):
+        encode([files[1]], tiny_encoder, on_bad_image="nan")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from wsoup.bench import bench_images, bench_search, bench_text, table
-from wsoup.bench.common import shown
+from wsoup.bench.common import shown, table
+from wsoup.bench.images import bench_images
+from wsoup.bench.search import bench_search
+from wsoup.bench.text import bench_text
 from wsoup.errors import ParamsError
 
 CPU = torch.device("cpu")

@@ -9,48 +9,22 @@ import pytest
 
 from wsoup.errors import PoolError
 from wsoup.evaluate.baselines import (
-    ClassRow,
-    Material,
-    Row,
     WaffleShape,
     ensemble_prompts,
     gpt_prompts,
-    pretrained_rows,
     random_chains,
     random_descriptors,
-    tuned_rows,
     waffle,
     waffle_characters,
     waffle_shape,
 )
-from wsoup.params.evaluation import EvaluateParams
+from wsoup.evaluate.classifiers import ClassRow
 from wsoup.search import gpt
 from wsoup.towers import ensemble_templates, imagenet_class_names
 
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
-PARAMS = EvaluateParams.model_validate(
-    {
-        "m": [1, 2, 4],
-        "baseline_m": 3,
-        "tuned_baseline_m": 4,
-        "offsets": [0, 5],
-        "ensemble": True,
-        "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
-    }
-)
-MATERIAL = Material(
-    seeds=(1, 2),
-    words=WORDS,
-    descriptors=POOL,
-    source_class_names=["red fox", "cat"],
-    soups={
-        "descriptor": {1: POOL[:3], 2: POOL[2:4]},
-        "word": {1: ["slab keep", "bins"], 2: ["hatch", "keep slab bins"]},
-    },
-    upper_bound=POOL[4:],
-)
 
 
 def test_waffle_shape_of_two_names_by_hand():
@@ -124,42 +98,6 @@ def test_gpt_prompts_are_each_class_with_its_own_descriptors():
 def test_a_class_without_gpt_descriptors_is_named():
     with pytest.raises(PoolError, match=r"no GPT descriptors for class 'dog' \(1 of 2 classes are missing\)"):
         gpt_prompts("a {}.", class_names=["cat", "dog"], descriptors={"cat": ["which is soft"]})
-
-
-def test_a_row_is_cut_to_the_sizes_that_it_holds_and_its_whole():
-    assert [row.texts for row in Row("x", (1,), ("a", "b", "c")).cut([1, 2, 4])] == [
-        ("a",),
-        ("a", "b"),
-        ("a", "b", "c"),
-    ]
-
-
-def test_pretrained_rows_are_unique_and_complete():
-    rows = pretrained_rows(MATERIAL, params=PARAMS)
-    keys = [(row.method, row.seeds, row.m, row.offsets, row.text) for row in rows]
-    assert len(set(keys)) == len(keys)
-    assert rows[0] == Row("class_name", (1, 2), ("",))
-    whole = {(row.method, row.m) for row in rows if row.seeds == (1,) and row.text is None and row.offsets == (0,)}
-    assert whole == {
-        *(("random_descriptors", m) for m in (1, 2, 3, 4)),
-        *(("waffle", m) for m in (1, 2, 3, 4)),
-        *(("descriptor_soup", m) for m in (1, 2, 3)),
-        *(("word_soup", m) for m in (1, 2)),
-        *(("random_chains", m) for m in (1, 2)),
-    }
-    tricked = {row.method for row in rows if row.offsets == (0, 5)}
-    assert tricked == {"random_descriptors", "waffle", "descriptor_soup", "word_soup"}
-    assert {row.texts_per_class for row in rows if row.offsets == (0, 5) and row.method == "waffle"} == {6.0}
-
-
-def test_a_tuned_model_is_evaluated_with_its_own_seed_alone():
-    rows = tuned_rows(MATERIAL, params=PARAMS, seed=2)
-    assert {row.seeds for row in rows} == {(2,)}
-    assert Row("word_soup", (2,), ("hatch", "keep slab bins")) in rows
-    assert {(row.method, row.m) for row in rows if row.method in ("waffle", "random_descriptors")} == {
-        ("waffle", 4),
-        ("random_descriptors", 4),
-    }
 
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason="the authors' pools are not here")

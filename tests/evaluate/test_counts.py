@@ -7,55 +7,17 @@ import math
 import numpy as np
 import pytest
 import torch
+from evaluate_cases import NAMES, line
 from torch.nn import functional as F
 
 from wsoup import prompts
-from wsoup.evaluate.baselines import Row
-from wsoup.evaluate.counts import class_rows, count, evaluate, flips, mean_cosines, mean_texts, tokens_stored
+from wsoup.evaluate.classifiers import Row, class_rows
+from wsoup.evaluate.counts import count, evaluate, flips, mean_texts, tokens_stored
+from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import TestSet
-from wsoup.evaluate.transfer import Grid, mean_accuracy, ranked_on_targets, sample, survey, upper_bound
+from wsoup.evaluate.transfer import Grid
 from wsoup.scoring import centroid_scores, score_mean
 from wsoup.texts.encoder import PromptEncoder
-
-NAMES = ["red fox", "cat", "oak"]
-
-
-def images(
-    name: str, *, role: str, names: list[str], n: int, width: int, template: str = "a photo of a {}."
-) -> TestSet:
-    """n random unit vectors with random labels."""
-    generator = torch.Generator().manual_seed(len(name))
-    return TestSet(
-        name=name,
-        role=role,
-        template=template,
-        class_names=names,
-        image_features=F.normalize(torch.randn(n, width, generator=generator), dim=1),
-        labels=torch.randint(len(names), (n,), generator=generator),
-        rows=np.arange(100, 100 + n),
-        attributes={},
-    )
-
-
-@pytest.fixture(scope="module")
-def texts(tiny_encoder):
-    return PromptEncoder(tiny_encoder.model, tiny_encoder.tokenizer, device=torch.device("cpu"))
-
-
-@pytest.fixture(scope="module")
-def tests():
-    return [
-        images("photo", role="source", names=NAMES, n=40, width=16),
-        images("sketch", role="dg", names=NAMES[:2], n=30, width=16),
-        images("pets", role="xd", names=["dog", "cat"], n=20, width=16, template="a photo of a {}, a type of pet."),
-    ]
-
-
-def line(table, **wanted):
-    """The one line of a table with these values."""
-    found = [row for row in table.to_pylist() if all(row[key] == value for key, value in wanted.items())]
-    assert len(found) == 1
-    return found[0]
 
 
 def on_circle(*degrees: float) -> torch.Tensor:
@@ -78,12 +40,6 @@ def test_counts_and_cosines_on_a_circle_by_hand():
     assert by_mode["centroid"]["alignment"] == pytest.approx(sum(cos) / 3)
     assert by_mode["centroid"]["seed"] == 7
     assert by_mode["centroid"]["stored"] == 3
-
-
-def test_mean_cosines_with_one_class_have_no_uniformity():
-    alignment, uniformity = mean_cosines(torch.tensor([[2.0, 0.0]]).double(), classes=on_circle(0), n_images=2)
-    assert alignment == pytest.approx(1.0)
-    assert math.isnan(uniformity)
 
 
 def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, texts, tests):
@@ -142,14 +98,16 @@ def test_a_soup_of_one_is_that_text_alone(texts, tests):
     alone = next(grid.blocks(["sharp"]))[0]
     for test in tests:
         torch.testing.assert_close(
-            mean_texts(rows, tests=tests, encoder=texts).of(test)[0], alone[grid.index[test.name]]
+            mean_texts(rows, tests=tests, encoder=texts).of(test)[0], alone[grid.classes.of(test)]
         )
 
 
 def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, texts, tests):
     test = tests[2]
     gpt = {"pets": {"dog": ["which has a tail", "which barks"], "cat": ["which is soft"]}}
-    rows = class_rows([test], seeds=[1], templates=["itap of a {}.".format, "a toy {}.".format], gpt=gpt)
+    rows = class_rows(
+        [test], rows=table([]), seeds=[1], templates=["itap of a {}.".format, "a toy {}.".format], gpt=gpt
+    )
     assert [row.method for row in rows["pets"]] == ["ensemble", "gpt"]
     found = evaluate(
         mean_texts([Row("class_name", (1,), ("",))], tests=[test], encoder=texts),
@@ -197,49 +155,3 @@ def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
 def test_a_soup_takes_one_integer_a_token_to_store(tiny_encoder):
     rows = [Row("class_name", (1,), ("",)), Row("soup", (1,), ("old", "which is red"))]
     assert tokens_stored(rows, tokenizer=tiny_encoder.tokenizer) == [0, 4]
-
-
-def test_survey_counts_each_text_alone(texts, tests):
-    grid = Grid(["", "old", "sharp"], tests=tests, encoder=texts)
-    found = survey(grid)
-    assert found.num_rows == 9
-    rows = [Row("x", (1,), ("sharp",))]
-    for test in tests:
-        means = mean_texts(rows, tests=tests, encoder=texts).of(test)
-        single = next(iter(count(rows, means=means, stored=[0], test=test, variant="v")))
-        got = line(found, text="sharp", dataset=test.name)
-        assert got["n_correct"] == single["n_correct"]
-        assert got["alignment"] == pytest.approx(single["alignment"], abs=1e-5)
-        assert got["uniformity"] == pytest.approx(single["uniformity"], abs=1e-5)
-
-
-def test_mean_accuracy_weighs_datasets_alike():
-    assert mean_accuracy([1, 0], n_images=[2, 100]) > mean_accuracy([0, 49], n_images=[2, 100])
-    assert mean_accuracy([1, 0], n_images=[2, 100]) == mean_accuracy([0, 50], n_images=[2, 100])
-
-
-def test_the_upper_bound_is_the_one_by_one_loop_over_the_targets(texts, tests):
-    pool = ["old", "sharp", "red", "which is wet", "tall", "thin", "cold", "many", "loud"]
-    grid = Grid(["", *pool], tests=tests, encoder=texts)
-    ranked = ranked_on_targets(survey(grid))
-    assert sorted(ranked) == sorted(pool)
-    members = [member.text for member in upper_bound(ranked, grid=grid, m=4)]
-    targets = [test for test in tests if test.role != "source"]
-    kept: list[str] = []
-    best = -1.0
-    for text in ranked:
-        counts = []
-        for test in targets:
-            mean = mean_texts([Row("x", (1,), (*kept, text))], tests=targets, encoder=texts).of(test)[0]
-            found = (test.image_features @ F.normalize(mean, dim=-1).T).argmax(dim=1) == test.labels
-            counts.append(float(found.double().mean()))
-        if sum(counts) / len(counts) > best + 1e-9 and len(kept) < 4:
-            kept, best = [*kept, text], sum(counts) / len(counts)
-    assert members == kept
-
-
-def test_the_sample_is_the_same_always_and_in_pool_order():
-    pool = [str(i) for i in range(50)]
-    drawn = sample(pool, size=10)
-    assert drawn == sample(pool, size=10) == sorted(drawn, key=int)
-    assert sample(pool, size=99) == pool

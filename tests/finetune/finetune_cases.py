@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from wsoup.finetune.train import TrainingSet
+from wsoup.finetune.data import TrainingSet
 from wsoup.params.finetune import FinetuneParams
+from wsoup.store import sha256_file
 
 SHARED: dict[str, Any] = {
     "iterations": 4,
@@ -83,4 +84,5 @@ def draw_colours(root: Path) -> TrainingSet:
             Image.fromarray(pixels).save(path)
             paths.append(str(path))
     labels = np.repeat(np.arange(len(COLOURS)), 3)
-    return TrainingSet(paths, labels=labels, class_names=list(COLOURS), template="a photo of a {}.", soup=SOUP)
+    digests = [sha256_file(path) for path in paths]
+    return TrainingSet(paths, digests, labels, class_names=list(COLOURS), template="a photo of a {}.", soup=SOUP)

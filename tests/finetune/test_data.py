@@ -95,7 +95,7 @@ def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, co
 
 def test_bad_training_images_are_found_out_once_and_left_out(tmp_path, colours):
     world = draw_colours(tmp_path)
-    digests = [sha256_file(path) for path in world.paths]
+    digests = list(world.digests)
     Path(world.paths[4]).write_bytes(b"broken")
     digests[4] = sha256_file(world.paths[4])
     options = {"labels": world.labels, "class_names": world.class_names}
@@ -112,7 +112,7 @@ def test_bad_training_images_are_found_out_once_and_left_out(tmp_path, colours):
 
 
 def test_a_training_image_must_be_the_one_that_was_listed(tiny_encoder, colours):
-    digests = [sha256_file(path) for path in colours.paths]
+    digests = colours.digests
     options = {"labels": colours.labels, "encoder": tiny_encoder, "augment": None}
     FewShotImages(colours.paths, digests=digests, **options).batch(np.array([0]), seed=1, iteration=0)
     with pytest.raises(ChangedError, match=r"0.png changed since it was listed"):

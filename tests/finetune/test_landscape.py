@@ -14,7 +14,7 @@ from wsoup import prompts
 from wsoup.errors import PoolError
 from wsoup.evaluate import landscape
 from wsoup.evaluate.landscape import Landscape, Plane, axis, choose_pair
-from wsoup.evaluate.testsets import TestSet
+from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.finetune.train import Trainer
 from wsoup.texts.encoder import PromptEncoder
 
@@ -38,19 +38,22 @@ def test_the_grid_holds_the_corners_and_as_many_steps_beyond_them():
 
 
 def test_the_first_two_members_with_as_many_tokens():
-    assert choose_pair(["aa", "b b", "ccc"], tokenizer=words) == ("aa", "b b")
-    assert choose_pair(["aa", "bbb", "cc c", "dd"], tokenizer=words) == ("aa", "dd")
+    assert choose_pair(["aa", "b b", "ccc"], name="word", tokenizer=words) == ("aa", "b b")
+    assert choose_pair(["aa", "bbb", "cc c", "dd"], name="word", tokenizer=words) == ("aa", "dd")
 
 
 def test_where_no_two_are_as_long_both_are_cut_to_the_longest_that_is():
-    assert choose_pair(["a bb cc d", "eee f ggg"], tokenizer=words) == ("a bb", "eee")
-    assert choose_pair(["a a a", "a a bb", "cc"], tokenizer=words) == ("a a", "cc")  # "a a" twice is no plane
+    assert choose_pair(["a bb cc d", "eee f ggg"], name="word", tokenizer=words) == ("a bb", "eee")
+    assert choose_pair(["a a a", "a a bb", "cc"], name="word", tokenizer=words) == (
+        "a a",
+        "cc",
+    )  # "a a" twice is no plane
 
 
 @pytest.mark.parametrize("soup", [["a b"], ["a b", "a b"], ["aa", "bbb"], []])
 def test_a_soup_without_two_such_members_is_refused(soup):
     with pytest.raises(PoolError, match=r"needs two different members with as many tokens, the word soup has \["):
-        choose_pair(soup, tokenizer=words)
+        choose_pair(soup, name="word", tokenizer=words)
 
 
 # ------------------------------------------------------------------------------------------- a prompt trained for real
@@ -66,9 +69,8 @@ def tuned(tiny_encoder, colours):
 
 
 @pytest.fixture(scope="module")
-def start(tiny_encoder):
-    tune = finetune_params().methods["coop"].tune
-    return landscape.starting_prompt(tiny_encoder, tune=tune, template="a photo of a {}.")
+def start(tiny_encoder, tuned):
+    return landscape.starting_prompt(tiny_encoder, tuned=tuned, template="a photo of a {}.")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def tests():
 
 
 def plane(tuned, start, tests, **how) -> Plane:
-    return Plane(tuned, start=start, pair=PAIR, stems=landscape.class_prompts(tests), **how)
+    return Plane(tuned, start=start, pair=PAIR, stems=ClassPrompts(tests).stems, **how)
 
 
 def ordinary(encoder, text: str, test: TestSet) -> torch.Tensor:
@@ -96,7 +98,7 @@ def ordinary(encoder, text: str, test: TestSet) -> torch.Tensor:
 def test_a_corner_is_the_ordinary_prediction_with_a_or_b(tiny_encoder, tuned, start, tests, x, y):
     encoder = tuned if y else tiny_encoder
     point = plane(tuned, start, tests)
-    features = dict(zip(landscape.class_prompts(tests), point.texts(x, y), strict=True))
+    features = dict(zip(ClassPrompts(tests).stems, point.texts(x, y), strict=True))
     counts = Landscape(point, tests=tests, axis=[0.0, 1.0]).row(y)[x]
     for test, n_correct in zip(tests, counts, strict=True):
         wanted = ordinary(encoder, PAIR[x], test)
@@ -114,7 +116,7 @@ def test_the_corners_are_four_different_predictions(tuned, start, tests):
 def test_anywhere_else_the_embeddings_are_mixed_by_hand(tiny_encoder, tuned, start, tests, x, y):
     """`encode_text` of open_clip's model at the full context, its embeddings replaced on their way."""
     model, end = tiny_encoder.model, tuned.model.soft_prompt
-    stems = landscape.class_prompts(tests)
+    stems = ClassPrompts(tests).stems
     a, b = (tiny_encoder.tokenizer([f"{stem}, {text}." for stem in stems]) for text in PAIR)
 
     def mixed(module, inputs, output):

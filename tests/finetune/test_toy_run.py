@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 from statistics import mean
 
 import pytest
 
-from wsoup import store
+from wsoup.artifacts import Artifacts
+from wsoup.finetune.data import read_training_set
 from wsoup.finetune.train import Trainer
 from wsoup.params.finetune import MethodParams
 from wsoup.params.whole import load_params
@@ -25,15 +25,10 @@ def test_the_diversity_loss_keeps_the_members_predictions_apart(monkeypatch):
     """KL between members over the last half of training is higher with the loss than without, for each seed."""
     monkeypatch.chdir(ROOT)
     params = load_params(ROOT / "data/profiles/methods.yaml")
-    encoder, read_source = load_encoder(params.encoder), runpy.run_path(str(ROOT / "stages/finetune.py"))["read_source"]
+    encoder = load_encoder(params.encoder)
     for seed in params.seeds:
-        source = read_source(
-            params,
-            splits=ROOT / "artifacts/splits/shapes",
-            soups=WORD_SOUPS,
-            seed=seed,
-            encoder=encoder.id,
-            attributes=store.table_attributes(MANIFEST),
+        source = read_training_set(
+            Artifacts(), source=params.source, soup="word", seed=seed, encoder=encoder.id, on_bad_image="stop"
         )
 
         def divergence(name: str, *, seed: int = seed, source=source) -> float:

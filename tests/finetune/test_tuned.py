@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from wsoup.errors import MismatchError, MissingError
 from wsoup.finetune.train import Trainer
-from wsoup.finetune.tuned import load_tuned, save_tuned
+from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
 from wsoup.texts.encoder import PromptEncoder
 
 TEXTS = ["a photo of a red.", "a photo of a blue, ears."]
@@ -31,7 +31,7 @@ def store(folder, run: Trainer, name: str) -> None:
         "tune": run.method.tune.model_dump(),
         "template": run.source.template,
     }
-    save_tuned(folder, student=run.run(), config=config, log=run.log)
+    save_tuned(folder, packed=pack_student(run.run(), log=run.log), config=config)
 
 
 @pytest.mark.parametrize("name", METHODS)

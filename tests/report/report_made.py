@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wsoup.evaluate.rows import table
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.report.results import Results
 
@@ -50,6 +51,7 @@ def results(
     divergence: dict[str, dict[int, list[float]]] | None = None,
     halves: tuple[str, str] | None = None,
     halved: tuple[str, ...] = (),
+    soups: tuple[str, ...] = ("descriptor", "word"),
 ) -> Results:
     """Class name and a word soup of two, over four datasets and two seeds; `unlike` have not the paper's split."""
     if lines is None:
@@ -62,6 +64,7 @@ def results(
     }
     return Results(
         lines,
+        table=table(soups),
         roles=roles,
         evaluate=EVALUATE,
         facts=facts,

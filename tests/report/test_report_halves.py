@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from report_made import CLASS_NAME, both_seeds, results
 
+from wsoup.artifacts import PRETRAINED
 from wsoup.params.datasets import DatasetParams
 from wsoup.report import analyses
+from wsoup.report.accuracy import zero_shot_table
 from wsoup.report.halves import harmonic, pair_of_halves
-from wsoup.report.results import PRETRAINED, ROWS, Results
-from wsoup.report.tables import metrics, zero_shot_table
+from wsoup.report.results import Results
+from wsoup.report.summaries import metrics
 from wsoup.report.terminal import summary
 
 HALVES = ("pets_base", "pets_new")
@@ -90,7 +92,7 @@ def test_other_runs_have_none():
     plain = results()
     assert "harmonic" not in str(metrics(plain))
     assert summary(plain).splitlines()[0].endswith("DG mean")
-    cells = plain.cells(PRETRAINED, ROWS[0])
+    cells = plain.cells(PRETRAINED, plain.table[0])
     assert plain.harmonic(cells).shape == (0, 2)
 
 

@@ -98,7 +98,9 @@ def test_the_page_shows_the_run(page, project):
         "Accuracy after finetuning",
         "Word soup, seed 1",
         "tiny-clip",
-        "descriptor_soup:",
+        "Descriptor soup, seed 2",
+        "What the word soup changed",
+        "max_words:",
     ):
         assert part in text
     soup = json.loads((project.folder / "artifacts/soups/word/seed1.json").read_text())
@@ -127,5 +129,5 @@ def test_compare_and_sweep_read_commits_and_the_workspace(project, in_tmp):
     assert params.rows == []
     assert accuracies.rows == []
     assert "rows are the same in both" in accuracies.notes[-1]
-    table = sweep("word_soup.k0", rows=["word_soup"], revisions=["HEAD"], root=project.folder)
-    assert [(row["word_soup.k0"], row["revision"]) for row in table.rows] == [(4, "HEAD")]
+    table = sweep("soups.word.k0", rows=["word_soup"], revisions=["HEAD"], root=project.folder)
+    assert [(row["soups.word.k0"], row["revision"]) for row in table.rows] == [(4, "HEAD")]

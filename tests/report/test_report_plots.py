@@ -12,13 +12,12 @@ from report_made import both_seeds, results
 from wsoup import store
 from wsoup.report import analyses, plots
 from wsoup.report.page import FIGURES
+from wsoup.soup import Member, Soup, Step
 
-TRACE = [{"added": "sharp", "n_correct": 5}, {"added": "old", "n_correct": 6}]
-WORD = {"kind": "word", "seed": 1, "members": [{"text": "sharp old", "n_images": 10, "trace": TRACE}] * 2}
-DESCRIPTOR = {
-    "kind": "descriptor",
-    "seed": 1,
-    "members": [{"text": step["added"], "n_images": 10, "trace": [step]} for step in TRACE],
+TRACE = (Step("sharp", 5), Step("old", 6))
+SOUPS = {
+    "word": [Soup("chains", 1, "a {}.", {}, (Member("sharp old", 6, 10, TRACE),) * 2)],
+    "descriptor": [Soup("greedy", 1, "a {}.", {}, tuple(Member(s.added, s.n_correct, 10, (s,)) for s in TRACE))],
 }
 
 
@@ -70,7 +69,7 @@ def test_correlation_of_source_and_targets(surveyed):
 
 
 def test_growth_counts_words_within_a_chain_and_descriptors_through_the_soup():
-    rows = plots.growth([WORD, DESCRIPTOR])
+    rows = plots.growth(SOUPS)
     assert [(r["member"], r["step"], r["accuracy"]) for r in rows if r["soup"].startswith("word")] == [
         (0, 1, 50),
         (0, 2, 60),
@@ -134,7 +133,7 @@ def test_every_figure_draws_its_data(scores, surveyed, plane):
         "transfer": plots.transfer(surveyed),
         "accuracy_by_m": plots.by_size(found),
         "parameters": plots.parameters(analyses.parameters(found, methods={})),
-        "growth": plots.growth([WORD, DESCRIPTOR]),
+        "growth": plots.growth(SOUPS),
         "members_kl": [{"method": "ce", "lambda": 0.5, "iteration": i, "kl": 0.1 * i, "std": 0.1} for i in range(3)],
         "landscape": plots.landscape(plane),
     }

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 from report_made import CLASS_NAME, TOY_ENCODER, both_seeds, results
 
+from wsoup.artifacts import PRETRAINED
+from wsoup.evaluate import rows
 from wsoup.params.whole import load_params
 from wsoup.report import analyses, paper
-from wsoup.report.results import PRETRAINED, row_of
-from wsoup.report.tables import Table, metrics, paired_table, paper_tables, size_table, zero_shot_table
+from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
+from wsoup.report.summaries import metrics, paired_table, size_table
+from wsoup.report.tables import Table
 from wsoup.report.terminal import summary
 
 table = zero_shot_table
@@ -62,13 +65,21 @@ def test_a_cell_reads_ours_deviation_paper_and_difference():
 
 
 def test_every_scaling_model_has_its_own_row_of_the_paper():
-    assert paper.zero_shot("CLIP ZS", encoder=("ViT-B-16", "openai"))["INet"] == 67.1
-    assert paper.zero_shot("CLIP ZS", encoder=("ViT-B-32", "openai"))["INet"] == 61.9
-    assert paper.zero_shot("Word soup score mean", encoder=("ViT-g-14", "laion2b_s34b_b88k"))["INet"] == 78.4
-    assert paper.zero_shot("Waffle CLIP + offset trick", encoder=("ViT-B-32", "openai")) == {}
+    ours = {row.key: row for row in rows.table(["word"])}
+    plain, word = ours["class_name"], ours["word_soup_score_mean"]
+    assert paper.zero_shot(plain, encoder=("ViT-B-16", "openai"))["INet"] == 67.1
+    assert paper.zero_shot(plain, encoder=("ViT-B-32", "openai"))["INet"] == 61.9
+    assert paper.zero_shot(word, encoder=("ViT-g-14", "laion2b_s34b_b88k"))["INet"] == 78.4
+    assert paper.zero_shot(ours["waffle_offsets"], encoder=("ViT-B-32", "openai")) == {}
     assert paper.encoder_differs(("ViT-B-32", "openai"), tuned=False) is None
     assert "does not name its weights" in paper.encoder_differs(("ViT-g-14", "laion2b_s34b_b88k"), tuned=False)
     assert "theirs ViT-B-16 / openai" in paper.encoder_differs(("ViT-B-32", "openai"), tuned=True)
+
+
+def test_a_soup_of_another_name_is_not_the_papers():
+    for row in rows.soup_rows("word_k50"):
+        for encoder in (("ViT-B-16", "openai"), ("ViT-B-32", "openai")):
+            assert paper.zero_shot(row, encoder=encoder) == {}
 
 
 def test_rows_csv_names_rows_that_are_there():
@@ -76,7 +87,7 @@ def test_rows_csv_names_rows_that_are_there():
         theirs = [row["method"] for row in paper.read(name)]
         ours = [row for row in paper.read("rows") if row["table"] == name]
         assert [theirs.index(row["method"]) for row in ours] == sorted(theirs.index(row["method"]) for row in ours)
-        assert all(row_of(row["row"]) for row in ours)
+        assert all(results().row(row["row"]) for row in ours)
 
 
 def test_finetuned_models_stand_beside_the_papers_in_its_order():
@@ -96,16 +107,24 @@ def test_finetuned_models_stand_beside_the_papers_in_its_order():
 
 
 def test_a_soup_cut_to_m_is_a_row_of_its_own():
-    cells = results().cells(PRETRAINED, row_of("word_soup@1"))
-    assert cells.of(["dtd"]).tolist() == [[1.0, 1.0]]
+    found = results()
+    assert found.cells(PRETRAINED, found.row("word_soup@1")).of(["dtd"]).tolist() == [[1.0, 1.0]]
 
 
-def test_every_row_of_the_papers_zero_shot_table_has_a_row_of_ours():
-    from wsoup.report.results import ROWS
+def test_rows_of_a_soup_that_params_lack_are_left_out():
+    lines = both_seeds("class_name", CLASS_NAME) + both_seeds("long_soup", CLASS_NAME, variant="coop", m=2)
+    found = results(lines, soups=("long",), parameters={"coop": 1536})
+    assert found.row("word_soup@8") is None
+    assert [row["method"] for row in finetuned_table(found).rows] == ["coop + Soup long"]
+    assert paper_tables(found) == []
 
-    labels = [row.label for row in ROWS]
+
+def test_every_row_of_the_papers_tables_has_a_row_of_ours_in_its_order():
+    ours = rows.table(["word", "descriptor"])
+    labels = [row.label for row in ours]
     places = [labels.index(row["method"]) for row in paper.read("zero_shot")]
     assert places == sorted(places)
+    assert {row["method"] for row in paper.read("model_scaling")} == {row.scaling for row in ours if row.scaling}
 
 
 def test_metrics_are_rounded_means_by_variant_and_row():

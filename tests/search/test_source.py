@@ -12,7 +12,6 @@ from wsoup.errors import PoolError
 from wsoup.prompts import prompt
 from wsoup.scoring import count_correct, normalize
 from wsoup.search.source import Source, check_fits
-from wsoup.texts.encoder import PromptEncoder
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."
@@ -21,9 +20,8 @@ TEMPLATE = "a photo of a {}."
 @pytest.fixture
 def source(tiny_encoder) -> Source:
     features = normalize(torch.randn(30, 16, generator=torch.Generator().manual_seed(0)))
-    texts = PromptEncoder(tiny_encoder.model, tiny_encoder.tokenizer, device=torch.device("cpu"))
     subsets = {1: torch.arange(20), 2: torch.arange(10, 30)}
-    return Source(texts, features, torch.arange(30) % 3, subsets, TEMPLATE, NAMES)
+    return Source(tiny_encoder, features, torch.arange(30) % 3, subsets, TEMPLATE, NAMES)
 
 
 @pytest.mark.parametrize("period", [True, False])
@@ -53,8 +51,7 @@ def test_a_tokenizer_may_pad_with_any_id(source, tiny_encoder):
         tokens = tiny_encoder.tokenizer(texts)
         return tokens.masked_fill(tokens == 0, 1)
 
-    texts = PromptEncoder(tiny_encoder.model, padded_with_one, device=torch.device("cpu"))
-    source = dataclasses.replace(source, texts=texts)
+    source = dataclasses.replace(source, encoder=dataclasses.replace(tiny_encoder, tokenizer=padded_with_one))
     check_fits(["which has claws"], source=source, origin=Path("pool.txt"))
     with pytest.raises(PoolError, match="does not fit"):
         check_fits(["very " * 70 + "long"], source=source, origin=Path("pool.txt"))

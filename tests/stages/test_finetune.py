@@ -1,13 +1,8 @@
-"""The stage as a process: its files, its errors, and that a kill in the middle changes nothing."""
+"""Stage finetune: what it refuses, which images it trains on, and that its resume state is what it says."""
 
 from __future__ import annotations
 
-import os
-import runpy
-import signal
-import subprocess
-import sys
-import time
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -15,18 +10,22 @@ import pyarrow as pa
 import pytest
 import yaml
 from PIL import Image
+from processes import Running, run_stage
+from project import ROOT, call_stage
 
 from wsoup import store
-from wsoup.errors import MismatchError, MissingError, ParamsError
+from wsoup.errors import ChangedError, DataError, MismatchError, MissingError, ParamsError
+from wsoup.soup import Member, Soup
 
-ROOT = Path(__file__).parents[2]
 COLOURS = {"blue": (40, 50, 210), "green": (30, 180, 40), "red": (200, 30, 30)}
 COMMON = {"soup": "word", "learning_rate": 0.01, "prompt_factor": 1}
+TEMPLATE = "a photo of a {}."
 
 
 @pytest.fixture
-def world(in_tmp: Path, tiny_encoder, tiny_encoder_files) -> Path:
+def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
     """params.yaml, images, manifest, splits and soups of three colours and two seeds."""
+    monkeypatch.setenv("WSOUP_DEVICE", "cpu")
     rng, rows = np.random.default_rng(0), []
     for label, (name, colour) in enumerate(COLOURS.items()):
         for number in range(4):
@@ -35,24 +34,16 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files) -> Path:
             pixels = np.clip(np.array(colour) + rng.normal(0, 25, (20, 20, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(path)
             rows.append({"path": str(path.relative_to("images")), "label": label})
-    attributes = {"class_names": list(COLOURS), "template": "a photo of a {}."}
-    store.write_table("manifest.parquet", pa.Table.from_pylist(rows), attributes=attributes)
-    members = [{"text": text, "trace": []} for text in ("sharp", "old nice", "big")]
     for seed in (1, 2):
-        chosen = [row for i, row in enumerate(rows) if i % 4 != seed]
-        store.write_table(f"splits/seed{seed}.parquet", pa.Table.from_pylist(chosen))
-        store.write_soup(
-            f"soups/seed{seed}.json",
-            kind="word",
-            seed=seed,
-            template=attributes["template"],
-            encoder=tiny_encoder.id,
-            members=members,
-        )
+        chosen = [{**row, "row": i} for i, row in enumerate(rows) if i % 4 != seed]
+        store.write_table(f"artifacts/splits/colours/seed{seed}.parquet", pa.Table.from_pylist(chosen))
+        members = tuple(Member(text) for text in ("sharp", "old nice", "big"))
+        Soup("chains", seed, TEMPLATE, tiny_encoder.id, members).save(f"artifacts/soups/word/seed{seed}.json")
+    list_images()
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     source = {"role": "source", "layout": "imagefolder", "root": "images", "watch": "images"}
     params |= {"source": "colours", "seeds": [1, 2], "encoder": tiny_encoder_files}
-    params["datasets"] = {"colours": {**source, "template": attributes["template"]}}
+    params["datasets"] = {"colours": {**source, "template": TEMPLATE}}
     taught = {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10}
     params["finetune"] |= {"iterations": 60, "batch_size": 3, "log_every": 20}
     params["finetune"]["methods"] = {
@@ -63,68 +54,113 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files) -> Path:
     return in_tmp
 
 
-def command(method: str, out: str, *more: str) -> list[str]:
-    paths = ["--splits", "splits", "--manifest", "manifest.parquet", "--soups", "soups", "--out", out]
-    return [sys.executable, str(ROOT / "stages/finetune.py"), method, *paths, *more]
+def list_images() -> None:
+    """What `prepare` does: the manifest holds the digest that every image has now."""
+    paths = sorted(Path("images/train").rglob("*.png"))
+    rows = [
+        {
+            "path": str(path.relative_to("images")),
+            "label": list(COLOURS).index(path.parent.name),
+            "digest": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        for path in paths
+    ]
+    attributes = {"class_names": list(COLOURS), "template": TEMPLATE, "root": "images"}
+    store.write_table("artifacts/manifests/colours.parquet", pa.Table.from_pylist(rows), attributes=attributes)
 
 
-def environment(cache: str) -> dict[str, str]:
-    return {**os.environ, "WSOUP_CACHE": cache, "WSOUP_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
+def set_params(section: str, **values: object) -> None:
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    params[section].update(values)
+    Path("params.yaml").write_text(yaml.safe_dump(params))
 
 
-def files(folder: str) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(Path(folder).rglob("*.*"))}
+def tuned(method: str) -> dict[str, bytes]:
+    folder = Path("artifacts/finetuned") / method
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.*"))}
 
 
-def test_a_training_that_is_killed_goes_on_and_ends_with_the_same_bytes(world):
-    subprocess.run(command("ce", "whole"), env=environment("first"), check=True)
-    names = {"config.json", "log.csv", "weights.safetensors"}
-    assert set(files("whole")) == {f"seed{seed}/{name}" for seed in (1, 2) for name in names}
+def weights(method: str) -> dict[str, bytes]:
+    return {name: data for name, data in tuned(method).items() if name.endswith("weights.safetensors")}
 
-    killed = subprocess.Popen(command("ce", "out", "--save-seconds", "0"), env=environment("second"))
-    while not list(Path("second").rglob("*.safetensors")):  # until the first state is saved
-        assert killed.poll() is None
-        time.sleep(0.005)
-    killed.send_signal(signal.SIGKILL)
+
+@pytest.mark.parametrize("spoil", [None, "cut", "flipped", "garbage"])
+def test_a_training_that_is_killed_goes_on_or_starts_again_where_its_state_is_damaged(world, spoil):
+    run_stage(world, "finetune", "ce")
+    whole = tuned("ce")
+    assert set(whole) == {
+        f"seed{seed}/{name}" for seed in (1, 2) for name in ("config.json", "log.csv", "weights.safetensors")
+    }
+
+    killed = Running(world, "finetune", "ce", WSOUP_SAVE_SECONDS="0")
+    states = Path(".cache/wsoup/finetune@ce")
+    assert killed.until(lambda: [*states.rglob("00000.running")])  # until the first state is saved
+    killed.send(9)
+    assert killed.wait()[0] == -9
+    assert tuned("ce") == whole, "what was there stays until the new one is whole"
+    (state,) = states.rglob("*.running")
+    data = state.read_bytes()
+    damaged = {"cut": data[:-9], "flipped": data[:200] + bytes([data[200] ^ 1]) + data[201:], "garbage": b"<html>"}
+    state.write_bytes(damaged.get(spoil, data))
+    printed = run_stage(world, "finetune", "ce")
+    said = "00000.running is damaged: its checksum is not that of its bytes: training starts again"
+    assert (said in printed) == (spoil is not None)
+    assert tuned("ce") == whole
+
+
+def test_a_finished_seed_is_not_trained_again_after_a_kill_and_nothing_is_kept_at_the_end(world):
+    killed = Running(world, "finetune", "ce")
+    states = Path(".cache/wsoup/finetune@ce")
+    assert killed.until(lambda: [*states.rglob("*.part")])
+    killed.send(9)
     killed.wait()
-    assert not Path("out").exists()
-
-    subprocess.run(command("ce", "out"), env=environment("second"), check=True)
-    assert files("out") == files("whole")
-
-
-def call(method: str, out: str) -> None:
-    """The stage in this process, where starting another shows nothing more."""
-    paths = {"splits": "splits", "manifest": "manifest.parquet", "soups": "soups", "out": out}
-    stage = runpy.run_path(str(ROOT / "stages/finetune.py"))
-    stage["main"](method, **{name: Path(path) for name, path in paths.items()})
+    printed = run_stage(world, "finetune", "ce")
+    assert "ce: 1 of 2 seeds were finished before; going on" in printed
+    assert "ce seed 1" not in printed
+    assert not states.exists()
 
 
-def test_a_finished_seed_is_not_trained_again(world, monkeypatch):
-    monkeypatch.setenv("WSOUP_DEVICE", "cpu")
-    call("coop", "out")
-    before, states = files("out"), sorted(Path(".cache/wsoup/finetune").iterdir())
-    times = [state.stat().st_mtime_ns for state in states]
-    assert len(states) == 2
-    call("coop", "out")
-    assert files("out") == before
-    assert [state.stat().st_mtime_ns for state in states] == times
+def test_inverted_images_give_other_weights(world):
+    """Same paths, same labels: only the digests in the manifest tell."""
+    call_stage("finetune", "coop")
+    before = weights("coop")
+    for path in Path("images/train").rglob("*.png"):
+        Image.fromarray(255 - np.asarray(Image.open(path))).save(path)
+    with pytest.raises(ChangedError, match=r"\d.png changed since it was listed; run `dvc repro --force"):
+        call_stage("finetune", "coop")
+    list_images()
+    call_stage("finetune", "coop")
+    assert before.keys() == weights("coop").keys()
+    assert all(data != before[name] for name, data in weights("coop").items())
+
+
+def test_a_bad_image_stops_training_or_is_left_out_as_embed_does(world, capfd):
+    Path("images/train/green/0.png").write_bytes(b"broken")
+    list_images()
+    with pytest.raises(DataError, match=r"green/0.png is not an image of a known format .*embed.on_bad_image: skip"):
+        call_stage("finetune", "coop")
+    set_params("embed", on_bad_image="skip")
+    call_stage("finetune", "coop")
+    printed = capfd.readouterr().out.splitlines()
+    assert [line for line in printed if line.startswith("skipped: images/train/green/0.png is not")] == printed
+    assert set(weights("coop")) == {"seed1/weights.safetensors", "seed2/weights.safetensors"}
 
 
 def test_an_unknown_method_is_refused(world):
     with pytest.raises(ParamsError, match=r"finetune.methods has no 'lora'; it has ce, coop"):
-        call("lora", "out")
+        call_stage("finetune", "lora")
 
 
 def test_a_soup_of_another_encoder_is_refused(world):
-    soup = store.read_json("soups/seed1.json")
-    store.write_json("soups/seed1.json", {**soup, "encoder": {**soup["encoder"], "weights": "other"}})
+    soup = store.read_json("artifacts/soups/word/seed1.json")
+    other = {**soup, "encoder": {**soup["encoder"], "weights": "other"}}
+    store.write_json("artifacts/soups/word/seed1.json", other)
     with pytest.raises(MismatchError, match=r"was made with another encoder \(weights:"):
-        call("coop", "out")
-    assert not Path("out").exists()
+        call_stage("finetune", "coop")
+    assert not tuned("coop")
 
 
 def test_images_that_are_gone_are_named(world):
     Path("images").rename("elsewhere")
     with pytest.raises(MissingError, match=r"datasets.colours.root: folder images does not exist"):
-        call("coop", "out")
+        call_stage("finetune", "coop")

@@ -1,10 +1,8 @@
-"""Every layout, all 15 of the paper in miniature among them, through prepare, embed, score, word_soup and evaluate."""
+"""Every layout, all 15 of the paper in miniature among them, through prepare, embed, score, soup and evaluate."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +11,11 @@ import pyarrow as pa
 import pytest
 import yaml
 from miniature import build_coop, draw, write_huggingface, write_mnist, write_tars
+from project import call_stage
 
 from wsoup import profiles, store
 from wsoup.datasets.paper import PAPER
 
-STAGES = Path(__file__).parents[2] / "stages"
 OTHERS = {
     "folder": {"layout": "imagefolder", "root": "folder"},
     "list": {"layout": "manifest:list.csv", "root": "folder"},
@@ -26,16 +24,6 @@ OTHERS = {
     "fashion": {"layout": "torchvision:FashionMNIST", "root": "torchvision"},
     "new_classes": {"layout": "imagefolder", "root": "folder", "classes": "new"},
 }
-
-
-def stage(name: str) -> Callable[..., None]:
-    """The main function of a stage script."""
-    spec = importlib.util.spec_from_file_location(f"stage_{name}", STAGES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.main
 
 
 @pytest.fixture(scope="module")
@@ -67,33 +55,24 @@ def _small(raw: dict[str, Any], *, encoder: dict[str, str]) -> dict[str, Any]:
     raw["datasets"] |= {name: plain | section for name, section in OTHERS.items()}
     raw |= {"encoder": encoder, "seeds": [1, 2], "fewshot": {"shots": 2}}
     raw["datasets"]["dtd"]["gpt_descriptors"] = "dtd.json"
-    raw["candidates"] = {"words": {"count": 12}, "descriptors": {"paths": ["descriptors.txt"]}, "watch": "params.yaml"}
-    raw["word_soup"] |= {"k0": 4, "k1": 8, "patience": 4, "m": 2}
-    raw["descriptor_soup"] = {"m": 2}
+    raw["candidates"]["words"] |= {"count": 12}
+    raw["candidates"] |= {"descriptors": {"paths": ["descriptors.txt"], "period": True}, "watch": "params.yaml"}
+    raw["soups"]["word"] |= {"k0": 4, "k1": 8, "patience": 4, "m": 2}
+    raw["soups"]["descriptor"] |= {"m": 2}
     raw["evaluate"] |= {"m": [1, 2], "baseline_m": 2, "offsets": [0], "ensemble": False}
     return raw
 
 
 def _run(datasets: list[str]) -> None:
-    made = Path("artifacts")
-    manifests, features, pools, splits = (
-        made / part for part in ("manifests", "embeddings/pretrained", "pools", "splits")
-    )
-    prepare, embed = stage("prepare"), stage("embed")
     for name in datasets:
-        prepare(name, out=manifests / f"{name}.parquet")
-        embed(name, "test", manifest=manifests / f"{name}.parquet", out=features / f"{name}-test.zarr")
-    manifest = manifests / "imagenet.parquet"
-    embed("imagenet", "train", manifest=manifest, out=features / "imagenet-train.zarr")
-    stage("fewshot")("imagenet", manifest=manifest, out=splits)
-    stage("candidates")(out=pools)
-    stage("gpt_descriptors")(manifests=manifests, out=pools / "gpt.json")
-    source = {"embeddings": features / "imagenet-train.zarr", "splits": splits}
-    for pool, kind in (("words", "word"), ("descriptors", "descriptor")):
-        scores = made / f"scores/{pool}.parquet"
-        stage("score")(pool=pools / f"{pool}.txt", out=scores, **source)
-        stage(f"{kind}_soup")(scores=scores, out=made / f"soups/{kind}", **source)
-    stage("evaluate")(embeddings=features, soups=made / "soups", pools=pools, out=made / "results/pretrained")
+        call_stage("prepare", name)
+        call_stage("embed", name)
+    for name in ("embed_train", "fewshot", "candidates", "gpt_descriptors"):
+        call_stage(name)
+    for pool, soup in (("words", "word"), ("descriptors", "descriptor")):
+        call_stage("score", pool)
+        call_stage("soup", soup)
+    call_stage("evaluate")
 
 
 def test_every_dataset_is_evaluated_on_all_its_test_images(world: Path) -> None:
@@ -115,7 +94,7 @@ def test_labels_of_features_are_those_of_the_manifest(world: Path) -> None:
 def test_few_shot_splits_point_into_the_manifest(world: Path) -> None:
     manifest = store.read_table(world / "artifacts/manifests/imagenet.parquet")
     for seed in (1, 2):
-        split = store.read_table(world / f"artifacts/splits/seed{seed}.parquet")
+        split = store.read_table(world / f"artifacts/splits/imagenet/seed{seed}.parquet")
         assert split["path"].to_pylist() == manifest["path"].take(pa.array(split["row"].to_numpy())).to_pylist()
         assert split["label"].to_pylist() == [0, 0, 1, 1, 2, 2]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,17 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 from miniature import build_coop
+from project import ROOT
 
 from wsoup import profiles, store
 
-STAGE = Path(__file__).parents[2] / "stages" / "prepare.py"
-
 
 def prepare(folder: Path, dataset: str) -> subprocess.CompletedProcess[str]:
-    out = f"artifacts/manifests/{dataset}.parquet"
-    return subprocess.run(
-        [sys.executable, str(STAGE), dataset, "--out", out], cwd=folder, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "stages.prepare", dataset]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +60,6 @@ def test_a_dataset_that_params_do_not_have(world: Path) -> None:
 
 
 def test_listing_needs_no_torch() -> None:
-    code = f"import sys, runpy; runpy.run_path({str(STAGE)!r}); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = "import sys, stages.prepare; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -23,11 +23,18 @@ def custom(**text) -> nn.Module:
     return open_clip.CustomTextCLIP(24, VISION, TEXT | text)
 
 
-def coca() -> nn.Module:
+def coca(**options) -> nn.Module:
     vision = VISION | {"attentional_pool": True, "attn_pooler_heads": 4, "output_tokens": True}
-    text = TEXT | {"context_length": 76, "embed_cls": True, "output_tokens": True}
+    text = TEXT | {"context_length": 76, "embed_cls": True, "output_tokens": True} | options
     decoder = {"context_length": 76, "vocab_size": 49408, "width": 32, "heads": 4, "layers": 1}
     return CoCa(24, decoder, text, vision)
+
+
+def coca_true_mask() -> nn.Module:
+    """No config of open_clip asks for this mask, and none can: the class token sees itself, and padding is hidden."""
+    model = coca()
+    model.text.correct_cls_mask = True
+    return model
 
 
 FAMILIES: dict[str, tuple[Callable[[], nn.Module], bool]] = {
@@ -42,7 +49,9 @@ FAMILIES: dict[str, tuple[Callable[[], nn.Module], bool]] = {
     "no_projection": (lambda: custom(proj_type="none"), True),
     "end_of_text_by_id": (lambda: custom(pool_type="eos", eos_id=49407), True),
     "short_context": (lambda: clip(context_length=24), True),
-    "coca": (coca, False),
+    "coca": (coca, True),
+    "coca_short_context": (lambda: coca(context_length=24), True),
+    "coca_true_mask": (coca_true_mask, True),
     "two_way": (lambda: custom(no_causal_mask=True), False),
     "siglip": (lambda: custom(no_causal_mask=True, proj_bias=True, pool_type="last"), False),
     "other_blocks": (lambda: custom(qk_norm=True, scale_fc=True), False),

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from wsoup.api.arguments import checked_paths
 from wsoup.api.model import as_module, at_work, image_encoder
-from wsoup.errors import ModelError, ParamsError, WsoupError
+from wsoup.errors import DataError, ModelError, ParamsError, WsoupError
 from wsoup.files import read_bytes
-from wsoup.images.features import IMAGES_PER_SHARD, Embedded, embed_images, encode_files
+from wsoup.images.features import IMAGES_PER_SHARD, Embedded, ImageList, embed_images, encode_files
 from wsoup.runtime.progress import counting
 from wsoup.runtime.shards import Owner
 from wsoup.store import fingerprint
@@ -56,7 +56,7 @@ def encode_images(
         (N, D) float32 on the CPU, L2-normalised, in the order of `paths`.
 
     Raises:
-        DataError: no files, or one that cannot be decoded; it is named, with the reason.
+        DataError: no files, one that cannot be decoded (it is named, with the reason), or none that can.
         ModelError: the model has no `encode_image`.
     """
     files = checked_paths(paths)
@@ -70,9 +70,11 @@ def encode_images(
             found = _resumable(encoder, files, how=how)
         else:
             with counting(label=LABEL, total=len(files), initial=0, unit="image"):
-                found = encode_files(encoder, paths=files, digests=None, **how)
-    features = np.full((len(files), found.features.shape[1]), np.nan, dtype=np.float32)
-    features[found.positions] = found.features
+                found = encode_files({LABEL: encoder}, paths=files, digests=None, **how)
+    if LABEL not in found.features:
+        raise DataError(f"none of the {len(files)} images could be decoded; the first: {found.skipped[0]}")
+    features = np.full((len(files), found.features[LABEL].shape[1]), np.nan, dtype=np.float32)
+    features[found.positions] = found.features[LABEL]
     return torch.from_numpy(features)
 
 
@@ -81,7 +83,8 @@ def _resumable(encoder: Encoder, files: list[str], *, how: dict[str, Any]) -> Em
     digests = _digests(files)
     about = [encoder.id, encoder.preprocessing, digests, files, how]
     owner = Owner.of(Path(__file__), name=f"encode_images/{fingerprint(about)}")
-    found = embed_images(encoder, root="", paths=files, digests=digests, label=LABEL, owner=owner, **how)
+    images = ImageList("", files, digests)
+    (found,) = embed_images({LABEL: encoder}, lists=[images], label=LABEL, owner=owner, **how)
     shutil.rmtree(owner.folder, ignore_errors=True)
     return found
 

@@ -3,12 +3,5 @@
 Text is timed in rounds: a sample of the prompts goes through `encode_text` at the full context, then a block of
 candidates through `PromptEncoder` with every class, then the tower's own matrix products alone, which is the speed that
 this machine could reach at best. The ratio is the median over the rounds, so that other work on the machine hits both
-sides alike. Each function returns a dict of JSON values, and `table` shows one.
+sides alike. Each function returns a dict of JSON values, and `common.table` shows one.
 """
-
-from wsoup.bench.common import table
-from wsoup.bench.images import bench_images
-from wsoup.bench.search import bench_search
-from wsoup.bench.text import bench_text
-
-__all__ = ["bench_images", "bench_search", "bench_text", "table"]

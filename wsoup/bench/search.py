@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from wsoup.bench.common import Clock, Result, about, encode_plainly, setup
 from wsoup.errors import ParamsError
 from wsoup.scoring import NEAR_TIE, correct_per_candidate
-from wsoup.search.algorithms import Member, Step, word_chain
+from wsoup.search.chains import word_chain
+from wsoup.soup import Member, Step
 from wsoup.texts.encoder import PromptEncoder
 
 SHOTS = 16

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from wsoup.bench.common import Clock, Result, about, cosine_distance, encode_plainly, setup
 from wsoup.scoring import ImageSet
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.forward import Linear
+from wsoup.texts.packed import Linear
 
 WORD_POOL, SEEDS, SHOTS = 9894, 3, 16
 """The paper's word stage: so many words, scored on so many seeds of 16 images per class."""

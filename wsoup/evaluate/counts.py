@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from wsoup import prompts
-from wsoup.evaluate.baselines import ClassRow, Row, ensemble_prompts, gpt_prompts
-from wsoup.evaluate.testsets import TestSet
-from wsoup.scoring import correct_per_candidate, normalize
+from wsoup.evaluate.classifiers import ClassRow, Row
+from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
+from wsoup.scoring import class_sums, correct_per_candidate, mean_cosines, normalize
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
 
@@ -39,12 +39,9 @@ SCHEMA = pa.schema(
         ("text", pa.string()),  # null but for single texts
         ("stored", pa.int64()),  # integers that the members take to store, one a token; null for prompts by class
         ("seed", pa.int64()),
-        ("dataset", pa.string()),
-        ("role", pa.string()),
-        ("n_correct", pa.int64()),
-        ("n_images", pa.int64()),
-        ("alignment", pa.float64()),
-        ("uniformity", pa.float64()),
+        *WHERE,
+        *COUNTS,
+        *COSINES,
     ]
 )
 FLIPS = pa.schema(
@@ -64,23 +61,22 @@ class Classifiers:
 
     Attributes:
         rows: R rows.
-        stems: S class prompts, by position.
+        prompts: S class prompts.
         means: (R, S, D) float32.
     """
 
     rows: Sequence[Row]
-    stems: Mapping[str, int]
+    prompts: ClassPrompts
     means: Tensor
 
     def of(self, test: TestSet) -> Tensor:
         """Mean text features of every row for the classes of one dataset: (R, C, D)."""
-        index = torch.tensor([self.stems[stem] for stem in test.stems], device=self.means.device)
-        return self.means[:, index]
+        return self.means[:, self.prompts.of(test)]
 
 
 def mean_texts(rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> Classifiers:
     """Encode every unique text of `rows` once, with every unique class prompt of `tests`."""
-    stems = list(dict.fromkeys(stem for test in tests for stem in test.stems))  # shifts share those of the source
+    classes = ClassPrompts(tests)
     means: Tensor | None = None
     for offset in sorted({offset for row in rows for offset in row.offsets}):
         users = [r for r, row in enumerate(rows) if offset in row.offsets]
@@ -89,14 +85,14 @@ def mean_texts(rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: Prompt
         weights = mean_weights([rows[r].texts for r in users], texts=texts)  # (users, P)
         weights /= torch.tensor([[float(len(rows[r].offsets))] for r in users])
         endings = [prompts.ending(text, period=True) for text in texts]
-        for where, block in encoder.grid_blocks(stems, endings, token_offset=offset):
+        for where, block in encoder.grid_blocks(classes.stems, endings, token_offset=offset):
             if means is None:
                 means = block.new_zeros(len(rows), *block.shape[1:])
             share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)
             means[users] += share.view(len(users), *block.shape[1:])
     if means is None:
-        means = torch.zeros(0, len(stems), 0)
-    return Classifiers(rows, {stem: i for i, stem in enumerate(stems)}, means)
+        means = torch.zeros(0, len(classes.stems), 0)
+    return Classifiers(rows, classes, means)
 
 
 def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Tensor:
@@ -114,34 +110,6 @@ def mean_prompts(row: ClassRow, *, encoder: PromptEncoder) -> Tensor:
     unique = sorted({prompt for class_prompts in row.prompts for prompt in class_prompts})
     features = encoder.encode(unique)  # (P, D)
     return mean_weights(row.prompts, texts=unique).to(features.device) @ features
-
-
-def class_rows(
-    tests: Sequence[TestSet],
-    *,
-    seeds: Sequence[int],
-    templates: Sequence[Callable[[str], str]],
-    gpt: Mapping[str, Mapping[str, Sequence[str]]],
-) -> dict[str, list[ClassRow]]:
-    """Prompt ensemble and GPT descriptors of each dataset, by its name; whichever there are.
-
-    Args:
-        tests: the datasets.
-        seeds: the seeds that the rows stand for.
-        templates: the ensemble's templates; none leaves it out.
-        gpt: dataset -> class -> descriptors; a dataset that is not there has no such row.
-    """
-    found: dict[str, list[ClassRow]] = {}
-    for test in tests:
-        names = test.class_names
-        rows = found.setdefault(test.name, [])
-        if templates:
-            texts = ensemble_prompts(test.template, class_names=names, templates=templates)
-            rows.append(ClassRow("ensemble", tuple(seeds), texts))
-        if test.name in gpt:
-            texts = gpt_prompts(test.template, class_names=names, descriptors=gpt[test.name])
-            rows.append(ClassRow("gpt", tuple(seeds), texts))
-    return found
 
 
 def evaluate(
@@ -182,7 +150,8 @@ def count(
     rows: Sequence[Row | ClassRow], *, means: Tensor, stored: Sequence[int], test: TestSet, variant: str
 ) -> Iterator[dict[str, object]]:
     """The lines of R rows on one dataset, from their mean text features (R, C, D); `stored` is of the first rows."""
-    n_images, sums = len(test.labels), test.class_sums()
+    n_images = len(test.labels)
+    sums = class_sums(test.image_features, test.labels, n_classes=len(test.class_names))
     by_mode = {"centroid": normalize(means), "score_mean": means}
     found = {
         mode: correct_per_candidate(test.image_features, test.labels, classes).sum(dim=1).tolist()
@@ -190,7 +159,7 @@ def count(
     }
     for r, row in enumerate(rows):
         for mode in MODES if row.text is None else MODES[:1]:
-            alignment, uniformity = mean_cosines(sums, classes=by_mode[mode][r], n_images=n_images)
+            alignment, uniformity = mean_cosines(by_mode[mode][r][None], sums=sums, n_images=n_images)
             line: dict[str, object] = {
                 "method": row.method,
                 "variant": variant,
@@ -200,12 +169,11 @@ def count(
                 "texts": row.texts_per_class,
                 "text": row.text,
                 "stored": stored[r] if r < len(stored) else None,
-                "dataset": test.name,
-                "role": test.role,
+                **test.where,
                 "n_correct": found[mode][r],
                 "n_images": n_images,
-                "alignment": alignment,
-                "uniformity": uniformity,
+                "alignment": float(alignment),
+                "uniformity": float(uniformity),
             }
             for seed in row.seeds:
                 yield {**line, "seed": seed}
@@ -217,21 +185,6 @@ def tokens_stored(rows: Sequence[Row], *, tokenizer: Tokenizer) -> list[int]:
     empty, *lengths = token_lengths(["", *texts], tokenizer=tokenizer).tolist()
     size = {text: length - empty for text, length in zip(texts, lengths, strict=True)}
     return [sum(size[text] for text in row.texts) for row in rows]
-
-
-def mean_cosines(sums: Tensor, *, classes: Tensor, n_images: int) -> tuple[float, float]:
-    """Alignment and uniformity of one classifier, as `wsoup.scoring.ImageSet.score` defines them for a text.
-
-    Args:
-        sums: (C, D) float64, sum of the images of each class.
-        classes: (C, D).
-        n_images: N.
-    """
-    texts = classes.double()
-    own = float((texts * sums).sum())
-    every = float((texts @ sums.sum(dim=0)).sum())
-    others = n_images * (len(classes) - 1)
-    return own / n_images, (every - own) / others if others else float("nan")
 
 
 def flips(classifiers: Classifiers, *, before: Row, after: Row, tests: Sequence[TestSet]) -> pa.Table:

@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from wsoup import prompts, store
 from wsoup.errors import PoolError
-from wsoup.evaluate.testsets import TestSet
+from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower
 from wsoup.finetune.tuners import make_student
 from wsoup.params.finetune import PromptTune
@@ -36,17 +36,7 @@ from wsoup.towers import Encoder
 Tokenizer = Callable[[Sequence[str]], Tensor]
 CLASSES_PER_PASS = 256
 """Texts in one pass: on a GPU enough to keep it busy, and some 200 MiB of activations in ViT-B."""
-SCHEMA = pa.schema(
-    [
-        ("x", pa.float64()),
-        ("y", pa.float64()),
-        ("dataset", pa.string()),
-        ("role", pa.string()),
-        ("seed", pa.int64()),
-        ("n_correct", pa.int64()),
-        ("n_images", pa.int64()),
-    ]
-)
+SCHEMA = pa.schema([("x", pa.float64()), ("y", pa.float64()), *WHERE, ("seed", pa.int64()), *COUNTS])
 
 
 def axis(*, steps: int, margin: int) -> list[float]:
@@ -60,11 +50,16 @@ def axis(*, steps: int, margin: int) -> list[float]:
     return [i / steps for i in range(-margin, steps + margin + 1)]
 
 
-def choose_pair(soup: Sequence[str], *, tokenizer: Tokenizer) -> tuple[str, str]:
+def choose_pair(soup: Sequence[str], *, name: str, tokenizer: Tokenizer) -> tuple[str, str]:
     """The texts A and B: the first two members of a soup with as many tokens.
 
     Where no two have, the longest beginnings, in whole words, of the first two members that do: the beginning of a word
     chain is an earlier stage of its search, and as good a text to start from.
+
+    Args:
+        soup: its members.
+        name: of the soup, for the error.
+        tokenizer: of the model.
 
     Raises:
         PoolError: there are no two members, or no two with beginnings of as many tokens.
@@ -81,8 +76,8 @@ def choose_pair(soup: Sequence[str], *, tokenizer: Tokenizer) -> tuple[str, str]
             if same:
                 return begun, same[0]
     raise PoolError(
-        f"a landscape needs two different members with as many tokens, the word soup has {list(soup)}; "
-        "raise word_soup.m or word_soup.max_words"
+        f"a landscape needs two different members with as many tokens, the {name} soup has {list(soup)}; "
+        f"raise soups.{name}.m, or name another soup as landscape.soup"
     )
 
 
@@ -166,15 +161,14 @@ class Landscape:
     """Counts over the plane, a row (one y) at a time.
 
     Args:
-        plane: over `class_prompts(tests)`.
+        plane: over the class prompts of `tests`.
         tests: the datasets, with the image features of the pretrained model, which a trained prompt leaves alone.
         axis: the grid's coordinates in both directions.
     """
 
     def __init__(self, plane: Plane, *, tests: Sequence[TestSet], axis: Sequence[float]) -> None:
         self.plane, self.tests, self.axis = plane, tests, axis
-        position = {stem: i for i, stem in enumerate(class_prompts(tests))}
-        self._classes = [torch.tensor([position[s] for s in test.stems], device=test.labels.device) for test in tests]
+        self.classes = ClassPrompts(tests)
 
     def row(self, number: int) -> np.ndarray:
         """Correct images of each dataset at each x of one row: (points, datasets) int64."""
@@ -183,10 +177,7 @@ class Landscape:
     def point(self, x: float, y: float) -> list[int]:
         """Correct images of each dataset at one point."""
         texts = self.plane.texts(x, y)
-        return [
-            count_correct(test.image_features, test.labels, texts[classes])
-            for test, classes in zip(self.tests, self._classes, strict=True)
-        ]
+        return [count_correct(test.image_features, test.labels, texts[self.classes.of(test)]) for test in self.tests]
 
     def table(self, rows: Sequence[np.ndarray], *, seed: int) -> pa.Table:
         """All rows of the grid, each as `row` counts it, with the columns of `SCHEMA`."""
@@ -194,8 +185,7 @@ class Landscape:
             {
                 "x": x,
                 "y": y,
-                "dataset": test.name,
-                "role": test.role,
+                **test.where,
                 "seed": seed,
                 "n_correct": int(n_correct),
                 "n_images": len(test.labels),
@@ -205,11 +195,6 @@ class Landscape:
             for test, n_correct in zip(self.tests, counts, strict=True)
         ]
         return pa.Table.from_pylist(lines, schema=SCHEMA)
-
-
-def class_prompts(tests: Sequence[TestSet]) -> list[str]:
-    """Every class prompt of all datasets once: shifts share those of the source."""
-    return list(dict.fromkeys(stem for test in tests for stem in test.stems))
 
 
 def identity(tests: Sequence[TestSet]) -> list[object]:

@@ -1,4 +1,4 @@
-"""What evaluation reads: test images and class names of every dataset, soups and pools."""
+"""Test images and class names of every dataset, as evaluation reads them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor
 
 from wsoup import prompts, store
 from wsoup.artifacts import Artifacts
-from wsoup.evaluate.baselines import Material
 from wsoup.params.datasets import DatasetParams
-from wsoup.search.pools import read_pool
-from wsoup.soup import Soup
 from wsoup.towers import Encoder
+
+WHERE = (("dataset", pa.string()), ("role", pa.string()))
+COUNTS = (("n_correct", pa.int64()), ("n_images", pa.int64()))
+COSINES = (("alignment", pa.float64()), ("uniformity", pa.float64()))
+"""Columns that tables of counts share: where it was counted, what, and `wsoup.scoring.mean_cosines`."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +52,36 @@ class TestSet:
         return prompts.stems(self.template, self.class_names)
 
     @property
+    def where(self) -> dict[str, Any]:
+        """`WHERE` of a line of counts on this dataset."""
+        return {"dataset": self.name, "role": self.role}
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What a reader of results wants to know of this dataset."""
-        kept = ("role", "layout", "template", "paper_comparable", "reason")
+        kept = ("role", "layout", "template", "paper_comparable", "reason", "made_with")
         facts = {key: self.attributes[key] for key in kept if key in self.attributes}
         return {**facts, "n_images": len(self.labels), "n_classes": len(self.class_names)}
 
-    def class_sums(self) -> Tensor:
-        """Sum of the images of each class, float64 (C, D): all that alignment and uniformity need."""
-        shape = (len(self.class_names), self.image_features.shape[1])
-        sums = torch.zeros(shape, dtype=torch.float64, device=self.labels.device)
-        return sums.index_add_(0, self.labels, self.image_features.double())
+
+class ClassPrompts:
+    """Every class prompt of several datasets once, and which of them are whose: shifts share those of the source.
+
+    Attributes:
+        stems: S class prompts without their final period.
+    """
+
+    def __init__(self, tests: Sequence[TestSet]) -> None:
+        self.stems = list(dict.fromkeys(stem for test in tests for stem in test.stems))
+        position = {stem: i for i, stem in enumerate(self.stems)}
+        self._index = {
+            test.name: torch.tensor([position[stem] for stem in test.stems], device=test.labels.device)
+            for test in tests
+        }
+
+    def of(self, test: TestSet) -> Tensor:
+        """Positions in `stems` of the classes of one dataset: (C,) int64."""
+        return self._index[test.name]
 
 
 def load_tests(artifacts: Artifacts, *, datasets: Mapping[str, DatasetParams], encoder: Encoder) -> list[TestSet]:
@@ -84,31 +106,3 @@ def load_tests(artifacts: Artifacts, *, datasets: Mapping[str, DatasetParams], e
             )
         )
     return tests
-
-
-def load_material(
-    artifacts: Artifacts,
-    *,
-    source: str,
-    seeds: Sequence[int],
-    soups: Sequence[str],
-    encoder: Mapping[str, Any],
-    tests: Sequence[TestSet],
-) -> Material:
-    """Pools and soups of all seeds; `encoder` is the id that the soups must be of.
-
-    Raises:
-        MissingError, MismatchError: a soup is missing, or was selected with another encoder.
-    """
-    bound = artifacts.upper_bound
-    return Material(
-        seeds=tuple(seeds),
-        words=read_pool(artifacts.pool("words")),
-        descriptors=read_pool(artifacts.pool("descriptors")),
-        source_class_names=next(test.class_names for test in tests if test.name == source),
-        soups={
-            name: {seed: Soup.load(artifacts.soup(name, seed=seed), encoder=encoder).texts for seed in seeds}
-            for name in soups
-        },
-        upper_bound=Soup.load(bound, encoder=encoder).texts if bound.exists() else [],
-    )

@@ -1,13 +1,10 @@
-"""Texts that nobody selected, on every dataset; and the descriptor soup that the targets themselves would select.
+"""Texts that nobody selected, each alone on every dataset: how far accuracy on the source foretells that on targets.
 
-The survey shows how far accuracy on the source foretells that on the targets (the paper's second figure). The upper
-bound is Algorithm 1 with the mean accuracy over the targets' test images as its measure: no method may do that, and it
-is marked as a bound wherever it is shown.
+The paper's second figure.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -16,25 +13,13 @@ from torch import Tensor
 
 from wsoup import prompts
 from wsoup.draws import member_generator
-from wsoup.evaluate.testsets import TestSet
-from wsoup.scoring import ImageSet, correct_per_candidate, normalize
-from wsoup.search.greedy import greedy_soup
-from wsoup.soup import Member
+from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
+from wsoup.scoring import ImageSet
 from wsoup.texts.encoder import PromptEncoder
 
 KEPT_BYTES = 1 << 29
 BATCH = 32
-SCHEMA = pa.schema(
-    [
-        ("text", pa.string()),
-        ("dataset", pa.string()),
-        ("role", pa.string()),
-        ("n_correct", pa.int64()),
-        ("n_images", pa.int64()),
-        ("alignment", pa.float64()),
-        ("uniformity", pa.float64()),
-    ]
-)
+SCHEMA = pa.schema([("text", pa.string()), *WHERE, *COUNTS, *COSINES])
 
 
 def sample(pool: Sequence[str], *, size: int) -> list[str]:
@@ -56,9 +41,7 @@ class Grid:
 
     def __init__(self, texts: Sequence[str], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> None:
         self.texts, self.tests, self.encoder = list(texts), tests, encoder
-        self.stems = list(dict.fromkeys(stem for test in tests for stem in test.stems))
-        position = {stem: i for i, stem in enumerate(self.stems)}
-        self.index = {test.name: torch.tensor([position[stem] for stem in test.stems]) for test in tests}
+        self.classes = ClassPrompts(tests)
         self._kept: dict[str, Tensor] = {}
 
     def blocks(self, texts: Sequence[str]) -> Iterator[Tensor]:
@@ -68,13 +51,13 @@ class Grid:
                 yield torch.stack([self._kept[text] for text in texts[start : start + BATCH]])
             return
         endings = [prompts.ending(text, period=True) for text in texts]
-        for where, block in self.encoder.grid_blocks(self.stems, endings):
+        for where, block in self.encoder.grid_blocks(self.classes.stems, endings):
             if block[0].nbytes * len(self.texts) <= KEPT_BYTES:
                 self._kept.update(zip(texts[where], block, strict=True))
             yield block
 
 
-def survey(grid: Grid) -> pa.Table:
+def transfer(grid: Grid) -> pa.Table:
     """Every text of a grid alone on every dataset; columns of `SCHEMA`. "" is the class name without a text."""
     images = {
         test.name: ImageSet(
@@ -89,13 +72,12 @@ def survey(grid: Grid) -> pa.Table:
     start = 0
     for block in grid.blocks(grid.texts):
         for test in grid.tests:
-            scores = images[test.name].score(block[:, grid.index[test.name]])[0]
+            scores = images[test.name].score(block[:, grid.classes.of(test)])[0]
             for i, text in enumerate(grid.texts[start : start + len(block)]):
                 lines.append(
                     {
                         "text": text,
-                        "dataset": test.name,
-                        "role": test.role,
+                        **test.where,
                         "n_correct": int(scores.n_correct[i]),
                         "n_images": scores.n_images,
                         "alignment": float(scores.alignment[i]),
@@ -104,52 +86,3 @@ def survey(grid: Grid) -> pa.Table:
                 )
         start += len(block)
     return pa.Table.from_pylist(lines, schema=SCHEMA)
-
-
-def mean_accuracy(n_correct: Sequence[int], *, n_images: Sequence[int]) -> int:
-    """The mean accuracy over datasets as an integer, on a scale that is the same for all: exact to compare.
-
-    >>> mean_accuracy([1, 1], n_images=[2, 3]) > mean_accuracy([0, 2], n_images=[2, 3])
-    True
-    """
-    common = math.lcm(*n_images)
-    return sum(found * (common // size) for found, size in zip(n_correct, n_images, strict=True))
-
-
-def ranked_on_targets(table: pa.Table) -> list[str]:
-    """Surveyed texts by falling mean accuracy over the targets, ties in pool order; "" and the source are left out."""
-    by_text: dict[str, tuple[list[int], list[int]]] = {}
-    for line in table.to_pylist():
-        if line["text"] and line["role"] != "source":
-            found, sizes = by_text.setdefault(line["text"], ([], []))
-            found.append(line["n_correct"])
-            sizes.append(line["n_images"])
-    return sorted(by_text, key=lambda text: -mean_accuracy(by_text[text][0], n_images=by_text[text][1]))
-
-
-def upper_bound(ranked: Sequence[str], *, grid: Grid, m: int) -> list[Member]:
-    """Algorithm 1 on the targets' own test images: at most m members, in the order in which they were added.
-
-    Args:
-        ranked: descriptors by falling mean accuracy over the targets.
-        grid: all datasets; the source is left out of account.
-        m: stop with so many members.
-
-    Returns:
-        Members whose `n_correct` counts the soup's correct images over all targets.
-    """
-    targets = [test for test in grid.tests if test.role != "source"]
-    sizes = [len(test.labels) for test in targets]
-
-    def measure(sums: Tensor) -> tuple[list[int], list[int]]:
-        centroids = normalize(sums)  # (b, S, D)
-        by_text = torch.stack(
-            [
-                correct_per_candidate(test.image_features, test.labels, centroids[:, grid.index[test.name]]).sum(dim=1)
-                for test in targets
-            ],
-            dim=1,
-        ).tolist()  # (b, targets)
-        return [mean_accuracy(found, n_images=sizes) for found in by_text], [sum(found) for found in by_text]
-
-    return greedy_soup(ranked, features=grid.blocks, measure=measure, m=m)

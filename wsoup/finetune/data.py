@@ -46,6 +46,7 @@ class TrainingSet:
         class_names: C names in label order.
         template: of the source dataset.
         soup: M member texts, bare.
+        skipped: what is wrong with each image of the split that is left out.
     """
 
     paths: Sequence[str]
@@ -54,10 +55,11 @@ class TrainingSet:
     class_names: Sequence[str]
     template: str
     soup: Sequence[str]
+    skipped: Sequence[str] = ()
 
 
 def read_training_set(
-    artifacts: Artifacts, *, source: str, soup: str, seed: int, encoder: Mapping[str, Any]
+    artifacts: Artifacts, *, source: str, soup: str, seed: int, encoder: Mapping[str, Any], on_bad_image: str
 ) -> TrainingSet:
     """The few-shot images of one seed and the texts of its soup.
 
@@ -67,10 +69,12 @@ def read_training_set(
         soup: a name under ``soups``, or class_name.
         seed: whose split and soup.
         encoder: the id that the soup must be of.
+        on_bad_image: ``"skip"`` leaves out images that cannot be decoded; ``"stop"`` looks at none of them yet.
 
     Raises:
         MissingError: the images' folder, the manifest, the split or the soup is not there.
         MismatchError: the soup is of another encoder.
+        ChangedError, DataError: see `decodable`.
     """
     manifest = store.require(artifacts.manifest(source), made_by=f"prepare@{source}")
     about = store.table_attributes(manifest)
@@ -79,14 +83,20 @@ def read_training_set(
     texts = Soup.load(artifacts.soup(soup, seed=seed), encoder=encoder).texts
     if not root.exists():
         raise MissingError(f"datasets.{source}.root: folder {root} does not exist")
-    digests = store.read_table(manifest, columns=["digest"])["digest"].take(split["row"])
+    paths = [str(root / path) for path in split["path"].to_pylist()]
+    digests = store.read_table(manifest, columns=["digest"])["digest"].take(split["row"]).to_pylist()
+    labels = np.asarray(split["label"].to_numpy(), dtype=np.int64)
+    good, skipped = np.arange(len(paths)), dict[int, str]()
+    if on_bad_image == "skip":
+        good, skipped = decodable(paths, labels=labels, digests=digests, class_names=about["class_names"])
     return TrainingSet(
-        paths=[str(root / path) for path in split["path"].to_pylist()],
-        digests=digests.to_pylist(),
-        labels=np.asarray(split["label"].to_numpy(), dtype=np.int64),
+        paths=[paths[i] for i in good],
+        digests=[digests[i] for i in good],
+        labels=labels[good],
         class_names=about["class_names"],
         template=about["template"],
         soup=texts,
+        skipped=list(skipped.values()),
     )
 
 

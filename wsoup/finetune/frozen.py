@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from wsoup.finetune.blocks import project
 from wsoup.finetune.image_tower import TrainableImageTower
-from wsoup.texts.forward import Block, split_heads
+from wsoup.texts.forward import split_heads
+from wsoup.texts.packed import Block
 
 
 class FrozenImageTower(TrainableImageTower):

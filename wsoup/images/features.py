@@ -1,16 +1,16 @@
-"""Image features of a list of files, in shards that survive a kill."""
+"""Image features of lists of files, by one encoder or several, in shards that survive a kill."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from wsoup import store
-from wsoup.artifacts import Artifacts
+from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.errors import DataError
 from wsoup.images.decode import batches
 from wsoup.params.encoder import EmbedParams, EncoderParams
@@ -23,115 +23,153 @@ IMAGES_PER_SHARD = 2048
 
 
 @dataclass(frozen=True)
+class ImageList:
+    """Image files of one dataset.
+
+    Attributes:
+        root: folder that `paths` are relative to.
+        paths: N files.
+        digests: N content digests, which the files must still have; None of one that cannot be read.
+    """
+
+    root: str | Path
+    paths: Sequence[str]
+    digests: Sequence[str | None]
+
+
+@dataclass(frozen=True)
 class Embedded:
     """Features of the files that could be decoded.
 
     Attributes:
-        features: (N, D) float32, L2-normalised.
+        features: (N, D) float32 of each encoder, L2-normalised.
         positions: (N,) int64, positions of these images in the list asked for.
         skipped: error text of each file that was skipped, by position.
     """
 
-    features: np.ndarray
+    features: dict[str, np.ndarray]
     positions: np.ndarray
     skipped: dict[int, str]
 
 
 def encode_files(
-    encoder: Encoder,
+    encoders: Mapping[str, Encoder],
     *,
     paths: Sequence[str],
     digests: Sequence[str | None] | None,
     batch_size: int,
     on_bad_image: str,
 ) -> Embedded:
-    """Encode image files in order, in one go; arguments as of `embed_images`; moves the bar of `counting`.
+    """Encode image files in order and in one go, each decoded once for all encoders; each moves the bar that there is.
+
+    Args:
+        encoders: image towers by name; their preprocessing is the same.
+        paths: N files.
+        digests: N content digests, which the files must still have, or None.
+        batch_size: images in one forward pass.
+        on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
+
+    Returns:
+        What was found; without features where no image could be decoded.
 
     Raises:
         ChangedError: a file is not the one that was listed any more.
         DataError: a file cannot be decoded and `on_bad_image` is ``"stop"``.
     """
-    decoded = batches(
-        paths, transform=encoder.preprocess, batch_size=batch_size, digests=digests, on_bad_image=on_bad_image
-    )
-    features, positions, bad = [np.empty((0, 0), dtype=np.float32)], [np.empty(0, dtype=np.int64)], {}
+    transform = next(iter(encoders.values())).preprocess
+    decoded = batches(paths, transform=transform, batch_size=batch_size, digests=digests, on_bad_image=on_bad_image)
+    features: dict[str, list[np.ndarray]] = {name: [] for name in encoders}
+    positions, bad = [np.empty(0, dtype=np.int64)], {}
     for batch in decoded:
         bad.update(batch.bad)
         if len(batch.positions):
-            features.append(encoder.encode_images(batch.pixels).cpu().numpy())
+            for name, encoder in encoders.items():
+                features[name].append(encoder.encode_images(batch.pixels).cpu().numpy())
             positions.append(batch.positions.numpy())
         tick(len(batch.positions) + len(batch.bad))
-    return Embedded(np.concatenate(features[1:] or features), np.concatenate(positions), bad)
+    joined = {name: np.concatenate(found) for name, found in features.items() if found}
+    return Embedded(joined, np.concatenate(positions), bad)
 
 
 def embed_images(
-    encoder: Encoder,
+    encoders: Mapping[str, Encoder],
     *,
-    root: str | Path,
-    paths: Sequence[str],
-    digests: Sequence[str | None],
+    lists: Sequence[ImageList],
     batch_size: int,
     on_bad_image: str,
     label: str,
     owner: Owner,
-) -> Embedded:
-    """Encode image files in order; finished shards of an earlier, killed run are reused.
+) -> list[Embedded]:
+    """`encode_files` for each list, in shards: those that a killed run had finished are reused.
 
     Args:
-        encoder: image tower and preprocessing.
-        root: folder that `paths` are relative to.
-        paths: N files.
-        digests: N content digests, which the files must still have (None: of a file that cannot be read); with encoder
-            and preprocessing they name the resume folder.
-        batch_size: images in one forward pass.
-        on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
+        encoders, batch_size, on_bad_image: as of `encode_files`.
+        lists: image files, for example of each dataset.
         label: for the progress bar.
         owner: whose resume state finished shards are.
 
     Raises:
-        ChangedError: a file is not the one that was listed any more.
-        DataError: a file cannot be decoded and `on_bad_image` is ``"stop"``, or no image is left.
+        ChangedError, DataError: as `encode_files`; also DataError where no image of a list can be decoded.
     """
     inputs = {
-        "encoder": encoder.id,
-        "preprocessing": encoder.preprocessing,
-        "images": fingerprint(list(digests)),
-        "paths": fingerprint(list(paths)),
+        "encoders": {name: encoder.id for name, encoder in encoders.items()},
+        "preprocessing": next(iter(encoders.values())).preprocessing,
         "batch_size": batch_size,
         "on_bad_image": on_bad_image,
     }
-    shards = Shards(owner, inputs=inputs, n=-(-len(paths) // IMAGES_PER_SHARD))
+    work = [
+        Shards(
+            owner,
+            inputs={**inputs, "images": fingerprint(list(images.digests)), "paths": fingerprint(list(images.paths))},
+            n=-(-len(images.paths) // IMAGES_PER_SHARD),
+        )
+        for images in lists
+    ]
+    done = sum(
+        len(images.paths[_slice(i)])
+        for images, shards in zip(lists, work, strict=True)
+        for i in range(shards.n)
+        if shards.done(i)
+    )
+    with counting(label=label, total=sum(len(images.paths) for images in lists), initial=done, unit="image"):
 
-    done = sum(min(IMAGES_PER_SHARD, len(paths) - i * IMAGES_PER_SHARD) for i in range(shards.n) if shards.done(i))
-    with counting(label=label, total=len(paths), initial=done, unit="image"):
-
-        def task(_: int, shard: int) -> dict[str, np.ndarray]:
-            start = shard * IMAGES_PER_SHARD
-            stop = start + IMAGES_PER_SHARD
+        def task(number: int, shard: int) -> dict[str, np.ndarray]:
+            images, where = lists[number], _slice(shard)
             found = encode_files(
-                encoder,
-                paths=[str(Path(root) / path) for path in paths[start:stop]],
-                digests=digests[start:stop],
+                encoders,
+                paths=[str(Path(images.root) / path) for path in images.paths[where]],
+                digests=images.digests[where],
                 batch_size=batch_size,
                 on_bad_image=on_bad_image,
             )
-            messages = json.dumps([[start + i, text] for i, text in sorted(found.skipped.items())])
+            messages = json.dumps([[where.start + i, text] for i, text in sorted(found.skipped.items())])
             return {
-                "features": found.features,
-                "positions": found.positions + start,
+                **{f"features/{name}": features for name, features in found.features.items()},
+                "positions": found.positions + where.start,
                 "skipped": np.frombuffer(messages.encode(), dtype=np.uint8),
             }
 
-        finish_shards([shards], task=task, label=label, unit="shard", bar=False)
-    parts = [part for part in shards.load() if len(part["positions"])]
-    if not parts:
-        raise DataError(f"{root}: none of the {len(paths)} images could be decoded")
+        finish_shards(work, task=task, label=label, unit="shard", bar=False)
+    return [_joined(shards.load(), images, encoders=encoders) for shards, images in zip(work, lists, strict=True)]
+
+
+def _slice(shard: int) -> slice:
+    return slice(shard * IMAGES_PER_SHARD, (shard + 1) * IMAGES_PER_SHARD)
+
+
+def _joined(
+    parts: Sequence[Mapping[str, np.ndarray]], images: ImageList, *, encoders: Mapping[str, Encoder]
+) -> Embedded:
+    """The shards of one list as one."""
+    good = [part for part in parts if len(part["positions"])]
+    if not good:
+        raise DataError(f"{images.root}: none of the {len(images.paths)} images could be decoded")
     skipped: dict[int, str] = {}
-    for part in shards.load():
+    for part in parts:
         skipped.update(json.loads(part["skipped"].tobytes()))
     return Embedded(
-        features=np.concatenate([part["features"] for part in parts]),
-        positions=np.concatenate([part["positions"] for part in parts]),
+        features={name: np.concatenate([part[f"features/{name}"] for part in good]) for name in encoders},
+        positions=np.concatenate([part["positions"] for part in good]),
         skipped=skipped,
     )
 
@@ -151,11 +189,10 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
         raise DataError(f"{manifest} lists no {split} images of {dataset}; check datasets.{dataset} in params.yaml")
     chosen = table.take(rows)
     model = load_encoder(encoder)
-    embedded = embed_images(
-        model,
-        root=about["root"],
-        paths=chosen["path"].to_pylist(),
-        digests=chosen["digest"].to_pylist(),
+    images = ImageList(about["root"], chosen["path"].to_pylist(), chosen["digest"].to_pylist())
+    (embedded,) = embed_images(
+        {PRETRAINED: model},
+        lists=[images],
         batch_size=params.batch_size,
         on_bad_image=params.on_bad_image,
         label=f"embed {dataset} {split}",
@@ -173,7 +210,8 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
     kept = rows[embedded.positions]
     labels = np.asarray(table["label"])[kept]
     out = artifacts.features(dataset, split=split)
-    store.write_features(out, store.ImageFeatures(embedded.features, labels, kept, attributes))
+    features = embedded.features[PRETRAINED]
+    store.write_features(out, store.ImageFeatures(features, labels, kept, attributes))
     for text in skipped:
         print(f"skipped: {text}")
-    print(f"{out}: {len(labels)} images, {embedded.features.shape[1]} dimensions, {model.id['model']}")
+    print(f"{out}: {len(labels)} images, {features.shape[1]} dimensions, {model.id['model']}")

@@ -83,7 +83,7 @@ def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        first, *others = (_explain(problem, model=model) for problem in error.errors())
+        first, *others = (_explain(problem, model=model, raw=raw) for problem in error.errors())
         raise ParamsError(_one_line([f"{origin}: {first}", *others])) from None
 
 
@@ -105,10 +105,10 @@ _VALUES = reprlib.Repr()
 _VALUES.maxstring = _VALUES.maxother = 80
 
 
-def _explain(problem: Any, *, model: type[BaseModel]) -> str:
+def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) -> str:
     """One pydantic error in one clause: where, what was found, what was expected."""
     location = [part for part in problem["loc"] if part != "[key]"]
-    where = ".".join(str(part) for part in location) or "params"
+    where = ".".join(_as_written(location, raw=raw, missing=problem["type"] == "missing")) or "params"
     if problem["type"] == "extra_forbidden":
         known = _keys_at(location[:-1], model=model)
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
@@ -119,6 +119,17 @@ def _explain(problem: Any, *, model: type[BaseModel]) -> str:
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
     return f"{where}: {_VALUES.repr(problem['input'])} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+def _as_written(location: list[Any], *, raw: Any, missing: bool) -> list[str]:
+    """The keys of a location as they stand in the file: pydantic puts in the kind that a union was told to be."""
+    keys = []
+    for i, part in enumerate(location):
+        if isinstance(raw, Mapping) and part not in raw and not (missing and i == len(location) - 1):
+            continue
+        keys.append(str(part))
+        raw = raw[part] if isinstance(raw, Mapping) and part in raw else None
+    return keys
 
 
 def _keys_at(location: list[Any], *, model: type[BaseModel]) -> list[str]:

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from wsoup.params.finetune import CrossEntropyLoss, MethodParams
-from wsoup.report.results import BY_KEY, Results, mean_and_std
+from wsoup.report.means import ROLES, mean_and_std
+from wsoup.report.results import Results
 from wsoup.report.tables import Table
-
-ROLES = ("source", "xd", "dg")
 
 
 def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> list[dict[str, Any]]:
@@ -44,7 +43,8 @@ def diversity(results: Results, *, methods: Mapping[str, MethodParams]) -> Table
         line |= {"lambda": _weight(method), "members' KL": round(statistics.mean(last), 4)}
         line["members' KL (std)"] = statistics.stdev(last) if len(last) > 1 else 0.0
         for key, title in ((f"{method.soup}_soup", "soup"), ("class_name", "class name")):
-            cells = results.cells(name, BY_KEY[key])
+            row = results.row(key)
+            cells = None if row is None else results.cells(name, row)
             if cells is not None:
                 for role in ROLES:
                     found = mean_and_std(cells.of(results.datasets(role)))

@@ -9,17 +9,14 @@ from typing import Any
 import numpy as np
 
 from wsoup import store
+from wsoup.artifacts import PRETRAINED
+from wsoup.evaluate.rows import methods as methods_of
+from wsoup.evaluate.rows import soup_label, soup_title
 from wsoup.params.finetune import MethodParams
-from wsoup.report.results import BY_KEY, PRETRAINED, ROWS, Results, mean_and_std
-from wsoup.report.tables import Table, bound_notes, is_number
-
-ROLES = ("source", "xd", "dg")
-SINGLE = {
-    "descriptor_soup": "descriptor soup",
-    "random_descriptors": "random descriptor",
-    "word_soup": "word soup",
-    "random_chains": "random chain",
-}
+from wsoup.report.accuracy import bound_notes
+from wsoup.report.means import ROLES, is_number, mean_and_std
+from wsoup.report.results import Cells, Results
+from wsoup.report.tables import Table
 
 
 def single_texts(path: Path, *, results: Results) -> Table:
@@ -29,11 +26,13 @@ def single_texts(path: Path, *, results: Results) -> Table:
         path: texts.parquet of stage evaluate.
         results: the class name alone, to compare with.
     """
-    base = results.cells(PRETRAINED, ROWS[0])
+    base, kinds = results.cells(PRETRAINED, results.table[0]), {m.name: m.alone for m in methods_of(results.table)}
     plain = {} if base is None else dict(zip(base.datasets, base.accuracy.mean(axis=1), strict=True))
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for line in store.read_table(path).to_pylist():
-        row = found.setdefault((line["method"], line["text"]), {"kind": SINGLE[line["method"]], "text": line["text"]})
+        if kinds.get(line["method"]) is None:  # of a soup that params.yaml no longer has
+            continue
+        row = found.setdefault((line["method"], line["text"]), {"kind": kinds[line["method"]], "text": line["text"]})
         name = line["dataset"]
         row[name] = 100.0 * line["n_correct"] / line["n_images"]
         row[f"{name} change"] = row[name] - plain[name]
@@ -102,23 +101,27 @@ def parameters(results: Results, *, methods: Mapping[str, MethodParams]) -> Tabl
         methods: section finetune.methods, to say what each trains.
     """
     lines = []
-    for method, label in (("word_soup", "Word soup"), ("descriptor_soup", "Descriptor soup")):
-        for m, cells in results.curve(PRETRAINED, method=method, mode="centroid").items():
-            about = {"method": f"{label} m={m}", "trained": "nothing", "texts": label.lower()}
-            lines.append({**about, **_stored(results, cells=cells, stored=cells.stored)})
+    for method in methods_of(results.table):
+        if method.soup is not None:
+            for m, cells in results.curve(PRETRAINED, method=method, mode="centroid").items():
+                about = {"method": f"{soup_label(method.soup)} m={m}", "trained": "nothing"}
+                about["texts"] = soup_title(method.soup)
+                lines.append({**about, **_stored(results, cells=cells, stored=cells.stored)})
+    shown = {row.method.name for row in results.table if row.terminal_tuned}
     for variant, count in results.parameters.items():
-        for key, suffix in (("class_name", ""), ("word_soup", " + word soup")):
-            tuned = results.cells(variant, BY_KEY[key])
-            if tuned is not None:
-                about = {"method": f"{variant}{suffix}", "trained": methods[variant].tune.kind}
-                about["texts"] = key.replace("_", " ")
-                stored = count + (tuned.stored or 0.0)
-                lines.append({**about, **_stored(results, cells=tuned, stored=stored)})
+        for row in results.table:
+            tuned = results.cells(variant, row)
+            if tuned is None or row.method.name not in shown or row.mode != "centroid" or row.offsets:
+                continue
+            texts = "class name" if row.method.soup is None else soup_title(row.method.soup)
+            about = {"method": variant if row.method.soup is None else f"{variant} + {texts}", "texts": texts}
+            about["trained"] = methods[variant].tune.kind
+            lines.append({**about, **_stored(results, cells=tuned, stored=count + (tuned.stored or 0.0))})
     columns = ["method", "trained", "texts", "stored", *(f"{role}{end}" for role in ROLES for end in ("", " (std)"))]
     return Table("parameters", "Numbers stored, and accuracy", columns, lines, ["Mean over seeds; per cent."])
 
 
-def _stored(results: Results, *, cells: Any, stored: float | None) -> dict[str, Any]:
+def _stored(results: Results, *, cells: Cells, stored: float | None) -> dict[str, Any]:
     line: dict[str, Any] = {"stored": None if stored is None else round(stored, 1)}
     for role in ROLES:
         line[role], line[f"{role} (std)"] = mean_and_std(cells.of(results.datasets(role)))

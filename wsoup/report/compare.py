@@ -17,8 +17,8 @@ import numpy as np
 import yaml
 
 from wsoup.errors import MissingError
-from wsoup.report.results import paired_interval
-from wsoup.report.tables import MEANS, Table
+from wsoup.report.means import MEANS, paired_interval
+from wsoup.report.tables import Table
 
 WORKSPACE = "workspace"
 COUNTS, PARAMS = "reports/tables/counts.csv", "params.yaml"

@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 from wsoup import project
+from wsoup.evaluate.rows import TableRow
 
 FOLDER = Path("data/paper")
 COLUMNS = {
@@ -35,15 +36,6 @@ SCALING_MODELS = {
     ("ViT-g-14", None): "Open CLIP ViT-g/14",
 }
 """Models of model_scaling.csv. None: any weights but OpenAI's, since the paper does not name the open_clip tag."""
-SCALING_LABELS = {
-    "CLIP ZS": "ZS",
-    "GPT score mean": "GPT score mean",
-    "Waffle CLIP": "Waffle CLIP",
-    "Descriptor soup + offset trick": "Desc. soup + offsets",
-    "Word soup score mean": "Word soup",
-}
-"""Rows of zero_shot.csv -> their names in model_scaling.csv, whose word soups are score means (the authors'
-scripts/ablations/scaling_law.sh)."""
 TITLES = {
     "few_shot": "Few-shot methods",
     "diversity_ablation": "What the diversity loss does",
@@ -64,18 +56,19 @@ def read(name: str, *, folder: Path = FOLDER) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def zero_shot(label: str, *, encoder: tuple[str, str | None], folder: Path = FOLDER) -> dict[str, float]:
-    """The paper's row for a zero-shot method, of the table that has this encoder: column -> per cent, empty if none.
+def zero_shot(row: TableRow, *, encoder: tuple[str, str | None], folder: Path = FOLDER) -> dict[str, float]:
+    """The paper's row for one of ours, of the table that has this encoder: column -> per cent, empty if none.
 
+    Word soups of model_scaling.csv are score means (the authors' scripts/ablations/scaling_law.sh).
     An encoder that the paper has not gets the row of ViT-B-16 / openai; `encoder_differs` then says so.
     """
     model = scaling_model(encoder)
     if model is not None:
-        wanted = SCALING_LABELS.get(label)
-        rows = [r for r in read("model_scaling", folder=folder) if r["model"] == model and r["method"] == wanted]
+        theirs = read("model_scaling", folder=folder)
+        found = [line for line in theirs if line["model"] == model and line["method"] == row.scaling]
     else:
-        rows = [r for r in read("zero_shot", folder=folder) if r["method"] == label]
-    return numbers(rows[0]) if rows else {}
+        found = [line for line in read("zero_shot", folder=folder) if line["method"] == row.label]
+    return numbers(found[0]) if found else {}
 
 
 def beside(table: str, *, folder: Path = FOLDER) -> list[tuple[str, str, str, dict[str, float]]]:

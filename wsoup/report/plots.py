@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from wsoup import store
-from wsoup.artifacts import Artifacts
-from wsoup.report.results import PRETRAINED, Results, mean_and_std
-from wsoup.report.tables import Table, is_number
+from wsoup.artifacts import PRETRAINED, Artifacts
+from wsoup.evaluate.rows import soup_title
+from wsoup.report.means import MEANS, is_number, mean_and_std
+from wsoup.report.results import Results
+from wsoup.report.tables import Table
 from wsoup.soup import Soup
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -26,13 +28,6 @@ POINTS = 200
 """Points of a sorted curve: more cannot be told apart, and the file is kept in git."""
 FINER = 4
 """Steps that a landscape is drawn in for each measured one, in both directions."""
-CURVES = {
-    ("random_descriptors", "centroid"): "random descriptors",
-    ("waffle", "centroid"): "Waffle",
-    ("descriptor_soup", "centroid"): "descriptor soup",
-    ("word_soup", "centroid"): "word soup",
-    ("word_soup", "score_mean"): "word soup, score mean",
-}
 
 
 def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Any]]:
@@ -91,19 +86,13 @@ def transfer(path: Path) -> list[dict[str, Any]]:
 def by_size(results: Results) -> list[dict[str, Any]]:
     """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}."""
     rows = []
-    for (method, mode), label in CURVES.items():
-        for m, cells in results.curve(PRETRAINED, method=method, mode=mode).items():
-            for role, name in (("xd", "XD mean"), ("dg", "DG mean")):
+    for drawn in (row for row in results.table if row.curve is not None):
+        for m, cells in results.curve(PRETRAINED, method=drawn.method, mode=drawn.mode).items():
+            for role, name in MEANS.items():
                 mean, deviation = mean_and_std(cells.of(results.datasets(role)))
-                if not np.isnan(mean):
-                    row = {
-                        "method": label,
-                        "m": m,
-                        "mean": name,
-                        "accuracy": round(mean, 3),
-                        "std": round(deviation, 3),
-                    }
-                    rows.append(row)
+                if is_number(mean):
+                    place = {"method": drawn.curve, "m": m, "mean": name}
+                    rows.append({**place, "accuracy": round(mean, 3), "std": round(deviation, 3)})
     return rows
 
 
@@ -112,7 +101,7 @@ def parameters(table: Table) -> list[dict[str, Any]]:
     rows = []
     for line in table.rows:
         about = {key: line[key] for key in ("method", "trained", "texts")}
-        for role, name in (("xd", "XD mean"), ("dg", "DG mean")):
+        for role, name in MEANS.items():
             if is_number(line[role]) and line["stored"]:
                 place = {"stored": round(line["stored"], 1), "mean": name, "accuracy": round(line[role], 3)}
                 rows.append({**about, **place})
@@ -134,7 +123,7 @@ def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
                 steps += 1
                 rows.append(
                     {
-                        "soup": f"{name} soup, seed {soup.seed}",
+                        "soup": f"{soup_title(name)}, seed {soup.seed}",
                         "member": number if soup.kind == "chains" else 0,
                         "step": steps,
                         "added": step.added,

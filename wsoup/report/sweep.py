@@ -18,7 +18,8 @@ from wsoup import store
 from wsoup.errors import ParamsError
 from wsoup.report import plots
 from wsoup.report.compare import PARAMS, WORKSPACE, experiments, flat, read_at
-from wsoup.report.tables import Table, is_number
+from wsoup.report.means import is_number
+from wsoup.report.tables import Table
 
 METRICS = "reports/metrics.json"
 MEANS = {"source": "source", "xd_mean": "XD mean", "dg_mean": "DG mean", "harmonic_mean": "harmonic mean"}

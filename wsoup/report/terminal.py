@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from wsoup.report.results import PRETRAINED, Results, mean_and_std
-from wsoup.report.tables import is_number
-
-SHOWN = (
-    *("class_name", "ensemble", "random_descriptors", "waffle"),
-    *("descriptor_soup", "word_soup", "word_soup_score_mean"),
-)
-SHOWN_TUNED = ("class_name", "word_soup_score_mean")
-"""The rows that the short table shows of the pretrained model and of finetuned ones; the tables have them all."""
+from wsoup.artifacts import PRETRAINED
+from wsoup.report.means import is_number, mean_and_std
+from wsoup.report.results import Results
 
 
 def summary(results: Results) -> str:
@@ -20,7 +14,7 @@ def summary(results: Results) -> str:
     titles = [head for head, _ in shown] + (["H"] if results.halves else [])
     lines = [f"{'per cent':<44}" + "".join(f"{title:>15}" for title in titles)]
     for variant, row, cells in results.rows():
-        if row.key not in (SHOWN if variant == PRETRAINED else SHOWN_TUNED):
+        if not (row.terminal if variant == PRETRAINED else row.terminal_tuned):
             continue
         label = row.label if variant == PRETRAINED else f"{variant}: {row.label}"
         line = f"{label[:43]:<44}"

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from wsoup.errors import ModelError, PoolError
 from wsoup.texts.forward import TextTower
 from wsoup.texts.plain import PlainTexts
-from wsoup.texts.reading import read_tower
+from wsoup.texts.reading import masked_padding, read_tower
 from wsoup.texts.shared import SharedTexts
 from wsoup.texts.states import Slab
-from wsoup.texts.tokens import Seams, Tokenizer, Tokens, split_head
+from wsoup.texts.tokens import Seams, Tokenizer, Tokens, last_token, split_head
 
 CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 1024, 65536
 """Tokens in one forward pass: on a CPU as many as stay in its cache, on a GPU as many as keep it busy."""
@@ -71,16 +71,21 @@ class PromptEncoder:
         self.device, self.dtype, self.tokenizer = torch.device(device), dtype, tokenizer
         batch_tokens = batch_tokens or default_batch_tokens(self.device)
         self._plain = PlainTexts(
-            model, tokenizer, device=self.device, dtype=dtype, batch_tokens=PLAIN_BATCH * batch_tokens
+            model,
+            tokenizer,
+            device=self.device,
+            dtype=dtype,
+            batch_tokens=PLAIN_BATCH * batch_tokens,
+            masked=masked_padding(model),
         )
         with torch.no_grad():
             found = read_tower(model, dtype=dtype)
-        tower, reads = found or (None, _largest)
+        tower, reads = found or (None, last_token(self._plain.padding))
         self._shared: SharedTexts | None = None
         if tower is not None:
             self._shared = SharedTexts(tower, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
-        self._seams = Seams(tokenizer, reads=reads)
-        self._slabs: OrderedDict[tuple[str, ...], list[Slab]] = OrderedDict()
+        self._seams = Seams(tokenizer, reads=reads, class_token=tower.class_token if tower else None)
+        self._slabs: OrderedDict[tuple[str, ...], tuple[list[Slab], list[int]]] = OrderedDict()
         self._checked = self._shared is None
         self._plain_size: int | None = None
 
@@ -91,6 +96,11 @@ class PromptEncoder:
             self._checked = True
             self._verify()
         return self._shared is not None
+
+    @property
+    def way(self) -> str:
+        """How texts are encoded: "fast" (shared beginnings), "cut" (whole texts without padding) or "plain"."""
+        return "fast" if self.fast else "cut" if self._plain.cuts else "plain"
 
     @property
     def tower(self) -> TextTower | None:
@@ -139,6 +149,7 @@ class PromptEncoder:
         if token_offset:
             self._with_offset(out, prefixes, suffixes, token_offset=token_offset)
         elif not self.fast:
+            self._plain.say(len(prefixes) * len(suffixes))
             for i, suffix in enumerate(suffixes):
                 out[i] = self._plain.encode([prefix + suffix for prefix in prefixes])
         else:
@@ -172,7 +183,7 @@ class PromptEncoder:
             lengths = self._fill(out, texts, sequences, members=[i for i, _ in joined])
             # Texts too long for the context are done again from the whole string, which the tokenizer truncates.
             for (i, _), sequence in zip(joined, sequences, strict=True):
-                if too_long := [c for c, n in enumerate(lengths) if n + len(sequence) > self._seams.context]:
+                if too_long := [c for c, n in enumerate(lengths) if n + len(sequence) > self._seams.room]:
                     out[i, too_long] = self.encode([prefixes[c] + suffixes[i] for c in too_long])
         for i in (i for i, ok in zip(members, safe, strict=True) if not ok):
             out[i] = self.encode([prefix + suffixes[i] for prefix in prefixes])
@@ -180,28 +191,36 @@ class PromptEncoder:
     def _fill(
         self, out: Tensor, prefixes: tuple[str, ...], sequences: list[Tokens], *, members: list[int]
     ) -> list[int]:
-        """Fill `out` for the suffixes `members`, given as tokens; returns the prefixes' lengths in tokens, (C,)."""
+        """Fill `out` for the suffixes `members`, given as tokens.
+
+        Returns the prefixes' lengths in tokens, (C,); `room` for those that nothing can be appended to, whose features
+        are for the caller to do again, as are those of texts that come out longer than `room`.
+        """
         assert self._shared is not None
         if prefixes not in self._slabs:
-            self._slabs[prefixes] = self._shared.slabs(self._seams.prefixes(prefixes))
+            starts = self._seams.prefixes(prefixes)
+            lengths = [self._seams.room if self._seams.whole_only(start) else len(start) for start in starts]
+            self._slabs[prefixes] = self._shared.slabs(starts), lengths
             if len(self._slabs) > KEPT_PREFIX_LISTS:
                 self._slabs.popitem(last=False)
         self._slabs.move_to_end(prefixes)
-        slabs = self._slabs[prefixes]
+        slabs, lengths = self._slabs[prefixes]
         self._shared.fill(out, slabs, sequences, members=members)
-        lengths = torch.empty(len(prefixes), dtype=torch.long)
-        for slab in slabs:
-            lengths[slab.index.cpu()] = slab.lengths
-        return lengths.tolist()
+        return lengths
 
     def _with_offset(self, out: Tensor, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int) -> None:
-        sequences = [NULL * token_offset + sequence for sequence in self._seams.suffixes(suffixes)]
-        if self.fast:
-            self._fill(out, tuple(prefixes), sequences, members=list(range(len(suffixes))))
-            return
+        endings = [NULL * token_offset + ending for ending in self._seams.endings(suffixes)]
         starts = self._seams.prefixes(prefixes)
-        for i, sequence in enumerate(sequences):
-            out[i] = self._plain.encode_joined(starts, sequence, context=self._seams.context)
+        if not self.fast or self._shared is None:
+            for i, ending in enumerate(endings):
+                out[i] = self._plain.encode_joined(starts, ending, context=self._seams.context)
+            return
+        sequences = [self._seams.finished(ending) for ending in endings]
+        lengths = self._fill(out, tuple(prefixes), sequences, members=list(range(len(suffixes))))
+        for i, (ending, sequence) in enumerate(zip(endings, sequences, strict=True)):
+            if too_long := [c for c, n in enumerate(lengths) if n + len(sequence) > self._seams.room]:
+                whole = [self._seams.finished(starts[c] + ending) for c in too_long]
+                out[i, too_long] = self._shared.encode(whole)
 
     def _check_offset(self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int) -> None:
         if len(self._seams.start) != 1:
@@ -211,7 +230,7 @@ class PromptEncoder:
             )
         if token_offset < 0:
             raise PoolError(f"token offset {token_offset} is negative; give the number of null tokens, 0 or more")
-        ends = self._seams.suffixes(suffixes)
+        ends = self._seams.endings(suffixes)
         starts = self._seams.prefixes(prefixes)
         if not starts or not ends:
             return
@@ -266,7 +285,3 @@ def _by_head(suffixes: Sequence[str]) -> dict[str, list[int]]:
     for i, suffix in enumerate(suffixes):
         groups.setdefault(split_head(suffix)[0], []).append(i)
     return groups
-
-
-def _largest(tokens: Tensor) -> Tensor:
-    return tokens.argmax(dim=-1)

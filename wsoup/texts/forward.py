@@ -8,8 +8,8 @@ norm and projection of the end-of-text token) and is exact to them up to roundin
   came before share them;
 * in the last block only the rows that are read need more than keys and values.
 
-On a CPU the weights are packed once for oneDNN, with activation and residual sum fused into the matrix product. There,
-masked attention over some tens of keys is faster as two batched products than as the flash kernel.
+On a CPU, masked attention over some tens of keys is faster as two batched products than as the flash kernel, and so
+much cheaper than the matrix products that it is computed in float32 whatever their precision.
 """
 
 from __future__ import annotations
@@ -21,57 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-QUICK_GELU = 1.702
-"""QuickGELU(x) = x sigmoid(1.702 x) = SiLU(1.702 x) / 1.702; the factor goes into the weights on both sides."""
-PACKED_ROWS = 1024
-"""Rows that the packed layout is chosen for; any other number gives the same result at nearly the same speed."""
-
-
-class Linear:
-    """x -> act(x W^T + b), with the weights packed once. `act`: "none", "gelu", "gelu_tanh" or "swish" (SiLU)."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None, *, dtype: torch.dtype) -> None:
-        self.bias = None if bias is None else bias.detach().to(dtype)
-        self.weight = weight.detach().to(dtype).contiguous()
-        self.packed = weight.device.type == "cpu" and dtype == torch.float32 and _has_onednn()
-        if self.packed:
-            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, PACKED_ROWS)
-
-    def __call__(self, x: Tensor, *, act: str = "none") -> Tensor:
-        if self.packed:
-            name, _, how = act.partition("_")
-            algorithm = (how or "none") if name == "gelu" else ""
-            return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, name, [], algorithm)
-        y = F.linear(x, self.weight, self.bias)
-        if act == "swish":
-            return F.silu(y, inplace=True)
-        return y if act == "none" else F.gelu(y, approximate="tanh" if act == "gelu_tanh" else "none")
-
-    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """residual + x W^T + b."""
-        if self.packed:
-            return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.weight, self.bias, "add")
-        return residual + self(x)
-
-
-class Block:
-    """One residual attention block with packed weights; LayerScale is folded into the projections."""
-
-    def __init__(self, block: Any, *, dtype: torch.dtype, last: bool) -> None:
-        attn, mlp = block.attn, block.mlp
-        weight, bias, width = attn.in_proj_weight, attn.in_proj_bias, attn.embed_dim
-        self.ln_1, self.ln_2 = block.ln_1, block.ln_2
-        if last:
-            self.q = Linear(weight[:width], bias[:width], dtype=dtype)
-            self.kv = Linear(weight[width:], bias[width:], dtype=dtype)
-        else:
-            self.qkv = Linear(weight, bias, dtype=dtype)
-        self.act = activation_name(mlp.gelu) or "none"
-        stretch = QUICK_GELU if self.act == "swish" else 1.0
-        self.fc = Linear(mlp.c_fc.weight * stretch, mlp.c_fc.bias * stretch, dtype=dtype)
-        gamma_1, gamma_2 = (getattr(scale, "gamma", weight.new_ones(1)) for scale in (block.ls_1, block.ls_2))
-        self.out = Linear(attn.out_proj.weight * gamma_1[:, None], attn.out_proj.bias * gamma_1, dtype=dtype)
-        self.proj = Linear(mlp.c_proj.weight * (gamma_2 / stretch)[:, None], mlp.c_proj.bias * gamma_2, dtype=dtype)
+from wsoup.texts.packed import Block, Linear
+from wsoup.texts.tokens import ClassToken
 
 
 class TextTower:
@@ -81,6 +32,7 @@ class TextTower:
         parts: token_embedding, positional_embedding, transformer, ln_final, text_projection of an open_clip tower.
         dtype: of the matrix products; None for the model's own.
         soft_prompt: (n, width) learned embeddings of tokens 1..n of every text, or None.
+        class_token: how CoCa's class token, at the last position, and padding are treated; None where there is none.
 
     Attributes:
         context: tokens that the tower can take.
@@ -90,13 +42,21 @@ class TextTower:
         layer_flops: multiplications and additions in them, per token.
     """
 
-    def __init__(self, parts: dict[str, Any], *, dtype: torch.dtype | None, soft_prompt: Tensor | None) -> None:
+    def __init__(
+        self,
+        parts: dict[str, Any],
+        *,
+        dtype: torch.dtype | None,
+        soft_prompt: Tensor | None,
+        class_token: ClassToken | None,
+    ) -> None:
         blocks = list(parts["transformer"].resblocks)
         self.stream: torch.dtype = parts["transformer"].get_cast_dtype()  # of the residual stream
         self.dtype = dtype or self.stream
         self.embedding: Tensor = parts["token_embedding"].weight
         self.positions: Tensor = parts["positional_embedding"]
-        self.soft_prompt = soft_prompt
+        self.soft_prompt, self.class_token = soft_prompt, class_token
+        self.class_embedding: Tensor | None = parts["cls_emb"]
         self.blocks = [Block(b, dtype=self.dtype, last=b is blocks[-1]) for b in blocks]
         self.ln_final = parts["ln_final"]
         self.heads, self.width = blocks[0].attn.num_heads, blocks[0].attn.embed_dim
@@ -117,12 +77,28 @@ class TextTower:
 
     def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """(..., T) int64 each, broadcast -> (..., T, width)."""
+        is_class = None
+        if self.class_token is not None:
+            is_class = tokens == self.class_token.id
+            tokens = tokens.masked_fill(is_class, self.class_token.null)
+            positions = torch.where(is_class, self.context - 1, positions)
         x = F.embedding(tokens, self.embedding).to(self.stream)
+        if is_class is not None and self.class_embedding is not None:
+            x = torch.where(is_class[..., None], self.class_embedding.to(self.stream), x)
         if self.soft_prompt is not None:
             n = len(self.soft_prompt)
             learned = F.embedding((positions - 1).clamp(0, n - 1), self.soft_prompt).to(self.stream)
             x = torch.where(((positions >= 1) & (positions <= n))[..., None], learned, x)
         return x + F.embedding(positions, self.positions).to(self.stream)
+
+    def seen(self, tokens: Sequence[int], *, before: Sequence[int | None] | None = None) -> list[bool]:
+        """Whether the keys of tokens are seen by those after them.
+
+        `before` holds the token before each, or None where that is no padding; by default each is before the next.
+        """
+        if self.class_token is None:
+            return [True] * len(tokens)
+        return self.class_token.seen(tokens, before=[None, *tokens][:-1] if before is None else before)
 
     def flops(self, tokens: int, *, reads: int, shared: int = 0) -> int:
         """Multiplications and additions in the matrix products of `tokens` nodes, `reads` of which are read.
@@ -150,9 +126,9 @@ class TextTower:
         x = self._all_but_last(x, mask=mask, past=past, repeat=repeat)
         block, rows = self.blocks[-1], reads.expand(len(x), -1)
         normed = self._norm(block.ln_1, x)
-        k, v = self._with_past(*self._split(block.kv(normed), parts=2), past=past, layer=-1)
+        kv = [*(p[-1] for p in past), self._split(block.kv(normed), parts=2)]
         (q,) = self._split(block.q(_take(normed, rows)), parts=1)  # (B, heads, R, d)
-        mixed = self._mix(q, k, v, mask=torch.take_along_dim(mask, reads[..., None], dim=1))
+        mixed = self._mix(q, kv, mask=torch.take_along_dim(mask, reads[..., None], dim=1))
         x = self._feed_forward(block, block.out.add_to(_take(x, rows), mixed))  # (B, R, width)
         x = self._norm(self.ln_final, x)
         return F.normalize((x if self.projection is None else self.projection(x)).float(), dim=-1)
@@ -178,12 +154,11 @@ class TextTower:
         for layer, block in enumerate(self.blocks[:-1]):
             qkv = block.qkv(self._norm(block.ln_1, x))
             if repeat is not None:
-                x, qkv, repeat = x[repeat], qkv[repeat], None
+                x, qkv, repeat = x.index_select(0, repeat), qkv.index_select(0, repeat), None
             split = self._split(qkv, parts=3)
             if keep is not None:
                 keep[layer] = split[1:]
-            q, k, v = split
-            mixed = self._mix(q, *self._with_past(k, v, past=past, layer=layer), mask=mask)
+            mixed = self._mix(split[0], [*(p[layer] for p in past), split[1:]], mask=mask)
             x = self._feed_forward(block, block.out.add_to(x, mixed))
         return x if repeat is None else x[repeat]
 
@@ -196,23 +171,24 @@ class TextTower:
     def _split(self, x: Tensor, *, parts: int) -> Tensor:
         return split_heads(x, parts=parts, heads=self.heads)
 
-    @staticmethod
-    def _with_past(k: Tensor, v: Tensor, *, past: Sequence[Tensor], layer: int) -> tuple[Tensor, Tensor]:
-        if not past:
-            return k, v
-        return torch.cat([*(p[layer, 0] for p in past), k], dim=2), torch.cat([*(p[layer, 1] for p in past), v], dim=2)
+    def _mix(self, q: Tensor, kv: Sequence[Tensor], *, mask: Tensor) -> Tensor:
+        """softmax(q k^T / sqrt(d) + mask) v.
 
-    def _mix(self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor) -> Tensor:
-        """softmax(q k^T / sqrt(d) + mask) v: (B, H, R, d), (B, H, K, d) twice, (B or 1, R, K) -> (B, R, width)."""
+        (B, H, R, d), keys and values in parts along the length, each (2, B, H, length, d), (B or 1, R, K) ->
+        (B, R, width).
+        """
         n, heads, rows, size = q.shape
-        if q.device.type == "cpu" and q.dtype == torch.float32:
-            bias = mask[:, None].expand(n, heads, -1, -1).reshape(n * heads, rows, -1)
-            q, k, v = (t.reshape(n * heads, -1, size) for t in (q, k, v))
+        if q.device.type == "cpu":
+            exact = torch.promote_types(q.dtype, torch.float32)
+            k, v = _join(kv, dtype=exact).view(2, n * heads, -1, size)
+            q = _contiguous(q, dtype=exact).reshape(n * heads, rows, size)
+            bias = mask[:, None].to(exact).expand(n, heads, -1, -1).reshape(n * heads, rows, -1)
             weights = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=size**-0.5).softmax(dim=-1)
             mixed = torch.bmm(weights, v).view(n, heads, rows, size)
         else:
+            k, v = torch.cat(list(kv), dim=3)
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None].to(q.dtype))
-        return mixed.transpose(1, 2).reshape(n, rows, -1)
+        return _contiguous(mixed.transpose(1, 2), dtype=self.dtype).reshape(n, rows, -1)
 
 
 def split_heads(x: Tensor, *, parts: int, heads: int) -> Tensor:
@@ -225,17 +201,21 @@ def additive(visible: Tensor) -> Tensor:
     return torch.zeros(visible.shape, device=visible.device).masked_fill_(~visible, float("-inf"))
 
 
-def activation_name(module: nn.Module) -> str | None:
-    """The fused name of an activation module, or None where there is none."""
-    if isinstance(module, nn.GELU):
-        return "gelu_tanh" if module.approximate == "tanh" else "gelu"
-    return "swish" if type(module).__name__ == "QuickGELU" else None
-
-
 def _take(x: Tensor, rows: Tensor) -> Tensor:
     """(B, T, width), (B, R) -> (B, R, width)."""
     return x[torch.arange(len(x), device=x.device)[:, None], rows]
 
 
-def _has_onednn() -> bool:
-    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+def _join(parts: Sequence[Tensor], *, dtype: torch.dtype) -> Tensor:
+    """`torch.cat` along the last but one dimension and conversion, in one pass."""
+    length = sum(part.shape[3] for part in parts)
+    out = torch.empty(*parts[0].shape[:3], length, parts[0].shape[4], dtype=dtype)
+    start = 0
+    for part in parts:
+        out[..., start : start + part.shape[3], :] = part
+        start += part.shape[3]
+    return out
+
+
+def _contiguous(x: Tensor, *, dtype: torch.dtype) -> Tensor:
+    return x.to(dtype, memory_format=torch.contiguous_format).contiguous()

@@ -1,9 +1,11 @@
 """Which text towers the fast path understands, told from the model itself and not from its name.
 
-A tower qualifies when its mask is causal, its feature is read at the end-of-text token, and each block is open_clip's
-standard residual attention block. Whatever else there is (a class token as in CoCa, two-way attention as in SigLIP, a
-Hugging Face tower) does not, and is left to `encode_text`; so are deep prompts, soft descriptors and adapters of a
-finetuned model. Where unknown blocks alone stand in the way there is a warning, for a causal tower ought to be fast.
+A tower qualifies when its mask is causal, its feature is read at the end-of-text token or at a class token behind the
+context (CoCa), and each block is open_clip's standard residual attention block. Whatever else there is (two-way
+attention as in SigLIP, a Hugging Face tower) does not, and is left to `encode_text`; so are deep prompts, soft
+descriptors and adapters of a finetuned model. Where unknown blocks alone stand in the way there is a warning, for a
+causal tower ought to be fast.
+
 A `soft_prompt` (n, width) of the model, learned embeddings of tokens 1..n, is understood. This is a first guess only:
 `wsoup.texts.PromptEncoder` compares the results before it relies on it.
 """
@@ -17,9 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wsoup.texts.forward import TextTower, activation_name
+from wsoup.texts.forward import TextTower
+from wsoup.texts.packed import activation_name
+from wsoup.texts.tokens import ClassToken, last_token
 
-PARTS = ("token_embedding", "positional_embedding", "transformer", "ln_final", "text_projection")
+PARTS = ("token_embedding", "positional_embedding", "transformer", "ln_final")
+MAYBE = ("text_projection", "cls_emb")
 
 
 def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTower, Callable[[Tensor], Tensor]] | None:
@@ -28,10 +33,13 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
         return None  # a finetuned model whose texts hold more than its tokens and a soft prompt
     inner = getattr(model, "text", None)
     tower = inner if isinstance(inner, nn.Module) else model
-    parts: dict[str, Any] = {name: getattr(tower, name, None) for name in PARTS}
-    if any(parts[name] is None for name in PARTS[:-1]) or getattr(tower, "cls_emb", None) is not None:
+    parts: dict[str, Any] = {name: getattr(tower, name, None) for name in (*PARTS, *MAYBE)}
+    if any(parts[name] is None for name in PARTS):
         return None
-    blocks, reads = getattr(parts["transformer"], "resblocks", ()), _reading(tower)
+    if parts["cls_emb"] is not None and not hasattr(tower, "correct_cls_mask"):
+        return None  # an open_clip with another mask
+    class_token = _class_token(tower, parts)
+    blocks, reads = getattr(parts["transformer"], "resblocks", ()), _reading(tower, class_token=class_token)
     if not _is_causal(getattr(tower, "attn_mask", None)) or not blocks or reads is None:
         return None
     if any(hasattr(getattr(block, "mlp", None), "adapter") for block in blocks):
@@ -43,11 +51,33 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
             stacklevel=3,
         )
         return None
-    return TextTower(parts, dtype=dtype, soft_prompt=getattr(model, "soft_prompt", None)), reads
+    soft_prompt = getattr(model, "soft_prompt", None)
+    return TextTower(parts, dtype=dtype, soft_prompt=soft_prompt, class_token=class_token), reads
 
 
-def _reading(tower: nn.Module) -> Callable[[Tensor], Tensor] | None:
-    """Tokens (P, context) -> the position that is read (P,): the first of the largest id, or of the end id."""
+def masked_padding(model: nn.Module) -> int | None:
+    """The id of the padding that a two-way text tower masks, and so can do without; None where it may read it."""
+    tower = getattr(model, "text", None)
+    config = getattr(tower, "config", None)
+    if hasattr(tower, "pooler") and hasattr(tower, "transformer") and config is not None:
+        return getattr(config, "pad_token_id", None)  # open_clip's HFTextEncoder
+    return getattr(tower, "pad_id", None) if getattr(tower, "use_pad_mask", False) else None
+
+
+def _class_token(tower: nn.Module, parts: dict[str, Any]) -> ClassToken | None:
+    if parts["cls_emb"] is None:
+        return None
+    vocabulary, null = len(parts["token_embedding"].weight), int(getattr(tower, "pad_id", 0))
+    return ClassToken(id=vocabulary, null=null, shifted=not getattr(tower, "correct_cls_mask", False))
+
+
+def _reading(tower: nn.Module, *, class_token: ClassToken | None) -> Callable[[Tensor], Tensor] | None:
+    """Tokens (P, context) -> where a text ends (P,): at the first of the largest id, or of the end id.
+
+    A class token reads all that is not padding.
+    """
+    if class_token is not None:
+        return last_token(class_token.null)
     pool = getattr(tower, "pool_type", None) or getattr(tower, "text_pool_type", None)
     end = getattr(tower, "eos_id", None) if hasattr(tower, "pool_type") else getattr(tower, "text_eos_id", None)
     if pool == "argmax":

@@ -22,23 +22,29 @@ LIST_BLOCK = 64
 
 @dataclass(frozen=True)
 class BlockTensors:
-    """A `TrieBlock` on the device: tokens (T,), depths (T,), sees (1, T, T), reads (1, R), members (R,)."""
+    """A `TrieBlock` on the device: tokens (T,), depths (T,), sees (1, T, T), reads (1, R), members (R,).
+
+    `before` (len,) bool says which of the tokens between prefix and block are seen.
+    """
 
     tokens: Tensor
     depths: Tensor
     sees: Tensor
     reads: Tensor
     members: Tensor
+    before: list[bool]
 
     @classmethod
-    def make(cls, block: TrieBlock, *, skipped: int, device: torch.device) -> BlockTensors:
-        """`skipped` tokens come between the prefix and the block."""
+    def make(cls, block: TrieBlock, *, beginning: Tokens, tower: TextTower) -> BlockTensors:
+        """`beginning` comes between the prefix and the block."""
+        device = tower.device
         return cls(
             tokens=torch.tensor(block.tokens, device=device),
-            depths=torch.tensor(block.depths, device=device) + skipped,
-            sees=torch.from_numpy(block.sees()).to(device)[None],
+            depths=torch.tensor(block.depths, device=device) + len(beginning),
+            sees=torch.from_numpy(_sees(block, tower=tower, after=beginning)).to(device)[None],
             reads=torch.tensor(block.reads, device=device)[None],
             members=torch.tensor(block.members, device=device),
+            before=tower.seen(beginning),
         )
 
 
@@ -81,7 +87,7 @@ class SharedTexts:
         n_prefixes = sum(len(slab.index) for slab in slabs)
         largest = max(BLOCK_SIZES[0], self.batch_tokens // n_prefixes)
         packed = pack_well([sequence[len(shared) :] for sequence in sequences], largest=largest)
-        blocks = [BlockTensors.make(block, skipped=len(shared), device=out.device) for block in packed]
+        blocks = [BlockTensors.make(block, beginning=shared, tower=self.tower) for block in packed]
         rows = torch.tensor(members, device=out.device)
         for slab in slabs:
             past = self.states.past(slab, shared)
@@ -98,7 +104,7 @@ class SharedTexts:
         kinds, repeat = lengths.unique_consecutive(return_inverse=True)
         positions = (kinds[:, None].to(device) + block.depths).clamp_(max=self.tower.context - 1)
         x = self.tower.embed(block.tokens, positions)  # (U, T, width)
-        before = visible_past(lengths if len(kinds) > 1 else kinds, past).to(device)
+        before = visible_past(lengths if len(kinds) > 1 else kinds, past, seen=block.before).to(device)
         visible = torch.cat([a.expand(len(before), x.shape[1], -1) for a in (before[:, None], block.sees)], dim=2)
         self._count(len(lengths) * x.shape[1], reads=len(lengths) * block.reads.numel(), first=x.shape[0] * x.shape[1])
         return self.tower.features(
@@ -114,7 +120,7 @@ class SharedTexts:
         for i, block in enumerate(blocks):
             tokens[i, : len(block)], depths[i, : len(block)] = block.tokens, block.depths
             reads[i, : len(block.reads)] = block.reads
-            sees[i, : len(block), : len(block)] = block.sees()
+            sees[i, : len(block), : len(block)] = _sees(block, tower=self.tower)
         tokens_, depths_, reads_, sees_ = (torch.from_numpy(a).to(device) for a in (tokens, depths, reads, sees))
         self._count(sum(map(len, blocks)), reads=sum(len(block.reads) for block in blocks))
         return self.tower.features(self.tower.embed(tokens_, depths_), mask=additive(sees_), reads=reads_)
@@ -122,6 +128,12 @@ class SharedTexts:
     def _count(self, tokens: int, *, reads: int, first: int | None = None) -> None:
         self.tokens += tokens
         self.flops += self.tower.flops(tokens, reads=reads, shared=0 if first is None else tokens - first)
+
+
+def _sees(block: TrieBlock, *, tower: TextTower, after: Tokens = ()) -> np.ndarray:
+    """(T, T) bool: which nodes each node sees; `after` is what comes before the block."""
+    seen = tower.seen(block.tokens, before=block.before(after[-1] if after else None))
+    return block.sees() & np.array(seen, dtype=bool)
 
 
 def _shared(sequences: Sequence[Tokens]) -> Tokens:

@@ -78,7 +78,7 @@ class PrefixStates:
         if found is None:
             if beginning:
                 before = self.past(slab, beginning[:-1])
-                found = [*before, self._extend(slab, before, beginning[-1])]
+                found = [*before, self._extend(slab, before, beginning)]
             else:
                 found = [self._compute(slab)]
             self._keep(slab, beginning, found)
@@ -95,11 +95,12 @@ class PrefixStates:
         self._count(int(slab.lengths.sum()))
         return self.tower.states(self.tower.embed(slab.tokens, positions), mask=causal)
 
-    def _extend(self, slab: Slab, past: list[Tensor], token: int) -> Tensor:
+    def _extend(self, slab: Slab, past: list[Tensor], beginning: Tokens) -> Tensor:
+        """Keys and values of the last token of `beginning`, after those of the others in `past`."""
         device = slab.tokens.device
         positions = (slab.lengths[:, None] + len(past) - 1).clamp_(max=self.tower.context - 1).to(device)
-        x = self.tower.embed(torch.full_like(positions, token), positions)  # (n, 1, width)
-        visible = torch.cat([visible_past(slab.lengths, past), torch.ones(len(positions), 1, dtype=torch.bool)], dim=1)
+        x = self.tower.embed(torch.full_like(positions, beginning[-1]), positions)  # (n, 1, width)
+        visible = visible_past(slab.lengths, past, seen=self.tower.seen(beginning))
         self._count(len(positions))
         return self.tower.states(x, mask=additive(visible[:, None]).to(device), past=past)
 
@@ -121,8 +122,10 @@ class PrefixStates:
             self.held += size
 
 
-def visible_past(lengths: Tensor, past: Sequence[Tensor]) -> Tensor:
-    """(n, K) bool: False at the padding of the first part, whose prefixes have these lengths (n,)."""
+def visible_past(lengths: Tensor, past: Sequence[Tensor], *, seen: Sequence[bool]) -> Tensor:
+    """(n, K) bool: False at the padding of the first part, whose prefixes have these lengths (n,), and where told.
+
+    `seen` says it of each token after the first part, be it in `past` already or the next.
+    """
     first = torch.arange(past[0].shape[4]) < lengths[:, None]
-    rest = sum(part.shape[4] for part in past[1:])
-    return torch.cat([first, first.new_ones(len(lengths), rest)], dim=1)
+    return torch.cat([first, torch.tensor(seen, dtype=torch.bool).expand(len(lengths), -1)], dim=1)

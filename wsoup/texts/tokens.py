@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -21,39 +22,93 @@ PROBES = 4
 """Texts per call that are also tokenised whole and compared."""
 
 
+@dataclass(frozen=True)
+class ClassToken:
+    """The class token that CoCa puts behind the context, where its feature is read, and what its mask hides.
+
+    The mask of open_clip's `TextTransformer` hides padding from every token, told by its id. As the weights were
+    trained, it is one token off (`shifted`): what is hidden is the key *after* each padding token. So the class token
+    sees the real tokens and the first padding token, and does not see itself unless a text fills the context.
+
+    Attributes:
+        id: stands for it in sequences of tokens; no token has it.
+        null: the id of padding.
+        shifted: False for a tower that was built with `correct_cls_mask`.
+    """
+
+    id: int
+    null: int
+    shifted: bool
+
+    def behind(self, length: int, *, context: int) -> Tokens:
+        """What follows a text of so many tokens as far as anything sees it."""
+        return (self.null, self.id) if self.shifted and length < context else (self.id,)
+
+    def seen(self, tokens: Sequence[int], *, before: Sequence[int | None]) -> list[bool]:
+        """Whether the keys of these tokens are seen by those after; `before` holds the token before each, or None."""
+        deciding = [b if self.shifted else token for token, b in zip(tokens, before, strict=True)]
+        return [token != self.null for token in deciding]
+
+
 class Seams:
     """Tokenises prefixes and suffixes on their own.
 
     Args:
         tokenizer: texts -> (P, context) int64.
-        reads: tokens (P, context) -> the position (P,) that the tower reads, which ends a sequence.
+        reads: tokens (P, context) -> the position (P,) of the token that ends a text, which most towers read.
+        class_token: the one that the tower reads instead, or None.
 
     Attributes:
         start: token ids that every text begins with.
         end: the token id that every text ends with.
         context: tokens in a row of the tokenizer.
+        room: tokens in a sequence, at most.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, reads: Callable[[Tensor], Tensor]) -> None:
-        self.tokenizer, self.reads = tokenizer, reads
-        (empty,) = self.sequences([""])
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        reads: Callable[[Tensor], Tensor],
+        class_token: ClassToken | None = None,
+    ) -> None:
+        self.tokenizer, self.reads, self.class_token = tokenizer, reads, class_token
+        (empty,) = self._tokens([""])
         self.context = tokenizer([""]).shape[1]
+        self.room = self.context + (class_token is not None)
         self.start, self.end = empty[:-1], empty[-1]
 
     def sequences(self, texts: Sequence[str]) -> list[Tokens]:
         """Tokens of whole texts, up to and with the one that is read; a long text is truncated by the tokenizer."""
+        return [self.finished(tokens) for tokens in self._tokens(texts)]
+
+    def prefixes(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokens of beginnings: with the start, without the end."""
+        return [tokens[:-1] for tokens in self._tokens(texts)]
+
+    def endings(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokens of endings: without the start, with the end, without the class token."""
+        return [tokens[len(self.start) :] for tokens in self._tokens(texts)]
+
+    def suffixes(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokens of endings up to and with the one that is read, where the text that they end has room left."""
+        return [self.finished(tokens) for tokens in self.endings(texts)]
+
+    def finished(self, tokens: Tokens) -> Tokens:
+        """The sequence of a text of these tokens: with the class token, if the tower has one."""
+        if self.class_token is None:
+            return tokens
+        return tokens + self.class_token.behind(len(tokens), context=self.context)
+
+    def whole_only(self, tokens: Tokens) -> bool:
+        """Whether what follows this beginning depends on more than its length: padding inside it hides what follows."""
+        return self.class_token is not None and self.class_token.null in tokens
+
+    def _tokens(self, texts: Sequence[str]) -> list[Tokens]:
         if not texts:
             return []
         tokens = self.tokenizer(list(texts))
         return [tuple(row[: stop + 1]) for row, stop in zip(tokens.tolist(), self.reads(tokens).tolist(), strict=True)]
-
-    def prefixes(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of beginnings: with the start, without the end."""
-        return [sequence[:-1] for sequence in self.sequences(texts)]
-
-    def suffixes(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of endings: without the start, with the end."""
-        return [sequence[len(self.start) :] for sequence in self.sequences(texts)]
 
     def safe(self, prefixes: Sequence[str], suffixes: Sequence[str]) -> list[bool]:
         """Per suffix: whether its tokens may be appended to those of any of these prefixes.
@@ -74,7 +129,7 @@ class Seams:
             a + b
             for a, b in zip(self.prefixes([a for a, _ in pairs]), self.suffixes([b for _, b in pairs]), strict=True)
         ]
-        same = all(a == b or len(b) > self.context for a, b in zip(whole, joined, strict=True))
+        same = all(a == b or len(b) > self.room for a, b in zip(whole, joined, strict=True))
         return plain if same else [False] * len(suffixes)
 
 
@@ -86,6 +141,11 @@ def token_lengths(texts: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:
     """
     tokens = tokenizer(["", *texts])
     return (tokens[1:] != tokens[0, -1]).sum(dim=1)
+
+
+def last_token(null: int) -> Callable[[Tensor], Tensor]:
+    """Tokens (P, context) -> the position (P,) of the last one that is not `null`; the very last where all are."""
+    return lambda tokens: tokens.shape[1] - 1 - (tokens != null).flip(1).int().argmax(dim=1)
 
 
 def split_head(suffix: str) -> tuple[str, str]:

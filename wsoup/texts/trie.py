@@ -38,6 +38,10 @@ class TrieBlock:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def before(self, first: int | None) -> list[int | None]:
+        """The token before each node; `first` is the one before the roots, None where a text begins with them."""
+        return [self.tokens[parent] if parent >= 0 else first for parent in self.parents]
+
     def sees(self) -> np.ndarray:
         """(T, T) bool: row i is True at its ancestors and at i."""
         visible = np.eye(len(self), dtype=bool)

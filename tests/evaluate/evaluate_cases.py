@@ -1,0 +1,35 @@
+"""Random test images with random labels, and one line of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from wsoup.evaluate.testsets import TestSet
+
+NAMES = ["red fox", "cat", "oak"]
+
+
+def images(
+    name: str, *, role: str, names: list[str], n: int, width: int, template: str = "a photo of a {}."
+) -> TestSet:
+    """n random unit vectors with random labels."""
+    generator = torch.Generator().manual_seed(len(name))
+    return TestSet(
+        name=name,
+        role=role,
+        template=template,
+        class_names=names,
+        image_features=F.normalize(torch.randn(n, width, generator=generator), dim=1),
+        labels=torch.randint(len(names), (n,), generator=generator),
+        rows=np.arange(100, 100 + n),
+        attributes={},
+    )
+
+
+def line(table, **wanted):
+    """The one line of a table with these values."""
+    found = [row for row in table.to_pylist() if all(row[key] == value for key, value in wanted.items())]
+    assert len(found) == 1
+    return found[0]

@@ -1,0 +1,113 @@
+"""Which texts are counted, for the pretrained model and for finetuned ones: all rows, each once."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from wsoup.evaluate.classifiers import ClassRow, Row, class_rows, pretrained_rows, shown_soup, tuned_rows
+from wsoup.evaluate.rows import Material, table
+from wsoup.params.evaluation import EvaluateParams
+
+POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
+WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
+PARAMS = EvaluateParams.model_validate(
+    {
+        "m": [1, 2, 4],
+        "baseline_m": 3,
+        "tuned_baseline_m": 4,
+        "offsets": [0, 5],
+        "ensemble": True,
+        "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
+    }
+)
+MATERIAL = Material(
+    seeds=(1, 2),
+    words=WORDS,
+    descriptors=POOL,
+    source_class_names=["red fox", "cat"],
+    soups={
+        "descriptor": {1: POOL[:3], 2: POOL[2:4]},
+        "word": {1: ["slab keep", "bins"], 2: ["hatch", "keep slab bins"]},
+    },
+    upper_bound=POOL[4:],
+)
+
+
+def test_a_row_is_cut_to_the_sizes_that_it_holds_and_its_whole():
+    assert [row.texts for row in Row("x", (1,), ("a", "b", "c")).cut([1, 2, 4])] == [
+        ("a",),
+        ("a", "b"),
+        ("a", "b", "c"),
+    ]
+
+
+def test_pretrained_rows_are_unique_and_complete():
+    rows = pretrained_rows(MATERIAL, params=PARAMS)
+    keys = [(row.method, row.seeds, row.m, row.offsets, row.text) for row in rows]
+    assert len(set(keys)) == len(keys)
+    assert rows[0] == Row("class_name", (1, 2), ("",))
+    whole = {(row.method, row.m) for row in rows if row.seeds == (1,) and row.text is None and row.offsets == (0,)}
+    assert whole == {
+        *(("random_descriptors", m) for m in (1, 2, 3, 4)),
+        *(("waffle", m) for m in (1, 2, 3, 4)),
+        *(("descriptor_soup", m) for m in (1, 2, 3)),
+        *(("word_soup", m) for m in (1, 2)),
+        *(("random_chains", m) for m in (1, 2)),
+    }
+    tricked = {row.method for row in rows if row.offsets == (0, 5)}
+    assert tricked == {"random_descriptors", "waffle", "descriptor_soup", "word_soup"}
+    assert {row.texts_per_class for row in rows if row.offsets == (0, 5) and row.method == "waffle"} == {6.0}
+
+
+def test_a_tuned_model_is_evaluated_with_its_own_seed_alone():
+    rows = tuned_rows(MATERIAL, params=PARAMS, seed=2)
+    assert {row.seeds for row in rows} == {(2,)}
+    assert Row("word_soup", (2,), ("hatch", "keep slab bins")) in rows
+    assert {(row.method, row.m) for row in rows if row.method in ("waffle", "random_descriptors")} == {
+        ("waffle", 4),
+        ("random_descriptors", 4),
+    }
+
+
+def test_a_soup_of_any_name_is_counted_as_the_papers_are():
+    more = dataclasses.replace(MATERIAL, soups={**MATERIAL.soups, "word_k50": {1: ["slab"], 2: ["bins", "keep"]}})
+    rows = pretrained_rows(more, params=PARAMS)
+    assert {row.m for row in rows if row.method == "word_k50_soup" and row.seeds == (2,) and row.text is None} == {1, 2}
+    assert Row("word_k50_soup", (2,), ("bins", "keep"), offsets=(0, 5)) in rows
+    assert Row("word_k50_soup", (1,), ("slab",), text="slab") in rows
+    assert Row("word_k50_soup", (1,), ("slab",)) in tuned_rows(more, params=PARAMS, seed=1)
+
+
+def test_random_chains_and_the_gallery_stand_beside_the_word_soup_or_the_first_one():
+    assert shown_soup(MATERIAL) == Row("word_soup", (1,), ("slab keep", "bins"))
+    other = dataclasses.replace(MATERIAL, soups={"long": {1: ["slab keep bins"], 2: ["hatch"]}})
+    assert shown_soup(other) == Row("long_soup", (1,), ("slab keep bins",))
+    assert shown_soup(other) in pretrained_rows(other, params=PARAMS)
+    chains = [row for row in pretrained_rows(other, params=PARAMS) if row.method == "random_chains" and not row.text]
+    assert [[len(text.split()) for text in row.texts] for row in chains] == [[3], [1]]
+
+
+def test_single_texts_are_members_of_the_first_seed_beside_random_texts():
+    alone = [row for row in pretrained_rows(MATERIAL, params=PARAMS) if row.text is not None]
+    assert {row.seeds for row in alone} == {(1,)}
+    counts = {method: sum(row.method == method for row in alone) for method in {row.method for row in alone}}
+    assert counts == {"random_descriptors": 6, "random_chains": 2, "descriptor_soup": 3, "word_soup": 2}
+
+
+def test_without_an_upper_bound_there_is_no_such_row():
+    none = dataclasses.replace(MATERIAL, upper_bound=[])
+    found = [*pretrained_rows(none, params=PARAMS), *tuned_rows(none, params=PARAMS, seed=1)]
+    assert "upper_bound" not in {row.method for row in found}
+
+
+def test_rows_with_prompts_by_class_are_those_that_there_are(photo):
+    gpt = {"photo": {name: ["which is old"] for name in photo.class_names}}
+    how = {"seeds": [1], "templates": ["a toy {}.".format], "gpt": gpt}
+    rows = table(["word"])
+    assert [row.method for row in class_rows([photo], rows=rows, **how)["photo"]] == ["ensemble", "gpt"]
+    tuned = [row for row in rows if row.tuned]
+    assert [row.method for row in class_rows([photo], rows=tuned, **how)["photo"]] == ["gpt"]
+    assert class_rows([photo], rows=rows, seeds=[1], templates=[], gpt={}) == {"photo": []}
+    assert class_rows([photo], rows=tuned, **how)["photo"] == [
+        ClassRow("gpt", (1,), [[f"a photo of a {name}, which is old."] for name in photo.class_names])
+    ]

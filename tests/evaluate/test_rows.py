@@ -1,0 +1,144 @@
+"""The table of rows: what it costs to add a baseline, and where a soup of params.yaml appears by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from wsoup import store
+from wsoup.artifacts import PRETRAINED
+from wsoup.evaluate import rows
+from wsoup.evaluate.classifiers import Row, pretrained_rows, tuned_rows
+from wsoup.evaluate.rows import Material, Method, TableRow, soup_rows, table
+from wsoup.params.evaluation import EvaluateParams
+from wsoup.report import analyses, plots
+from wsoup.report.accuracy import finetuned_table, zero_shot_table
+from wsoup.report.results import Results
+from wsoup.report.summaries import metrics, paired_table, size_table
+from wsoup.report.terminal import summary
+
+PARAMS = EvaluateParams.model_validate(
+    {
+        "m": [1, 2],
+        "baseline_m": 1,
+        "tuned_baseline_m": 1,
+        "offsets": [0],
+        "ensemble": False,
+        "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
+    }
+)
+ROLES = {"photo": "source", "pets": "xd", "sketch": "dg"}
+REVERSED = Method(
+    "reversed_words",
+    lambda material, seed, m: [word[::-1] for word in material.words[:2]],
+    sized=True,
+    alone="reversed word",
+)
+NEW = TableRow("reversed_words", "Reversed words", REVERSED, curve="reversed words", card="Reversed", terminal=True)
+
+
+def material(**soups: dict[int, list[str]]) -> Material:
+    return Material((1,), ["slab", "keep"], ["which is red"], ["cat"], soups, upper_bound=[])
+
+
+def line(method: str, **values) -> dict:
+    """One line of results for each dataset, 50 of 100 right."""
+    usual = {"variant": PRETRAINED, "mode": "centroid", "m": 2, "offsets": 1, "texts": 2.0, "stored": 4, "seed": 1}
+    counts = {"n_correct": 50, "n_images": 100, "alignment": 0.3, "uniformity": 0.2}
+    return {**usual, **counts, "method": method, **values}
+
+
+def results_of(methods: list[str], *, soups: list[str]) -> Results:
+    """Every method on every dataset, of the pretrained model and of a finetuned one."""
+    lines = [
+        line(method, dataset=name, role=role, variant=variant, mode=mode, m=1 if method == "class_name" else 2)
+        for method in ["class_name", *methods]
+        for name, role in ROLES.items()
+        for variant in (PRETRAINED, "coop")
+        for mode in ("centroid", "score_mean")
+    ]
+    return Results(
+        lines,
+        table=table(soups),
+        roles=ROLES,
+        evaluate=PARAMS,
+        facts={name: {"n_images": 100, "n_classes": 2} for name in ROLES},
+        encoder={"model": "tiny", "pretrained": "tiny"},
+        parameters={},
+        divergence={},
+        halves=None,
+        halved=[],
+    )
+
+
+def everywhere(found: Results, *, method: str, folder: Path) -> dict[str, str]:
+    """What each view of the results shows, as text."""
+    single = [line(method, text="bals", dataset=name, role=role) for name, role in ROLES.items()]
+    store.write_table(folder / "texts.parquet", pa.Table.from_pylist(single))
+    tables = {
+        "zero-shot": zero_shot_table(found),
+        "finetuned": finetuned_table(found),
+        "paired": paired_table(found, samples=10, confidence=0.9),
+        "by m": size_table(found),
+        "single": analyses.single_texts(folder / "texts.parquet", results=found),
+        "alignment": analyses.alignment(found),
+        "counts": analyses.counts(found),
+    }
+    return {
+        **{name: made.as_csv() for name, made in tables.items()},
+        "metrics": str(metrics(found)),
+        "figure": str(plots.by_size(found)),
+        "terminal": summary(found),
+    }
+
+
+def test_a_baseline_is_its_texts_and_a_line_of_the_table(monkeypatch, tmp_path):
+    monkeypatch.setattr(rows, "BEFORE_SOUPS", (*rows.BEFORE_SOUPS, NEW))
+    made = material(word={1: ["keep"]})
+    assert Row("reversed_words", (1,), ("bals", "peek")) in pretrained_rows(made, params=PARAMS)
+    assert Row("reversed_words", (1,), ("bals",), text="bals") in pretrained_rows(made, params=PARAMS)
+    assert Row("reversed_words", (1,), ("bals", "peek")) in tuned_rows(made, params=PARAMS, seed=1)
+    found = results_of(["reversed_words", "word_soup"], soups=["word"])
+    for view, text in everywhere(found, method="reversed_words", folder=tmp_path).items():
+        assert "reversed word" in text.lower().replace("_", " "), view
+
+
+@pytest.mark.parametrize("name", ["word", "descriptor", "word_k50"])
+def test_a_soup_of_params_is_a_row_of_every_table_and_curve(tmp_path, name):
+    found = results_of([f"{name}_soup"], soups=[name])
+    for view, text in everywhere(found, method=f"{name}_soup", folder=tmp_path).items():
+        assert f"{name}_soup" in text or rows.soup_title(name) in text or rows.soup_label(name) in text, view
+    keys = [row.key for row in soup_rows(name)]
+    assert keys == [f"{name}_soup", f"{name}_soup_score_mean", f"{name}_soup_offsets"]
+    assert set(metrics(found)[PRETRAINED]) == {"class_name", *keys[:2]}
+
+
+def test_labels_are_the_papers_for_its_soups_and_the_name_for_others():
+    assert [row.label for row in soup_rows("word")] == ["Word soup", "Word soup score mean", "Word soup + offset trick"]
+    assert soup_rows("word_k50")[0].label == "Soup word_k50"
+    assert soup_rows("word_k50")[0].curve == "soup word_k50"
+
+
+def test_the_papers_soups_come_first_in_its_order_then_the_others_in_that_of_params():
+    keys = [row.method.soup for row in table(["b", "word", "a", "descriptor"]) if row.method.soup]
+    assert list(dict.fromkeys(keys)) == ["descriptor", "word", "b", "a"]
+
+
+def test_keys_of_metrics_are_unique_and_those_of_old():
+    keys = [row.key for row in table(["descriptor", "word", "word_k50"])]
+    assert len(set(keys)) == len(keys)
+    assert [row.key for row in table(["descriptor", "word"])] == [
+        *("class_name", "ensemble", "gpt_centroids", "gpt_score_mean"),
+        *("random_descriptors", "random_descriptors_offsets", "waffle", "waffle_offsets", "random_chains"),
+        *("descriptor_soup", "descriptor_soup_score_mean", "descriptor_soup_offsets"),
+        *("word_soup", "word_soup_score_mean", "word_soup_offsets", "upper_bound"),
+    ]
+
+
+def test_the_table_and_the_report_are_read_without_torch():
+    told = "import sys, stages.report, wsoup.evaluate.rows; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", told], cwd=Path(__file__).parents[2], check=False).returncode == 0

@@ -1,0 +1,58 @@
+"""Unselected texts on every dataset, and the bound that selects on the targets: the plain loops over them."""
+
+from __future__ import annotations
+
+import pytest
+from evaluate_cases import line
+from torch.nn import functional as F
+
+from wsoup.evaluate.classifiers import Row
+from wsoup.evaluate.counts import count, mean_texts
+from wsoup.evaluate.transfer import Grid, sample, transfer
+from wsoup.evaluate.upper_bound import mean_accuracy, ranked_on_targets, upper_bound
+
+
+def test_each_text_is_counted_alone(texts, tests):
+    grid = Grid(["", "old", "sharp"], tests=tests, encoder=texts)
+    found = transfer(grid)
+    assert found.num_rows == 9
+    rows = [Row("x", (1,), ("sharp",))]
+    for test in tests:
+        means = mean_texts(rows, tests=tests, encoder=texts).of(test)
+        single = next(iter(count(rows, means=means, stored=[0], test=test, variant="v")))
+        got = line(found, text="sharp", dataset=test.name)
+        assert got["n_correct"] == single["n_correct"]
+        assert got["alignment"] == pytest.approx(single["alignment"], abs=1e-5)
+        assert got["uniformity"] == pytest.approx(single["uniformity"], abs=1e-5)
+
+
+def test_mean_accuracy_weighs_datasets_alike():
+    assert mean_accuracy([1, 0], n_images=[2, 100]) > mean_accuracy([0, 49], n_images=[2, 100])
+    assert mean_accuracy([1, 0], n_images=[2, 100]) == mean_accuracy([0, 50], n_images=[2, 100])
+
+
+def test_the_upper_bound_is_the_one_by_one_loop_over_the_targets(texts, tests):
+    pool = ["old", "sharp", "red", "which is wet", "tall", "thin", "cold", "many", "loud"]
+    grid = Grid(["", *pool], tests=tests, encoder=texts)
+    ranked = ranked_on_targets(transfer(grid))
+    assert sorted(ranked) == sorted(pool)
+    members = [member.text for member in upper_bound(ranked, grid=grid, m=4)]
+    targets = [test for test in tests if test.role != "source"]
+    kept: list[str] = []
+    best = -1.0
+    for text in ranked:
+        counts = []
+        for test in targets:
+            mean = mean_texts([Row("x", (1,), (*kept, text))], tests=targets, encoder=texts).of(test)[0]
+            found = (test.image_features @ F.normalize(mean, dim=-1).T).argmax(dim=1) == test.labels
+            counts.append(float(found.double().mean()))
+        if sum(counts) / len(counts) > best + 1e-9 and len(kept) < 4:
+            kept, best = [*kept, text], sum(counts) / len(counts)
+    assert members == kept
+
+
+def test_the_sample_is_the_same_always_and_in_pool_order():
+    pool = [str(i) for i in range(50)]
+    drawn = sample(pool, size=10)
+    assert drawn == sample(pool, size=10) == sorted(drawn, key=int)
+    assert sample(pool, size=99) == pool

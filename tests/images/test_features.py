@@ -1,0 +1,133 @@
+"""Image features of lists of files: in order, once for all encoders, through kills, bad and changed images."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from wsoup.errors import ChangedError, DataError
+from wsoup.evaluate.testsets import TestSet
+from wsoup.evaluate.tuned import seen_by
+from wsoup.images.features import ImageList, embed_images
+from wsoup.runtime.shards import Owner
+from wsoup.store import sha256_file
+
+OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
+
+
+@pytest.fixture
+def five_images(in_tmp: Path) -> list[str]:
+    for i in range(5):
+        Image.fromarray(np.full((16, 16, 3), 40 * i, dtype=np.uint8)).save(f"{i}.png")
+    return [f"{i}.png" for i in range(5)]
+
+
+@pytest.fixture
+def other(tiny_encoder):
+    """An encoder of the same images with other weights."""
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = torch.nn.Linear(3, 16)
+    encode = lambda pixels: model(pixels.mean(dim=(2, 3)))  # noqa: E731
+    model.encode_image = encode  # type: ignore[assignment]
+    return dataclasses.replace(tiny_encoder, model=model, id={**tiny_encoder.id, "weights": "other"})
+
+
+def listed(paths: list[str]) -> ImageList:
+    return ImageList(".", paths, [sha256_file(path) for path in paths])
+
+
+def embed(encoder, images: ImageList, *, on_bad_image: str = "stop"):
+    (found,) = embed_images(
+        {"only": encoder}, lists=[images], batch_size=2, on_bad_image=on_bad_image, label="test", owner=OWNER
+    )
+    return found
+
+
+def test_embedding_keeps_order_and_goes_on_after_a_kill(five_images, tiny_encoder, monkeypatch):
+    whole = embed(tiny_encoder, listed(five_images))
+    monkeypatch.setattr("wsoup.images.features.IMAGES_PER_SHARD", 2)
+    monkeypatch.setenv("WSOUP_CACHE", "elsewhere")
+    images, kept = listed(five_images), Path("2.png").read_bytes()
+    Path("2.png").unlink()  # the third image is away for a while: the first shard stays
+    with pytest.raises(ChangedError):
+        embed(tiny_encoder, images)
+    (first,) = Path("elsewhere").rglob("*.part")
+    time_ns = first.stat().st_mtime_ns
+    Path("2.png").write_bytes(kept)
+    again = embed(tiny_encoder, images)
+    assert first.stat().st_mtime_ns == time_ns
+    assert np.allclose(again.features["only"], whole.features["only"], atol=1e-6)
+    assert again.positions.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_several_encoders_see_each_image_decoded_once(five_images, tiny_encoder, other, monkeypatch):
+    from wsoup.images import decode
+
+    read, load_rgb = [], decode.load_rgb
+    monkeypatch.setattr(decode, "load_rgb", lambda path, **how: (read.append(path), load_rgb(path, **how))[1])
+    lists = [listed(five_images[:3]), listed(five_images[3:])]
+    encoders = {"one": tiny_encoder, "two": other}
+    found = embed_images(encoders, lists=lists, batch_size=2, on_bad_image="stop", label="test", owner=OWNER)
+    assert sorted(Path(path).name for path in read) == five_images
+    for images, both in zip(lists, found, strict=True):
+        for name, encoder in encoders.items():
+            assert np.array_equal(both.features[name], embed(encoder, images).features["only"])
+        assert not np.allclose(both.features["one"], both.features["two"])
+
+
+def test_test_sets_are_seen_again_in_their_own_order(five_images, tiny_encoder, other):
+    from wsoup import store
+    from wsoup.artifacts import Artifacts
+
+    images, artifacts = listed(five_images), Artifacts()
+    import pyarrow as pa
+
+    store.write_table(artifacts.manifest("x"), pa.table({"path": images.paths, "digest": images.digests}))
+    rows = np.array([3, 0, 4])
+    labels = torch.tensor([1, 0, 1])
+    test = TestSet("x", "xd", "a {}.", ["a", "b"], torch.zeros(3, 16), labels, rows, {"root": "."})
+    seen = seen_by({7: tiny_encoder, 8: other}, tests=[test], artifacts=artifacts, batch_size=2, owner=OWNER)
+    whole = embed(tiny_encoder, images).features["only"]
+    assert np.allclose(seen[7][0].image_features.numpy(), whole[rows], atol=1e-6)
+    assert seen[8][0].labels is labels
+
+
+def test_skipped_images_are_listed(five_images, tiny_encoder):
+    Path("3.png").write_bytes(b"broken")
+    found = embed(tiny_encoder, listed(five_images), on_bad_image="skip")
+    assert found.positions.tolist() == [0, 1, 2, 4]
+    assert list(found.skipped) == [3]
+    assert "3.png is not an image" in found.skipped[3]
+    with pytest.raises(DataError, match=r"3\.png"):
+        embed(tiny_encoder, listed(five_images))
+
+
+def test_a_changed_image_is_an_error_even_where_bad_ones_are_skipped(five_images, tiny_encoder):
+    images = listed(five_images)
+    Path("3.png").write_bytes(Path("4.png").read_bytes())
+    with pytest.raises(DataError, match=r"3\.png changed since it was listed; run `dvc repro --force"):
+        embed(tiny_encoder, images, on_bad_image="skip")
+    Path("3.png").unlink()
+    with pytest.raises(DataError, match=r"3\.png is gone since it was listed"):
+        embed(tiny_encoder, images, on_bad_image="skip")
+
+
+@pytest.mark.parametrize("name", ["two\nlines.png", "line\u2028separator.png", "tab\t.png"])
+def test_a_skipped_image_may_have_any_name(five_images, tiny_encoder, name):
+    Path(name).write_bytes(b"broken")
+    found = embed(tiny_encoder, listed([name, *five_images]), on_bad_image="skip")
+    assert list(found.skipped) == [0]
+    assert len(found.skipped[0].splitlines()) == 1
+    assert "is not an image" in found.skipped[0]
+
+
+def test_nothing_decodable_is_an_error(in_tmp, tiny_encoder):
+    Path("x.png").write_bytes(b"broken")
+    with pytest.raises(DataError, match="none of the 1 images could be decoded"):
+        embed(tiny_encoder, listed(["x.png"]), on_bad_image="skip")

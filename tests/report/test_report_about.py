@@ -1,0 +1,50 @@
+"""What the page says of a run: seconds of stages, and features of different package versions."""
+
+from __future__ import annotations
+
+import json
+
+from report_made import results
+
+from wsoup.report import about
+from wsoup.report.versions import differing
+
+
+def entry(stage: str, seconds: float) -> str:
+    return json.dumps({"stage": stage, "seconds": seconds, "cpu_seconds": 1.0, "peak_mib": 9, "device": "auto"})
+
+
+def test_timings_are_those_of_each_stages_latest_run_and_half_a_line_is_none(tmp_path):
+    whole = [entry("embed", 1.0), entry("score", 2.0), entry("embed", 3.0)]
+    path = tmp_path / "timings.jsonl"
+    path.write_text("\n".join([whole[0][:20], *whole, "[]", '{"stage": "word_soup"}', "\x00"]) + "\n" + whole[1][:-9])
+    assert [(row["stage"], row["seconds"]) for row in about.timings(path)] == [("score", 2.0), ("embed", 3.0)]
+    assert about.timings(tmp_path / "none.jsonl") == []
+
+
+def test_older_minor_versions_are_named_and_patches_are_not():
+    made = {
+        "a": {"pillow": "10.4.0", "torchvision": "0.20.1+cpu", "torch": "2.5.1"},
+        "b": {"pillow": "11.0.0", "torchvision": "0.20.0", "torch": "2.6.0"},
+        "c": {"pillow": "11.0.3"},
+    }
+    assert differing(made) == {"a": "were made with pillow 10.4.0, others with 11.0.0"}
+    assert differing({"b": made["b"], "c": made["c"], "d": {}}) == {}
+    both = differing({"a": made["a"], "e": {"pillow": "9.1.0", "torchvision": "0.19.0"}})
+    assert both == {
+        "e": "were made with torchvision 0.19.0, others with 0.20.1+cpu and pillow 9.1.0, others with 10.4.0"
+    }
+
+
+def test_numbers_of_versions_are_compared_as_numbers():
+    assert list(differing({"a": {"pillow": "9.5.0"}, "b": {"pillow": "10.0.0"}})) == ["a"]
+    assert list(differing({"a": {"pillow": "unknown"}, "b": {"pillow": "10.0.0"}})) == ["a"]
+
+
+def test_the_page_names_datasets_whose_features_are_older():
+    found = results()
+    for name, version in (("dtd", "10.4.0"), ("eurosat", "11.0.0")):
+        found.facts[name]["made_with"] = {"pillow": version}
+    (said,) = about.mixed(found)
+    assert said.startswith("dtd: its features were made with pillow 10.4.0, others with 11.0.0;")
+    assert about.mixed(results()) == []

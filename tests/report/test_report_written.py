@@ -1,0 +1,64 @@
+"""A report is written whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wsoup.report.tables import Table
+from wsoup.report.written import write_reports
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def made(value: float) -> dict:
+    return {
+        "tables": [Table("t", "T", ["a"], [{"a": value}])],
+        "figures": {"f": [{"x": value}]},
+        "metrics": {"pretrained": {"word_soup": value}},
+    }
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"tables": [Table("t", "T", ["a"], [{"a": 2.0}]), Table("u", "U", ["a"], [None])]},
+        {"figures": {"f": [{"x": 2.0}], "g": [{"x": {1}}]}},
+        {"metrics": {"pretrained": {1, 2}}},
+    ],
+    ids=["tables", "figures", "metrics"],
+)
+def test_what_fails_half_way_leaves_all_of_the_last_report(tmp_path, broken):
+    write_reports(tmp_path, **made(1.0))
+    before = files(tmp_path)
+    assert set(before) == {"tables/t.csv", "tables/t.md", "plots/f.json", "metrics.json"}
+    with pytest.raises((TypeError, AttributeError)):
+        write_reports(tmp_path, **{**made(2.0), **broken})
+    assert files(tmp_path) == before
+
+
+def test_a_new_report_replaces_the_last_one_and_its_tables(tmp_path):
+    write_reports(tmp_path, **made(1.0))
+    write_reports(tmp_path, tables=[Table("u", "U", ["a"], [])], figures={}, metrics={})
+    assert set(files(tmp_path)) == {"tables/u.csv", "tables/u.md", "metrics.json"}
+
+
+@pytest.mark.parametrize("lost", ["survey/descriptors.parquet", "soups/word/seed2.json", "results/pretrained"])
+def test_a_stage_without_one_of_its_inputs_leaves_the_last_report(project, tmp_path, lost):
+    folder = tmp_path / "run"
+    shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns(".git", ".dvc", "__pycache__"))
+    before = files(folder / "reports")
+    away = folder / "artifacts" / lost
+    shutil.rmtree(away) if away.is_dir() else away.unlink()
+    done = subprocess.run(
+        [sys.executable, "-m", "stages.report"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "does not exist" in done.stderr
+    assert files(folder / "reports") == before

@@ -1,0 +1,45 @@
+"""Facts about soups as values: what lies on disk comes back, and what is none is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from wsoup import store
+from wsoup.errors import MismatchError, MissingError
+from wsoup.soup import Member, Soup, Step
+
+ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
+MEMBERS = (Member("sharp clean", 74, 100, (Step("sharp", 70), Step("clean", 75))), Member(""))
+SOUP = Soup("chains", 1, "a photo of a {}.", ENCODER, MEMBERS, {"torch": "2"})
+
+
+def test_a_soup_comes_back_as_it_was(tmp_path):
+    SOUP.save(tmp_path / "x.json")
+    assert Soup.load(tmp_path / "x.json", encoder=ENCODER) == SOUP
+    assert SOUP.texts == ["sharp clean", ""]
+
+
+def test_templates_hold_one_place_for_the_class_name_whatever_a_member_says():
+    odd = Soup("chains", 1, "a photo of a {}.", ENCODER, (Member("a {b} c"), Member("")))
+    assert [template.format("cat") for template in odd.templates()] == [
+        "a photo of a cat, a {b} c.",
+        "a photo of a cat.",
+    ]
+    assert odd.templates("art of a {c}.")[1].format("cat", c="cat") == "art of a cat."
+
+
+def test_a_file_that_is_not_a_soup_is_refused(tmp_path):
+    store.write_json(tmp_path / "x.json", {"kind": "chains"})
+    with pytest.raises(MismatchError, match="not a soup: it lacks encoder, members, seed, template"):
+        Soup.load(tmp_path / "x.json")
+    (tmp_path / "y.json").write_text("{")
+    with pytest.raises(MismatchError, match="not JSON"):
+        Soup.load(tmp_path / "y.json")
+    with pytest.raises(MissingError, match=r"z.json does not exist; soups are made by stage 'soup'"):
+        Soup.load(tmp_path / "z.json")
+
+
+def test_a_soup_of_another_encoder_is_refused_and_both_are_named(tmp_path):
+    SOUP.save(tmp_path / "x.json")
+    with pytest.raises(MismatchError, match="'m' there, 'ViT-B-16' wanted"):
+        Soup.load(tmp_path / "x.json", encoder={**ENCODER, "model": "ViT-B-16"})

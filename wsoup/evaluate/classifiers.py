@@ -1,0 +1,195 @@
+"""From the table of rows to classifiers: which texts are counted, with which seeds, at which sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from wsoup.artifacts import Artifacts
+from wsoup.evaluate.rows import ClassMaterial, Material, Method, TableRow, methods, soup_rows, table
+from wsoup.evaluate.testsets import TestSet
+from wsoup.params.evaluation import EvaluateParams
+from wsoup.search.pools import read_pool
+from wsoup.soup import Soup
+
+MEMBERS_SHOWN = 8
+"""So many members of each soup of the first seed are also evaluated alone, beside as many random texts."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One classifier whose texts are shared by all classes.
+
+    Attributes:
+        method: its name in results, for example ``word_soup``.
+        seeds: the seeds it stands for; more than one where nothing was drawn.
+        texts: the members, bare.
+        offsets: null tokens between class name and text; each gives a copy of every member.
+        text: what it is about, where it stands for one text alone.
+    """
+
+    method: str
+    seeds: tuple[int, ...]
+    texts: tuple[str, ...]
+    offsets: tuple[int, ...] = (0,)
+    text: str | None = None
+
+    @property
+    def m(self) -> int:
+        """Members, not counting their copies at other token offsets."""
+        return len(self.texts)
+
+    @property
+    def texts_per_class(self) -> float:
+        """The paper's column m."""
+        return float(len(self.texts) * len(self.offsets))
+
+    def cut(self, m: Sequence[int]) -> list[Row]:
+        """The first 1, 2, 4, ... members and all: a row for each size that it holds."""
+        wanted = sorted({*(size for size in m if size <= self.m), self.m})
+        return [replace(self, texts=self.texts[:size]) for size in wanted]
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """One classifier with prompts of its own for each class of one dataset: C lists, of any lengths."""
+
+    method: str
+    seeds: tuple[int, ...]
+    prompts: Sequence[Sequence[str]]
+    offsets: tuple[int, ...] = (0,)
+    text: None = None
+
+    @property
+    def m(self) -> int | None:
+        """Prompts of each class; None where classes have different numbers."""
+        found = {len(texts) for texts in self.prompts}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def texts_per_class(self) -> float:
+        """The paper's column m: the mean over classes."""
+        return float(np.mean([len(texts) for texts in self.prompts]))
+
+
+def pretrained_rows(material: Material, *, params: EvaluateParams) -> list[Row]:
+    """Every row with shared texts for the pretrained encoder: the tables, the curves over m, and single members."""
+    rows = table(list(material.soups))
+    common = [method for method in methods(rows) if not method.by_seed]
+    found = [row for method in common for row in _sizes(method, material, rows, params=params, seeds=material.seeds)]
+    for seed in material.seeds:
+        for method in methods(rows):
+            if method.by_seed:
+                found += _sizes(method, material, rows, params=params, seeds=(seed,))
+    return found + single_rows(material)
+
+
+def _sizes(
+    method: Method, material: Material, rows: Sequence[TableRow], *, params: EvaluateParams, seeds: tuple[int, ...]
+) -> list[Row]:
+    """One method's texts: whole, at the sizes of the curves, and with the offset trick where the table has that."""
+    shown, most = params.baseline_m, max(params.baseline_m, *params.m)
+    if method.limit is not None:
+        most = min(most, max(shown, method.limit(material)))
+    whole = _texts(method, material, seeds=seeds, m=most)
+    if not whole.texts:
+        return []
+    in_tables = replace(whole, texts=whole.texts[:shown]) if method.drawn else whole
+    sizes = [*(params.m if method.sized else ()), *([shown] if method.drawn else ())]
+    return whole.cut(sizes) + _with_offsets(in_tables, rows, offsets=params.offsets)
+
+
+def tuned_rows(material: Material, *, params: EvaluateParams, seed: int) -> list[Row]:
+    """Rows for the model that was finetuned with one seed: that seed's soups and draws, at their full size."""
+    rows = [row for row in table(list(material.soups)) if row.tuned]
+    found = []
+    for method in methods(rows):
+        whole = _texts(method, material, seeds=(seed,), m=params.tuned_baseline_m)
+        if whole.texts:
+            found += [whole, *_with_offsets(whole, rows, offsets=params.offsets)]
+    return found
+
+
+def _texts(method: Method, material: Material, *, seeds: tuple[int, ...], m: int) -> Row:
+    """A method's texts for the first of some seeds; none where it has prompts by class."""
+    return Row(method.name, seeds, () if method.texts is None else tuple(method.texts(material, seeds[0], m)))
+
+
+def _with_offsets(row: Row, rows: Sequence[TableRow], *, offsets: Sequence[int]) -> list[Row]:
+    """The offset trick's row beside a plain one; none where the only offset is 0, or the table has no such row."""
+    wanted = any(other.offsets and other.method.name == row.method for other in rows)
+    return [replace(row, offsets=tuple(offsets))] if wanted and tuple(offsets) != (0,) else []
+
+
+def single_rows(material: Material) -> list[Row]:
+    """The first members of the first seed's soups, each alone, and random texts beside them."""
+    seed, found = material.seeds[0], []
+    for method in methods(table(list(material.soups))):
+        if method.alone is not None:
+            count = MEMBERS_SHOWN if method.limit is None else min(MEMBERS_SHOWN, method.limit(material))
+            texts = _texts(method, material, seeds=(seed,), m=count).texts[:count]
+            found += [Row(method.name, (seed,), (text,), text=text) for text in texts]
+    return found
+
+
+def shown_soup(material: Material) -> Row:
+    """The soup of the first seed whose images the gallery shows."""
+    return _texts(soup_rows(material.shown)[0].method, material, seeds=material.seeds[:1], m=0)
+
+
+def class_rows(
+    tests: Sequence[TestSet],
+    *,
+    rows: Sequence[TableRow],
+    seeds: Sequence[int],
+    templates: Sequence[Callable[[str], str]],
+    gpt: Mapping[str, Mapping[str, Sequence[str]]],
+) -> dict[str, list[ClassRow]]:
+    """Rows with prompts by class of each dataset, by its name; whichever there are.
+
+    Args:
+        tests: the datasets.
+        rows: of which methods.
+        seeds: the seeds that the rows stand for.
+        templates: the ensemble's templates; none leaves it out.
+        gpt: dataset -> class -> descriptors; a dataset that is not there has no such row.
+    """
+    found: dict[str, list[ClassRow]] = {}
+    for test in tests:
+        classes = ClassMaterial(test.template, test.class_names, templates, gpt.get(test.name))
+        by_method = {method.name: method.prompts(classes) for method in methods(rows) if method.prompts is not None}
+        found[test.name] = [
+            ClassRow(name, tuple(seeds), prompts) for name, prompts in by_method.items() if any(prompts)
+        ]
+    return found
+
+
+def load_material(
+    artifacts: Artifacts,
+    *,
+    source: str,
+    seeds: Sequence[int],
+    soups: Sequence[str],
+    encoder: Mapping[str, Any],
+    tests: Sequence[TestSet],
+) -> Material:
+    """Pools and soups of all seeds; `encoder` is the id that the soups must be of.
+
+    Raises:
+        MissingError, MismatchError: a soup is missing, or was selected with another encoder.
+    """
+    bound = artifacts.upper_bound
+    return Material(
+        seeds=tuple(seeds),
+        words=read_pool(artifacts.pool("words")),
+        descriptors=read_pool(artifacts.pool("descriptors")),
+        source_class_names=next(test.class_names for test in tests if test.name == source),
+        soups={
+            name: {seed: Soup.load(artifacts.soup(name, seed=seed), encoder=encoder).texts for seed in seeds}
+            for name in soups
+        },
+        upper_bound=Soup.load(bound, encoder=encoder).texts if bound.exists() else [],
+    )

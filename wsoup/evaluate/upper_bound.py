@@ -1,0 +1,68 @@
+"""The descriptor soup that the targets themselves would select: a bound, and no result.
+
+Algorithm 1 with the mean accuracy over the targets' test images as its measure: no method may do that, and it is marked
+as a bound wherever it is shown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from wsoup.evaluate.transfer import Grid
+from wsoup.scoring import correct_per_candidate, normalize
+from wsoup.search.greedy import greedy_soup
+from wsoup.soup import Member
+
+
+def mean_accuracy(n_correct: Sequence[int], *, n_images: Sequence[int]) -> int:
+    """The mean accuracy over datasets as an integer, on a scale that is the same for all: exact to compare.
+
+    >>> mean_accuracy([1, 1], n_images=[2, 3]) > mean_accuracy([0, 2], n_images=[2, 3])
+    True
+    """
+    common = math.lcm(*n_images)
+    return sum(found * (common // size) for found, size in zip(n_correct, n_images, strict=True))
+
+
+def ranked_on_targets(table: pa.Table) -> list[str]:
+    """Texts of `transfer` by falling mean accuracy over the targets, ties in pool order; without "" and the source."""
+    by_text: dict[str, tuple[list[int], list[int]]] = {}
+    for line in table.to_pylist():
+        if line["text"] and line["role"] != "source":
+            found, sizes = by_text.setdefault(line["text"], ([], []))
+            found.append(line["n_correct"])
+            sizes.append(line["n_images"])
+    return sorted(by_text, key=lambda text: -mean_accuracy(by_text[text][0], n_images=by_text[text][1]))
+
+
+def upper_bound(ranked: Sequence[str], *, grid: Grid, m: int) -> list[Member]:
+    """Algorithm 1 on the targets' own test images: at most m members, in the order in which they were added.
+
+    Args:
+        ranked: descriptors by falling mean accuracy over the targets.
+        grid: all datasets; the source is left out of account.
+        m: stop with so many members.
+
+    Returns:
+        Members whose `n_correct` counts the soup's correct images over all targets.
+    """
+    targets = [test for test in grid.tests if test.role != "source"]
+    sizes = [len(test.labels) for test in targets]
+
+    def measure(sums: Tensor) -> tuple[list[int], list[int]]:
+        centroids = normalize(sums)  # (b, S, D)
+        by_text = torch.stack(
+            [
+                correct_per_candidate(test.image_features, test.labels, centroids[:, grid.classes.of(test)]).sum(dim=1)
+                for test in targets
+            ],
+            dim=1,
+        ).tolist()  # (b, targets)
+        return [mean_accuracy(found, n_images=sizes) for found in by_text], [sum(found) for found in by_text]
+
+    return greedy_soup(ranked, features=grid.blocks, measure=measure, m=m)

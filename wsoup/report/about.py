@@ -1,0 +1,83 @@
+"""What a run was, for the page: encoder, machine, datasets, and how long its stages took."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from wsoup import store
+from wsoup.artifacts import PRETRAINED, Artifacts
+from wsoup.report.results import Results
+from wsoup.report.versions import differing
+
+TIMED = ("stage", "seconds", "cpu_seconds", "peak_mib", "device")
+
+
+def facts(results: Results) -> list[tuple[str, str]]:
+    """Names and values: encoder, seeds, methods, machine."""
+    encoder = {key: value for key, value in results.encoder.items() if value is not None}
+    return [
+        ("encoder", yaml.safe_dump(encoder, sort_keys=True).strip()),
+        ("seeds", ", ".join(map(str, results.seeds))),
+        ("finetuned", ", ".join(v for v in results.variants if v != PRETRAINED) or "nothing"),
+        (
+            "machine",
+            f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        ),
+    ]
+
+
+def datasets(results: Results, *, artifacts: Artifacts) -> list[dict[str, Any]]:
+    """What each dataset was: sizes, whether its split is the paper's, and a fingerprint of its manifest."""
+    rows = []
+    for name, about in results.facts.items():
+        manifest = artifacts.manifest(name)
+        paper = about.get("paper_comparable")
+        rows.append(
+            {
+                "name": name,
+                "role": about.get("role", ""),
+                "classes": about["n_classes"],
+                "images": about["n_images"],
+                "template": about.get("template", ""),
+                "paper": ""
+                if paper is None
+                else "the paper's split"
+                if paper
+                else about.get("reason", "another split"),
+                "fingerprint": store.sha256_file(manifest)[:16] if manifest.exists() else "",
+            }
+        )
+    return rows
+
+
+def mixed(results: Results) -> list[str]:
+    """A sentence for each dataset whose features were made by older packages than those of others."""
+    found = differing({name: about.get("made_with", {}) for name, about in results.facts.items()})
+    return [
+        f"{name}: its features {sentence}; `wsoup data check` says how to make them again"
+        for name, sentence in found.items()
+    ]
+
+
+def timings(path: Path) -> list[dict[str, Any]]:
+    """Seconds and memory of each stage's latest run on this machine, in the order in which they ran.
+
+    Half a line, of a stage that was killed while it wrote, is left out.
+    """
+    if not path.exists():
+        return []
+    latest: dict[str, dict[str, Any]] = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            entry = {key: json.loads(line)[key] for key in TIMED}
+        except (ValueError, TypeError, KeyError):
+            continue
+        latest.pop(str(entry["stage"]), None)
+        latest[str(entry["stage"])] = entry
+    return list(latest.values())

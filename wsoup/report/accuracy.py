@@ -1,0 +1,135 @@
+"""The tables of accuracies, ours beside the paper's and the difference, marked where it is not like with like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wsoup.artifacts import PRETRAINED
+from wsoup.evaluate.rows import TableRow
+from wsoup.report import paper
+from wsoup.report.means import MEANS, ROLES, is_number, mean_and_std
+from wsoup.report.results import Results
+from wsoup.report.tables import MARK, Table
+
+
+def zero_shot_table(results: Results) -> Table:
+    """Every row of the pretrained encoder, beside the paper's for the same encoder where there is one."""
+    encoder = (results.encoder["model"], results.encoder["pretrained"])
+    rows = [(row.label, PRETRAINED, row, paper.zero_shot(row, encoder=encoder)) for row in results.table]
+    return accuracy_table(results, rows=rows, name="zero_shot", title="Zero-shot accuracy")
+
+
+def finetuned_table(results: Results) -> Table:
+    """Every row of every finetuned method; the paper's are in its own tables."""
+    rows: list[tuple[str, str, TableRow, Mapping[str, float]]] = [
+        (variant if row.key == "class_name" else f"{variant} + {row.label}", variant, row, {})
+        for variant in results.variants
+        if variant != PRETRAINED
+        for row in results.table
+    ]
+    return accuracy_table(results, rows=rows, name="finetuned", title="Accuracy after finetuning")
+
+
+def paper_tables(results: Results) -> list[Table]:
+    """The paper's tables with finetuned models, as far as this run has their rows, in the paper's order."""
+    source = results.datasets("source")[0]
+    made = []
+    for name, title in paper.TITLES.items():
+        rows = [
+            (label, variant, row, found)
+            for label, variant, key, found in paper.beside(name)
+            if (row := results.row(key)) is not None
+        ]
+        if source.startswith("laion") == (name == "laion_source"):
+            made.append(accuracy_table(results, rows=rows, name=name, title=title))
+    return [table for table in made if any(row["variant"] != PRETRAINED for row in table.rows)]
+
+
+def accuracy_table(
+    results: Results, *, rows: Sequence[tuple[str, str, TableRow, Mapping[str, float]]], name: str, title: str
+) -> Table:
+    """Rows on every dataset: ours, and the paper's figures beside them.
+
+    Args:
+        results: the run.
+        rows: (label, variant, row, the paper's figures by column); a row that the run has not is left out.
+        name, title: of the table.
+    """
+    columns = (
+        ["method", "m", "stored", "stored (paper)", "stored (diff)"]
+        if name == "parameter_efficiency"
+        else ["method", "m"]
+    )
+    columns += _accuracy_columns(results)
+    lines = [line for row in rows if (line := accuracy_row(results, *row)) is not None]
+    notes = ["Per cent; means over seeds, ± standard deviation over seeds."]
+    if any(f"{column} (paper)" in line for line in lines for column in columns):
+        notes.append("In brackets the paper's figure (arXiv 2311.13612) and ours minus theirs.")
+    marked = sorted({why for line in lines for why in line["why"]})
+    notes += [f"{MARK} not comparable with the paper's: {why}." for why in marked]
+    notes += bound_notes(lines)
+    return Table(name, title, columns, lines, notes)
+
+
+def bound_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What has to be said below a table that shows the upper bound."""
+    if not any(line["method"].endswith("upper bound") for line in lines):
+        return []
+    return ["The upper bound was selected on the targets' test images: it is no result."]
+
+
+def _accuracy_columns(results: Results) -> list[str]:
+    columns = []
+    for role in ROLES:
+        names = results.datasets(role)
+        columns += [*names, MEANS[role]] if role in MEANS and names else names
+    return [f"{column}{suffix}" for column in columns for suffix in ("", " (std)", " (paper)", " (diff)")]
+
+
+def accuracy_row(
+    results: Results, label: str, variant: str, row: TableRow, theirs: Mapping[str, float]
+) -> dict[str, Any] | None:
+    """One row: ours, deviation, the paper's, difference and mark for every column; None where there is no result."""
+    cells = results.cells(variant, row)
+    if cells is None:
+        return None
+    encoder = (results.encoder["model"], results.encoder["pretrained"])
+    differs = paper.encoder_differs(encoder, tuned=variant != PRETRAINED)
+    why = {differs} if differs else set()
+    line: dict[str, Any] = {"method": label, "variant": variant, "m": round(cells.texts, 1)}
+    line["stored"] = results.parameters.get(variant, 0) + (cells.stored or 0.0)
+    for role in ROLES:
+        names = results.datasets(role)
+        unlike = {name: reason for name in names if (reason := _unlike(results, name)) is not None}
+        for name in names:
+            figure = None if name in results.halved else theirs.get(paper.COLUMNS.get(name, ""))
+            line.update(_beside(name, cells.of([name]), figure, marks=why | unlike.get(name, set())))
+        if role in MEANS and names:
+            same = len(names) == (10 if role == "xd" else 4) and not set(names) & set(results.halved)
+            shown = theirs.get(MEANS[role]) if same and all(name in paper.COLUMNS for name in names) else None
+            reasons = {reason for found in unlike.values() for reason in found}
+            line.update(_beside(MEANS[role], cells.of(names), shown, marks=why | reasons))
+    if "parameters_thousands" in theirs and not differs:
+        stored = 1000.0 * theirs["parameters_thousands"]
+        line |= {"stored (paper)": stored, "stored (diff)": line["stored"] - stored}
+    line["why"] = sorted({why for key, value in line.items() if key.endswith(" (why)") for why in value})
+    return line
+
+
+def _unlike(results: Results, name: str) -> set[str] | None:
+    """Why a dataset's split is not the paper's; None where it is, or where the paper has no such dataset."""
+    facts = results.facts.get(name, {})
+    if name not in paper.COLUMNS or facts.get("paper_comparable", True):
+        return None
+    return {f"{name}: {facts.get('reason', 'another split')}"}
+
+
+def _beside(column: str, values: Any, theirs: float | None, *, marks: set[str]) -> dict[str, Any]:
+    mean, deviation = mean_and_std(values)
+    found: dict[str, Any] = {column: mean, f"{column} (std)": deviation}
+    if theirs is not None and is_number(mean):
+        found |= {f"{column} (paper)": theirs, f"{column} (diff)": mean - theirs}
+        if marks:
+            found |= {f"{column} (mark)": MARK, f"{column} (why)": sorted(marks)}
+    return found
