@@ -120,7 +120,9 @@ def profile_paper(
 @profile_app.command("own")
 def profile_own(
     images: Annotated[str, typer.Option(help="train/<class>/ and test/<class>/, or a folder of such folders.")],
-    model: Annotated[str, typer.Option(help="An open_clip model, or the stem of --config.")] = "ViT-B-32",
+    model: Annotated[
+        str | None, typer.Option(help="An open_clip model, hf-hub:owner/name or local-dir:FOLDER; ViT-B-32-quickgelu.")
+    ] = None,
     pretrained: Annotated[str, typer.Option(help="A tag of open_clip, or a weights file.")] = "openai",
     config: Annotated[str | None, typer.Option(help="A local open_clip JSON config.")] = None,
     image_mean: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
@@ -129,15 +131,16 @@ def profile_own(
     template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
     shots: Annotated[int | None, typer.Option(help="Training images per class and seed; 16 or what there is.")] = None,
     descriptors: Annotated[str | None, typer.Option(help="Your own pool: text, or GPT-descriptor JSON.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write, whole or not at all; printed without.")] = None,
 ) -> None:
     """Your own images: source and targets from a folder.
 
-    Example: wsoup profile own --images photos --model ViT-B-32 --pretrained openai > params.yaml
+    Example: wsoup profile own --images photos --out params.yaml
     """
     from wsoup import profiles
 
     encoder = {
-        "model": model,
+        "model": model or (Path(config).stem if config else "ViT-B-32-quickgelu"),
         "pretrained": pretrained,
         "config": config,
         "image_mean": list(image_mean) if image_mean else None,
@@ -146,7 +149,13 @@ def profile_own(
     }
     encoder = {key: value for key, value in encoder.items() if value is not None}
     text = profiles.own(images=images, encoder=encoder, template=template, shots=shots, descriptors=descriptors)
-    print(text, end="")
+    if out is None:
+        print(text, end="")
+        return
+    from wsoup.store import replacing
+
+    with replacing(out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def _profile_text(name: str) -> str:
@@ -158,15 +167,16 @@ def _profile_text(name: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- data
 
 
+@app.command("check")
 @data_app.command("check")
-def data_check(
+def check_command(
     params: ParamsFile = Path("params.yaml"),
     manifests: Annotated[Path, typer.Option(help="Manifests of the last run.")] = Path("artifacts/manifests"),
     deep: Annotated[bool, typer.Option("--deep", help="Decode every image.")] = False,
 ) -> None:
-    """Every dataset of params.yaml: what is there, what is not, what is paper-comparable; exit code 1 if faulty.
+    """Encoder and datasets of params.yaml: what is there, what is not, what can be trained; exit code 1 if faulty.
 
-    Example: wsoup data check --deep
+    Example: wsoup check --deep
     """
     from wsoup import datacheck
     from wsoup.params.whole import load_params
@@ -176,9 +186,16 @@ def data_check(
         from wsoup.images.decode import load_rgb
 
         decode = load_rgb
-    findings = datacheck.check(load_params(params), manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
-    datacheck.show(findings, Console())
-    if any(finding.problems for finding in findings):
+    from wsoup.encodercheck import check_encoder
+
+    wanted, console = load_params(params), Console()
+    encoder = check_encoder(wanted)
+    for kind, texts in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
+        for text in texts:
+            console.print(f"{kind}encoder: {text}", highlight=False, markup=False, soft_wrap=True)
+    findings = datacheck.check(wanted, manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
+    datacheck.show(findings, console)
+    if encoder.problems or any(finding.problems for finding in findings):
         raise typer.Exit(1)
 
 

@@ -8,6 +8,7 @@ plain way (`model.encode_text` at the full context), which everything else is he
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
 import logging
 import os
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wsoup.encoder_id import encoder_id
-from wsoup.errors import MissingError, ModelError
+from wsoup.errors import MissingError, ModelError, PackageError, needing
 from wsoup.params.encoder import EncoderParams
 from wsoup.startup import deferring
 from wsoup.store import fingerprint
@@ -120,12 +121,13 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         MissingError: a local config or weights file is not there.
         ModelError: open_clip knows no such model or tag, or the weights do not fit the config.
     """
-    if params.config is not None:
-        _register(params)
-    if params.model not in open_clip.list_models() and ":" not in params.model:
-        raise ModelError(f"encoder.model {params.model!r} is not an open_clip model; see open_clip.list_models()")
-    if params.pretrained is None:
-        raise ModelError("encoder.pretrained is null: name a tag (open_clip.list_pretrained()) or a weights file")
+    _check_name(params)
+    if not params.pretrained and not params.comes_with_weights:
+        given = "null" if params.pretrained is None else "empty"
+        raise ModelError(
+            f"encoder.pretrained is {given}, which would mean random weights: name a tag "
+            "(open_clip.list_pretrained()) or a weights file"
+        )
     local = params.weights_file
     if local and not local.is_file():
         raise MissingError(f"encoder.pretrained: weights file {local} does not exist")
@@ -135,7 +137,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     try:
         model, augment, preprocess = open_clip.create_model_and_transforms(
             params.model,
-            pretrained=params.pretrained,
+            pretrained=params.pretrained or None,
             image_mean=params.image_mean,
             image_std=params.image_std,
             image_interpolation=params.interpolation,
@@ -145,7 +147,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"encoder {params.model} / {params.pretrained} cannot be loaded: {reason}") from None
     model.eval().requires_grad_(False)
-    tokenizer = open_clip.get_tokenizer(params.model)
+    tokenizer = _tokenizer(params.model)
     identity = encoder_id(
         model,
         tokenizer=tokenizer,
@@ -164,6 +166,48 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         dtype=AUTOCAST[params.precision],
         load=partial(load_encoder, params),
     )
+
+
+def known_tags(model: str) -> list[str]:
+    """Tags of pretrained weights that open_clip has for a model."""
+    return list(open_clip.list_pretrained_tags_by_model(model))
+
+
+def untrained_model(params: EncoderParams) -> nn.Module:
+    """The model with random weights: what can be known of it before any weights are loaded.
+
+    Raises:
+        MissingError, ModelError: there is no such config or model, or it cannot be built.
+    """
+    _check_name(params)
+    try:
+        return random_model(params.model, seed=0)[0]
+    except (RuntimeError, ValueError, OSError, KeyError, AssertionError, TypeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"encoder.model {params.model} cannot be built: {reason}") from None
+
+
+def _check_name(params: EncoderParams) -> None:
+    """Make a local config known, and raise where open_clip knows no such model."""
+    if params.config is not None:
+        _register(params)
+    known = open_clip.list_models()
+    if params.model not in known and not params.comes_with_weights:
+        near = difflib.get_close_matches(params.model, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "see open_clip.list_models()"
+        raise ModelError(f"encoder.model {params.model!r} is not an open_clip model; {hint}")
+
+
+def _tokenizer(model: str) -> Callable[[Sequence[str]], Tensor]:
+    """The tokenizer of a model; one that is not there, or needs a package that is not, in one line."""
+    try:
+        with needing():
+            return open_clip.get_tokenizer(model)
+    except PackageError as error:
+        raise ModelError(f"the tokenizer of {model} cannot be loaded: {error}") from None
+    except (RuntimeError, ValueError, OSError, KeyError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"the tokenizer of {model} cannot be loaded: {reason}") from None
 
 
 _here: dict[str, Encoder] = {}
@@ -193,7 +237,7 @@ def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence
             model = open_clip.create_model(name, load_weights=False)
     finally:
         logger.setLevel(level)
-    return model.eval().requires_grad_(False), open_clip.get_tokenizer(name)
+    return model.eval().requires_grad_(False), _tokenizer(name)
 
 
 def imagenet_class_names() -> list[str]:

@@ -67,13 +67,12 @@ def _section(params: Path, *, names: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_there(wanted: EncoderParams, *, origin: str) -> None:
     """Raise where nobody has said where the weights are."""
-    if wanted.pretrained is None:
+    if wanted.pretrained is None and not wanted.comes_with_weights:
         raise ModelError(
             f"{origin} was made in memory and does not say how its encoder ({wanted.model}) is loaded; give --model "
             "and --pretrained, or make it with encoder={'model': ..., 'pretrained': ...}"
         )
-    is_file = Path(wanted.pretrained).suffix in (".safetensors", ".pt", ".pth", ".bin")
-    if is_file and not Path(wanted.pretrained).is_file():
+    if wanted.weights_file is not None and not wanted.weights_file.is_file():
         raise MissingError(
             f"{origin} was made with local weights, {wanted.pretrained}, which are not here; run in the folder of its "
             "params.yaml, or give --pretrained FILE (and --config FILE)"
