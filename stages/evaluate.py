@@ -7,7 +7,8 @@ import pyarrow.compute as pc
 from wsoup import store
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows, shown_soup
-from wsoup.evaluate.counts import evaluate, flips, mean_texts
+from wsoup.evaluate.counts import evaluate, flips
+from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import load_tests
 from wsoup.params.datasets import Datasets
@@ -17,6 +18,7 @@ from wsoup.params.search import Soups
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner
+from wsoup.search.pools import digest
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import ensemble_templates, load_encoder
 
@@ -45,8 +47,7 @@ def main(owner: Owner) -> None:
         artifacts, source=params.source, seeds=params.seeds, soups=list(params.soups), encoder=encoder.id, tests=tests
     )
     rows = pretrained_rows(material, params=params.evaluate)
-    texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
-    classifiers = mean_texts(rows, tests=tests, encoder=texts)
+    texts = PromptEncoder.of(encoder)
     further = class_rows(
         tests,
         rows=table(list(params.soups)),
@@ -54,9 +55,10 @@ def main(owner: Owner) -> None:
         templates=ensemble_templates() if params.evaluate.ensemble else [],
         gpt=store.read_json(artifacts.gpt),
     )
-    lines = evaluate(
-        classifiers, class_rows=further, tests=tests, encoder=texts, tokenizer=encoder.tokenizer, variant=PRETRAINED
+    classifiers = encode_rows(
+        rows, class_rows=further, tests=tests, encoder=encoder, texts=texts, owner=owner, label="evaluate"
     )
+    lines = evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=PRETRAINED)
     single = pc.is_valid(lines["text"])
     changed = flips(
         classifiers,
@@ -67,6 +69,10 @@ def main(owner: Owner) -> None:
     attributes = {
         "encoder": encoder.id,
         "datasets": {test.name: test.facts for test in tests},
+        "pools": {
+            name: {"count": len(pool), "digest": digest(pool)}
+            for name, pool in (("words", material.words), ("descriptors", material.descriptors))
+        },
         "made_with": dict(owner.packages),
     }
     out = artifacts.results / PRETRAINED
@@ -74,7 +80,7 @@ def main(owner: Owner) -> None:
         store.write_table(folder / "results.parquet", lines.filter(pc.invert(single)), attributes=attributes)
         store.write_table(folder / "texts.parquet", lines.filter(single), attributes=attributes)
         store.write_table(folder / "flips.parquet", changed, attributes={**attributes, "soup": material.shown})
-    print(f"{out}: {len(rows)} rows on {len(tests)} datasets, {texts.tokens_encoded} tokens encoded")
+    print(f"{out}: {len(rows)} rows on {len(tests)} datasets, {texts.encoded}")
 
 
 if __name__ == "__main__":

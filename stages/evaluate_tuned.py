@@ -7,7 +7,8 @@ import pyarrow as pa
 from wsoup import store
 from wsoup.artifacts import Artifacts
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
-from wsoup.evaluate.counts import evaluate, mean_texts
+from wsoup.evaluate.counts import evaluate
+from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.tuned import seen_by
@@ -18,7 +19,6 @@ from wsoup.params.evaluation import EvaluateParams
 from wsoup.params.search import Soups
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
-from wsoup.runtime.progress import progress
 from wsoup.runtime.shards import Owner
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import load_encoder
@@ -55,28 +55,29 @@ def main(owner: Owner, method: str) -> None:
     seen = found if again else dict.fromkeys(params.seeds, tests)
     in_tables = [row for row in table(list(params.soups)) if row.tuned]
     gpt = store.read_json(artifacts.gpt)
-    tables = []
-    for seed in progress(params.seeds, label=f"evaluate {method}", unit="seed"):
-        tuned = encoders[seed]
-        texts = PromptEncoder(tuned.model, tuned.tokenizer, device=tuned.device, dtype=tuned.dtype)
-        rows = tuned_rows(material, params=params.evaluate, seed=seed)
-        classifiers = mean_texts(rows, tests=seen[seed], encoder=texts)
-        further = class_rows(seen[seed], rows=in_tables, seeds=[seed], templates=[], gpt=gpt)
-        tables.append(
-            evaluate(
-                classifiers,
-                class_rows=further,
-                tests=seen[seed],
-                encoder=texts,
-                tokenizer=tuned.tokenizer,
-                variant=method,
-            )
-        )
     folders = [artifacts.tuned(method, seed=seed) for seed in params.seeds]
+    config = store.read_json(folders[0] / "config.json")
+    settings = config["params"]
+    trained = (settings["soup"], settings["members"]) if settings["members"] else None
+    tables = []
+    for seed in params.seeds:
+        tuned = encoders[seed]
+        rows = tuned_rows(material, params=params.evaluate, seed=seed, trained=trained)
+        further = class_rows(seen[seed], rows=in_tables, seeds=[seed], templates=[], gpt=gpt)
+        classifiers = encode_rows(
+            rows,
+            class_rows=further,
+            tests=seen[seed],
+            encoder=tuned,
+            texts=PromptEncoder.of(tuned),
+            owner=owner,
+            label=f"evaluate {method} seed {seed}",
+        )
+        tables.append(evaluate(classifiers, tests=seen[seed], tokenizer=tuned.tokenizer, variant=method))
     attributes = {
         "encoder": encoder.id,
         "method": method,
-        "parameters": store.read_json(folders[0] / "config.json")["parameters"],
+        "parameters": config["parameters"],
         "members_kl": [members_divergence_log(folder) for folder in folders],
         "made_with": dict(owner.packages),
     }

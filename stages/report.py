@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from wsoup.artifacts import PRETRAINED, Artifacts
-from wsoup.params.datasets import Datasets
+from wsoup.params.datasets import Datasets, FewshotParams
+from wsoup.params.encoder import EncoderParams
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.params.finetune import FinetuneParams
-from wsoup.params.search import Soups
+from wsoup.params.search import CandidatesParams, Soups
 from wsoup.params.section import Sections, Seeds, load
 from wsoup.report import ablations, analyses, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
@@ -25,7 +26,10 @@ class Wanted(Sections):
     """What this stage reads of params.yaml."""
 
     seeds: Seeds
+    encoder: EncoderParams
     datasets: Datasets
+    fewshot: FewshotParams
+    candidates: CandidatesParams
     soups: Soups
     finetune: FinetuneParams
     evaluate: EvaluateParams
@@ -42,6 +46,7 @@ def main(owner: Owner) -> None:
         soups=list(params.soups),
         methods=list(params.finetune.methods),
         evaluate=params.evaluate,
+        sections=params.model_dump(mode="json", by_alias=True),
     )
     tables = tables_of(found, params=params, artifacts=artifacts)
     figures = figures_of(found, params=params, artifacts=artifacts)

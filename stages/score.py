@@ -13,7 +13,8 @@ from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.search.pools import read_pool
-from wsoup.search.source import COLUMNS, check_fits, identity, load_source, scores
+from wsoup.search.scores import COLUMNS, pool_cost, right_by_name, scores
+from wsoup.search.source import check_fits, identity, load_source
 from wsoup.towers import load_encoder
 
 
@@ -37,11 +38,12 @@ def main(owner: Owner, pool: str) -> None:
     check_fits(pooled, source=source, origin=artifacts.pool(pool))
     images, size, period = source.images(), params.score.shard_size, params.candidates.period(pool)
     inputs = [identity(source, encoder=encoder), store.fingerprint(texts), size, period]
+    named = right_by_name(source, images=images, period=period)
     shards = Shards(owner, inputs=inputs, n=1 + -(-(len(texts) - 1) // size))
 
     def task(_: int, shard: int) -> dict[str, np.ndarray]:
         chosen = texts[:1] if shard == 0 else texts[1 + (shard - 1) * size : 1 + shard * size]
-        return scores(source, chosen, images=images, period=period)
+        return scores(source, chosen, images=images, named=named, period=period)
 
     finish_shards([shards], task=task, label=f"score {pool}", unit="shard")
     parts = shards.load()
@@ -51,19 +53,25 @@ def main(owner: Owner, pool: str) -> None:
         {
             "text": texts * len(params.seeds),
             "seed": np.repeat(params.seeds, len(texts)),
-            "n_correct": columns["n_correct"].ravel(),
             "n_images": np.repeat(n_images, len(texts)),
-            "alignment": columns["alignment"].ravel(),
-            "uniformity": columns["uniformity"].ravel(),
-            "near_ties": columns["near_ties"].ravel(),
+            **{name: columns[name].ravel() for name in COLUMNS},
         }
     )
-    attributes = {"encoder": encoder.id, "pool": pool, "template": source.template, "made_with": dict(owner.packages)}
+    cost = pool_cost(source, pooled, period=period)
+    attributes = {
+        "encoder": encoder.id,
+        "pool": pool,
+        "period": period,
+        "template": source.template,
+        "cost": cost.as_json(),
+        "made_with": dict(owner.packages),
+    }
     store.write_table(artifacts.scores(pool), table, attributes=attributes)
     best = int(columns["n_correct"][0].argmax())
     print(
         f"{artifacts.scores(pool)}: {len(texts) - 1} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
-        f"{int(columns['near_ties'].sum())} of {len(texts) * sum(n_images)} answers hang on rounding"
+        f"{int(columns['near_ties'].sum())} of {len(texts) * sum(n_images)} answers hang on rounding; "
+        f"{source.texts.encoded}"
     )
 
 

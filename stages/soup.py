@@ -10,12 +10,14 @@ from wsoup import store
 from wsoup.artifacts import Artifacts
 from wsoup.errors import ParamsError
 from wsoup.params.encoder import EncoderParams
-from wsoup.params.search import CandidatesParams, Soups
+from wsoup.params.search import Soups
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.search import soups
-from wsoup.search.source import identity, load_source, ranked_texts
+from wsoup.search.cost import NOTHING, Cost
+from wsoup.search.ranking import Ranked, read_ranked
+from wsoup.search.source import identity, load_source
 from wsoup.soup import Member, Soup
 from wsoup.towers import load_encoder
 
@@ -26,7 +28,6 @@ class Wanted(Sections):
     source: Name
     seeds: Seeds
     encoder: EncoderParams
-    candidates: CandidatesParams
     soups: Soups
 
 
@@ -36,28 +37,47 @@ def main(owner: Owner, name: str) -> None:
     if name not in params.soups:
         raise ParamsError(f"soups has no {name!r}; it has {', '.join(params.soups)}")
     wanted = params.soups[name]
-    period = params.candidates.period(wanted.pool)
     encoder = load_encoder(params.encoder)
     source = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
     scores = artifacts.scores(wanted.pool)
-    ranked = {
-        seed: soups.candidates(wanted, ranked_texts(scores, seed=seed, encoder=encoder.id)) for seed in params.seeds
-    }
-    about = [identity(source, encoder=encoder), soups.identity(wanted), period]
-    work = [Shards(owner, inputs=[*about, seed, ranked[seed]], n=soups.parts(wanted)) for seed in params.seeds]
+    pools = {seed: read_ranked(scores, seed=seed, encoder=encoder.id) for seed in params.seeds}
+    ranked = {seed: soups.candidates(wanted, pool) for seed, pool in pools.items()}
+    about = [identity(source, encoder=encoder), soups.identity(wanted)]
+    work = [Shards(owner, inputs=[*about, seed, _facts(ranked[seed])], n=soups.parts(wanted)) for seed in params.seeds]
 
     def task(number: int, part: int) -> dict[str, np.ndarray]:
         seed = params.seeds[number]
-        found = soups.members(wanted, ranked=ranked[seed], source=source, seed=seed, part=part, period=period)
-        return {"members": np.frombuffer(json.dumps([member.as_json() for member in found]).encode(), dtype=np.uint8)}
+        found, cost = soups.members(wanted, ranked=ranked[seed], source=source, seed=seed, part=part)
+        value = {"members": [member.as_json() for member in found], "cost": cost.as_json()}
+        return {"found": np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)}
 
     finish_shards(work, task=task, label=f"soup {name}", unit="part")
     with store.replacing(artifacts.soups(name)) as folder:
         for seed, shards in zip(params.seeds, work, strict=True):
-            members = [Member.from_json(m) for part in shards.load() for m in json.loads(part["members"].tobytes())]
-            made = Soup(wanted.kind, seed, source.template, encoder.id, tuple(members), owner.packages)
+            parts = [json.loads(part["found"].tobytes()) for part in shards.load()]
+            search = sum((Cost(**part["cost"]) for part in parts), NOTHING)
+            made = Soup(
+                kind=wanted.kind,
+                seed=seed,
+                template=source.template,
+                encoder=encoder.id,
+                members=tuple(Member.from_json(member) for part in parts for member in part["members"]),
+                made_with=owner.packages,
+                class_name_weight=wanted.class_name_weight,
+                cost={
+                    "ranking": soups.ranking_cost(wanted, pools[seed]).as_json(),
+                    "search": search.as_json(),
+                },
+            )
             made.save(folder / f"seed{seed}.json")
-            print(f"seed {seed}: {len(members)} members, the first: {members[0].text!r}")
+            first = made.members[0].text
+            print(f"seed {seed}: {len(made.members)} members, the first: {first!r}; {search.tokens} tokens searched")
+    print(f"soup {name}: {source.texts.encoded}")
+
+
+def _facts(ranked: Ranked) -> list[object]:
+    """What of a ranking decides a soup, as JSON values."""
+    return [ranked.texts, ranked.n_correct.tolist(), ranked.k2.tolist(), ranked.period]
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def main(owner: Owner) -> None:
     wanted = params.evaluate.survey
     encoder = load_encoder(params.encoder)
     tests = load_tests(artifacts, datasets=params.datasets, encoder=encoder)
-    texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
+    texts = PromptEncoder.of(encoder)
     drawn = sample(read_pool(artifacts.pool("descriptors")), size=wanted.descriptors)
     grid = Grid(["", *drawn], tests=tests, encoder=texts)
     table = transfer(grid)
@@ -77,7 +77,7 @@ def main(owner: Owner) -> None:
     bound.save(artifacts.upper_bound)
     print(
         f"{artifacts.survey}: {len(drawn)} descriptors on {len(tests)} datasets, {len(chains)} chains; "
-        f"upper bound of {len(members)}"
+        f"upper bound of {len(members)}; datasets: {texts.encoded}; source: {images.texts.encoded}"
     )
 
 

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from long_stages import Miniature
 from project import Project
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
@@ -71,3 +72,9 @@ def project(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[s
     assert {"prepare@photo", "embed_train", "score@words", "soup@word", "finetune@ce", "report"} <= ran
     made.commit("first run")
     return made
+
+
+@pytest.fixture(scope="session")
+def miniature(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Miniature:
+    """A copy of it whose long stages are killed and begun again."""
+    return Miniature(tmp_path_factory.mktemp("miniature") / "project", project=project)

@@ -14,12 +14,13 @@ from miniature import build_coop, draw
 from PIL import Image
 from rich.console import Console
 
-from wsoup import datacheck, profiles, store
+from wsoup import datacheck, store
 from wsoup.artifacts import Artifacts
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.images.decode import load_rgb
 from wsoup.params.whole import Params, parse_params
+from wsoup.profiles.paper import Choices, paper
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def paper_params(root: Path, **changes: dict[str, Any]) -> Params:
-    raw = yaml.safe_load(profiles.paper(data_root=str(root)))
+    raw = yaml.safe_load(paper(Choices(str(root), without_descriptors=True)))
     raw["fewshot"] = {"shots": 2}
     for name, change in changes.items():
         raw["datasets"][name] |= change
@@ -189,7 +190,7 @@ def test_an_image_in_train_and_test_or_under_two_labels_is_a_warning(tmp_path: P
 
 
 def own_folder(root: Path, *, role: str = "source") -> datacheck.Finding:
-    raw = yaml.safe_load(profiles.paper(data_root=str(root)))
+    raw = yaml.safe_load(paper(Choices(str(root), without_descriptors=True)))
     raw["fewshot"] = {"shots": 2}
     section = {"role": role, "layout": "imagefolder", "root": str(root), "watch": str(root), "template": "a {}."}
     name = raw["source"] if role == "source" else "mine"

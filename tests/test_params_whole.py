@@ -12,10 +12,15 @@ import yaml
 from project import miniature_params
 from small_world import COLOURS, write_image_folder
 
-from wsoup import profiles
 from wsoup.errors import ParamsError
 from wsoup.params.section import LETTERS
 from wsoup.params.whole import SCHEMA, Params, load_params, parse_params, schema
+from wsoup.profiles import toy
+from wsoup.profiles.common import FOLDER
+from wsoup.profiles.own import own
+from wsoup.profiles.paper import Choices, base_to_new, paper
+
+WITHOUT = paper(Choices("/data", without_descriptors=True))
 
 ROOT = Path(__file__).parents[1]
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
@@ -47,9 +52,8 @@ def refusal(**values: Any) -> str:
 
 
 def test_the_project_and_its_profiles_watch_what_they_read(in_tmp: Path) -> None:
-    texts = [(profiles.FOLDER / f"{name}.yaml").read_text() for name in ("demo", "methods")]
-    texts += [profiles.paper(data_root="/data"), profiles.paper(data_root="/data", gpt_descriptors="/gpt")]
-    texts += [profiles.base_to_new(), profiles.base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt")]
+    texts = [toy.demo(), toy.methods(), WITHOUT, paper(Choices("/data", gpt_descriptors="/gpt", methods="all"))]
+    texts += [base_to_new(), base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt")]
     for raw in (*map(yaml.safe_load, texts), miniature_params(RAW["encoder"])):
         parse_params(raw, origin="params.yaml")
 
@@ -119,10 +123,10 @@ def test_an_own_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
     root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
     config, apart = tmp_path / "configs/tiny-clip.json", tmp_path / "elsewhere.safetensors"
     encoder = {"model": "tiny-clip", "pretrained": "openai", "config": str(config)}
-    assert f"watch: {config}\n" in profiles.own(images=str(root), encoder=encoder)
+    assert f"watch: {config}\n" in own(images=str(root), encoder=encoder)
     apart.touch()
     with pytest.raises(ParamsError, match=r"encoder.watch: .* does not cover .*tiny-clip.json' \(encoder.config\)"):
-        profiles.own(images=str(root), encoder=encoder | {"pretrained": str(apart)})
+        own(images=str(root), encoder=encoder | {"pretrained": str(apart)})
 
 
 # -------------------------------------------------------------------------------------------------- pools, lines
@@ -186,8 +190,8 @@ def test_the_schema_is_that_of_the_code_and_explains_every_key() -> None:
 
 
 def test_params_and_profiles_name_the_schema_in_their_first_line(in_tmp: Path) -> None:
-    texts = [path.read_text() for path in (ROOT / "params.yaml", *profiles.FOLDER.glob("*.yaml"))]
-    texts += [profiles.paper(data_root="/data"), profiles.base_to_new(), profiles.base_to_new("dtd", data_root="/data")]
+    texts = [path.read_text() for path in (ROOT / "params.yaml", *FOLDER.glob("*.yaml"))]
+    texts += [toy.methods(), WITHOUT, base_to_new(), base_to_new("dtd", data_root="/data", without_descriptors=True)]
     for text in texts:
         first, second, *_ = text.splitlines()
         place = first.removeprefix("# yaml-language-server: $schema=")

@@ -10,11 +10,14 @@ import yaml
 from miniature import build_coop
 from PIL import Image
 
-from wsoup import profiles
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import DataError, MissingError, ParamsError
 from wsoup.params.whole import Params, parse_params
+from wsoup.profiles import methods, toy
+from wsoup.profiles.common import DATA, FOLDER
+from wsoup.profiles.own import own
+from wsoup.profiles.paper import ENCODERS, Choices, base_to_new, paper
 from wsoup.report.halves import pair_of_halves
 
 COLOURS = ("blue", "green", "red")
@@ -37,34 +40,130 @@ def loaded(text: str) -> Params:
 # ---------------------------------------------------------------------------------------------------------- paper
 
 
+def of_paper(data_root: str = "/data", gpt: str | None = "/gpt", **choices: Any) -> Params:
+    return loaded(paper(Choices(data_root, gpt_descriptors=gpt, **choices)))
+
+
 def test_the_paper_needs_no_data() -> None:
-    params = loaded(profiles.paper(data_root="/data"))
+    params = of_paper()
     assert list(params.datasets) == list(PAPER)
-    assert (params.source, params.seeds, params.fewshot.shots) == ("imagenet", [1, 2, 3], 16)
     assert (params.encoder.model, params.encoder.pretrained) == ("ViT-B-16", "openai")
-    soup = params.soups["word"]
-    assert (soup.k0, soup.k1, soup.patience, soup.m) == (250, 1000, 250, 8)
+    assert params.candidates.descriptors.paths == ["/gpt/descriptors_imagenet.json"]
+    assert list(params.soups) == ["descriptor", "word", "word_curve"]
+
+
+def values(found: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as dotted keys."""
+    if not isinstance(found, dict):
+        return {prefix: found}
+    return {k: v for key, part in found.items() for k, v in values(part, f"{prefix}.{key}" if prefix else key).items()}
+
+
+def test_all_that_the_paper_fixes_is_in_its_profile() -> None:
+    raw = values(yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all"))))
+    fixed = yaml.safe_load((DATA / "paper/settings.yaml").read_text())
+    fixed.pop("pools")
+    fixed["finetune"]["methods"] = methods.of_paper("all")
+    assert {key: raw[key] for key in values(fixed)} == values(fixed)
 
 
 def test_dvc_watches_small_files_never_the_images() -> None:
-    datasets = loaded(profiles.paper(data_root="/data")).datasets
+    datasets = of_paper().datasets
     assert datasets["imagenet"].watch == "/data/imagenet/classnames.txt"
     assert datasets["caltech101"].watch == "/data/caltech-101/split_zhou_Caltech101.json"
     assert all(Path(dataset.watch).suffix in (".txt", ".json") for dataset in datasets.values())
 
 
 def test_gpt_descriptors_come_from_one_folder() -> None:
-    params = loaded(profiles.paper(data_root="/data", gpt_descriptors="/gpt"))
+    params = of_paper()
     assert params.datasets["sun397"].gpt_descriptors == "/gpt/descriptors_sun.json"
     assert params.datasets["imagenet_a"].gpt_descriptors == "/gpt/descriptors_imagenet.json"
-    assert params.candidates.descriptors.paths == ["/gpt/descriptors_imagenet.json"]
+
+
+def test_descriptors_are_an_explicit_choice() -> None:
+    with pytest.raises(ParamsError, match=r"--gpt-descriptors DIR with the files of gpt_descriptors/ in github.*4,227"):
+        paper(Choices("/data"))
+    with pytest.raises(ParamsError, match="either --gpt-descriptors or --without-descriptors"):
+        paper(Choices("/data", gpt_descriptors="/gpt", without_descriptors=True))
+    params = of_paper(gpt=None, without_descriptors=True, methods="all")
+    assert params.candidates.descriptors.paths == []
+    assert list(params.soups) == ["word", "word_curve"]
+    assert not any(dataset.gpt_descriptors for dataset in params.datasets.values())
+    assert "coop_descriptor" not in params.finetune.methods
 
 
 def test_odd_folder_names_survive() -> None:
     root = "/my data: {all}, #1"
-    params = loaded(profiles.paper(data_root=root, gpt_descriptors=root))
+    params = of_paper(root, gpt=root, fewshot_pickles=root)
     assert {dataset.root for dataset in params.datasets.values()} == {root}
     assert params.candidates.descriptors.paths == [f"{root}/descriptors_imagenet.json"]
+    assert params.datasets["imagenet"].fewshot_pickles == root
+
+
+@pytest.mark.parametrize(("model", "tag"), ENCODERS.items())
+def test_the_papers_encoders_are_open_clips(model: str, tag: str) -> None:
+    import open_clip
+
+    params = of_paper(encoder=model)
+    assert (params.encoder.model, params.encoder.pretrained) == (model, tag)
+    assert (model, tag) in open_clip.list_pretrained()
+
+
+def test_another_source_has_imagenet_as_a_target_and_no_shifts() -> None:
+    params = of_paper(source="oxford_pets")
+    roles = {name: dataset.role for name, dataset in params.datasets.items()}
+    assert (params.source, roles.pop("oxford_pets")) == ("oxford_pets", "source")
+    assert set(roles.values()) == {"xd"}
+    assert len(roles) == 10
+
+
+def test_what_the_paper_has_not_is_refused() -> None:
+    for choice, message in (
+        ({"encoder": "RN50"}, "--encoder 'RN50' is none of the paper's: ViT-B-16, ViT-B-32, "),
+        ({"source": "imagenet_a"}, "--source 'imagenet_a' is none of the paper's datasets with training images"),
+        ({"methods": "most"}, "--methods 'most' must be one of core, few-shot, diversity"),
+    ):
+        with pytest.raises(ParamsError, match=message):
+            of_paper(**choice)
+
+
+# -------------------------------------------------------------------------------------------------------- methods
+
+
+def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
+    toy_methods, theirs = loaded(toy.methods()).finetune.methods, of_paper(methods="all").finetune.methods
+    scales = yaml.safe_load((DATA / "toy/scales.yaml").read_text())
+    missing = set(theirs) - set(toy_methods)
+    assert missing == {*scales["left_out"], "coop_diverse_16"}  # the toy world has no word_curve
+    assert list(toy_methods) == [name for name in theirs if name not in missing]
+    for name, method in toy_methods.items():
+        assert method.tune.kind == theirs[name].tune.kind
+        assert (method.soup, method.members) == (theirs[name].soup, theirs[name].members)
+
+
+def test_the_demos_methods_are_those_of_the_list() -> None:
+    found = yaml.safe_load((FOLDER / "demo.yaml").read_text())["finetune"]["methods"]
+    assert found == methods.of_toy("core")
+
+
+def test_a_methods_name_says_what_it_is() -> None:
+    theirs = of_paper(methods="all").finetune.methods
+    for name, method in theirs.items():
+        *stem, number = name.split("_")
+        if not number.isdigit():
+            continue
+        tune = method.tune.model_dump()
+        sizes = {"bitfit": "blocks", "ssf": "blocks", "lora": "rank", "adapter": "reduction", "proda": "members"}
+        sizes |= {"clip": "reduction"}
+        said = method.members if stem == ["coop", "diverse"] else tune[sizes.get(stem[0], "tokens")]
+        assert said == int(number), name
+    assert {theirs[name].tune.depth for name in theirs if name.startswith(("vpt_deep", "maple"))} == {3}
+    assert {theirs[name].tune.depth for name in theirs if name.startswith("vpt_shallow")} == {1}
+
+
+@pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 6), ("all", 64)])
+def test_groups_of_methods(group: str, count: int) -> None:
+    assert len(methods.of_paper(group)) == count
 
 
 # ---------------------------------------------------------------------------------------------------- base to new
@@ -75,8 +174,8 @@ def halves_of(params: Params) -> tuple[str, str] | None:
 
 
 def test_the_toy_world_in_halves_is_the_demo_but_for_its_datasets() -> None:
-    text = profiles.base_to_new()
-    params, demo = loaded(text), loaded((profiles.FOLDER / "demo.yaml").read_text())
+    text = base_to_new()
+    params, demo = loaded(text), loaded((FOLDER / "demo.yaml").read_text())
     assert (params.source, halves_of(params)) == ("shapes_base", ("shapes_base", "shapes_new"))
     assert list(params.datasets) == ["shapes_base", "shapes_new"]
     assert {dataset.root for dataset in params.datasets.values()} == {demo.datasets["shapes"].root}
@@ -87,22 +186,22 @@ def test_the_toy_world_in_halves_is_the_demo_but_for_its_datasets() -> None:
 
 
 def test_a_dataset_of_the_paper_in_halves_keeps_all_else_of_the_paper() -> None:
-    params = loaded(profiles.base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt"))
-    paper = loaded(profiles.paper(data_root="/data", gpt_descriptors="/gpt"))
+    params = loaded(base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt"))
+    whole = of_paper()
     assert halves_of(params) == ("dtd_base", "dtd_new")
     new = params.datasets["dtd_new"]
     assert (new.layout, new.root, new.template) == ("coop:dtd", "/data", "a photo of a {} texture.")
     assert new.gpt_descriptors == "/gpt/descriptors_dtd.json"
-    assert params.model_dump(exclude={"source", "datasets"}) == paper.model_dump(exclude={"source", "datasets"})
+    assert params.model_dump(exclude={"source", "datasets"}) == whole.model_dump(exclude={"source", "datasets"})
     assert list(params.finetune.methods) == ["ce", "ce_diverse", "coop", "coop_diverse"]
-    assert halves_of(paper) is None
+    assert halves_of(whole) is None
 
 
 def test_every_dataset_of_the_paper_with_training_images_has_halves(tmp_path: Path) -> None:
     root = str(build_coop(tmp_path))
     for name in (name for name, found in PAPER.items() if found.role != "dg"):
         names = []
-        for key, section in loaded(profiles.base_to_new(name, data_root=root)).datasets.items():
+        for key, section in loaded(base_to_new(name, data_root=root, without_descriptors=True)).datasets.items():
             listing = layouts.read(key, params=section, imagenet_names=lambda: list("abc"))
             names.append(manifest.select(listing, params=section, shots=2, seeds=[1])[1])
         assert [len(half) for half in names] == [2, 1], name
@@ -114,11 +213,11 @@ def test_what_cannot_be_halved_is_said_in_one_line() -> None:
         with pytest.raises(
             ParamsError, match=rf"--dataset '{name}' is none of the paper's datasets with training imag"
         ):
-            profiles.base_to_new(name, data_root="/data")
+            base_to_new(name, data_root="/data")
     with pytest.raises(ParamsError, match=r"--dataset dtd needs --data-root, the folder that holds CoOp's folders"):
-        profiles.base_to_new("dtd")
-    with pytest.raises(ParamsError, match=r"--data-root and --gpt-descriptors need --dataset"):
-        profiles.base_to_new(data_root="/data")
+        base_to_new("dtd")
+    with pytest.raises(ParamsError, match=r"--data-root, --gpt-descriptors and .* need --dataset"):
+        base_to_new(data_root="/data")
 
 
 # ------------------------------------------------------------------------------------------------------------ own
@@ -126,7 +225,7 @@ def test_what_cannot_be_halved_is_said_in_one_line() -> None:
 
 def test_a_folder_of_train_and_test_is_the_source(tmp_path: Path) -> None:
     root = write_image_folder(tmp_path / "my pets", splits={"train": 5, "test": 2}, classes=COLOURS)
-    params = loaded(profiles.own(images=str(root), encoder=TAG))
+    params = loaded(own(images=str(root), encoder=TAG))
     assert params.source == "my_pets"
     assert params.datasets["my_pets"].root == str(root)
     assert params.fewshot.shots == 5
@@ -138,7 +237,7 @@ def test_other_folders_are_targets_by_their_classes(tmp_path: Path) -> None:
     write_image_folder(tmp_path / "photo", splits={"train": 20, "test": 1}, classes=COLOURS)
     write_image_folder(tmp_path / "art", splits={"test": 1}, classes=COLOURS)
     write_image_folder(tmp_path / "other", splits={"test": 1}, classes=("one", "two"))
-    params = loaded(profiles.own(images=str(tmp_path), encoder=TAG, template="{c}, a colour."))
+    params = loaded(own(images=str(tmp_path), encoder=TAG, template="{c}, a colour."))
     assert {name: dataset.role for name, dataset in params.datasets.items()} == {
         "photo": "source",
         "art": "dg",
@@ -152,35 +251,35 @@ def test_other_folders_are_targets_by_their_classes(tmp_path: Path) -> None:
 def test_local_weights_are_watched_with_their_config(tmp_path: Path, tiny_encoder_files: dict[str, str]) -> None:
     root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
     given: dict[str, Any] = {key: tiny_encoder_files[key] for key in ("model", "pretrained", "config")}
-    params = loaded(profiles.own(images=str(root), encoder=given | {"image_mean": [0.5, 0.5, 0.5]}))
+    params = loaded(own(images=str(root), encoder=given | {"image_mean": [0.5, 0.5, 0.5]}))
     assert params.encoder.watch == str(Path(given["pretrained"]).parent)
     assert params.encoder.image_mean == (0.5, 0.5, 0.5)
-    alone = loaded(profiles.own(images=str(root), encoder=TAG | {"pretrained": given["pretrained"]}))
+    alone = loaded(own(images=str(root), encoder=TAG | {"pretrained": given["pretrained"]}))
     assert alone.encoder.watch == given["pretrained"]
 
 
 def test_no_images(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"nowhere does not exist or is no folder"):
-        profiles.own(images=str(tmp_path / "nowhere"), encoder=TAG)
+        own(images=str(tmp_path / "nowhere"), encoder=TAG)
 
 
 def test_no_training_images_or_two_sources(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_image_folder(tmp_path / name, splits={"test": 1}, classes=COLOURS)
     with pytest.raises(DataError, match=r"or folders of which exactly one has train/ \(found none\)"):
-        profiles.own(images=str(tmp_path), encoder=TAG)
+        own(images=str(tmp_path), encoder=TAG)
     for name in ("a", "b"):
         write_image_folder(tmp_path / name, splits={"train": 1}, classes=COLOURS)
     with pytest.raises(DataError, match=r"exactly one has train/ \(found 2: a, b\)"):
-        profiles.own(images=str(tmp_path), encoder=TAG)
+        own(images=str(tmp_path), encoder=TAG)
 
 
 def test_a_template_or_weights_file_that_will_not_do(tmp_path: Path) -> None:
     root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
     for template in ("a photo.", "a {} and a {}."):
-        with pytest.raises(ParamsError, match=r"wsoup profile own: datasets.set.template: .* must hold exactly one"):
-            profiles.own(images=str(root), encoder=TAG, template=template)
+        with pytest.raises(ParamsError, match=r"own: datasets.set.template: template .* must hold exactly one"):
+            own(images=str(root), encoder=TAG, template=template)
     with pytest.raises(MissingError, match=r"weights file none.safetensors does not exist; give --pretrained a tag"):
-        profiles.own(images=str(root), encoder=TAG | {"pretrained": "none.safetensors"})
+        own(images=str(root), encoder=TAG | {"pretrained": "none.safetensors"})
     with pytest.raises(ParamsError, match=r"encoder has no 'mean'; known are model, pretrained"):
-        profiles.own(images=str(root), encoder=TAG | {"mean": 0.5})
+        own(images=str(root), encoder=TAG | {"mean": 0.5})

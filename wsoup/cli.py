@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from wsoup.artifacts import Artifacts
@@ -29,7 +30,14 @@ app = typer.Typer(
 profile_app = typer.Typer(help="Print a params.yaml to begin with.", no_args_is_help=True)
 data_app = typer.Typer(help="Look over the datasets of params.yaml.", no_args_is_help=True)
 bench_app = typer.Typer(help="Will this machine do? Ours beside the plain way, in one run.", no_args_is_help=True)
-for name, group in {"profile": profile_app, "data": data_app, "soup": soup_app, "bench": bench_app}.items():
+verify_app = typer.Typer(help="Hold a run against answers that are known.", no_args_is_help=True)
+for name, group in {
+    "profile": profile_app,
+    "data": data_app,
+    "soup": soup_app,
+    "bench": bench_app,
+    "verify": verify_app,
+}.items():
     app.add_typer(group, name=name)
 app.command("classify")(classify_command)
 
@@ -37,6 +45,15 @@ ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 Model = Annotated[str, typer.Option(help="An open_clip model; its weights are random.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")]
 Precision = Annotated[str, typer.Option(help="fp32, bf16, fp16 (autocast).")]
+GptDescriptors = Annotated[
+    str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
+]
+WithoutDescriptors = Annotated[
+    bool, typer.Option("--without-descriptors", help="Leave out the rows that need descriptors.")
+]
+MethodsGroup = Annotated[
+    str, typer.Option("--methods", help="core, few-shot, diversity, parameter-efficiency or all: what is finetuned.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -72,62 +89,95 @@ def profile_demo() -> None:
 
     Example: wsoup profile demo > params.yaml
     """
-    print(_profile_text("demo"), end="")
+    from wsoup.profiles import toy
+
+    print(toy.demo(), end="")
 
 
 @profile_app.command("methods")
-def profile_methods() -> None:
+def profile_methods(methods: MethodsGroup = "all") -> None:
     """The toy world with every finetuned method and ablation.
 
     Example: wsoup profile methods > params.yaml
     """
-    print(_profile_text("methods"), end="")
+    from wsoup.profiles import toy
+
+    print(toy.methods(methods), end="")
 
 
 @profile_app.command("base_to_new")
 def profile_base_to_new(
     dataset: Annotated[str | None, typer.Option(help="One of the paper's datasets; the toy world without.")] = None,
     data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
-    gpt_descriptors: Annotated[
-        str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
-    ] = None,
+    gpt_descriptors: GptDescriptors = None,
+    without_descriptors: WithoutDescriptors = False,
 ) -> None:
     """Base-to-new generalisation: half of a dataset's classes is the source, the other half the target.
 
-    Example: wsoup profile base_to_new --dataset dtd --data-root /data > params.yaml
+    Example: wsoup profile base_to_new --dataset dtd --data-root /data --gpt-descriptors /data/gpt > params.yaml
     """
-    from wsoup import profiles
+    from wsoup.profiles.paper import base_to_new
 
-    print(profiles.base_to_new(dataset, data_root=data_root, gpt_descriptors=gpt_descriptors), end="")
+    text = base_to_new(
+        dataset, data_root=data_root, gpt_descriptors=gpt_descriptors, without_descriptors=without_descriptors
+    )
+    print(text, end="")
 
 
 @profile_app.command("paper")
 def profile_paper(
-    data_root: Annotated[str, typer.Option(help="The folder that holds CoOp's folders.")],
-    gpt_descriptors: Annotated[
-        str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
+    data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
+    gpt_descriptors: GptDescriptors = None,
+    without_descriptors: WithoutDescriptors = False,
+    methods: MethodsGroup = "core",
+    encoder: Annotated[str, typer.Option(help="A model of the paper: ViT-B-32, ViT-L-14, ...")] = "ViT-B-16",
+    source: Annotated[str, typer.Option(help="The source: imagenet, or another with training images.")] = "imagenet",
+    fewshot_pickles: Annotated[
+        str | None, typer.Option(help="Folder with the source's shot_16-seed_1.pkl ..., as CoOp's users have them.")
     ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Instead: which rows of this table of the paper --params fills; or all.")
+    ] = None,
+    params: ParamsFile = Path("params.yaml"),
 ) -> None:
-    """The paper: 15 datasets, 3 seeds, 16 shots, ViT-B-16/openai.
+    """The paper: 15 datasets, 3 seeds, 16 shots, ViT-B-16 with OpenAI's weights.
 
-    Example: wsoup profile paper --data-root /data > params.yaml
+    Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot > params.yaml
     """
-    from wsoup import profiles
+    from wsoup.profiles.paper import Choices, paper
 
-    print(profiles.paper(data_root=data_root, gpt_descriptors=gpt_descriptors), end="")
+    if table is not None:
+        from wsoup.params.whole import load_params
+        from wsoup.profiles.coverage import coverage, shown
+
+        print(shown(coverage(load_params(params), table=table)), end="")
+        return
+    if data_root is None:
+        raise ParamsError("profile paper needs --data-root, the folder that holds CoOp's folders")
+    choices = Choices(
+        data_root,
+        gpt_descriptors=gpt_descriptors,
+        without_descriptors=without_descriptors,
+        methods=methods,
+        encoder=encoder,
+        source=source,
+        fewshot_pickles=fewshot_pickles,
+    )
+    print(paper(choices), end="")
 
 
 @profile_app.command("own")
 def profile_own(
     images: Annotated[str, typer.Option(help="train/<class>/ and test/<class>/, or a folder of such folders.")],
     model: Annotated[
-        str | None, typer.Option(help="An open_clip model, hf-hub:owner/name or local-dir:FOLDER; ViT-B-32-quickgelu.")
+        str | None, typer.Option(help="An open_clip model, hf-hub:owner/name or local-dir:FOLDER; ViT-B-32.")
     ] = None,
     pretrained: Annotated[str, typer.Option(help="A tag of open_clip, or a weights file.")] = "openai",
     config: Annotated[str | None, typer.Option(help="A local open_clip JSON config.")] = None,
     image_mean: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
     image_std: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
     interpolation: Annotated[str | None, typer.Option(help="bicubic or bilinear, of a local model.")] = None,
+    quick_gelu: Annotated[bool, typer.Option("--quick-gelu", help="Of a local model trained with it.")] = False,
     template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
     shots: Annotated[int | None, typer.Option(help="Training images per class and seed; 16 or what there is.")] = None,
     descriptors: Annotated[str | None, typer.Option(help="Your own pool: text, or GPT-descriptor JSON.")] = None,
@@ -137,18 +187,19 @@ def profile_own(
 
     Example: wsoup profile own --images photos --out params.yaml
     """
-    from wsoup import profiles
+    from wsoup.profiles.own import own
 
     encoder = {
-        "model": model or (Path(config).stem if config else "ViT-B-32-quickgelu"),
+        "model": model or (Path(config).stem if config else "ViT-B-32"),
         "pretrained": pretrained,
         "config": config,
         "image_mean": list(image_mean) if image_mean else None,
         "image_std": list(image_std) if image_std else None,
         "interpolation": interpolation,
+        "quick_gelu": quick_gelu or None,
     }
     encoder = {key: value for key, value in encoder.items() if value is not None}
-    text = profiles.own(images=images, encoder=encoder, template=template, shots=shots, descriptors=descriptors)
+    text = own(images=images, encoder=encoder, template=template, shots=shots, descriptors=descriptors)
     if out is None:
         print(text, end="")
         return
@@ -156,12 +207,6 @@ def profile_own(
 
     with replacing(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def _profile_text(name: str) -> str:
-    from wsoup import project
-
-    return project.file(f"data/profiles/{name}.yaml").read_text(encoding="utf-8")
 
 
 # ---------------------------------------------------------------------------------------------------------- data
@@ -230,6 +275,7 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
         soups=list(found.soups),
         methods=list(found.finetune.methods),
         evaluate=found.evaluate,
+        sections=found.model_dump(mode="json", by_alias=True),
     )
     print(summary(results))
 
@@ -311,6 +357,50 @@ def _print_table(table: Any) -> None:
         console.print(note, highlight=False, markup=False)
 
 
+# -------------------------------------------------------------------------------------------------------- verify
+
+
+@verify_app.command("paper")
+def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
+    """The authors' own searches, scored again: theirs, ours, the difference; exit code 1 where they do not agree.
+
+    Needs the stages embed_train and fewshot, with ViT-B-16 / openai, ImageNet and their splits; what stages score and
+    soup made is compared, too, where it is there.
+
+    Example: wsoup verify paper
+    """
+    from wsoup import verify
+    from wsoup.params.whole import load_params
+
+    found = load_params(params)
+    checked, agreements = verify.of_run(found, artifacts=Artifacts())
+    within = verify.tolerance(found.encoder.interpolation)
+    table = Table(box=None, pad_edge=False)
+    for title in ("soup", "seed", "text"):
+        table.add_column(title, overflow="fold")
+    for title in ("theirs", "ours", "difference"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for line in checked:
+        step, mark = line.step, "" if abs(line.difference) <= within else " !"
+        figures = (f"{step.theirs:.3f}", f"{line.ours:.3f}", f"{line.difference:+.3f}{mark}")
+        table.add_row(step.soup, str(step.seed), escape(step.text), *figures)
+    console = Console()
+    console.print(table, highlight=False)
+    away = sum(abs(line.difference) > within for line in checked)
+    console.print(
+        f"{len(checked) - away} of {len(checked)} accuracies within {within} points (theirs: half precision, bilinear)",
+        highlight=False,
+    )
+    for agreement in agreements:
+        says = f"{'' if agreement.holds else 'does not agree: '}{agreement.says}"
+        console.print(says, highlight=False, markup=False, soft_wrap=True)
+    if away or not all(agreement.holds for agreement in agreements):
+        raise typer.Exit(1)
+
+
+# --------------------------------------------------------------------------------------------------------- cache
+
+
 @app.command("cache")
 def cache_command(
     prune: Annotated[bool, typer.Option("--prune", help="Remove what no present stage can use.")] = False,
@@ -342,7 +432,7 @@ def bench_text(
     rounds: Annotated[int, typer.Option(help="Timings of each way, in turn.")] = 3,
     block: Annotated[int | None, typer.Option(help="Candidates in a round; 32 on a CPU, 128 elsewhere.")] = None,
     device: Device = "auto",
-    precision: Precision = "fp32",
+    precision: Annotated[str, typer.Option(help="fp32, bf16, fp16 (autocast); several with commas.")] = "fp32",
     as_json: AsJson = False,
 ) -> None:
     """Scoring a pool: texts through shared prefixes beside encode_text at 77 tokens.
@@ -355,8 +445,9 @@ def bench_text(
     found = {"words": pools.common_words(words)}
     if descriptors is not None:
         found["descriptors"] = pools.descriptors([descriptors])
-    where, dtype = _device(device, precision)
-    result = measure(model, pools=found, classes=classes, device=where, dtype=dtype, rounds=rounds, block=block)
+    chosen = [_device(device, name.strip()) for name in precision.split(",")]
+    where, dtypes = chosen[0][0], [dtype for _, dtype in chosen]
+    result = measure(model, pools=found, classes=classes, device=where, dtypes=dtypes, rounds=rounds, block=block)
     _print_result(result, as_json=as_json)
 
 

@@ -17,7 +17,7 @@ from wsoup.finetune.student import check_model
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.whole import Params
 from wsoup.texts.reading import read_tower
-from wsoup.towers import known_tags, untrained_model
+from wsoup.towers import forced_quick_gelu, known_tags, untrained_model
 
 
 @dataclass
@@ -46,6 +46,7 @@ def check_encoder(params: Params) -> EncoderFinding:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model = untrained_model(encoder)
+            quick = forced_quick_gelu(encoder) or any(type(part).__name__ == "QuickGELU" for part in model.modules())
             tower = read_tower(model, dtype=None)
     except WsoupError as error:
         found.problems.append(str(error))
@@ -54,10 +55,9 @@ def check_encoder(params: Params) -> EncoderFinding:
     found.facts += [
         f"{encoder.model}: {sum(p.numel() for p in model.parameters()) / 1e6:.0f} million parameters",
         f"images: {type(model.visual).__name__}, {_resolution(model)} pixels",
-        f"texts: {fast}; activation {'QuickGELU' if _is_quick(model) else 'GELU'}",
+        f"texts: {fast}; activation {'QuickGELU' if quick else 'GELU'}",
     ]
     found.warnings += [" ".join(str(warning.message).split()) for warning in said]
-    found.warnings += _activation_warnings(encoder, quick=_is_quick(model))
     if params.finetune.methods:
         _methods(found, model, methods=list(params.finetune.methods))
     return found
@@ -85,20 +85,6 @@ def _weights_problems(encoder: EncoderParams) -> list[str]:
     near = difflib.get_close_matches(encoder.pretrained, tags, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(tags) or 'none'}"
     return [f"encoder.pretrained: {encoder.model} has no tag {encoder.pretrained!r}; {hint}"]
-
-
-def _activation_warnings(encoder: EncoderParams, *, quick: bool) -> list[str]:
-    """OpenAI's weights were trained with QuickGELU, which open_clip's plain model names do not have."""
-    if encoder.pretrained == "openai" and not quick:
-        return [
-            f"tag openai was trained with QuickGELU, {encoder.model} has GELU: accuracy suffers; "
-            f"set encoder.model: {encoder.model}-quickgelu"
-        ]
-    return []
-
-
-def _is_quick(model: nn.Module) -> bool:
-    return any(type(module).__name__ == "QuickGELU" for module in model.modules())
 
 
 def _resolution(model: nn.Module) -> str:

@@ -72,7 +72,7 @@ def _csv(soup: Soup, *, template: str, class_names: Sequence[str] | None) -> str
     of_class = ["class", "prompt"] if class_names else ["template"]
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["member", "text", *of_class, "n_correct", "n_images"])
-    for number, (member, whole) in enumerate(zip(soup.members, soup.templates(template), strict=True), start=1):
+    for number, (member, whole) in enumerate(zip(soup.members, soup.templates(template), strict=False), start=1):
         counts = [member.n_correct, member.n_images]
         if class_names is None:
             writer.writerow([number, member.text, whole, *counts])

@@ -1,9 +1,9 @@
 """Strings only: class names, templates, and joining a class name with a descriptor or a chain of words.
 
 There is one text path (DESIGN section 4): the template is filled with the class name and its final period is replaced
-by ``", " + text + "."``. A text is stored bare: no leading comma or space, no final period. During the *search* of
-words and word chains the final period is left off, as the authors' code does (Chris210634/word_soups,
-preprocess/get_greedy_word_soup.py); everything that is evaluated carries it.
+by ``", " + text + "."``. A text is stored bare: no leading comma or space, no final period. Whether a candidate carries
+the final period while it is ranked and searched belongs to its pool: the authors' descriptors end in one, their words
+do not (Chris210634/word_soups, preprocess/); everything that is evaluated carries it.
 """
 
 from __future__ import annotations

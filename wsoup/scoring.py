@@ -95,16 +95,16 @@ def decide(image_features: Tensor, labels: Tensor, text_features: Tensor) -> tup
         for start in range(0, len(labels), rows or 1):
             x, y = image_features[start : start + rows], labels[start : start + rows]
             scores = torch.mm(x, flat.T, out=buffer[: len(x) * len(flat)].view(len(x), len(flat)))
-            own, best, wins = _own_against_others(scores.view(len(x), len(texts), n_classes), y)
+            own, best, wins = own_against_others(scores.view(len(x), len(texts), n_classes), y)
             found[:, start : start + len(x)] = wins.T
             close[:, start : start + len(x)] = ((own - best).abs() < NEAR_TIE).T
     return right, near
 
 
-def _own_against_others(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def own_against_others(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Own class's score, best other score and whether the own class is predicted: (n, P, C), (n,) -> (n, P) each.
 
-    `scores` is overwritten.
+    In `scores` the own class's is overwritten, by -inf.
     """
     place = labels[:, None, None].expand(-1, scores.shape[1], 1)
     own = scores.gather(2, place)[..., 0]
@@ -180,6 +180,10 @@ class ImageSet:
     def score(self, text_features: Tensor) -> list[CandidateScores]:
         """Score candidates (P, C, D) on every subset: K results; see `decide` and `mean_cosines`."""
         right, near = decide(self.image_features, self.labels, text_features)  # (P, N)
+        return self.summed(text_features, right=right, near=near)
+
+    def summed(self, text_features: Tensor, *, right: Tensor, near: Tensor) -> list[CandidateScores]:
+        """`score` from what `decide` says of the candidates: right and near, (P, N) bool each."""
         texts = text_features.double()  # once for all subsets
         results = []
         for index, sums in zip(self.subsets, self._sums, strict=True):

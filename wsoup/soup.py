@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wsoup import prompts, store
-from wsoup.errors import MismatchError, MissingError
+from wsoup.errors import MismatchError, MissingError, ParamsError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,12 +60,14 @@ class Soup:
     """Texts that all classes share; their features are averaged (centroid), or their scores (score mean).
 
     Attributes:
-        kind: how it was made, as in params.yaml (``greedy``, ``chains``), or ``class_name``, ``upper_bound``.
+        kind: how it was made, as in params.yaml (``greedy``, ``chains``, ...), or ``class_name``, ``upper_bound``.
         seed: whose few-shot images it was selected on.
         template: of the source dataset, with one ``{}``.
         encoder: id of the encoder that it was selected with.
         members: in the order in which they were added.
         made_with: versions of the packages that decided it, by name.
+        class_name_weight: the class name without a text joins the centroid as if it were so many members.
+        cost: ``ranking`` and ``search``, each {texts, tokens, flops} (`wsoup.search.cost`); empty where none is known.
     """
 
     kind: str
@@ -74,6 +76,14 @@ class Soup:
     encoder: Mapping[str, Any]
     members: tuple[Member, ...]
     made_with: Mapping[str, str] = field(default_factory=dict)
+    class_name_weight: float = 0.0
+    cost: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+
+    @property
+    def weighted_texts(self) -> list[tuple[str, float]]:
+        """Texts and their weights in the mean of text features: each member 1, and "" where the class name joins."""
+        name = [("", self.class_name_weight)] if self.class_name_weight else []
+        return [*((text, 1.0) for text in self.texts), *name]
 
     @property
     def texts(self) -> list[str]:
@@ -85,9 +95,18 @@ class Soup:
 
         Args:
             template: of another dataset; the soup's own without.
+
+        Raises:
+            ParamsError: the class name's weight is no whole number of members.
         """
         # Every brace but the placeholder's is doubled, since whoever uses a template calls `str.format`.
-        whole = [prompts.prompt(template or self.template, "\0", text) for text in self.texts]
+        if not float(self.class_name_weight).is_integer():
+            raise ParamsError(
+                f"the class name counts as {self.class_name_weight} members in this soup, which templates cannot say; "
+                "use Soup.classifier"
+            )
+        texts = [*self.texts, *[""] * int(self.class_name_weight)]
+        whole = [prompts.prompt(template or self.template, "\0", text) for text in texts]
         return [text.replace("{", "{{").replace("}", "}}").replace("\0", "{}") for text in whole]
 
     def classifier(
@@ -119,7 +138,7 @@ class Soup:
         # By name: stages that only read soups do not depend on the text towers.
         build = importlib.import_module("wsoup.api.soups").classifier
         return build(
-            self.texts,
+            self,
             template=template or self.template,
             class_names=class_names,
             model=model,
@@ -129,7 +148,7 @@ class Soup:
 
     def class_name_soup(self) -> Soup:
         """The soup without a text, of the same template and encoder: class names alone, to compare with."""
-        return replace(self, kind="class_name", members=(Member(""),), made_with={})
+        return replace(self, kind="class_name", members=(Member(""),), made_with={}, class_name_weight=0.0, cost={})
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON, whole or not at all."""
@@ -141,6 +160,8 @@ class Soup:
                 "encoder": dict(self.encoder),
                 "members": [member.as_json() for member in self.members],
                 "made_with": dict(self.made_with),
+                "class_name_weight": self.class_name_weight,
+                "cost": {part: dict(cost) for part, cost in self.cost.items()},
             },
         )
 
@@ -175,4 +196,6 @@ class Soup:
             encoder=value["encoder"],
             members=members,
             made_with=value.get("made_with", {}),
+            class_name_weight=value.get("class_name_weight", 0.0),
+            cost=value.get("cost", {}),
         )

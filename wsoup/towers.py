@@ -12,6 +12,7 @@ import difflib
 import json
 import logging
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,8 @@ from wsoup.store import fingerprint
 with deferring():
     import open_clip
 
+QUICK_GELU = "-quickgelu"
+"""What names of open_clip's models end with that are built with QuickGELU."""
 AUTOCAST = {"fp32": None, "reference": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -134,18 +137,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     if params.precision == "reference":
         torch.set_float32_matmul_precision("highest")
     device = device or choose_device()
-    try:
-        model, augment, preprocess = open_clip.create_model_and_transforms(
-            params.model,
-            pretrained=params.pretrained or None,
-            image_mean=params.image_mean,
-            image_std=params.image_std,
-            image_interpolation=params.interpolation,
-            device=device,
-        )
-    except (RuntimeError, ValueError, OSError, KeyError, AssertionError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ModelError(f"encoder {params.model} / {params.pretrained} cannot be loaded: {reason}") from None
+    model, augment, preprocess = build(params, device=device)
     model.eval().requires_grad_(False)
     tokenizer = _tokenizer(params.model)
     identity = encoder_id(
@@ -166,6 +158,96 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         dtype=AUTOCAST[params.precision],
         load=partial(load_encoder, params),
     )
+
+
+def build(params: EncoderParams, *, device: torch.device) -> tuple[nn.Module, Any, Any]:
+    """open_clip's model with its weights and its two transforms: (model, augment, preprocess).
+
+    Raises:
+        ModelError: open_clip cannot load it, or its activation is not the one that the weights were trained with.
+    """
+    force = forced_quick_gelu(params)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="QuickGELU mismatch")  # `forced_quick_gelu` has decided
+            return open_clip.create_model_and_transforms(
+                params.model,
+                pretrained=params.pretrained or None,
+                force_quick_gelu=force,
+                image_mean=params.image_mean,
+                image_std=params.image_std,
+                image_interpolation=params.interpolation,
+                device=device,
+            )
+    except (RuntimeError, ValueError, OSError, KeyError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"encoder {params.model} / {params.pretrained} cannot be loaded: {reason}") from None
+
+
+def forced_quick_gelu(params: EncoderParams) -> bool:
+    """Whether QuickGELU has to be asked for, where the model's own configuration does not ask for it.
+
+    Weights work with the activation that they were trained with and no other, and open_clip (3.x) builds what the
+    model's name says: GELU for ``ViT-B-16``, whatever the tag. So a tag's own configuration decides (openai, metaclip,
+    dfn, ... are QuickGELU); of local weights and of a hub's model the configuration or ``encoder.quick_gelu``.
+
+    Raises:
+        ModelError: a ``-quickgelu`` name with weights that were trained with GELU, or a key that says otherwise than
+            the tag or the name.
+    """
+    config = open_clip.get_model_config(params.model) or {}
+    asked = bool(config.get("quick_gelu"))
+    named = params.model.endswith(QUICK_GELU)
+    tag = open_clip.get_pretrained_cfg(params.model, str(params.pretrained))
+    plain = open_clip.get_pretrained_cfg(params.model.removesuffix(QUICK_GELU), str(params.pretrained))
+    if named and plain and not plain.get("quick_gelu"):
+        raise ModelError(
+            f"encoder.pretrained {params.pretrained} was trained with GELU, not with the QuickGELU of encoder.model "
+            f"{params.model}; set encoder.model: {params.model.removesuffix(QUICK_GELU)}"
+        )
+    # A configuration may ask for QuickGELU without saying so in its name (roberta-ViT-B-32): it is that of its weights.
+    wanted = asked or bool(tag.get("quick_gelu")) if tag else params.quick_gelu
+    if tag and params.quick_gelu not in (None, wanted):
+        raise ModelError(
+            f"encoder.quick_gelu is {str(params.quick_gelu).lower()}, but {params.model} / {params.pretrained} was "
+            f"trained with {'QuickGELU' if wanted else 'GELU'}; leave the key out, the tag says it"
+        )
+    if asked and wanted is False:
+        raise ModelError(
+            f"encoder.quick_gelu is false, but the configuration of {params.model} asks for QuickGELU; "
+            "leave the key out or choose another model"
+        )
+    return bool(wanted) and not asked
+
+
+_here: dict[str, Encoder] = {}
+
+
+def _loaded(identity: str, load: Callable[[], Encoder]) -> Encoder:
+    """The encoder of that fingerprint, loaded once in this process; ModelError where another one is found here."""
+    if identity not in _here:
+        found = load()
+        if fingerprint(found.id) != identity:
+            raise ModelError(
+                f"encoder {found.id['model']} / {found.id['pretrained']} is another one here than where the work was "
+                "given out (other weights, config or version of open_clip); make them equal on all nodes"
+            )
+        _here[identity] = found
+    return _here[identity]
+
+
+def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence[str]], Tensor]]:
+    """An open_clip model with seeded random weights and its tokenizer: for exactness and speed, not for behaviour."""
+    logger = logging.getLogger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # open_clip warns that the weights are random, which is what is wanted
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = open_clip.create_model(name, load_weights=False)
+    finally:
+        logger.setLevel(level)
+    return model.eval().requires_grad_(False), _tokenizer(name)
 
 
 def known_tags(model: str) -> list[str]:
@@ -210,34 +292,42 @@ def _tokenizer(model: str) -> Callable[[Sequence[str]], Tensor]:
         raise ModelError(f"the tokenizer of {model} cannot be loaded: {reason}") from None
 
 
-_here: dict[str, Encoder] = {}
+def weightless_encoder(params: EncoderParams) -> Encoder:
+    """The model of params section ``encoder`` on the meta device, without weights: to count, not to compute.
 
-
-def _loaded(identity: str, load: Callable[[], Encoder]) -> Encoder:
-    """The encoder of that fingerprint, loaded once in this process; ModelError where another one is found here."""
-    if identity not in _here:
-        found = load()
-        if fingerprint(found.id) != identity:
-            raise ModelError(
-                f"encoder {found.id['model']} / {found.id['pretrained']} is another one here than where the work was "
-                "given out (other weights, config or version of open_clip); make them equal on all nodes"
-            )
-        _here[identity] = found
-    return _here[identity]
-
-
-def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence[str]], Tensor]]:
-    """An open_clip model with seeded random weights and its tokenizer: for exactness and speed, not for behaviour."""
+    Raises:
+        MissingError: a local config is not there.
+        ModelError: open_clip cannot build the model from its configuration.
+    """
+    _check_name(params)
     logger = logging.getLogger()
     level = logger.level
-    logger.setLevel(logging.ERROR)  # open_clip warns that the weights are random, which is what is wanted
+    logger.setLevel(logging.ERROR)  # open_clip warns that the weights are random
     try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = open_clip.create_model(name, load_weights=False)
+        try:
+            with torch.device("meta"):
+                model, _, preprocess = open_clip.create_model_and_transforms(
+                    params.model, load_weights=False, device="meta"
+                )
+        except (NotImplementedError, RuntimeError):  # an image tower that looks at values while it is built
+            model, _, preprocess = open_clip.create_model_and_transforms(params.model, load_weights=False)
+            model = model.to("meta")
+        tokenizer = _tokenizer(params.model)
+    except (RuntimeError, ValueError, OSError, KeyError, AssertionError, ImportError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"encoder {params.model} cannot be built from its configuration: {reason}") from None
     finally:
         logger.setLevel(level)
-    return model.eval().requires_grad_(False), _tokenizer(name)
+    return Encoder(
+        model=model.eval().requires_grad_(False),
+        tokenizer=tokenizer,
+        preprocess=preprocess,
+        augment=preprocess,
+        id={"model": params.model, "pretrained": None, "precision": params.precision},
+        preprocessing=_preprocessing(model, params),
+        device=torch.device("meta"),
+        dtype=AUTOCAST[params.precision],
+    )
 
 
 def imagenet_class_names() -> list[str]:

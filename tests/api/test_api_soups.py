@@ -45,7 +45,7 @@ def run_stages(tiny_encoder, encoder_files, *, seed: int) -> Artifacts:
         "encoder": encoder_files,
         "candidates": {
             "words": {"path": None, "count": len(WORDS), "period": False},
-            "descriptors": {"paths": ["descriptors.txt"], "period": False},
+            "descriptors": {"paths": ["descriptors.txt"], "period": True},
             "watch": "descriptors.txt",
         },
         "score": {"shard_size": 500},

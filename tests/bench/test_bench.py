@@ -44,6 +44,17 @@ def test_text():
     json.dumps(result)
 
 
+def test_text_in_two_precisions():
+    """A row for each, in turn, with the rate of its own matrix products."""
+    result = bench_text(
+        "tiny-clip", pools={"words": WORDS}, classes=7, device=CPU, dtypes=[None, torch.bfloat16], rounds=1, block=5
+    )
+    assert [row["precision"] for row in result["rows"]] == ["float32", "bfloat16"]
+    full, half = result["rows"]
+    assert full["cosine_distance"] < 1e-6 < half["cosine_distance"] < 1e-2
+    assert all(row["matmul_flops_per_s"] > 0 < row["efficiency"] for row in result["rows"])
+
+
 def test_search():
     result = bench_search("tiny-clip", words=WORDS, classes=7, patience=11, device=CPU)
     (row,) = result["rows"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from reference import REFERENCE, needs_reference
 
 from wsoup.errors import PoolError
 from wsoup.evaluate.baselines import (
@@ -22,7 +22,6 @@ from wsoup.evaluate.classifiers import ClassRow
 from wsoup.search import gpt
 from wsoup.towers import ensemble_templates, imagenet_class_names
 
-REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
 
@@ -43,9 +42,22 @@ def test_waffle_turns_between_words_and_characters():
     texts = waffle(WORDS, characters=list("ab)"), shape=shape, m=6, seed=1)
     cut = {word[:4] for word in WORDS}
     for text in texts[0::2]:
-        assert set(text.removeprefix("which has ").split(" ")) <= cut
+        assert set(text.removeprefix(", which has ").split(" ")) <= cut
     for text in texts[1::2]:
-        assert re.fullmatch(r"which has [ab)]{3}, [ab)]{3}", text)
+        assert re.fullmatch(r", which (has|is) [ab)]{3}, [ab)]{3}", text)
+        assert (" is " in text) == text.removeprefix(", which is ").startswith("a")
+
+
+@needs_reference
+def test_the_authors_waffle_texts_are_worded_as_ours():
+    theirs = (REFERENCE / "waffle_descriptors.txt").read_text().splitlines()
+    noise = [re.sub(r"^, which (is|has)? ?", "", text).removesuffix(".") for text in theirs]
+    assert [f", {gpt.sentence(text)}." for text in noise] == theirs
+    assert sum(text.startswith(", which is ") for text in theirs) == 9
+
+
+def test_waffle_characters_without_descriptors_are_those_of_a_keyboard():
+    assert len(waffle_characters([])) == 92
 
 
 def test_waffle_characters_leave_out_what_parts_texts():
@@ -75,7 +87,7 @@ def test_too_small_a_pool_says_so():
 def test_ensemble_takes_over_what_the_template_says_after_the_class_name():
     templates = ["itap of a {}.".format, "the {} in a game.".format]
     satellite = ensemble_prompts("a photo of {}, from a satellite.", class_names=["sea"], templates=templates)
-    assert satellite == [["itap of a sea, from a satellite.", "the sea, from a satellite in a game."]]
+    assert satellite == [["itap of a sea, from a satellite.", "the sea in a game, from a satellite."]]
     texture = ensemble_prompts("a photo of a {} texture.", class_names=["lined"], templates=templates[:1])
     assert texture == [["itap of a lined texture."]]
     assert len(ensemble_prompts("a photo of a {}.", class_names=["cat"], templates=ensemble_templates())[0]) == 80
@@ -100,7 +112,7 @@ def test_a_class_without_gpt_descriptors_is_named():
         gpt_prompts("a {}.", class_names=["cat", "dog"], descriptors={"cat": ["which is soft"]})
 
 
-@pytest.mark.skipif(not REFERENCE.is_dir(), reason="the authors' pools are not here")
+@needs_reference
 def test_the_real_descriptors_give_imagenet_the_papers_5_8_texts_a_class():
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"

@@ -49,10 +49,8 @@ def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, texts, t
         Row("soup", (2,), ("sharp old",)),
     ]
     found = evaluate(
-        mean_texts(rows, tests=tests, encoder=texts),
-        class_rows={},
+        mean_texts(rows, class_rows={}, tests=tests, encoder=texts),
         tests=tests,
-        encoder=texts,
         tokenizer=tiny_encoder.tokenizer,
         variant="pretrained",
     )
@@ -71,12 +69,12 @@ def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, texts, t
                     assert (got["n_correct"], got["n_images"]) == (wanted, len(test.labels))
 
 
-def test_token_offsets_are_null_tokens_between_class_name_and_text(tiny_encoder, texts, tests):
+def test_token_offsets_are_null_tokens_after_the_comma(tiny_encoder, texts, tests):
     test = tests[0]
     row = Row("soup", (1,), ("which is red",), offsets=(0, 3))
-    mean = mean_texts([row], tests=[test], encoder=texts).of(test)[0]
+    mean = mean_texts([row], class_rows={}, tests=[test], encoder=texts).of(test)[0]
     plain = tiny_encoder.tokenizer([f"a photo of a {name}, which is red." for name in NAMES])
-    stems = tiny_encoder.tokenizer([f"a photo of a {name}" for name in NAMES])
+    stems = tiny_encoder.tokenizer([f"a photo of a {name}," for name in NAMES])
     shifted = torch.zeros_like(plain)
     for i, (tokens, stem) in enumerate(zip(plain, stems, strict=True)):
         n, end = int(stem.argmax()), int(tokens.argmax())
@@ -88,7 +86,7 @@ def test_token_offsets_are_null_tokens_between_class_name_and_text(tiny_encoder,
 
 def test_offset_zero_alone_equals_no_offset(texts, tests):
     rows = [Row("soup", (1,), ("sharp", "old"), offsets=(0,)), Row("soup", (1,), ("old", "sharp"))]
-    first, second = mean_texts(rows, tests=tests, encoder=texts).of(tests[2])
+    first, second = mean_texts(rows, class_rows={}, tests=tests, encoder=texts).of(tests[2])
     torch.testing.assert_close(first, second)
 
 
@@ -98,7 +96,7 @@ def test_a_soup_of_one_is_that_text_alone(texts, tests):
     alone = next(grid.blocks(["sharp"]))[0]
     for test in tests:
         torch.testing.assert_close(
-            mean_texts(rows, tests=tests, encoder=texts).of(test)[0], alone[grid.classes.of(test)]
+            mean_texts(rows, class_rows={}, tests=tests, encoder=texts).of(test)[0], alone[grid.classes.of(test)]
         )
 
 
@@ -110,10 +108,8 @@ def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, texts, test
     )
     assert [row.method for row in rows["pets"]] == ["ensemble", "gpt"]
     found = evaluate(
-        mean_texts([Row("class_name", (1,), ("",))], tests=[test], encoder=texts),
-        class_rows=rows,
+        mean_texts([Row("class_name", (1,), ("",))], class_rows=rows, tests=[test], encoder=texts),
         tests=[test],
-        encoder=texts,
         tokenizer=tiny_encoder.tokenizer,
         variant="pretrained",
     )
@@ -131,15 +127,15 @@ def test_each_prompt_is_encoded_once(tiny_encoder, tests):
     once, shared = (
         PromptEncoder(tiny_encoder.model, tiny_encoder.tokenizer, device=torch.device("cpu")) for _ in range(2)
     )
-    mean_texts([Row("a", (1,), ("old", "new"))], tests=tests[:1], encoder=once)
+    mean_texts([Row("a", (1,), ("old", "new"))], class_rows={}, tests=tests[:1], encoder=once)
     rows = [Row("a", (1,), ("old", "new")), Row("b", (1,), ("new",)), Row("c", (2,), ("old", "new", "old"))]
-    mean_texts(rows, tests=tests[:2], encoder=shared)  # the shift's class names are among the source's
+    mean_texts(rows, class_rows={}, tests=tests[:2], encoder=shared)  # the shift's class names are among the source's
     assert shared.tokens_encoded == once.tokens_encoded
 
 
 def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
     before, after = Row("class_name", (1,), ("",)), Row("soup", (1,), ("sharp", "old"))
-    classifiers = mean_texts([before, after], tests=tests, encoder=texts)
+    classifiers = mean_texts([before, after], class_rows={}, tests=tests, encoder=texts)
     found = flips(classifiers, before=before, after=after, tests=tests).to_pylist()
     wanted = []
     for test in tests:

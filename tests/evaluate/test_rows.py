@@ -18,6 +18,7 @@ from wsoup.params.evaluation import EvaluateParams
 from wsoup.report import analyses, plots
 from wsoup.report.accuracy import finetuned_table, zero_shot_table
 from wsoup.report.results import Results
+from wsoup.report.settings import Settings
 from wsoup.report.summaries import metrics, paired_table, size_table
 from wsoup.report.terminal import summary
 
@@ -72,6 +73,7 @@ def results_of(methods: list[str], *, soups: list[str]) -> Results:
         divergence={},
         halves=None,
         halved=[],
+        settings=Settings.of_run({}, pools={}),
     )
 
 

@@ -18,7 +18,7 @@ def test_each_text_is_counted_alone(texts, tests):
     assert found.num_rows == 9
     rows = [Row("x", (1,), ("sharp",))]
     for test in tests:
-        means = mean_texts(rows, tests=tests, encoder=texts).of(test)
+        means = mean_texts(rows, class_rows={}, tests=tests, encoder=texts).of(test)
         single = next(iter(count(rows, means=means, stored=[0], test=test, variant="v")))
         got = line(found, text="sharp", dataset=test.name)
         assert got["n_correct"] == single["n_correct"]
@@ -43,7 +43,7 @@ def test_the_upper_bound_is_the_one_by_one_loop_over_the_targets(texts, tests):
     for text in ranked:
         counts = []
         for test in targets:
-            mean = mean_texts([Row("x", (1,), (*kept, text))], tests=targets, encoder=texts).of(test)[0]
+            mean = mean_texts([Row("x", (1,), (*kept, text))], class_rows={}, tests=targets, encoder=texts).of(test)[0]
             found = (test.image_features @ F.normalize(mean, dim=-1).T).argmax(dim=1) == test.labels
             counts.append(float(found.double().mean()))
         if sum(counts) / len(counts) > best + 1e-9 and len(kept) < 4:

@@ -38,11 +38,11 @@ METHODS: dict[str, dict[str, Any]] = {
     "kgcoop": {"tune": {"kind": "prompt", "tokens": 2}, "loss": {"kind": "kgcoop", "weight": 8}},
     "prograd": {"tune": {"kind": "prompt", "tokens": 3}, "loss": {"kind": "prograd", "weight": 1}},
     "proda": {
-        "tune": {"kind": "soft_descriptors", "members": 4, "tokens": 5},
+        "tune": {"kind": "soft_descriptors", "members": 4, "tokens": 5, "prompt_tokens": 3},
         "loss": {"kind": "proda", "per_step": 2, "orthogonality": 0.1},
     },
     "coop_ensemble": {
-        "tune": {"kind": "soft_descriptors", "members": 2, "tokens": 5},
+        "tune": {"kind": "soft_descriptors", "members": 2, "tokens": 5, "prompt_tokens": 0},
         "loss": {"kind": "cross_entropy"},
     },
     "maple": {"tune": {"kind": "maple", "tokens": 3, "depth": 2}, "loss": {"kind": "cross_entropy"}},

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import yaml
 from finetune_cases import COMMON, METHODS, SHARED
 from pydantic import ValidationError
 
 from wsoup.params.finetune import FinetuneParams, LossParams, MethodParams, TuneParams
-from wsoup.params.whole import load_params
+from wsoup.params.whole import parse_params
+from wsoup.profiles import toy
 
-PROFILES = Path(__file__).parents[2] / "data" / "profiles"
+SOFT = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "prompt_tokens": 0}
 
 
 def kinds(union: Any) -> set[str]:
@@ -20,7 +21,7 @@ def kinds(union: Any) -> set[str]:
 
 
 def test_the_profile_methods_names_every_kind_of_tuning_and_loss():
-    methods = load_params(PROFILES / "methods.yaml").finetune.methods.values()
+    methods = parse_params(yaml.safe_load(toy.methods()), origin="methods").finetune.methods.values()
     assert {method.tune.kind for method in methods} == kinds(TuneParams)
     assert {method.loss.kind for method in methods} == kinds(LossParams)
     assert {method.soup for method in methods} == {"class_name", "descriptor", "word"}
@@ -39,9 +40,10 @@ def test_the_tests_train_every_kind_too():
         ({"loss": {"kind": "hinge"}}, "does not match any of the expected tags"),
         ({"tune": {"kind": "prompt", "tokens": 0}}, "greater than or equal to 1"),
         ({"loss": {"kind": "proda", "per_step": 2, "orthogonality": 0.1}}, "proda needs tune soft_descriptors"),
-        ({"tune": {"kind": "soft_descriptors", "members": 2, "tokens": 3}, "soup": "word"}, "soup must be class_name"),
-        ({"tune": {"kind": "soft_descriptors", "members": 2, "tokens": 3}, "loss": {"kind": "kgcoop", "weight": 1}},
+        ({"tune": SOFT, "soup": "word"}, "soup must be class_name"),
+        ({"tune": SOFT, "loss": {"kind": "kgcoop", "weight": 1}},
          "takes loss proda or cross_entropy without lambda"),
+        ({"tune": {**SOFT, "start": "soup"}}, "start: soup needs a soup to begin with, not class_name"),
         ({"rate": 1}, "Extra inputs are not permitted"),
     ],
 )  # fmt: skip

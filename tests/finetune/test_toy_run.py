@@ -6,12 +6,14 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
+import yaml
 
 from wsoup.artifacts import Artifacts
 from wsoup.finetune.data import read_training_set
 from wsoup.finetune.train import Trainer
 from wsoup.params.finetune import MethodParams
-from wsoup.params.whole import load_params
+from wsoup.params.whole import parse_params
+from wsoup.profiles import toy
 from wsoup.towers import load_encoder
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +26,7 @@ WORD_SOUPS = ROOT / "artifacts/soups/word"
 def test_the_diversity_loss_keeps_the_members_predictions_apart(monkeypatch):
     """KL between members over the last half of training is higher with the loss than without, for each seed."""
     monkeypatch.chdir(ROOT)
-    params = load_params(ROOT / "data/profiles/methods.yaml")
+    params = parse_params(yaml.safe_load(toy.methods()), origin="methods")
     encoder = load_encoder(params.encoder)
     for seed in params.seeds:
         source = read_training_set(

@@ -92,8 +92,8 @@ PAPER = [  # the column "parameters" of the paper's table, where it counts what 
     ({"kind": "maple", "tokens": 3, "depth": 3}, 395_520 + 2 * 3 * 512),  # 399k
     ({"kind": "image_adapter", "reduction": 4, "ratio": 0.2}, 131_072),
     ({"kind": "image_adapter", "reduction": 128, "ratio": 0.2}, 4_096),
-    ({"kind": "soft_descriptors", "members": 4, "tokens": 10}, 20_480),
-    ({"kind": "soft_descriptors", "members": 32, "tokens": 10}, 163_840),
+    ({"kind": "soft_descriptors", "members": 4, "tokens": 10, "prompt_tokens": 0}, 20_480),
+    ({"kind": "soft_descriptors", "members": 32, "tokens": 10, "prompt_tokens": 3}, 163_840 + 1_536),
     # The paper counts the visual blocks twice and no text block: 17k, 18k, 12k and 55k. Both towers once:
     ({"kind": "bitfit", "blocks": 1}, 11 * (768 + 512)),
     ({"kind": "lora", "blocks": 3, "rank": 1}, 3 * 4 * (768 + 512)),
@@ -197,3 +197,27 @@ def test_templates_must_leave_room_for_the_prompt_and_begin_alike(tiny_encoder):
         ParamsError, match=r"datasets.odd.template .* must begin with the same 3 tokens as that of here"
     ):
         check_templates(tune, datasets, source="here", tokenizer=tiny_encoder.tokenizer)
+
+
+def test_soft_descriptors_may_start_from_a_soup(tiny_encoder):
+    tune = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "start": "soup", "prompt_tokens": 0}
+
+    def started(soup: list[str]) -> Student:
+        return make_student(
+            tiny_encoder.model,
+            tokenizer=tiny_encoder.tokenizer,
+            tune=TypeAdapter(TuneParams).validate_python(tune),
+            template=TEMPLATE,
+            generator=torch.Generator().manual_seed(0),
+            soup=soup,
+        )
+
+    texts = ["a photo of a cat."]
+    with torch.no_grad():
+        found = started(["sharp red hat", "cat dog"]).encode_text(tiny_encoder.tokenizer(texts), normalize=True)
+        # The second member has two tokens: it is begun again.
+        wanted = tiny_encoder.encode_texts(["a photo of a cat, sharp red hat.", "a photo of a cat, cat dog cat."])
+    torch.testing.assert_close(found, torch.nn.functional.normalize(wanted.mean(dim=0, keepdim=True), dim=-1))
+    for soup, message in ((["sharp"], "tune.members is 2, the soup to start from has 1"), (["", "a"], "is empty")):
+        with pytest.raises(ParamsError, match=message):
+            started(soup)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
+
+import yaml
 
 from wsoup.evaluate.rows import table
 from wsoup.params.evaluation import EvaluateParams
+from wsoup.params.whole import parse_params
+from wsoup.profiles.paper import Choices, paper
 from wsoup.report.results import Results
+from wsoup.report.settings import Settings
 
 EVALUATE = EvaluateParams.model_validate(
     {
@@ -19,7 +25,7 @@ EVALUATE = EvaluateParams.model_validate(
     }
 )
 ROLES = {"imagenet": "source", "dtd": "xd", "eurosat": "xd", "imagenet_a": "dg"}
-PAPER_ENCODER = {"model": "ViT-B-16", "pretrained": "openai"}
+PAPER_ENCODER = {"model": "ViT-B-16", "pretrained": "openai", "quick_gelu": True}
 TOY_ENCODER = {"model": "toy-clip", "pretrained": "toy-clip.safetensors"}
 
 
@@ -41,6 +47,22 @@ CLASS_NAME = {"imagenet": (60, 60), "dtd": (40, 40), "eurosat": (20, 20), "image
 WORD_SOUP = {"imagenet": (61, 63), "dtd": (44, 46), "eurosat": (30, 20), "imagenet_a": (31, 35)}
 
 
+def paper_settings(**changes: Any) -> Settings:
+    """Of a run of profile paper with the authors' pools; `changes` by dotted key, with two underscores for a dot."""
+    made = _profile_paper()
+    changed = {key.replace("__", "."): value for key, value in changes.items()}
+    below = tuple(f"{key}." for key in changed)
+    kept = {key: value for key, value in made.values.items() if not key.startswith(below)}
+    return Settings({**kept, **changed}, made.pools)
+
+
+@cache
+def _profile_paper() -> Settings:
+    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all")))
+    sections = parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True)
+    return Settings.of_run(sections, pools=Settings.of_paper().pools)
+
+
 def results(
     lines: list[dict[str, Any]] | None = None,
     *,
@@ -51,7 +73,8 @@ def results(
     divergence: dict[str, dict[int, list[float]]] | None = None,
     halves: tuple[str, str] | None = None,
     halved: tuple[str, ...] = (),
-    soups: tuple[str, ...] = ("descriptor", "word"),
+    soups: tuple[str, ...] = ("descriptor", "word", "word_curve"),
+    settings: Settings | None = None,
 ) -> Results:
     """Class name and a word soup of two, over four datasets and two seeds; `unlike` have not the paper's split."""
     if lines is None:
@@ -73,4 +96,5 @@ def results(
         divergence=divergence or {},
         halves=halves,
         halved=halved,
+        settings=settings or paper_settings(),
     )

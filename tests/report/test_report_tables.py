@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 
 import pytest
-from report_made import CLASS_NAME, TOY_ENCODER, both_seeds, results
+from report_made import CLASS_NAME, PAPER_ENCODER, TOY_ENCODER, both_seeds, results
 
 from wsoup.artifacts import PRETRAINED
 from wsoup.evaluate import rows
@@ -46,7 +46,7 @@ def test_another_split_and_another_encoder_are_marked_with_the_reason():
     assert "* not comparable with the paper's: dtd: 99 images, not 100." in made.notes
     made = table(results(encoder={"model": "ViT-B-32", "pretrained": "laion2b"}))
     assert made.rows[0]["imagenet (mark)"] == "*"
-    assert "encoder ViT-B-32 / laion2b, theirs ViT-B-16 / openai" in "".join(made.notes)
+    assert "encoder ViT-B-32 / laion2b, theirs ViT-B-32 / openai" in "".join(made.notes)
 
 
 def test_the_toy_world_has_no_figures_of_the_papers():
@@ -67,19 +67,34 @@ def test_a_cell_reads_ours_deviation_paper_and_difference():
 def test_every_scaling_model_has_its_own_row_of_the_paper():
     ours = {row.key: row for row in rows.table(["word"])}
     plain, word = ours["class_name"], ours["word_soup_score_mean"]
-    assert paper.zero_shot(plain, encoder=("ViT-B-16", "openai"))["INet"] == 67.1
-    assert paper.zero_shot(plain, encoder=("ViT-B-32", "openai"))["INet"] == 61.9
-    assert paper.zero_shot(word, encoder=("ViT-g-14", "laion2b_s34b_b88k"))["INet"] == 78.4
-    assert paper.zero_shot(ours["waffle_offsets"], encoder=("ViT-B-32", "openai")) == {}
-    assert paper.encoder_differs(("ViT-B-32", "openai"), tuned=False) is None
-    assert "does not name its weights" in paper.encoder_differs(("ViT-g-14", "laion2b_s34b_b88k"), tuned=False)
-    assert "theirs ViT-B-16 / openai" in paper.encoder_differs(("ViT-B-32", "openai"), tuned=True)
+    assert paper.zero_shot(plain, encoder=PAPER_ENCODER)["INet"] == 67.1
+    assert paper.zero_shot(plain, encoder=named("ViT-B-32", "openai"))["INet"] == 61.9
+    assert paper.zero_shot(word, encoder=named("ViT-g-14", "laion2b_s34b_b88k"))["INet"] == 78.4
+    assert paper.zero_shot(ours["waffle_offsets"], encoder=named("ViT-B-32", "openai")) == {}
+    for model, tag in paper.ENCODERS:
+        assert paper.encoder_differs(named(model, tag), tuned=False) is None
+    said = paper.encoder_differs(named("ViT-g-14", "laion2b_s12b_b42k"), tuned=False)
+    assert said == "encoder ViT-g-14 / laion2b_s12b_b42k, theirs ViT-g-14 / laion2b_s34b_b88k"
+    assert "theirs ViT-B-16 / openai" in paper.encoder_differs(named("ViT-B-32", "openai"), tuned=True)
+
+
+def test_the_encoder_is_told_by_tag_and_activation_not_by_its_name():
+    """Of the two models under OpenAI's weights the one with GELU is wrong, whatever either is called."""
+    for model in ("ViT-B-16", "ViT-B-16-quickgelu"):
+        right = {"model": model, "pretrained": "openai", "quick_gelu": True}
+        assert paper.encoder_differs(right, tuned=True) is None
+        wrong = paper.encoder_differs({**right, "quick_gelu": False}, tuned=True)
+        assert wrong == "encoder ViT-B-16 / openai with GELU, theirs with QuickGELU"
+
+
+def named(model: str, tag: str) -> dict[str, object]:
+    return {"model": model, "pretrained": tag, "quick_gelu": tag == "openai"}
 
 
 def test_a_soup_of_another_name_is_not_the_papers():
     for row in rows.soup_rows("word_k50"):
-        for encoder in (("ViT-B-16", "openai"), ("ViT-B-32", "openai")):
-            assert paper.zero_shot(row, encoder=encoder) == {}
+        for model in ("ViT-B-16", "ViT-B-32"):
+            assert paper.zero_shot(row, encoder=named(model, "openai")) == {}
 
 
 def test_rows_csv_names_rows_that_are_there():
@@ -88,6 +103,23 @@ def test_rows_csv_names_rows_that_are_there():
         ours = [row for row in paper.read("rows") if row["table"] == name]
         assert [theirs.index(row["method"]) for row in ours] == sorted(theirs.index(row["method"]) for row in ours)
         assert all(results().row(row["row"]) for row in ours)
+
+
+def test_every_row_of_the_parameter_efficiency_table_stands_beside_one_of_ours():
+    theirs = paper.read("parameter_efficiency")
+    found = paper.beside("parameter_efficiency")
+    assert len(theirs) == len(found) == 55
+    assert [label for label, *_ in found] == [row["method"] for row in theirs]
+    twice = [(variant, figures["DG mean"]) for label, variant, _, figures in found if label == "VPT shallow 3 tokens"]
+    assert twice == [("vpt_shallow_3", 58.52), ("vpt_deep_tokens_1", 58.41)]
+    assert len({(variant, row) for _, variant, row, _ in found}) == 55
+
+
+def test_word_soups_of_the_parameter_efficiency_table_are_score_means_of_the_curve():
+    found = [
+        (variant, row) for label, variant, row, _ in paper.beside("parameter_efficiency") if "Word Soup m=" in label
+    ]
+    assert found == [("pretrained", f"word_curve_soup_score_mean@{m}") for m in (1, 2, 4, 8, 16, 32, 64)]
 
 
 def test_finetuned_models_stand_beside_the_papers_in_its_order():

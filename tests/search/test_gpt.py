@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from reference import REFERENCE, needs_reference
 
 from wsoup.errors import MissingError, PoolError
 from wsoup.search import gpt, pools
 
-REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
-needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the authors' pools are not here")
+AUTHORS_POOL = "ae2b85191103e0f6"
 
 
 @pytest.mark.parametrize(
@@ -19,38 +19,32 @@ needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the authors
     [
         ("a long tail", "which is a long tail"),
         ("an animal", "which is an animal"),
-        ("A bird", "which is A bird"),
+        ("A bird", "which has A bird"),
         ("used for cooking", "which is used for cooking"),
-        ("made of wood", "which is made of wood"),
-        ("covered in scales", "which is covered in scales"),
-        ("found in Africa", "which is found in Africa"),
-        ("usually brown", "which is usually brown"),
-        ("usually has a lid", "which usually has a lid"),
+        ("made of wood", "which has made of wood"),
+        ("attached to a handle", "which is attached to a handle"),
+        ("usually brown", "which has usually brown"),
         ("often brown", "which often brown"),
-        ("often, a handle", "which often, a handle"),
+        ("typically used for sleeping", "which typically used for sleeping"),
         ("can fly.", "which can fly"),
         ("may have stripes", "which may have stripes"),
         ("has wings", "which has wings"),
-        ("antennae", "which has antennae"),
-        ("armrests", "which has armrests"),
-        ("candles on top", "which has candles on top"),
-        ("mayonnaise", "which has mayonnaise"),
-        ("hash browns", "which has hash browns"),
-        ("webbed feet", "which has webbed feet"),
-        ("red in color", "which has red in color"),
+        ("antennae", "which is antennae"),
+        ("candles on top", "which candles on top"),
+        ("mayonnaise", "which mayonnaise"),
         ("two eyes", "which has two eyes"),
-        ("the body is long", "which has the body is long"),
-        ("which is red", "which is red"),
+        ("cloth, leather, etc.", "which has cloth, leather, etc"),
+        ("which is red", "which has which is red"),
     ],
 )
-def test_whole_words_decide_between_is_and_has(descriptor: str, sentence: str) -> None:
+def test_first_letters_decide_as_in_the_source(descriptor: str, sentence: str) -> None:
     assert gpt.sentence(descriptor) == sentence
 
 
-def test_a_file_is_read_bare_and_each_descriptor_once(tmp_path: Path) -> None:
+def test_a_file_is_read_bare_without_empty_descriptors(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps({"cat": ["a tail", " claws. ", "claws", ""], "dog": []}))
-    assert gpt.read(path) == {"cat": ["which is a tail", "which has claws"], "dog": []}
+    assert gpt.read(path) == {"cat": ["which is a tail", "which has claws", "which has claws"], "dog": []}
 
 
 def test_classes_find_their_key_by_normalised_name_never_by_order() -> None:
@@ -93,13 +87,25 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 @needs_reference
-def test_nearly_all_of_the_authors_pool_comes_out_of_imagenets_descriptors() -> None:
-    """4,022 of 4,227 are equal; the others are where whole words or a participle decide otherwise."""
-    ours = set(pools.descriptors([REFERENCE / "gpt_descriptors/descriptors_imagenet.json"]))
-    theirs = set(pools.descriptors([REFERENCE / "descriptors.txt"]))
-    assert len(theirs) == len(ours) == 4_227
-    assert len(ours & theirs) == 4_022
-    assert not any(text.startswith(("which is antennae", "which candles", "which mayonnaise")) for text in ours)
+def test_the_authors_pool_comes_out_of_imagenets_descriptors_to_the_letter() -> None:
+    ours = pools.descriptors([REFERENCE / "gpt_descriptors/descriptors_imagenet.json"])
+    theirs = pools.descriptors([REFERENCE / "descriptors.txt"])
+    assert len(ours) == 4_227
+    assert ours == theirs
+    assert pools.digest(ours) == AUTHORS_POOL
+
+
+@needs_reference
+@pytest.mark.parametrize(
+    ("name", "periods", "empty"), [("imagenet", 1, 0), ("caltech", 1, 0), ("food101", 1, 5), ("sun", 0, 0)]
+)
+def test_all_else_that_is_changed_in_the_published_files(name: str, periods: int, empty: int) -> None:
+    path = REFERENCE / f"gpt_descriptors/descriptors_{name}.json"
+    raw, found = json.loads(path.read_text()), gpt.read(path)
+    pairs = [(a, b) for key, texts in raw.items() for a, b in zip(texts, found[key], strict=True)]
+    assert sum(not b.endswith(a) for a, b in pairs) == periods
+    assert all(b.endswith(a.removesuffix(".")) for a, b in pairs)
+    assert sum(not texts for texts in found.values()) == empty
 
 
 @needs_reference

@@ -48,9 +48,9 @@ def test_descriptors_of_several_files_are_kept_once_in_order(tmp_path: Path) -> 
     first = write(tmp_path / "a.json", '{"cat": ["a tail", "claws"], "dog": ["claws", "fur."]}')
     second = write(tmp_path / "b.txt", "which has claws\nwhich can fly\n")
     assert pools.descriptors([first, second]) == [
-        "which is a tail",
         "which has claws",
         "which has fur",
+        "which is a tail",
         "which can fly",
     ]
 
@@ -87,3 +87,9 @@ def test_a_written_pool_reads_back(tmp_path: Path) -> None:
     assert pools.read_pool(tmp_path / "p/words.txt") == ["the", "of"]
     with pytest.raises(MissingError, match=r"made by stage 'candidates'"):
         pools.read_pool(tmp_path / "none.txt")
+
+
+def test_no_descriptors_may_be_asked_for(tmp_path: Path) -> None:
+    assert pools.descriptors([]) == []
+    pools.write_pool(tmp_path / "descriptors.txt", [])
+    assert pools.read_pool(tmp_path / "descriptors.txt") == []

@@ -13,8 +13,9 @@ import yaml
 from miniature import build_coop, draw, write_huggingface, write_mnist, write_tars
 from project import call_stage
 
-from wsoup import profiles, store
+from wsoup import store
 from wsoup.datasets.paper import PAPER
+from wsoup.profiles.paper import Choices, paper
 
 OTHERS = {
     "folder": {"layout": "imagefolder", "root": "folder"},
@@ -37,7 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
     write_tars(root / "tars")
     write_huggingface(root / "saved")
     write_mnist(root / "torchvision")
-    raw = yaml.safe_load(profiles.paper(data_root="data"))
+    raw = yaml.safe_load(paper(Choices("data", without_descriptors=True)))
     (root / "params.yaml").write_text(yaml.safe_dump(_small(raw, encoder=tiny_encoder_files)))
     (root / "descriptors.txt").write_text("which is red\nwhich has legs\nwhich can fly\n")
     named = {f"DTD_Class {label}": ["stripes", f"made of {label} lines"] for label in (2, 0, 1)}

@@ -12,7 +12,8 @@ import yaml
 from miniature import build_coop
 from project import ROOT
 
-from wsoup import profiles, store
+from wsoup import store
+from wsoup.profiles.paper import Choices, paper
 
 
 def prepare(folder: Path, dataset: str) -> subprocess.CompletedProcess[str]:
@@ -25,7 +26,7 @@ def prepare(folder: Path, dataset: str) -> subprocess.CompletedProcess[str]:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("world")
     build_coop(root / "data")
-    raw = yaml.safe_load(profiles.paper(data_root="data"))
+    raw = yaml.safe_load(paper(Choices("data", without_descriptors=True)))
     raw["fewshot"] = {"shots": 2}
     (root / "params.yaml").write_text(yaml.safe_dump(raw))
     return root

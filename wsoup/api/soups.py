@@ -21,9 +21,12 @@ from wsoup.params.search import ChainsSoup, GreedySoup, SoupParams
 from wsoup.params.section import parse
 from wsoup.runtime import code
 from wsoup.runtime.progress import progress as progress_bar
-from wsoup.scoring import centroids
+from wsoup.scoring import normalize
 from wsoup.search import pools, soups
-from wsoup.search.source import COLUMNS, Source, by_rank, check_fits, scores
+from wsoup.search.cost import NOTHING
+from wsoup.search.ranking import ranked
+from wsoup.search.scores import COLUMNS, pool_cost, right_by_name, scores
+from wsoup.search.source import Source, check_fits
 from wsoup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 
@@ -94,7 +97,7 @@ def descriptor_soup(
     template: str = TEMPLATE,
     descriptors: Iterable[str] | None = None,
     m: int = 16,
-    period: bool = False,
+    period: bool = True,
     precision: str = "fp32",
     encoder: Mapping[str, str | None] | None = None,
     progress: bool = True,
@@ -103,8 +106,9 @@ def descriptor_soup(
 
     Args:
         seed: kept in the soup; nothing is drawn.
+        period: descriptors carry it in the search, as the authors' do.
         descriptors: the pool; None: the few hundred that wsoup brings.
-        features, labels, class_names, model, tokenizer, template, m, period, precision, encoder, progress: as in
+        features, labels, class_names, model, tokenizer, template, m, precision, encoder, progress: as in
             `word_soup`, and so are the errors.
     """
     definition = parse(GreedySoup, {"kind": "greedy", "pool": "descriptors", "m": m}, origin="descriptor_soup")
@@ -139,7 +143,8 @@ def score_texts(
 
     Returns:
         text, n_correct, n_images, alignment (mean cosine of an image and its own class's text), uniformity (and the
-        other classes' texts), near_ties (answers that hang on rounding); P values each, in the order of `texts`.
+        other classes' texts), near_ties (answers that hang on rounding), k2 (likelihood) and gain_se (images; both see
+        `wsoup.search.statistics`); P values each, in the order of `texts`.
     """
     pool = checked_texts(texts, name="texts")
     asked = _Asked(class_names, template=template, seed=0, precision=precision, encoder=None, progress=progress)
@@ -156,7 +161,7 @@ def common_words(count: int) -> list[str]:
 
 
 def classifier(
-    texts: Sequence[str],
+    soup: Soup,
     *,
     template: str,
     class_names: Iterable[str],
@@ -164,20 +169,23 @@ def classifier(
     tokenizer: Tokenizer,
     precision: str,
 ) -> Tensor:
-    """What `Soup.classifier` returns: the centroids of the texts for each class, (D, C) float32."""
+    """What `Soup.classifier` returns: the soup's centroid for each class, (D, C) float32."""
     names = checked_names(class_names)
     with at_work(model, bars=False):
         check_model(model, tokenizer)
         encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=autocast_dtype(precision))
-        return centroids(member_features(texts, template=template, class_names=names, encoder=encoder)).T
+        return soup_features(soup, template=template, class_names=names, encoder=encoder)[1].T
 
 
-def member_features(
-    texts: Sequence[str], *, template: str, class_names: Sequence[str], encoder: PromptEncoder
-) -> Tensor:
-    """Features of every member with every class, each finished with its period: (M, C, D)."""
+def soup_features(
+    soup: Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder
+) -> tuple[Tensor, Tensor]:
+    """Features of every member with every class, (M, C, D), and the soup's centroid of each class, (C, D)."""
     stems = prompts.stems(prompts.checked(template), class_names)
-    return encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in texts])
+    texts, weights = zip(*soup.weighted_texts, strict=True)
+    features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in texts])
+    share = torch.tensor(weights, device=features.device) / sum(weights)
+    return features[: len(soup.members)], normalize(torch.einsum("m,mcd->cd", share, features))
 
 
 class _Asked:
@@ -212,32 +220,31 @@ class _Asked:
     def soup(self, definition: SoupParams, *, pool: list[str], source: Source, period: bool) -> Soup:
         """Rank the pool and search, as stages score and soup do."""
         check_fits(pool, source=source, origin=definition.pool)
-        counts = _scores(pool, source=source, period=period, label=f"score {definition.pool}")["n_correct"]
-        ranked = soups.candidates(definition, by_rank(pool, counts))
+        found = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
+        cost = pool_cost(source, pool, period=period)
+        best = ranked(pool, n_correct=found["n_correct"], k2=found["k2"], period=period, cost=cost)
+        chosen = soups.candidates(definition, best)
         parts = progress_bar(range(soups.parts(definition)), label=f"{definition.kind} soup", unit="part")
-        found = [
-            member
-            for part in parts
-            for member in soups.members(
-                definition, ranked=ranked, source=source, seed=self.seed, part=part, period=period
-            )
-        ]
+        made = [soups.members(definition, ranked=chosen, source=source, seed=self.seed, part=part) for part in parts]
+        search = sum((cost for _, cost in made), NOTHING)
         return Soup(
             kind=definition.kind,
             seed=self.seed,
             template=self.template,
             encoder=source.encoder.id,
-            members=tuple(found),
+            members=tuple(member for members, _ in made for member in members),
             made_with=code.packages(Path(soups.__file__)),
+            cost={"ranking": soups.ranking_cost(definition, best).as_json(), "search": search.as_json()},
         )
 
 
 def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) -> dict[str, np.ndarray]:
     """`COLUMNS` of every text on all images: (P,) each."""
     images, found = source.images(), []
+    named = right_by_name(source, images=images, period=period)
     with progress_bar(label=label, total=len(pool), unit="text") as bar:
         for texts in _blocks(pool):
-            found.append(scores(source, texts, images=images, period=period))
+            found.append(scores(source, texts, images=images, named=named, period=period))
             bar.update(len(texts))
     return {name: np.concatenate([block[name][0] for block in found]) for name in COLUMNS}
 

@@ -16,6 +16,7 @@ from wsoup import towers
 from wsoup.errors import ParamsError
 from wsoup.runtime.peak import peak_bytes
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.tokens import Tokenizer
 
 Result = dict[str, Any]
 
@@ -44,12 +45,19 @@ def setup(
         raise ParamsError(f"bench: classes must be from 1 to {len(names)}, got {classes}")
     model, tokenizer = towers.random_model(name, seed=0)
     model = model.to(device)
-    encoder = PromptEncoder(model, tokenizer, device=device, dtype=dtype)
     spread = [names[i * len(names) // classes] for i in range(classes)]
     prefixes = [f"a photo of a {class_name}," for class_name in spread]
-    encoder.encode_grid(prefixes, [""])  # the prefixes' own cost, and the check against encode_text, once
+    return model, warm_encoder(model, tokenizer, prefixes=prefixes, device=device, dtype=dtype), prefixes
+
+
+def warm_encoder(
+    model: nn.Module, tokenizer: Tokenizer, *, prefixes: list[str], device: torch.device, dtype: torch.dtype | None
+) -> PromptEncoder:
+    """An encoder that has done what it does once: the prefixes' own states, and the check against encode_text."""
+    encoder = PromptEncoder(model, tokenizer, device=device, dtype=dtype)
+    encoder.encode_grid(prefixes, [""])
     encode_plainly(model, encoder, prefixes[:2])
-    return model, encoder, prefixes
+    return encoder
 
 
 @torch.no_grad()
@@ -72,7 +80,7 @@ def about(name: str, *, classes: int, device: torch.device, encoder: PromptEncod
     return {
         "model": name,
         "device": torch.cuda.get_device_name(device) if on_gpu else f"{device.type}, {torch.get_num_threads()} threads",
-        **({"classes": classes, "fast": encoder.fast} if encoder is not None else {}),
+        **({"classes": classes, "fast": encoder.fast, "texts": encoder.way} if encoder is not None else {}),
         "peak_memory": torch.cuda.max_memory_allocated(device) if on_gpu else peak_bytes(),
     }
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from wsoup.bench.common import Clock, Result, about, cosine_distance, encode_plainly, setup
+from wsoup.bench.common import Clock, Result, about, cosine_distance, encode_plainly, setup, warm_encoder
 from wsoup.scoring import ImageSet
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.packed import Linear
@@ -27,7 +27,7 @@ def bench_text(
     pools: Mapping[str, Sequence[str]],
     classes: int,
     device: torch.device,
-    dtype: torch.dtype | None = None,
+    dtypes: Sequence[torch.dtype | None] = (None,),
     rounds: int = 3,
     block: int | None = None,
 ) -> Result:
@@ -37,26 +37,35 @@ def bench_text(
         name: open_clip model, with random weights.
         pools: bare candidates by the name of their pool, for example {"words": [...], "descriptors": [...]}.
         classes: how many of ImageNet's class names, at most 1,000.
-        device, dtype: where, and autocast dtype or None.
+        device: where.
+        dtypes: autocast dtypes, None for the model's own; each round times all of them in turn.
         rounds: timings of each way, in turn; candidates come from as many places in the pool.
         block: candidates in a round; None for 32 on a CPU, 128 elsewhere.
 
     Returns:
-        model, device, classes, ... and one dict per pool under "rows"; times in seconds, memory in bytes.
+        model, device, classes, ... and under "rows" one dict per pool and precision; times in seconds, memory in
+        bytes. `matmul_flops_per_s` is what the machine reaches on the matrix products alone in the row's own
+        precision, and `efficiency` the share of it that the texts get.
     """
-    model, encoder, prefixes = setup(name, classes=classes, device=device, dtype=dtype)
+    model, encoder, prefixes = setup(name, classes=classes, device=device, dtype=dtypes[0])
+    others = [
+        warm_encoder(model, encoder.tokenizer, prefixes=prefixes, device=device, dtype=dtype) for dtype in dtypes[1:]
+    ]
     block = block or (32 if device.type == "cpu" else 128)
     rows = []
     for pool, texts in pools.items():
         suffixes = [f" {text}" for text in texts]
         starts = [round_ * max(0, len(texts) - block) // max(1, rounds - 1) for round_ in range(rounds)]
         chosen = [suffixes[start : start + block] for start in starts]
-        timed = [_time_block(model, encoder, prefixes, some) for some in chosen]
-        seconds = statistics.median(t["ours"] for t in timed)
+        encoders = [encoder, *others]
+        timed = [[_time_block(model, e, prefixes, some) for e in encoders] for some in chosen]  # rounds of precisions
         score = _score_seconds(encoder, prefixes, chosen[0][:4])
-        found = {"pool": pool, "candidates": len(texts), **_summary(timed), "score_s_per_candidate": score}
         count = WORD_POOL if pool == "words" else len(texts)
-        rows.append({**found, "stage_candidates": count, "stage_s": count * (classes * seconds + score)})
+        for e, turns in zip(encoders, zip(*timed, strict=True), strict=True):
+            about_row = {"pool": pool, "precision": _precision(e), "candidates": len(texts)}
+            seconds = statistics.median(t["ours"] for t in turns)
+            stage = {"stage_candidates": count, "stage_s": count * (classes * seconds + score)}
+            rows.append({**about_row, **_summary(turns), "score_s_per_candidate": score, **stage})
     return {"bench": "text", **about(name, classes=classes, device=device, encoder=encoder), "rows": rows}
 
 
@@ -69,18 +78,26 @@ def _time_block(model: nn.Module, encoder: PromptEncoder, prefixes: list[str], s
     want = encode_plainly(model, encoder, [prefixes[c] + suffixes[s] for s, c in picks])
     plain = clock.lap() / n_sample
     tokens, flops = encoder.tokens_encoded, encoder.flops
+    before = _matmul_flops_per_s(encoder)
     clock.lap()
     found = encoder.encode_grid(prefixes, suffixes)
     ours = clock.lap()
+    matmul = (before + _matmul_flops_per_s(encoder)) / 2  # on both sides, so that other work hits it as it hits ours
     ours_picked = torch.stack([found[s, c] for s, c in picks])
     return {
         "ours": ours / n_texts,
         "plain": plain,
         "tokens": (encoder.tokens_encoded - tokens) / n_texts,
         "flops": (encoder.flops - flops) / ours,
-        "matmul": _matmul_flops_per_s(encoder),
+        "matmul": matmul,
         "cosine_distance": cosine_distance(ours_picked, want),
     }
+
+
+def _precision(encoder: PromptEncoder) -> str:
+    """bfloat16, float32..: of the matrix products."""
+    dtype = encoder.tower.dtype if encoder.tower is not None else encoder.dtype or torch.float32
+    return str(dtype).removeprefix("torch.")
 
 
 def _summary(timed: Sequence[Result]) -> Result:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from wsoup.api.soups import member_features
+from wsoup.api.soups import soup_features
 from wsoup.images.decode import batches
 from wsoup.runtime.progress import progress
-from wsoup.scoring import centroids
 from wsoup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import Encoder
@@ -57,10 +56,10 @@ class Classifier:
     def __post_init__(self) -> None:
         encoder = self.encoder
         texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
-        self.members = member_features(
-            self.soup.texts, template=self.template or self.soup.template, class_names=self.class_names, encoder=texts
-        )  # (M, C, D)
-        self.centroids = centroids(self.members)  # (C, D)
+        template = self.template or self.soup.template
+        self.members, self.centroids = soup_features(
+            self.soup, template=template, class_names=self.class_names, encoder=texts
+        )  # (M, C, D), (C, D)
         scale = getattr(encoder.model, "logit_scale", None)
         self.logit_scale = float(scale.detach().exp()) if isinstance(scale, Tensor) else LOGIT_SCALE
 

@@ -5,12 +5,14 @@ A baseline is a list of texts that all classes share (descriptors, chains, noise
 
 Sources: prompt ensemble, OpenAI's 80 templates (open_clip's metadata); GPT descriptors, classification by description
 (Menon & Vondrick 2023); Waffle, ExplainableML/WaffleCLIP `waffle_tools.py` (mode "waffle"): random words and random
-characters in turn, in shapes taken from the class names. Differs from the authors' GPT rows (Chris210634/word_soups,
-source/gpt_helpers.py) in that each dataset's own template is used, where they write "a photo of a" before every class.
+characters in turn, in shapes taken from the class names; worded as the authors' list of 512 (Chris210634/word_soups,
+cache/waffle_descriptors_512_count.list) is. Differs from their GPT rows (source/gpt_helpers.py) in that each dataset's
+own template is used, where they write "a photo of a" before every class.
 """
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +21,7 @@ import numpy as np
 from wsoup import prompts
 from wsoup.draws import member_generator
 from wsoup.errors import PoolError
+from wsoup.search.gpt import sentence
 
 
 def random_descriptors(pool: Sequence[str], *, m: int, seed: int) -> list[str]:
@@ -71,12 +74,19 @@ def waffle_shape(class_names: Sequence[str]) -> WaffleShape:
 
 
 def waffle_characters(descriptors: Sequence[str]) -> list[str]:
-    """The characters that noise is drawn from, sorted: all in the descriptors but space, comma and period."""
-    return sorted(set("".join(descriptors)) - set(" ,."))
+    """The characters that noise is drawn from, sorted: all in the descriptors but space, comma and period.
+
+    Without descriptors: ASCII letters, digits and punctuation.
+    """
+    found = "".join(descriptors) or string.ascii_letters + string.digits + string.punctuation
+    return sorted(set(found) - set(" ,."))
 
 
 def waffle(words: Sequence[str], *, characters: Sequence[str], shape: WaffleShape, m: int, seed: int) -> list[str]:
-    """m Waffle descriptors, random words and random characters in turn: ``which has hatch injuri``, ``... L79O)``.
+    """m Waffle descriptors, random words and random characters in turn: ``, which has hatch injuri``, ``... L79O)``.
+
+    As in the authors' list each begins with a comma of its own, behind that of the prompt, and is worded by its first
+    letters as a GPT descriptor is: "which is any venomo".
 
     Args:
         words: a list of common words; each drawn word is cut to `shape.word_length` letters.
@@ -95,20 +105,20 @@ def waffle(words: Sequence[str], *, characters: Sequence[str], shape: WaffleShap
             drawn = [characters[j] for j in generator.choice(len(characters), size=shape.groups * shape.group_length)]
             size = shape.group_length
             noise = ", ".join("".join(drawn[g * size : (g + 1) * size]) for g in range(shape.groups))
-        texts.append(f"which has {noise}")
+        texts.append(f", {sentence(noise)}")
     return texts
 
 
 def ensemble_prompts(
     template: str, *, class_names: Sequence[str], templates: Sequence[Callable[[str], str]]
 ) -> list[list[str]]:
-    """The prompt ensemble of each class, with what the dataset's own template says after the class name.
+    """The prompt ensemble of each class, ending in what the dataset's own template says after the class name.
 
     >>> ensemble_prompts("a photo of a {}, a type of pet.", class_names=["cat"], templates=["art of the {}.".format])
     [['art of the cat, a type of pet.']]
     """
     suffix = template.replace("{c}", "{}").split("{}")[1].removesuffix(".")
-    return [[fill(name + suffix) for fill in templates] for name in class_names]
+    return [[f"{fill(name).removesuffix('.')}{suffix}." for fill in templates] for name in class_names]
 
 
 def gpt_prompts(

@@ -94,6 +94,8 @@ def _sizes(
     shown, most = params.baseline_m, max(params.baseline_m, *params.m)
     if method.limit is not None:
         most = min(most, max(shown, method.limit(material)))
+    if not _has_texts(method, material):
+        return []
     whole = _texts(method, material, seeds=seeds, m=most)
     if not whole.texts:
         return []
@@ -102,15 +104,32 @@ def _sizes(
     return whole.cut(sizes) + _with_offsets(in_tables, rows, offsets=params.offsets)
 
 
-def tuned_rows(material: Material, *, params: EvaluateParams, seed: int) -> list[Row]:
-    """Rows for the model that was finetuned with one seed: that seed's soups and draws, at their full size."""
+def tuned_rows(
+    material: Material, *, params: EvaluateParams, seed: int, trained: tuple[str, int] | None = None
+) -> list[Row]:
+    """Rows for the model that was finetuned with one seed: that seed's soups and draws, at their full size.
+
+    Args:
+        material: what texts are made from.
+        params: sizes.
+        seed: which.
+        trained: (soup, members) where the model was trained over a soup's first members only: that many are a row, too.
+    """
     rows = [row for row in table(list(material.soups)) if row.tuned]
     found = []
-    for method in methods(rows):
+    if trained is not None:
+        name, members = trained
+        found.append(Row(f"{name}_soup", (seed,), tuple(material.soups[name][seed][:members])))
+    for method in (method for method in methods(rows) if _has_texts(method, material)):
         whole = _texts(method, material, seeds=(seed,), m=params.tuned_baseline_m)
         if whole.texts:
-            found += [whole, *_with_offsets(whole, rows, offsets=params.offsets)]
+            found += [row for row in (whole, *_with_offsets(whole, rows, offsets=params.offsets)) if row not in found]
     return found
+
+
+def _has_texts(method: Method, material: Material) -> bool:
+    """Whether there is anything to draw from: no random descriptors without a pool of them."""
+    return method.limit is None or method.limit(material) > 0
 
 
 def _texts(method: Method, material: Material, *, seeds: tuple[int, ...], m: int) -> Row:

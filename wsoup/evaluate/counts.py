@@ -5,9 +5,9 @@ text feature of each class: the score mean is the cosine with that mean, the cen
 (`wsoup.scoring`). So all rows are collected first, every unique text is encoded once with every unique class prompt of
 all datasets, and each block of features is added to the rows that hold its texts and dropped.
 
-The token offset trick puts t null tokens between the class name and ", descriptor". The authors' code
-(Chris210634/word_soups, source/models.py) leaves the period and the end-of-text token of the bare prompt in front of
-the null tokens; here they are replaced, as the paper says.
+The token offset trick puts t null tokens before the descriptor, as the paper's example has them: "a photo of a dog, ! !
+! ! ! which may be large or small." The authors' code (Chris210634/word_soups, source/models.py) leaves the period and
+the end-of-text token of the bare prompt in front of them.
 """
 
 from __future__ import annotations
@@ -63,20 +63,37 @@ class Classifiers:
         rows: R rows.
         prompts: S class prompts.
         means: (R, S, D) float32.
+        further: by dataset, rows with prompts of their own for each class, and their mean text features (C, D).
     """
 
     rows: Sequence[Row]
     prompts: ClassPrompts
     means: Tensor
+    further: Mapping[str, Sequence[tuple[ClassRow, Tensor]]]
 
     def of(self, test: TestSet) -> Tensor:
         """Mean text features of every row for the classes of one dataset: (R, C, D)."""
         return self.means[:, self.prompts.of(test)]
 
 
-def mean_texts(rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> Classifiers:
-    """Encode every unique text of `rows` once, with every unique class prompt of `tests`."""
+def mean_texts(
+    rows: Sequence[Row],
+    *,
+    class_rows: Mapping[str, Sequence[ClassRow]],
+    tests: Sequence[TestSet],
+    encoder: PromptEncoder,
+) -> Classifiers:
+    """Encode every unique text of `rows` once, with every unique class prompt of `tests`, and the texts of class rows.
+
+    In one go; `wsoup.evaluate.encoded` does the same in shards.
+    """
     classes = ClassPrompts(tests)
+    further = {name: [(row, mean_prompts(row, encoder=encoder)) for row in found] for name, found in class_rows.items()}
+    return Classifiers(rows, classes, mean_of_stems(rows, stems=classes.stems, encoder=encoder), further)
+
+
+def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptEncoder) -> Tensor:
+    """The mean text feature of R rows with each of S class prompts: (R, S, D)."""
     means: Tensor | None = None
     for offset in sorted({offset for row in rows for offset in row.offsets}):
         users = [r for r, row in enumerate(rows) if offset in row.offsets]
@@ -84,15 +101,17 @@ def mean_texts(rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: Prompt
         texts = sorted({text for r in users for text in rows[r].texts})
         weights = mean_weights([rows[r].texts for r in users], texts=texts)  # (users, P)
         weights /= torch.tensor([[float(len(rows[r].offsets))] for r in users])
-        endings = [prompts.ending(text, period=True) for text in texts]
-        for where, block in encoder.grid_blocks(classes.stems, endings, token_offset=offset):
+        starts, endings = list(stems), [prompts.ending(text, period=True) for text in texts]
+        if offset:  # null tokens stand after the comma
+            starts, endings = [f"{stem}," for stem in stems], [ending.removeprefix(",") for ending in endings]
+        for where, block in encoder.grid_blocks(starts, endings, token_offset=offset):
             if means is None:
                 means = block.new_zeros(len(rows), *block.shape[1:])
             share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)
             means[users] += share.view(len(users), *block.shape[1:])
     if means is None:
-        means = torch.zeros(0, len(classes.stems), 0)
-    return Classifiers(rows, classes, means)
+        means = torch.zeros(0, len(stems), 0)
+    return means
 
 
 def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Tensor:
@@ -112,23 +131,13 @@ def mean_prompts(row: ClassRow, *, encoder: PromptEncoder) -> Tensor:
     return mean_weights(row.prompts, texts=unique).to(features.device) @ features
 
 
-def evaluate(
-    classifiers: Classifiers,
-    *,
-    class_rows: Mapping[str, Sequence[ClassRow]],
-    tests: Sequence[TestSet],
-    encoder: PromptEncoder,
-    tokenizer: Tokenizer,
-    variant: str,
-) -> pa.Table:
+def evaluate(classifiers: Classifiers, *, tests: Sequence[TestSet], tokenizer: Tokenizer, variant: str) -> pa.Table:
     """Count the correct images of every row on every dataset, in both modes; single texts in one, they have no other.
 
     Args:
-        classifiers: rows with shared texts.
-        class_rows: further rows by dataset name.
+        classifiers: all rows, encoded by the model that made the image features.
         tests: the datasets.
-        encoder: text side of the model that made the image features.
-        tokenizer: its tokenizer, to say what a soup takes to store.
+        tokenizer: the model's tokenizer, to say what a soup takes to store.
         variant: ``pretrained`` or the name of a finetuned method.
 
     Returns:
@@ -137,11 +146,11 @@ def evaluate(
     lines: list[dict[str, object]] = []
     stored = tokens_stored(classifiers.rows, tokenizer=tokenizer)
     for test in tests:
-        rows: list[Row | ClassRow] = [*classifiers.rows, *class_rows.get(test.name, ())]
+        further = classifiers.further.get(test.name, ())
+        rows: list[Row | ClassRow] = [*classifiers.rows, *(row for row, _ in further)]
         means = classifiers.of(test)
-        further = [mean_prompts(row, encoder=encoder) for row in class_rows.get(test.name, ())]
         if further:
-            means = torch.cat([means, torch.stack(further)])  # (R, C, D)
+            means = torch.cat([means, torch.stack([found for _, found in further])])  # (R, C, D)
         lines += count(rows, means=means, stored=stored, test=test, variant=variant)
     return pa.Table.from_pylist(lines, schema=SCHEMA)
 

@@ -186,6 +186,8 @@ BEFORE_SOUPS = (
 AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
 SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}
 """The paper's soups, in its order. Those of other names come behind them."""
+CURVE = "word_curve"
+"""The word soup with more members, for the curve over m alone: the tables and training have `word`."""
 
 
 def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
@@ -195,15 +197,20 @@ def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
     ['word_k50_soup', 'word_k50_soup_score_mean', 'word_k50_soup_offsets', 'upper_bound']
     """
     ordered = [name for name in SOUP_LABELS if name in soups] + [name for name in soups if name not in SOUP_LABELS]
-    return (*BEFORE_SOUPS, *(row for name in ordered for row in soup_rows(name)), *AFTER_SOUPS)
+    rows = [row for name in ordered for row in soup_rows(name)]
+    if CURVE in soups:  # it draws the word soup's curve, further
+        rows = [replace(row, curve=None) if row.method.soup == "word" else row for row in rows]
+    return (*BEFORE_SOUPS, *rows, *AFTER_SOUPS)
 
 
 def soup_rows(name: str) -> tuple[TableRow, ...]:
     """Rows of one soup: its centroid, its score mean, and with the offset trick.
 
     In the paper a descriptor soup is used as a centroid and a word soup as a score mean. Soups of other names are shown
-    wherever the word soup is.
+    wherever the word soup is, `CURVE` in the curve alone.
     """
+    if name == CURVE:
+        return _curve_rows()
     label, title, centroids = soup_label(name), soup_title(name), name == "descriptor"
     method = Method(
         f"{name}_soup", lambda material, seed, m: material.soups[name][seed], sized=True, alone=title, soup=name
@@ -216,6 +223,29 @@ def soup_rows(name: str) -> tuple[TableRow, ...]:
     scaling = label if name in SOUP_LABELS else None
     shown = replace(mean, scaling=scaling, curve=f"{title}, score mean", card=label, terminal=True, terminal_tuned=True)
     return plain, shown, tricked
+
+
+def _curve_rows() -> tuple[TableRow, ...]:
+    word = soup_rows("word")
+    method = replace(
+        word[0].method, name=f"{CURVE}_soup", texts=lambda material, seed, m: material.soups[CURVE][seed], soup=CURVE
+    )
+    method = replace(method, alone=None)
+    return tuple(
+        replace(
+            row,
+            key=row.key.replace("word_soup", method.name),
+            label=f"{row.label}, all of the curve",
+            method=method,
+            tuned=False,
+            scaling=None,
+            card=None,
+            terminal=False,
+            terminal_tuned=False,
+        )
+        for row in word
+        if not row.offsets
+    )
 
 
 def soup_label(name: str) -> str:

@@ -22,8 +22,8 @@ BATCH = 32
 SCHEMA = pa.schema([("text", pa.string()), *WHERE, *COUNTS, *COSINES])
 
 
-def sample(pool: Sequence[str], *, size: int) -> list[str]:
-    """`size` texts of the pool, the same ones always, in pool order; all of a smaller pool."""
+def sample(pool: Sequence[str], *, size: int | None) -> list[str]:
+    """`size` texts of the pool, the same ones always, in pool order; all of a smaller pool, or with None."""
     order = member_generator(purpose="survey", seed=0, member=0).permutation(len(pool))
     return [pool[i] for i in sorted(order[:size].tolist())]
 

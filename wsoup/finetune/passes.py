@@ -32,7 +32,7 @@ class Passes:
         student: a student of it.
         class_names: C names in label order.
         template: of the source.
-        soup: M member texts, bare; ``""`` is the class name alone.
+        soup: M member texts, bare; ``""`` is the class name alone. With soft descriptors: what each started from.
         save_memory: recompute activations in the backward pass.
     """
 
@@ -54,6 +54,7 @@ class Passes:
         stems = prompts.stems(template, class_names)
         self.members = len(student.soft_descriptors) or len(soup)
         self._tokens = [self._tokenize(stems, text) for text in soup]
+        self._bare = self._tokenize(stems, "") if len(student.soft_descriptors) else None
         self._prompted = student.soft_prompt is not None
         self._fixed_trunk = (
             student.visual_prompts is None and student.projector is None and _untouched(student, "image")
@@ -166,7 +167,8 @@ class Passes:
                 self._texts[member] = self.text_tower.prepare(self._tokens[member], n_prompt=n_prompt)
             return self._texts[member], None
         if self._places is None:
-            tokens, self._places = self.student.with_descriptor(self._tokens[0])
+            assert self._bare is not None
+            tokens, self._places = self.student.with_descriptor(self._bare)
             before = int(self._places.min())
             self._texts[0] = self.text_tower.prepare(tokens, n_prompt=n_prompt, before=before)
         return self._texts[0], (self._places, self.student.soft_descriptors[member])

@@ -65,6 +65,7 @@ class Trainer:
             tune=method.tune,
             template=source.template,
             generator=torch.Generator().manual_seed(named_seed(seed, "start")),
+            soup=source.soup,
         )
         self.parameters = self.student.trained()
         self.average = {name: p.detach().clone() for name, p in self.parameters.items()}

@@ -48,7 +48,13 @@ TEXT_PROMPTS = ("soft_prompt", "deep_prompts", "soft_descriptors")
 
 
 def make_student(
-    model: nn.Module, *, tokenizer: Tokenizer, tune: TuneParams, template: str, generator: torch.Generator
+    model: nn.Module,
+    *,
+    tokenizer: Tokenizer,
+    tune: TuneParams,
+    template: str,
+    generator: torch.Generator,
+    soup: Sequence[str] = (),
 ) -> Student:
     """A student of `model`, ready for training.
 
@@ -58,6 +64,7 @@ def make_student(
         tune: what is trained.
         template: of the source dataset; a soft prompt starts as the embeddings of its first tokens.
         generator: for random starting values, on the CPU.
+        soup: texts that soft descriptors start from; without them they start as random words, whatever `tune` says.
 
     Raises:
         ModelError: the model is not a ViT CLIP of open_clip, or has fewer blocks than are to be trained.
@@ -75,8 +82,28 @@ def make_student(
     with torch.random.fork_rng(devices=[]):  # so that torch's own initialisers draw from the named generator
         torch.manual_seed(int(torch.randint(2**31, (1,), generator=generator)))
         attach(student, tune, prompt=prompt)
+    if soup and getattr(tune, "start", None) == "soup":
+        start_from(student, soup, tokenizer=tokenizer)
     student.trained_names = tuple(name for name, p in student.named_parameters() if p.requires_grad)
     return student.to(next(model.parameters()).device).eval()
+
+
+def start_from(student: Student, soup: Sequence[str], *, tokenizer: Tokenizer) -> None:
+    """Lay the token embeddings of a soup's first members over the student's soft descriptors.
+
+    Raises:
+        ParamsError: the soup has fewer members than there are soft descriptors, or one of them is empty.
+    """
+    soft, weight = student.soft_descriptors, student.text_tower.token_embedding.weight
+    if len(soup) < len(soft):
+        raise ParamsError(f"tune.members is {len(soft)}, the soup to start from has {len(soup)}; lower it")
+    for parameter, tokens in zip(soft, tokenizer(list(soup[: len(soft)])), strict=True):
+        own = tokens[1 : int(tokens.argmax())]
+        if not len(own):
+            raise ParamsError("a member of the soup to start from is empty: soft descriptors need tokens")
+        chosen = own[torch.arange(len(parameter)) % len(own)]
+        with torch.no_grad():
+            parameter.copy_(weight[chosen.to(weight.device)])
 
 
 def check_templates(
@@ -112,6 +139,8 @@ def attach(student: Student, tune: TuneParams, *, prompt: Callable[[int], nn.Par
                 student.soft_prompt = prompt(tune.prompt_tokens)
         case SoftDescriptorsTune():  # a CoOp ensemble; ProDA, arXiv 2205.03340
             student.soft_descriptors.extend(_random_words(student, n=tune.tokens) for _ in range(tune.members))
+            if tune.prompt_tokens:
+                student.soft_prompt = prompt(tune.prompt_tokens)
         case VisualPromptTune():  # VPT, arXiv 2203.12119
             student.visual_prompts = nn.Parameter(PROMPT_STD * torch.randn(tune.depth, tune.tokens, image_width))
         case MapleTune():  # arXiv 2210.03117

@@ -149,7 +149,10 @@ def embed_images(
                 "skipped": np.frombuffer(messages.encode(), dtype=np.uint8),
             }
 
-        finish_shards(work, task=task, label=label, unit="shard", bar=False)
+        def size(number: int, shard: int) -> int:
+            return len(lists[number].paths[_slice(shard)])
+
+        finish_shards(work, task=task, label=label, unit="shard", bar=False, size=size)
     return [_joined(shards.load(), images, encoders=encoders) for shards, images in zip(work, lists, strict=True)]
 
 

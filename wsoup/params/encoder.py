@@ -18,6 +18,8 @@ class EncoderParams(Section):
     """A tag of open_clip, or a weights file; null where `model` says where they lie."""
     config: str | None = None
     """A local open_clip JSON config; null for a model that open_clip knows."""
+    quick_gelu: bool | None = None
+    """The activation that local weights were trained with, where their config does not say; a tag says it."""
     image_mean: tuple[float, float, float] | None = None
     """Mean of red, green and blue that images are normalised with; null: as the model says."""
     image_std: tuple[float, float, float] | None = None

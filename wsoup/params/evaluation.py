@@ -12,8 +12,8 @@ from wsoup.params.section import Name, PositiveInt, Section
 class SurveyParams(Section):
     """Unselected texts on every dataset, and the soup that the targets would select: a bound, never a result."""
 
-    descriptors: PositiveInt
-    """Of the pool, evaluated on every dataset; the upper bound is selected from these."""
+    descriptors: PositiveInt | None
+    """Of the pool, evaluated on every dataset (null: all); the upper bound is selected from these."""
     chains: PositiveInt
     """Random word chains, on the source's few-shot images."""
     chain_length: PositiveInt

@@ -28,13 +28,21 @@ class LastBlocksTune(Section):
 
 
 class SoftDescriptorsTune(Section):
-    """`members` soft descriptors of `tokens` random words each: a CoOp ensemble, ProDA."""
+    """`members` soft descriptors of `tokens` tokens each, and a text prompt (0 tokens: none).
+
+    A CoOp ensemble trains no prompt, ProDA does. They start as random words, or (`start: soup`) as the first members of
+    the method's soup, whose tokens are cut or begun again to fit.
+    """
 
     kind: Literal["soft_descriptors"]
     members: PositiveInt
     """How many soft descriptors."""
     tokens: PositiveInt
-    """Random words that each begins as."""
+    """Tokens of each."""
+    start: Literal["random", "soup"] = "random"
+    """Random words, or the tokens of the first members of the method's soup."""
+    prompt_tokens: Annotated[int, Field(ge=0, strict=True)]
+    """Learnt tokens of the template; 0: none."""
 
 
 class VisualPromptTune(Section):
@@ -204,14 +212,21 @@ class MethodParams(Section):
     @model_validator(mode="after")
     def _parts_fit(self) -> MethodParams:
         soft = self.tune if isinstance(self.tune, SoftDescriptorsTune) else None
-        if soft and self.soup != "class_name":
-            raise ValueError(f"tune soft_descriptors learns its own texts: soup must be class_name, not {self.soup!r}")
+        from_soup = soft is not None and soft.start == "soup"
+        if soft and not from_soup and self.soup != "class_name":
+            raise ValueError(
+                f"tune soft_descriptors learns its own texts: soup must be class_name, not {self.soup!r}; "
+                "start: soup begins with a soup's"
+            )
+        if from_soup and self.soup == "class_name":
+            raise ValueError("tune soft_descriptors with start: soup needs a soup to begin with, not class_name")
         if isinstance(self.loss, ProdaLoss) and (soft is None or self.loss.per_step > soft.members):
             raise ValueError("loss proda needs tune soft_descriptors with at least per_step members")
-        if soft and not (
-            isinstance(self.loss, ProdaLoss | CrossEntropyLoss) and not getattr(self.loss, "weight", None)
-        ):
-            raise ValueError("tune soft_descriptors takes loss proda or cross_entropy without lambda")
+        taught = bool(getattr(self.loss, "weight", None))
+        if soft and not (isinstance(self.loss, ProdaLoss | CrossEntropyLoss) and (from_soup or not taught)):
+            raise ValueError(
+                "tune soft_descriptors takes loss proda or cross_entropy without lambda (with start: soup also with it)"
+            )
         return self
 
 

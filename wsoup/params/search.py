@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from wsoup.params.section import Name, PositiveInt, Section
 
-Pool = Literal["words", "descriptors"]
+Pool = Literal["words", "descriptors", "mixed"]
 
 
 class WordPoolParams(Section):
@@ -25,8 +25,8 @@ class WordPoolParams(Section):
 class DescriptorPoolParams(Section):
     """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}."""
 
-    paths: Annotated[list[str], Field(min_length=1)]
-    """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}."""
+    paths: list[str]
+    """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}; none: no descriptors."""
     period: bool
     """Whether a candidate carries the prompt's final period while it is ranked and searched."""
 
@@ -56,40 +56,103 @@ class ScoreParams(Section):
     """Candidates in one shard of the resume cache."""
 
 
-class GreedySoup(Section):
+class AnySoup(Section):
+    """What every soup says of itself."""
+
+    pool: Pool
+    """Where its texts come from: words, descriptors, or mixed, both in one ranking."""
+    m: PositiveInt
+    """Members, at most."""
+    class_name_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """The class name without a text joins the centroid as if it were so many members."""
+
+
+class GreedySoup(AnySoup):
     """Algorithm 1: the best text of the pool, then each next one that makes the centroid better, up to m."""
 
     kind: Literal["greedy"]
-    pool: Pool
-    """words or descriptors."""
-    m: PositiveInt
-    """Members at most."""
 
 
-class ChainsSoup(Section):
-    """Algorithm 2, in the paper's symbols: m chains of words, each grown from a word of the top k0."""
+class TopSoup(AnySoup):
+    """The m best single texts: by count, or of the top k1 by count those with the best count and likelihood."""
 
-    kind: Literal["chains"]
-    pool: Pool
-    """words or descriptors."""
+    kind: Literal["top"]
+    k1: PositiveInt
+    """Texts come from the top k1 of the ranking by count."""
+    rank_by: Literal["count", "count_k2"]
+    """By the count alone, or by count and likelihood (k2), each in standard deviations."""
+
+    @model_validator(mode="after")
+    def _m_within_k1(self) -> TopSoup:
+        _check_within(self, "m", "k1")
+        return self
+
+
+class SampleSoup(AnySoup):
+    """Any m of the top k1, or of the whole pool where k1 is null: the control that a selection must beat."""
+
+    kind: Literal["sample"]
+    k1: PositiveInt | None
+    """Texts are drawn from the top k1 of the ranking; null: from the whole pool."""
+
+    @model_validator(mode="after")
+    def _m_within_k1(self) -> SampleSoup:
+        if self.k1 is not None:
+            _check_within(self, "m", "k1")
+        return self
+
+
+class FirstWordsSoup(AnySoup):
+    """The first words of Algorithm 2's chains, which are any of the top k0: a control."""
+
+    kind: Literal["first_words"]
+    k0: PositiveInt
+    """Words come from the top k0 of the ranking."""
+
+
+class Growth(AnySoup):
+    """How chains of words grow, in the paper's symbols: from a word of the top k0, by words of the top k1."""
+
     k0: PositiveInt
     """First words come from the top k0 of the ranking."""
     k1: PositiveInt
     """Further words from the top k1, shuffled."""
     patience: PositiveInt
     """How many of those are tried for one chain."""
-    m: PositiveInt
-    """Members (chains)."""
     max_words: PositiveInt
     """Words in one chain at most."""
 
     @model_validator(mode="after")
-    def _k0_within_k1(self) -> ChainsSoup:
+    def _k0_within_k1(self) -> Growth:
         if self.k0 > self.k1:
             raise ValueError(f"k0 ({self.k0}) must not exceed k1 ({self.k1}): first words come from the top k0 of k1")
         return self
 
 
-SoupParams = GreedySoup | ChainsSoup
+class ChainsSoup(Growth):
+    """Algorithm 2: m chains of words, each grown from a word of the top k0 where the chain's own count rises."""
+
+    kind: Literal["chains"]
+
+
+class RandomLengthsSoup(Growth):
+    """Algorithm 2's first words and lengths, all further words drawn: a control. It costs what Algorithm 2 costs."""
+
+    kind: Literal["random_lengths"]
+
+
+class JointSoup(Growth):
+    """Chains grown as in Algorithm 2, but where the whole soup gets likelier."""
+
+    kind: Literal["joint"]
+
+
+def _check_within(soup: AnySoup, few: str, many: str) -> None:
+    """Raise ValueError where the soup's parameter `few` exceeds `many`."""
+    if getattr(soup, few) > getattr(soup, many):
+        raise ValueError(f"{few} ({getattr(soup, few)}) must not exceed {many} ({getattr(soup, many)})")
+
+
+SoupParams = GreedySoup | ChainsSoup | TopSoup | SampleSoup | FirstWordsSoup | RandomLengthsSoup | JointSoup
 Soups = Annotated[dict[Name, Annotated[SoupParams, Field(discriminator="kind")]], Field(min_length=1)]
 """Section `soups`: definitions by name. `word` and `descriptor` are the paper's; any number may stand beside them."""

@@ -10,13 +10,13 @@ from wsoup.evaluate.rows import TableRow
 from wsoup.report import paper
 from wsoup.report.means import MEANS, ROLES, is_number, mean_and_std
 from wsoup.report.results import Results
+from wsoup.report.settings import differing
 from wsoup.report.tables import MARK, Table
 
 
 def zero_shot_table(results: Results) -> Table:
     """Every row of the pretrained encoder, beside the paper's for the same encoder where there is one."""
-    encoder = (results.encoder["model"], results.encoder["pretrained"])
-    rows = [(row.label, PRETRAINED, row, paper.zero_shot(row, encoder=encoder)) for row in results.table]
+    rows = [(row.label, PRETRAINED, row, paper.zero_shot(row, encoder=results.encoder)) for row in results.table]
     return accuracy_table(results, rows=rows, name="zero_shot", title="Zero-shot accuracy")
 
 
@@ -94,10 +94,8 @@ def accuracy_row(
     cells = results.cells(variant, row)
     if cells is None:
         return None
-    encoder = (results.encoder["model"], results.encoder["pretrained"])
-    differs = paper.encoder_differs(encoder, tuned=variant != PRETRAINED)
-    why = {differs} if differs else set()
-    line: dict[str, Any] = {"method": label, "variant": variant, "m": round(cells.texts, 1)}
+    why = marks(results, variant=variant, row=row) if theirs else set()
+    line: dict[str, Any] = {"method": label, "variant": variant, "row": row.key, "m": round(cells.texts, 1)}
     line["stored"] = results.parameters.get(variant, 0) + (cells.stored or 0.0)
     for role in ROLES:
         names = results.datasets(role)
@@ -110,11 +108,34 @@ def accuracy_row(
             shown = theirs.get(MEANS[role]) if same and all(name in paper.COLUMNS for name in names) else None
             reasons = {reason for found in unlike.values() for reason in found}
             line.update(_beside(MEANS[role], cells.of(names), shown, marks=why | reasons))
-    if "parameters_thousands" in theirs and not differs:
+    if "parameters_thousands" in theirs and not paper.encoder_differs(results.encoder, tuned=variant != PRETRAINED):
         stored = 1000.0 * theirs["parameters_thousands"]
         line |= {"stored (paper)": stored, "stored (diff)": line["stored"] - stored}
     line["why"] = sorted({why for key, value in line.items() if key.endswith(" (why)") for why in value})
     return line
+
+
+def marks(results: Results, *, variant: str, row: TableRow) -> set[str]:
+    """Why a row is not the paper's, on whatever dataset: another encoder, or settings that it depends on."""
+    differs = paper.encoder_differs(results.encoder, tuned=variant != PRETRAINED)
+    settings = differing(results.settings, paper=results.theirs, variant=variant, row=row)
+    return {*settings, *([differs] if differs else [])}
+
+
+def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:
+    """Every row of the run that the paper has figures of: (variant, row's key) -> why they are not comparable.
+
+    Of datasets that are the paper's by name; empty on any others.
+    """
+    if not any(name in paper.COLUMNS for name in results.datasets()):
+        return {}
+    lines = [
+        line
+        for table in (zero_shot_table(results), *paper_tables(results))
+        for line in table.rows
+        if any(key.endswith(" (paper)") for key in line)
+    ]
+    return {(line["variant"], line["row"]): set(line["why"]) for line in lines}
 
 
 def _unlike(results: Results, name: str) -> set[str] | None:

@@ -56,6 +56,7 @@ def write_page(path: str | Path, *, params_file: str | Path = "params.yaml", roo
         soups=list(params.soups),
         methods=list(params.finetune.methods),
         evaluate=params.evaluate,
+        sections=params.model_dump(mode="json", by_alias=True),
     )
     figures = _figures(root / "reports/plots")
     context = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from wsoup import project
 from wsoup.evaluate.rows import TableRow
@@ -27,15 +29,18 @@ COLUMNS = {
     "imagenet_r": "INet-R",
 }
 """Dataset names of profile `paper` -> columns of the paper's tables."""
-ENCODER = ("ViT-B-16", "openai")
-"""The encoder of all the paper's tables but model_scaling.csv."""
-SCALING_MODELS = {
+SCALING_ENCODERS = {
     ("ViT-B-32", "openai"): "Open-AI CLIP ViT-B/32",
-    ("ViT-L-14", None): "Open CLIP ViT-L/14",
-    ("coca_ViT-L-14", None): "Open CLIP CoCa-L/14",
-    ("ViT-g-14", None): "Open CLIP ViT-g/14",
+    ("ViT-L-14", "laion2b_s32b_b82k"): "Open CLIP ViT-L/14",
+    ("coca_ViT-L-14", "laion2b_s13b_b90k"): "Open CLIP CoCa-L/14",
+    ("ViT-g-14", "laion2b_s34b_b88k"): "Open CLIP ViT-g/14",
 }
-"""Models of model_scaling.csv. None: any weights but OpenAI's, since the paper does not name the open_clip tag."""
+"""Models of model_scaling.csv with their weights. The paper names no tag for the last three: these are open_clip's
+weights trained on LAION-2B, and of the two for ViT-g-14 those that reach the paper's 77.7 on ImageNet."""
+ENCODER = ("ViT-B-16", "openai")
+"""The encoder of all the paper's other tables."""
+ENCODERS = (ENCODER, *SCALING_ENCODERS)
+QUICK_GELU = "-quickgelu"
 TITLES = {
     "few_shot": "Few-shot methods",
     "diversity_ablation": "What the diversity loss does",
@@ -56,16 +61,18 @@ def read(name: str, *, folder: Path = FOLDER) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def zero_shot(row: TableRow, *, encoder: tuple[str, str | None], folder: Path = FOLDER) -> dict[str, float]:
+def zero_shot(row: TableRow, *, encoder: Mapping[str, Any], folder: Path = FOLDER) -> dict[str, float]:
     """The paper's row for one of ours, of the table that has this encoder: column -> per cent, empty if none.
 
     Word soups of model_scaling.csv are score means (the authors' scripts/ablations/scaling_law.sh).
     An encoder that the paper has not gets the row of ViT-B-16 / openai; `encoder_differs` then says so.
     """
-    model = scaling_model(encoder)
-    if model is not None:
+    title = SCALING_ENCODERS.get(_pair(encoder))
+    if title is None:  # other weights of one of these models still belong beside its figures, marked
+        title = next((t for (model, _), t in SCALING_ENCODERS.items() if model == _pair(encoder)[0]), None)
+    if title is not None:
         theirs = read("model_scaling", folder=folder)
-        found = [line for line in theirs if line["model"] == model and line["method"] == row.scaling]
+        found = [line for line in theirs if line["model"] == title and line["method"] == row.scaling]
     else:
         found = [line for line in read("zero_shot", folder=folder) if line["method"] == row.label]
     return numbers(found[0]) if found else {}
@@ -74,28 +81,44 @@ def zero_shot(row: TableRow, *, encoder: tuple[str, str | None], folder: Path = 
 def beside(table: str, *, folder: Path = FOLDER) -> list[tuple[str, str, str, dict[str, float]]]:
     """The rows of one of the paper's tables that rows.csv has ours for: (their name, variant, our row, their figures).
 
-    In the paper's order; two rows of the same name are taken to be the first.
+    In the paper's order; of rows that have the same name there, the first of ours belongs to the first of theirs.
     """
-    theirs: dict[str, dict[str, float]] = {}
-    for row in read(table, folder=folder):
-        theirs.setdefault(row["method"], numbers(row))
-    ours = {row["method"]: row for row in read("rows", folder=folder) if row["table"] == table}
-    return [(name, ours[name]["variant"], ours[name]["row"], found) for name, found in theirs.items() if name in ours]
+    ours: dict[str, list[dict[str, str]]] = {}
+    for row in read("rows", folder=folder):
+        if row["table"] == table:
+            ours.setdefault(row["method"], []).append(row)
+    found = []
+    for theirs in read(table, folder=folder):
+        if ours.get(theirs["method"]):
+            row = ours[theirs["method"]].pop(0)
+            found.append((theirs["method"], row["variant"], row["row"], numbers(theirs)))
+    return found
 
 
-def scaling_model(encoder: tuple[str, str | None]) -> str | None:
-    """The name of an encoder in model_scaling.csv; None if it is not there."""
-    model, tag = encoder
-    return SCALING_MODELS.get((model, tag if tag == "openai" else None))
+def encoder_differs(encoder: Mapping[str, Any], *, tuned: bool) -> str | None:
+    """Why the paper's figures are not of this encoder; None where they are.
+
+    Judged are the weights, by their tag, and the activation: a model's name may say it (``-quickgelu``) or not.
+
+    Args:
+        encoder: its id.
+        tuned: whether a finetuned model is meant; the paper's are of ViT-B-16 alone.
+    """
+    pair, quick_gelu = _pair(encoder), bool(encoder.get("quick_gelu"))
+    known = (ENCODER,) if tuned else ENCODERS
+    theirs = next((found for found in known if found == pair), None)
+    if theirs is None:
+        same = next((found for found in known if found[0] == pair[0]), ENCODER)
+        return f"encoder {pair[0]} / {pair[1]}, theirs {' / '.join(same)}"
+    if quick_gelu != (theirs[1] == "openai"):
+        names = ("GELU", "QuickGELU")
+        return f"encoder {pair[0]} / {pair[1]} with {names[quick_gelu]}, theirs with {names[not quick_gelu]}"
+    return None
 
 
-def encoder_differs(encoder: tuple[str, str | None], *, tuned: bool) -> str | None:
-    """Why the paper's figures are not of this encoder; None where they are."""
-    if encoder == ENCODER or (not tuned and encoder in SCALING_MODELS):
-        return None
-    if not tuned and scaling_model(encoder) is not None:
-        return f"the paper does not name its weights for {encoder[0]}; here {encoder[1]}"
-    return f"encoder {encoder[0]} / {encoder[1]}, theirs {' / '.join(ENCODER)}"
+def _pair(encoder: Mapping[str, Any]) -> tuple[str, str]:
+    """Model without what its name says of the activation, and tag."""
+    return str(encoder["model"]).removesuffix(QUICK_GELU), str(encoder["pretrained"])
 
 
 def numbers(row: dict[str, str]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from wsoup.evaluate.rows import Method, TableRow, table
 from wsoup.params.datasets import DatasetParams
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.report.halves import harmonic, pair_of_halves
+from wsoup.report.settings import Settings
 
 MEASURED = ("n_correct", "n_images", "alignment", "uniformity")
 
@@ -69,6 +71,7 @@ class Results:
         divergence: of each method trained over several texts: iteration -> KL between members, one a seed.
         halves: the base and the new half of one dataset, where the run is such a run.
         halved: datasets of which the run has half the classes only.
+        settings: of the run, to be held against the paper's.
     """
 
     def __init__(
@@ -84,7 +87,9 @@ class Results:
         divergence: Mapping[str, Mapping[int, Sequence[float]]],
         halves: tuple[str, str] | None,
         halved: Collection[str],
+        settings: Settings,
     ) -> None:
+        self.settings = settings
         self.table = tuple(table)
         self.parameters, self.divergence = parameters, divergence
         self.halves, self.halved = halves, halved
@@ -94,6 +99,11 @@ class Results:
         self._groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
         for line in lines:
             self._groups.setdefault((line["variant"], line["method"], line["mode"]), []).append(line)
+
+    @cached_property
+    def theirs(self) -> Settings:
+        """What the paper fixes."""
+        return Settings.of_paper()
 
     def datasets(self, role: str | None = None) -> list[str]:
         """Names of the datasets of a role, or of all."""
@@ -177,8 +187,15 @@ def load_results(
     soups: Sequence[str],
     methods: Collection[str],
     evaluate: EvaluateParams,
+    sections: Mapping[str, Any],
 ) -> Results:
-    """Read ``pretrained/results.parquet`` and the ``<method>.parquet`` of each method that there is in `folder`."""
+    """Read ``pretrained/results.parquet`` and the ``<method>.parquet`` of each method that there is in `folder`.
+
+    Args:
+        folder: of results.
+        datasets, soups, methods, evaluate: as in params.yaml; of soups and methods the names.
+        sections: of params.yaml as JSON values, whose settings are held against the paper's.
+    """
     first = folder / PRETRAINED / "results.parquet"
     if not first.exists():
         raise MissingError(f"{first} does not exist; it is made by stage 'evaluate': run `dvc repro evaluate`")
@@ -207,4 +224,5 @@ def load_results(
         divergence=divergence,
         halves=pair_of_halves(datasets),
         halved=[name for name, dataset in datasets.items() if dataset.classes != "all"],
+        settings=Settings.of_run(sections, pools=attributes.get("pools", {})),
     )

@@ -20,7 +20,7 @@ import numpy as np
 
 from wsoup.errors import MismatchError, MissingError, ParamsError
 from wsoup.runtime import code
-from wsoup.runtime.progress import progress
+from wsoup.runtime.progress import progress, tick
 from wsoup.store import cache_dir, fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked, write_json
 
 ABOUT = "about.json"
@@ -144,7 +144,15 @@ class Shards:
             return None
 
 
-def finish_shards(work: Sequence[Shards], *, task: Task, label: str, unit: str, bar: bool = True) -> None:
+def finish_shards(
+    work: Sequence[Shards],
+    *,
+    task: Task,
+    label: str,
+    unit: str,
+    bar: bool = True,
+    size: Callable[[int, int], int] | None = None,
+) -> None:
     """Do all missing shards: the one door through which long work goes.
 
     In this process, one after the other; with ``WSOUP_EXECUTOR=ray`` on a Ray cluster (`wsoup.runtime.on_ray`). The
@@ -156,6 +164,8 @@ def finish_shards(work: Sequence[Shards], *, task: Task, label: str, unit: str, 
         label: for the progress bar.
         unit: what a shard is.
         bar: False where the task shows its own, finer progress.
+        size: (number of the set, shard number) -> by how much such a shard moves the bar of `progress.counting`, which
+            the task itself moves where it runs in this process.
 
     Raises:
         ParamsError: no such executor.
@@ -167,19 +177,19 @@ def finish_shards(work: Sequence[Shards], *, task: Task, label: str, unit: str, 
     done = sum(shards.n for shards in work) - len(missing)
     if done and missing:
         print(f"{label}: {done} of {done + len(missing)} {unit}s were finished before; going on", file=sys.stderr)
-    shown = progress(missing, label=label, unit=unit) if bar else missing
     if not missing:
         return
     if _executor() == "here":
-        for s, i in shown:
+        for s, i in progress(missing, label=label, unit=unit) if bar else missing:
             work[s].save(i, task(s, i))
         return
     from wsoup.runtime import on_ray
 
-    with progress(label=label, total=len(missing), unit=unit) as counter:
-        for (s, i), arrays in on_ray.run(task, missing, label=label):
-            work[s].save(i, arrays)
-            counter.update()
+    found = on_ray.run(task, missing, label=label)
+    for (s, i), arrays in found if size else progress(found, label=label, total=len(missing), unit=unit):
+        work[s].save(i, arrays)
+        if size:
+            tick(size(s, i))
 
 
 def _executor() -> str:

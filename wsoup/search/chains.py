@@ -6,6 +6,9 @@ as in `greedy`, with the result of the one-by-one loop.
 Differs from the authors' pseudo-code, which forgets to raise the bar after an accepted word; their text and their code
 (Chris210634/word_soups, preprocess/get_greedy_word_soup.py) raise it. Differs from their code in that every draw comes
 from a generator of its own, and ties rank by pool order.
+
+`first_word` and `random_length_chain` are controls with the same draws: what is left of Algorithm 2 without growth, and
+with chains as long as its own whose words no count was asked about. Source: this project.
 """
 
 from __future__ import annotations
@@ -90,3 +93,21 @@ def word_soup_member(
     generator = member_generator(purpose="word_soup", seed=seed, member=member)
     first, candidates = draw_chain_words(ranked, k0=k0, k1=k1, patience=patience, generator=generator)
     return word_chain(first, candidates=candidates, count=count, max_words=max_words)
+
+
+def first_word(ranked: Sequence[str], *, member: int, seed: int, k0: int) -> str:
+    """The word that Algorithm 2 starts member number `member` with: any of the top k0 (members may start alike)."""
+    return ranked[int(member_generator(purpose="word_soup", seed=seed, member=member).integers(k0))]
+
+
+def random_length_chain(grown: Member, *, ranked: Sequence[str], member: int, seed: int, k1: int) -> str:
+    """The first word of a chain of Algorithm 2 and as many words behind it as that has, any of the top k1.
+
+    Args:
+        grown: the chain of Algorithm 2, `word_soup_member` of the same member and seed; its length is all that the
+            search decides.
+        ranked, member, seed, k1: see `word_soup_member`. The words come from a generator of their own.
+    """
+    generator = member_generator(purpose="random_lengths", seed=seed, member=member)
+    further = generator.permutation(k1)[: len(grown.trace) - 1]
+    return " ".join([grown.trace[0].added, *(ranked[i] for i in further)])

@@ -20,7 +20,7 @@ from wsoup.soup import Member, Step
 SMALLEST_BATCH, LARGEST_BATCH = 8, 64
 """Speculative batches start small after an acceptance, when the next one is likely, and double while nothing rises."""
 
-Measure = Callable[[Tensor], tuple[Sequence[int], Sequence[int]]]
+Measure = Callable[[Tensor], tuple[Sequence[float], Sequence[int]]]
 """Sums of member features (B, classes, D) -> for each of the B what must rise, and its correct images."""
 
 
@@ -45,7 +45,7 @@ def greedy_soup(
     if not ranked:
         raise PoolError("the pool is empty: there is nothing to make a soup of")
     members: list[Member] = []
-    total, bar, position = torch.zeros(()), -1, 0
+    total, bar, position = torch.zeros(()), float("-inf"), 0
     for block in features(ranked):
         start, batch = 0, SMALLEST_BATCH
         while start < len(block) and len(members) < m:

@@ -6,6 +6,7 @@ from GPT-descriptor JSON files (`wsoup.search.gpt`).
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -59,18 +60,22 @@ def words_from_file(path: str | Path, *, count: int) -> list[str]:
 def descriptors(paths: Sequence[str | Path]) -> list[str]:
     """All descriptors of several files, bare; text files as they are, JSON files as `gpt.sentence` makes them.
 
-    A descriptor that several files or classes share is kept once, at its first place.
+    A descriptor that several files or classes share is kept once, at its first place; those of a JSON file are sorted
+    with their final period, as the authors' list is, because ties in a ranking fall to the one that comes first.
+
+    No paths give no descriptors; a file without any is an error.
 
     Raises:
-        PoolError: no descriptors, or a text file with a line twice.
+        PoolError: a file without descriptors, or a text file with a line twice.
     """
     pool: dict[str, None] = {}
     for path in map(Path, paths):
         if path.suffix == ".json":
-            pool.update((text, None) for texts in gpt.read(path).values() for text in texts)
+            found = {text for texts in gpt.read(path).values() for text in texts}
+            pool.update(dict.fromkeys(sorted(found, key=_with_period)))
         else:
             pool.update(dict.fromkeys(unique(_lines(path), origin=str(path))))
-    if not pool:
+    if paths and not pool:
         raise PoolError(f"candidates.descriptors: no descriptors in {', '.join(map(str, paths))}")
     return list(pool)
 
@@ -86,19 +91,29 @@ def unique(texts: Sequence[str], *, origin: str) -> list[str]:
 
 
 def read_pool(path: str | Path) -> list[str]:
-    """The texts of a pool that stage candidates wrote.
+    """The texts of a pool that stage candidates wrote; none where none were asked for.
 
     Raises:
         MissingError: no such file.
-        PoolError: the pool is empty or holds a text twice.
+        PoolError: the pool holds a text twice.
     """
-    return unique(_lines(require(path, made_by="candidates")), origin=str(path))
+    texts = _lines(require(path, made_by="candidates"))
+    return unique(texts, origin=str(path)) if texts else []
+
+
+def digest(texts: Iterable[str]) -> str:
+    """Sixteen hex digits of a pool's texts, whatever their order: tells the authors' pools from others."""
+    return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:16]
 
 
 def write_pool(path: str | Path, texts: Iterable[str]) -> None:
     """Write a pool, one bare text a line."""
     with replacing(path) as temporary:
         temporary.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
+def _with_period(text: str) -> str:
+    return f"{text}."
 
 
 def _lines(path: Path) -> list[str]:

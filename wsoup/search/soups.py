@@ -1,6 +1,6 @@
 """From a definition in params.yaml to the members of a soup: the one place that knows which kinds there are.
 
-To add a kind: its model in `wsoup.params.search`, its function in a module beside this one, a case in `members`.
+To add a kind: its model in `wsoup.params.search`, its function in a module beside this one, a case in `_found`.
 """
 
 from __future__ import annotations
@@ -8,70 +8,162 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
+from torch import Tensor
+
 from wsoup.errors import PoolError
-from wsoup.params.search import ChainsSoup, GreedySoup, SoupParams
-from wsoup.search.chains import word_soup_member
-from wsoup.search.greedy import greedy_soup, right_on
+from wsoup.params.search import (
+    ChainsSoup,
+    FirstWordsSoup,
+    GreedySoup,
+    Growth,
+    JointSoup,
+    RandomLengthsSoup,
+    SampleSoup,
+    SoupParams,
+    TopSoup,
+)
+from wsoup.search.chains import first_word, random_length_chain, word_soup_member
+from wsoup.search.cost import NOTHING, Cost, Meter
+from wsoup.search.greedy import Measure, greedy_soup, right_on
+from wsoup.search.joint import fitted_scale, joint_soup, likely_on
+from wsoup.search.ranking import Ranked
+from wsoup.search.singles import sample, top
 from wsoup.search.source import Source
-from wsoup.soup import Member
+from wsoup.soup import Member, Step
 
 
 def parts(definition: SoupParams) -> int:
     """Into how many parts a soup falls that are made independently of each other: the chains, or one."""
-    return definition.m if isinstance(definition, ChainsSoup) else 1
+    return definition.m if isinstance(definition, ChainsSoup | RandomLengthsSoup) else 1
 
 
-def candidates(definition: SoupParams, ranked: Sequence[str]) -> list[str]:
+def candidates(definition: SoupParams, ranked: Ranked) -> Ranked:
     """What of the ranked pool can get into the soup.
 
     Raises:
-        PoolError: the pool is smaller than k1.
+        PoolError: the pool is smaller than the definition says.
     """
-    if isinstance(definition, ChainsSoup):
-        if len(ranked) < definition.k1:
-            raise PoolError(f"k1 is {definition.k1} but the pool {definition.pool} holds {len(ranked)}; lower k1")
-        return list(ranked[: definition.k1])
-    return list(ranked)
+    limits = definition.model_dump(include={"k0"} if isinstance(definition, FirstWordsSoup) else {"k1"})
+    ((name, most),) = limits.items() or [("", None)]
+    if most is None:
+        return ranked
+    if len(ranked.texts) < most:
+        raise PoolError(f"{name} is {most} but the pool {definition.pool} holds {len(ranked.texts)}; lower {name}")
+    return ranked.cut(most)
+
+
+def ranking_cost(definition: SoupParams, ranked: Ranked) -> Cost:
+    """What the ranking took that the soup begins with; nothing where the whole pool is sampled."""
+    return NOTHING if isinstance(definition, SampleSoup) and definition.k1 is None else ranked.cost
 
 
 def identity(definition: SoupParams) -> dict[str, object]:
     """What of a definition decides a part of the soup, as JSON values: of chains all but how many there are."""
-    return definition.model_dump(exclude={"m"} if isinstance(definition, ChainsSoup) else None)
+    return definition.model_dump(exclude={"m"} if parts(definition) > 1 else None)
 
 
 def members(
-    definition: SoupParams, *, ranked: Sequence[str], source: Source, seed: int, part: int, period: bool
-) -> list[Member]:
-    """The members of one part of one seed's soup, each with its count on that seed's few-shot images.
+    definition: SoupParams, *, ranked: Ranked, source: Source, seed: int, part: int
+) -> tuple[list[Member], Cost]:
+    """The members of one part of one seed's soup, each with its count on that seed's few-shot images; and their cost.
 
     Args:
         definition: from section ``soups``.
-        ranked: `candidates`, by falling accuracy.
+        ranked: `candidates`.
         source: what selection may see.
         seed: whose images.
         part: which of `parts`.
-        period: whether texts carry the final period in the search; a finished chain's count is with it.
     """
+    meter = Meter(source, seed=seed, period=ranked.period)
+    found = _found(definition, ranked=ranked, meter=meter, part=part)
+    cost = meter.cost()
     n_images = len(source.subsets[seed])
+    if not isinstance(definition, GreedySoup | JointSoup):  # whose members were counted as the soup that they make
+        finished = source.count([member.text for member in found], seed=seed, period=True)
+        found = [replace(member, n_correct=int(count)) for member, count in zip(found, finished, strict=True)]
+    elif isinstance(definition, GreedySoup) and not ranked.period:
+        found = _recounted(found, definition, source=source, seed=seed)
+    return [replace(member, n_images=n_images) for member in found], cost
+
+
+def _found(definition: SoupParams, *, ranked: Ranked, meter: Meter, part: int) -> list[Member]:
+    """The members as they stood in the search."""
+    texts, seed = ranked.texts, meter.seed
     match definition:
         case GreedySoup():
-            found = greedy_soup(
-                ranked,
-                features=lambda texts: source.text_blocks(texts, period=period),
-                measure=right_on(*source.images_of(seed)),
-                m=definition.m,
-            )
+            measure = _beside_class_name(right_on(*meter.source.images_of(seed)), definition, source=meter.source)
+            return greedy_soup(texts, features=meter.blocks, measure=measure, m=definition.m)
+        case TopSoup(m=m, k1=k1, rank_by=rank_by):
+            best = top(texts, n_correct=ranked.n_correct, k2=ranked.k2, m=m, k1=k1, rank_by=rank_by)
+            return _singles(best, ranked=ranked)
+        case SampleSoup():
+            return _singles(sample(texts, m=definition.m, seed=seed), ranked=ranked)
+        case FirstWordsSoup(k0=k0):
+            first = [first_word(texts, member=i, seed=seed, k0=k0) for i in range(definition.m)]
+            return _singles(first, ranked=ranked)
         case ChainsSoup():
-            chain = word_soup_member(
-                ranked,
-                member=part,
-                seed=seed,
-                k0=definition.k0,
-                k1=definition.k1,
-                patience=definition.patience,
-                max_words=definition.max_words,
-                count=lambda texts: source.count(texts, seed=seed, period=period),
-            )
-            finished = source.count([chain.text], seed=seed, period=True)
-            found = [replace(chain, n_correct=int(finished[0]))]
-    return [replace(member, n_images=n_images) for member in found]
+            return [_grown(definition, texts=texts, meter=meter, member=part)]
+        case RandomLengthsSoup(k1=k1):
+            grown = _grown(definition, texts=texts, meter=meter, member=part)
+            return [Member(random_length_chain(grown, ranked=texts, member=part, seed=seed, k1=k1))]
+        case JointSoup():
+            return _joint(definition, texts=texts, meter=meter)
+
+
+def _singles(texts: Sequence[str], *, ranked: Ranked) -> list[Member]:
+    """Members of one text each, whose trace is their count in the ranking."""
+    counts = dict(zip(ranked.texts, ranked.n_correct.tolist(), strict=True))
+    return [Member(text, trace=(Step(text, counts[text]),)) for text in texts]
+
+
+def _grown(definition: Growth, *, texts: Sequence[str], meter: Meter, member: int) -> Member:
+    return word_soup_member(
+        texts,
+        member=member,
+        seed=meter.seed,
+        k0=definition.k0,
+        k1=definition.k1,
+        patience=definition.patience,
+        max_words=definition.max_words,
+        count=meter.count,
+    )
+
+
+def _joint(definition: JointSoup, *, texts: Sequence[str], meter: Meter) -> list[Member]:
+    images, labels = meter.source.images_of(meter.seed)
+    scale = fitted_scale(images, labels, _class_name(meter.source))
+    measure = likely_on(images, labels, scale=scale)
+    return joint_soup(
+        texts,
+        seed=meter.seed,
+        m=definition.m,
+        k0=definition.k0,
+        k1=definition.k1,
+        patience=definition.patience,
+        max_words=definition.max_words,
+        features=meter.features,
+        measure=_beside_class_name(measure, definition, source=meter.source),
+    )
+
+
+def _beside_class_name(measure: Measure, definition: GreedySoup | JointSoup, *, source: Source) -> Measure:
+    """Measure soups as they will be used, with the class name in them at its weight."""
+    if not definition.class_name_weight:
+        return measure
+    start = definition.class_name_weight * _class_name(source)
+    return lambda sums: measure(start + sums)
+
+
+def _class_name(source: Source) -> Tensor:
+    """Features of the class names without a text, as they are evaluated: (C, D)."""
+    (block,) = source.text_blocks([""], period=True)
+    return block[0]
+
+
+def _recounted(members: Sequence[Member], definition: GreedySoup, *, source: Source, seed: int) -> list[Member]:
+    """Members of a greedy soup with the counts of its beginnings, each text with the final period."""
+    measure = _beside_class_name(right_on(*source.images_of(seed)), definition, source=source)
+    features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))  # (M, C, D)
+    counts = [measure(total[None])[1][0] for total in features.cumsum(dim=0)]
+    return [replace(member, n_correct=count) for member, count in zip(members, counts, strict=True)]

@@ -19,13 +19,10 @@ from torch import Tensor
 from wsoup import prompts, store
 from wsoup.artifacts import Artifacts
 from wsoup.errors import MismatchError, MissingError, PoolError
-from wsoup.scoring import CandidateScores, ImageSet, correct_per_candidate, rank
+from wsoup.scoring import ImageSet, correct_per_candidate
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
 from wsoup.towers import Encoder
-
-COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties")
-"""What is known of a scored candidate, as `CandidateScores` has it."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,7 @@ class Source:
     @cached_property
     def texts(self) -> PromptEncoder:
         """Encodes every class with every candidate."""
-        encoder = self.encoder
-        return PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
+        return PromptEncoder.of(self.encoder)
 
     def images(self) -> ImageSet:
         """All images with the subsets of the seeds, for scoring in one pass over the texts."""
@@ -132,37 +128,12 @@ def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], enco
     )
 
 
-def scores(source: Source, texts: Sequence[str], *, images: ImageSet, period: bool) -> dict[str, np.ndarray]:
-    """Every text alone, on the few-shot images of every seed: `COLUMNS`, each (K, P).
-
-    Args:
-        source: whose classes the texts are appended to.
-        texts: P candidates.
-        images: `source.images()`, made once for many calls.
-        period: whether texts carry the final period.
-    """
-    blocks = [images.score(block) for block in source.text_blocks(texts, period=period)]
-    return {name: _gather(blocks, name) for name in COLUMNS}
-
-
-def _gather(blocks: list[list[CandidateScores]], name: str) -> np.ndarray:
-    """One column of all seeds from the results of consecutive blocks: (K, P)."""
-    return np.stack(
-        [np.concatenate([getattr(block[k], name).cpu().numpy() for block in blocks]) for k in range(len(blocks[0]))]
-    )
-
-
-def by_rank(texts: Sequence[str], n_correct: Sequence[int] | np.ndarray) -> list[str]:
-    """Candidates by falling correct count, ties in pool order; "" is left out."""
-    return [texts[i] for i in rank(n_correct) if texts[i]]
-
-
 def check_fits(texts: Sequence[str], *, source: Source, origin: str | Path) -> None:
     """Raise PoolError for the first text that does not fit the model's context with the longest class prompt.
 
     Without this the tokenizer would cut such a text in silence, and its score would be another text's.
     """
-    stems, tokenizer = prompts.stems(source.template, source.class_names), source.texts.tokenizer
+    stems, tokenizer = prompts.stems(source.template, source.class_names), source.encoder.tokenizer
     lengths = token_lengths(stems, tokenizer=tokenizer)
     longest = stems[int(lengths.argmax())]
     context = tokenizer([longest]).shape[1]
@@ -175,19 +146,6 @@ def check_fits(texts: Sequence[str], *, source: Source, origin: str | Path) -> N
                     f"{origin}: {text!r} after {longest!r} does not fit the model's context of {context} tokens; "
                     "shorten it or leave it out of the pool"
                 )
-
-
-def ranked_texts(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> list[str]:
-    """Candidates of a scored pool by falling correct count on one seed, ties in pool order; "" is left out."""
-    if scores.exists():
-        store.check_encoder(store.table_attributes(scores)["encoder"], expected=encoder, where=scores)
-    table = store.read_table(scores, columns=["text", "seed", "n_correct"])
-    mine = np.asarray(table["seed"]) == seed
-    texts = [text for text, chosen in zip(table["text"].to_pylist(), mine, strict=True) if chosen]
-    counts = np.asarray(table["n_correct"])[mine]
-    if not len(texts):
-        raise MismatchError(f"{scores} holds no scores of seed {seed}; run `dvc repro` to score it")
-    return by_rank(texts, counts)
 
 
 def identity(source: Source, *, encoder: Encoder) -> dict[str, object]:

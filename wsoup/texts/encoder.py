@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,7 @@ from wsoup.texts.reading import masked_padding, read_tower
 from wsoup.texts.shared import SharedTexts
 from wsoup.texts.states import Slab
 from wsoup.texts.tokens import Seams, Tokenizer, Tokens, last_token, split_head
+from wsoup.towers import Encoder
 
 CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 1024, 65536
 """Tokens in one forward pass: on a CPU as many as stay in its cache, on a GPU as many as keep it busy."""
@@ -47,7 +49,8 @@ PROBE_SUFFIXES = ("", ", which has four legs", ", which has a wet nose and a tai
 class PromptEncoder:
     """Text features, exact to `model.encode_text` followed by L2 normalisation, up to rounding.
 
-    The weights are read once: after a change of the model's weights, make a new encoder.
+    The weights are read once: after a change of the model's weights, make a new encoder. Of a model on the meta device,
+    which has none, texts and tokens are counted, and features have no values.
 
     Args:
         model: an open_clip model, or any module with `encode_text`, in eval mode.
@@ -69,6 +72,7 @@ class PromptEncoder:
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self.device, self.dtype, self.tokenizer = torch.device(device), dtype, tokenizer
+        self._origin: Encoder | None = None
         batch_tokens = batch_tokens or default_batch_tokens(self.device)
         self._plain = PlainTexts(
             model,
@@ -88,6 +92,19 @@ class PromptEncoder:
         self._slabs: OrderedDict[tuple[str, ...], tuple[list[Slab], list[int]]] = OrderedDict()
         self._checked = self._shared is None
         self._plain_size: int | None = None
+        self._texts = 0
+
+    @classmethod
+    def of(cls, encoder: Encoder) -> PromptEncoder:
+        """The text features of a loaded model; to another process it travels as that model does."""
+        made = cls(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
+        made._origin = encoder
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._origin is None:
+            raise TypeError("a PromptEncoder that was not made of an Encoder cannot be sent to another process")
+        return PromptEncoder.of, (self._origin,)
 
     @property
     def fast(self) -> bool:
@@ -114,6 +131,16 @@ class PromptEncoder:
         return self._plain.tokens + shared
 
     @property
+    def texts_encoded(self) -> int:
+        """Texts, each a class prompt with a candidate, whose features were asked for so far."""
+        return self._texts
+
+    @property
+    def encoded(self) -> str:
+        """What stages print: texts and tokens so far, in this process."""
+        return f"{self.texts_encoded} texts and {self.tokens_encoded} tokens encoded here"
+
+    @property
     def flops(self) -> int:
         """Multiplications and additions in the matrix products of the fast path so far, without attention."""
         return self._shared.flops + self._shared.states.flops if self._shared else 0
@@ -121,7 +148,12 @@ class PromptEncoder:
     @torch.no_grad()
     def encode(self, prompts: Sequence[str]) -> Tensor:
         """Features of whole texts: P texts -> (P, D) float32, L2-normalised, in the order given."""
-        if not self.fast or self._shared is None:
+        fast = self.fast
+        self._texts += len(prompts)
+        return self._whole(prompts, fast=fast)
+
+    def _whole(self, prompts: Sequence[str], *, fast: bool = True) -> Tensor:
+        if not fast or self._shared is None:
             return self._plain.encode(prompts or PROBE_PREFIXES)[: len(prompts)]
         return self._shared.encode(self._seams.sequences(prompts))
 
@@ -146,6 +178,7 @@ class PromptEncoder:
         out = torch.empty(len(suffixes), len(prefixes), self._size(), device=self.device)
         if not out.numel():
             return out
+        self._texts += len(suffixes) * len(prefixes)
         if token_offset:
             self._with_offset(out, prefixes, suffixes, token_offset=token_offset)
         elif not self.fast:
@@ -184,9 +217,9 @@ class PromptEncoder:
             # Texts too long for the context are done again from the whole string, which the tokenizer truncates.
             for (i, _), sequence in zip(joined, sequences, strict=True):
                 if too_long := [c for c, n in enumerate(lengths) if n + len(sequence) > self._seams.room]:
-                    out[i, too_long] = self.encode([prefixes[c] + suffixes[i] for c in too_long])
+                    out[i, too_long] = self._whole([prefixes[c] + suffixes[i] for c in too_long])
         for i in (i for i, ok in zip(members, safe, strict=True) if not ok):
-            out[i] = self.encode([prefix + suffixes[i] for prefix in prefixes])
+            out[i] = self._whole([prefix + suffixes[i] for prefix in prefixes])
 
     def _fill(
         self, out: Tensor, prefixes: tuple[str, ...], sequences: list[Tokens], *, members: list[int]
@@ -258,7 +291,11 @@ class PromptEncoder:
         texts = [prefix + suffix for suffix in PROBE_SUFFIXES for prefix in PROBE_PREFIXES]
         want = self._plain.encode(texts)
         grid = self.encode_grid(PROBE_PREFIXES, PROBE_SUFFIXES).flatten(0, 1)
-        distance = torch.stack([grid - want, self.encode(texts) - want]).norm(dim=-1).max().item()
+        found = torch.stack([grid - want, self.encode(texts) - want])
+        self._texts = 0  # these were nobody's
+        if found.is_meta:
+            return
+        distance = found.norm(dim=-1).max().item()
         coarse = self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
         if not distance <= max(TOLERANCE[self._shared.tower.dtype], TF32_TOLERANCE * coarse):
             warnings.warn(

@@ -191,6 +191,27 @@ class TextTower:
         return _contiguous(mixed.transpose(1, 2), dtype=self.dtype).reshape(n, rows, -1)
 
 
+class CountedTower(TextTower):
+    """A text tower without weights, on the meta device: what it would compute is counted, and nothing is computed."""
+
+    def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """(..., T, width) without values."""
+        return self._nothing(*torch.broadcast_shapes(tokens.shape, positions.shape), self.width)
+
+    def features(
+        self, x: Tensor, *, mask: Tensor, reads: Tensor, past: Sequence[Tensor] = (), repeat: Tensor | None = None
+    ) -> Tensor:
+        """(B, R, D) without values."""
+        return self._nothing(len(x if repeat is None else repeat), reads.shape[1], self.size, dtype=torch.float32)
+
+    def states(self, x: Tensor, *, mask: Tensor, past: Sequence[Tensor] = ()) -> Tensor:
+        """(layers, 2, B, heads, T, head size) without values."""
+        return self._nothing(self.layers, 2, len(x), self.heads, x.shape[1], self.head_size)
+
+    def _nothing(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        return torch.empty(shape, dtype=dtype or self.dtype, device=self.device)
+
+
 def split_heads(x: Tensor, *, parts: int, heads: int) -> Tensor:
     """(B, T, parts * width) -> (parts, B, heads, T, head size), a view; the parts are some of q, k, v."""
     return x.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4)

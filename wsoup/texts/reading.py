@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wsoup.texts.forward import TextTower
+from wsoup.texts.forward import CountedTower, TextTower
 from wsoup.texts.packed import activation_name
 from wsoup.texts.tokens import ClassToken, last_token
 
@@ -52,7 +52,8 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
         )
         return None
     soft_prompt = getattr(model, "soft_prompt", None)
-    return TextTower(parts, dtype=dtype, soft_prompt=soft_prompt, class_token=class_token), reads
+    kind = CountedTower if parts["token_embedding"].weight.is_meta else TextTower
+    return kind(parts, dtype=dtype, soft_prompt=soft_prompt, class_token=class_token), reads
 
 
 def masked_padding(model: nn.Module) -> int | None:
@@ -90,6 +91,8 @@ def _reading(tower: nn.Module, *, class_token: ClassToken | None) -> Callable[[T
 def _is_causal(mask: object) -> bool:
     if not isinstance(mask, Tensor) or mask.ndim != 2:
         return False
+    if mask.is_meta:
+        return True  # it has no values; open_clip's text towers have a causal mask or none
     causal = torch.full_like(mask, float("-inf")).triu_(1)
     return bool(torch.equal(mask, causal))
 

@@ -1,0 +1,21 @@
+"""The pools of words and descriptors, scored, as one ranking: scores/mixed.parquet for soups of pool ``mixed``."""
+
+from __future__ import annotations
+
+from wsoup import store
+from wsoup.artifacts import Artifacts
+from wsoup.runtime import stage
+from wsoup.runtime.shards import Owner
+from wsoup.search.ranking import mixed
+
+
+def main(owner: Owner) -> None:
+    """Join the two tables of scores."""
+    artifacts = Artifacts()
+    table, attributes = mixed(artifacts.scores("words"), artifacts.scores("descriptors"))
+    store.write_table(artifacts.scores("mixed"), table, attributes={**attributes, "made_with": dict(owner.packages)})
+    print(f"{artifacts.scores('mixed')}: {len(table)} scores of words and descriptors")
+
+
+if __name__ == "__main__":
+    stage.run(main)

@@ -1,0 +1,81 @@
+"""A finished miniature whose long stages are begun, killed and begun again, as processes of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import yaml
+from processes import Running, run_stage
+from project import Project
+
+LONG = {
+    "embed@photo": "embeddings/pretrained/photo-test.zarr",
+    "score@words": "scores/words.parquet",
+    "soup@word": "soups/word",
+    "finetune@ce": "finetuned/ce",
+    "evaluate_tuned@ce": "results/ce.parquet",
+    "landscape@coop_diverse": "results/landscape/coop_diverse.parquet",
+}
+"""One of each stage that keeps its finished shards, and what it leaves in artifacts/."""
+FEATURES = "wsoup/images/features.py"
+LEFT = Path(".cache/wsoup")
+
+
+class Miniature:
+    """A finished miniature whose long stages have several shards each, and what they leave undisturbed."""
+
+    def __init__(self, folder: Path, *, project: Project) -> None:
+        ignored = shutil.ignore_patterns(".git", ".dvc", ".cache", "__pycache__", "reports")
+        shutil.copytree(project.folder, folder, ignore=ignored)
+        self.folder = folder
+        code = (folder / FEATURES).read_text()
+        assert "IMAGES_PER_SHARD = 2048" in code
+        (folder / FEATURES).write_text(code.replace("IMAGES_PER_SHARD = 2048", "IMAGES_PER_SHARD = 4"))
+        params = yaml.safe_load((folder / "params.yaml").read_text())
+        params["landscape"].update(steps=2, margin=0, methods=["coop_diverse"])
+        params["finetune"]["iterations"] = 30
+        (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+        self.undisturbed: dict[str, str] = {}
+        self.seconds: dict[str, float] = {}
+        for stage in LONG:
+            began = time.monotonic()
+            self.run(stage)
+            self.seconds[stage] = time.monotonic() - began
+            self.undisturbed[stage] = self.digest(stage)
+
+    def start(self, stage: str, **variables: str) -> Running:
+        return Running(self.folder, *stage.split("@"), root=self.folder, WSOUP_SAVE_SECONDS="0", **variables)
+
+    def run(self, stage: str, *, code: int = 0, **variables: str) -> str:
+        return run_stage(self.folder, *stage.split("@"), root=self.folder, code=code, **variables)
+
+    def left(self, stage: str, pattern: str = "*.part") -> list[Path]:
+        """Resume state of a stage."""
+        return sorted((self.folder / LEFT / stage).rglob(pattern))
+
+    def digest(self, stage: str) -> str:
+        """One hash of what the stage left in artifacts/, file by file."""
+        out = self.folder / "artifacts" / LONG[stage]
+        files = sorted(path for path in [out, *out.rglob("*")] if path.is_file())
+        found = hashlib.sha256()
+        for path in files:
+            found.update(f"{path.relative_to(out)} {len(path.read_bytes())} ".encode() + path.read_bytes())
+        return found.hexdigest()
+
+    def expect_undisturbed(self, stage: str) -> None:
+        assert self.digest(stage) == self.undisturbed[stage]
+        assert not (self.folder / LEFT / stage).exists(), "finished shards are kept for nothing"
+        assert not [*(self.folder / "artifacts").rglob(".*.tmp")], "half-written files are left"
+
+    def killed_half_way(self, stage: str) -> list[Path]:
+        """Begin a stage and kill it once it has finished a shard; the shards that are finished then."""
+        shutil.rmtree(self.folder / LEFT / stage, ignore_errors=True)
+        running = self.start(stage)
+        assert running.until(lambda: self.left(stage))
+        running.send(signal.SIGKILL)
+        assert running.wait()[0] == -signal.SIGKILL
+        return self.left(stage)

@@ -1,0 +1,159 @@
+"""A row stands unmarked beside the paper's figure only if all that it depends on is the paper's, key by key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from report_made import CLASS_NAME, PAPER_ENCODER, both_seeds, paper_settings, results
+
+from wsoup.evaluate.rows import TableRow, table
+from wsoup.report.accuracy import paper_tables, zero_shot_table
+from wsoup.report.settings import Settings, differing
+from wsoup.report.terminal import summary
+
+PAPER = Settings.of_paper()
+ROWS = {row.key: row for row in table(["descriptor", "word", "word_curve"])}
+PRETRAINED = [("pretrained", key) for key in ROWS]
+TUNED = [("coop", "class_name"), ("coop_diverse", "word_soup_score_mean"), ("proda_64", "class_name")]
+WORD = ["word_soup", "word_soup_score_mean", "word_soup_offsets"]
+DESCRIPTOR = ["descriptor_soup", "descriptor_soup_score_mean", "descriptor_soup_offsets"]
+RANDOM = ["random_descriptors", "random_descriptors_offsets"]
+WAFFLE = ["waffle", "waffle_offsets"]
+CURVE = ["word_curve_soup", "word_curve_soup_score_mean"]
+OFFSETS = [key for key in ROWS if key.endswith("_offsets")]
+DRAWN = [key for key, row in ROWS.items() if row.method.by_seed]
+SOUPS = [*WORD, *DESCRIPTOR, *CURVE]
+DIVERSE = "coop_diverse/word_soup_score_mean"
+ALL_TUNED = ["/".join(pair) for pair in TUNED]
+
+
+def marked(run: Settings) -> set[str]:
+    """Rows with a mark: by key, of finetuned models by variant/key."""
+    return {
+        key if variant == "pretrained" else f"{variant}/{key}"
+        for variant, key in (*PRETRAINED, *TUNED)
+        if differing(run, paper=PAPER, variant=variant, row=ROWS[key])
+    }
+
+
+def test_nothing_of_profile_paper_with_the_authors_pools_is_marked():
+    assert marked(paper_settings()) == set()
+
+
+CASES: list[tuple[str, Any, list[str]]] = [
+    ("seeds", [1, 2], [*DRAWN, *ALL_TUNED]),
+    ("fewshot.shots", 8, [*SOUPS, *ALL_TUNED]),
+    ("encoder.interpolation", "bicubic", [*ROWS, *ALL_TUNED]),
+    ("encoder.interpolation", None, [*ROWS, *ALL_TUNED]),
+    *((f"soups.word.{key}", 7, [*WORD, DIVERSE]) for key in ("m", "k0", "k1", "patience", "max_words")),
+    *((f"soups.word_curve.{key}", 7, CURVE) for key in ("m", "k0", "k1", "patience", "max_words")),
+    ("soups.word.pool", "descriptors", [*WORD, DIVERSE]),
+    ("soups.descriptor.m", 16, DESCRIPTOR),
+    ("soups.descriptor.kind", "chains", DESCRIPTOR),
+    ("candidates.words.period", True, [*WORD, *CURVE, DIVERSE]),
+    ("candidates.descriptors.period", False, DESCRIPTOR),
+    ("evaluate.baseline_m", 32, [*RANDOM, *WAFFLE]),
+    ("evaluate.tuned_baseline_m", 16, []),
+    ("evaluate.offsets", [0, 5], OFFSETS),
+    ("evaluate.survey.descriptors", 400, ["upper_bound"]),
+    ("evaluate.survey.m", 16, ["upper_bound"]),
+    *(
+        (f"finetune.{key}", value, ALL_TUNED)
+        for key, value in (
+            *(("iterations", 100), ("batch_size", 32), ("momentum", 0.8), ("weight_decay", 0.1), ("logit_scale", 30)),
+            *(("ema", 0.98), ("augment.crop", [0.9, 1.0]), ("augment.flip", False)),
+        )
+    ),
+    ("finetune.augment", None, ALL_TUNED),
+    *(
+        (f"finetune.methods.coop_diverse.{key}", value, [DIVERSE])
+        for key, value in (
+            *(("tune.tokens", 2), ("loss.lambda", 0.5), ("loss.teacher_logit_scale", 30), ("learning_rate", 1.0)),
+            *(("prompt_factor", 4), ("members", 4), ("iterations", 10), ("batch_size", 8), ("loss.kind", "kgcoop")),
+        )
+    ),
+    ("finetune.methods.proda_64.tune.members", 32, ["proda_64/class_name"]),
+    ("finetune.methods.proda_64.batch_size", None, ["proda_64/class_name"]),
+    ("datasets.imagenet.root", "/elsewhere", []),
+    ("report.confidence", 0.9, []),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "rows"), CASES, ids=[f"{key}={value}" for key, value, _ in CASES])
+def test_each_key_marks_the_rows_that_depend_on_it(key: str, value: Any, rows: list[str]):
+    run = paper_settings(**{key.replace(".", "__"): value})
+    assert marked(run) == set(rows)
+    for name in rows:
+        variant, _, row = name.rpartition("/")
+        said = differing(run, paper=PAPER, variant=variant or "pretrained", row=ROWS[row])
+        assert all(phrase.startswith(key) for phrase in said)
+
+
+def test_tuned_baselines_have_a_size_of_their_own():
+    for key, row in (("evaluate__tuned_baseline_m", "random_descriptors"), ("evaluate__baseline_m", "waffle")):
+        run = paper_settings(**{key: 5})
+        found = differing(run, paper=PAPER, variant="ce", row=ROWS[row])
+        assert found == (["evaluate.tuned_baseline_m: 5, the paper's 32"] if "tuned" in key else [])
+
+
+@pytest.mark.parametrize(
+    ("pool", "rows"),
+    [
+        ("descriptors", [*DESCRIPTOR, *RANDOM, *WAFFLE, "upper_bound"]),
+        ("words", [*WORD, *CURVE, *WAFFLE, DIVERSE]),
+    ],
+)
+def test_another_pool_marks_all_that_is_drawn_from_it(pool: str, rows: list[str]):
+    made = paper_settings(candidates__words__path="words.txt")
+    toy = {"count": 400, "digest": "0" * 16}
+    for pools in ({**made.pools, pool: toy}, {name: value for name, value in made.pools.items() if name != pool}):
+        assert marked(replace(made, pools=pools)) == set(rows)
+    said = differing(
+        replace(made, pools={**made.pools, pool: toy}), paper=PAPER, variant="pretrained", row=ROWS["waffle"]
+    )
+    assert said == [f"candidates.{pool}: 400 texts, not the authors' list of {PAPER.pools[pool]['count']:,}"]
+
+
+def test_wordfreqs_words_stand_for_the_papers_ten_thousand_but_no_other_number():
+    made = paper_settings()
+    wordfreq = {**made.pools, "words": {"count": 10_000, "digest": "1" * 16}}
+    assert marked(replace(made, pools=wordfreq)) == set()
+    fewer = paper_settings(candidates__words__count=5_000)
+    assert marked(replace(fewer, pools=wordfreq)) == {*WORD, *CURVE, *WAFFLE, DIVERSE}
+    theirs = paper_settings(candidates__words__count=9_894, candidates__words__path="words.txt")
+    assert marked(theirs) == set()
+
+
+def test_a_method_that_the_paper_has_not_is_marked_as_such():
+    row: TableRow = ROWS["class_name"]
+    assert differing(paper_settings(), paper=PAPER, variant="mine", row=row) == [
+        "finetune.methods.mine: the paper has no such method"
+    ]
+
+
+def test_tables_and_terminal_say_which_keys_differ():
+    lines = both_seeds("class_name", CLASS_NAME) + both_seeds("word_soup", CLASS_NAME, mode="score_mean", m=64)
+    lines += both_seeds("class_name", CLASS_NAME, variant="coop", stored=0)
+    clean = results(lines, parameters={"coop": 1536})
+    assert "*" not in "".join(zero_shot_table(clean).notes) + summary(clean)
+    changed = paper_settings(soups__word__m=64, finetune__methods__coop__learning_rate=0.5)
+    found = results(lines, parameters={"coop": 1536}, settings=changed)
+    made = zero_shot_table(found)
+    assert made.rows[1]["imagenet (mark)"] == "*"
+    assert "imagenet (mark)" not in made.rows[0]
+    assert "* not comparable with the paper's: soups.word.m: 64, the paper's 8." in made.notes
+    few_shot = paper_tables(found)[0]
+    assert "finetune.methods.coop.learning_rate: 0.5, the paper's 8e-05" in few_shot.rows[1]["why"]
+    shown = summary(found).splitlines()
+    assert [line.split("  ")[0] for line in shown if " * " in f"{line} "][:2] == [
+        "Word soup score mean *",
+        "coop: CLIP ZS *",
+    ]
+    assert "* not comparable with the paper's: soups.word.m: 64, the paper's 8" in shown
+
+
+def test_the_wrong_activation_is_marked_everywhere():
+    found = results(encoder={**PAPER_ENCODER, "quick_gelu": False})
+    assert all(row["why"] for row in zero_shot_table(found).rows if any(key.endswith("(paper)") for key in row))

@@ -1,0 +1,255 @@
+"""Facts about the kinds of soups beside Algorithms 1 and 2, each against a loop written from its definition."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wsoup.draws import member_generator
+from wsoup.errors import PoolError
+from wsoup.scoring import normalize
+from wsoup.search import joint
+from wsoup.search.chains import draw_chain_words, first_word, random_length_chain, word_soup_member
+from wsoup.search.joint import fitted_scale, joint_chain, joint_soup, likely_on
+from wsoup.search.singles import sample, top
+from wsoup.soup import Member, Step
+
+WORDS = [f"w{i}" for i in range(40)]
+
+
+# --------------------------------------------------------------------------------------------------- single texts
+
+
+def plain_top(texts, n_correct, k2, m, k1):
+    """Sort by the sum of the two z scores; earlier texts first where it is equal."""
+    texts, counts, likelihoods = texts[:k1], list(n_correct[:k1]), list(k2[:k1])
+
+    def z(values):
+        mean = sum(values) / len(values)
+        spread = math.sqrt(sum((v - mean) ** 2 for v in values) / len(values))
+        return [(v - mean) / spread if spread else 0.0 for v in values]
+
+    value = [a + b for a, b in zip(z(counts), z(likelihoods), strict=True)]
+    return [text for _, text in sorted(zip(value, texts, strict=True), key=lambda pair: -pair[0])][:m]
+
+
+@pytest.mark.parametrize("k1", [8, 20, 40])
+def test_top_by_count_and_likelihood_is_that_of_plain_sorting(k1):
+    generator = np.random.default_rng(k1)
+    counts = np.sort(generator.integers(20, 60, 40))[::-1]
+    k2 = -generator.random(40)
+    found = top(WORDS, n_correct=counts, k2=k2, m=8, k1=k1, rank_by="count_k2")
+    assert found == plain_top(WORDS, counts, k2, 8, k1)
+
+
+def test_top_by_count_is_the_beginning_of_the_ranking():
+    found = top(WORDS, n_correct=np.arange(40)[::-1], k2=np.zeros(40), m=3, k1=40, rank_by="count")
+    assert found == WORDS[:3]
+
+
+def test_top_by_hand():
+    """Counts 12, 11, 10 and likelihoods -3, -1, -2: z of one and the other add up to 0, 1.2, -1.2 and the like."""
+    found = top(
+        ["a", "b", "c"],
+        n_correct=np.array([12, 11, 10]),
+        k2=np.array([-3.0, -1.0, -2.0]),
+        m=3,
+        k1=3,
+        rank_by="count_k2",
+    )
+    assert found == ["b", "a", "c"]
+
+
+def test_equal_candidates_keep_their_order():
+    found = top(WORDS, n_correct=np.full(40, 7), k2=np.full(40, -1.0), m=4, k1=10, rank_by="count_k2")
+    assert found == WORDS[:4]
+
+
+def test_a_sample_has_each_text_once_and_a_longer_one_begins_with_it():
+    short, long = (sample(WORDS, m=m, seed=1) for m in (8, 16))
+    assert long[:8] == short
+    assert len(set(long)) == 16
+    assert short != sample(WORDS, m=8, seed=2)
+    drawn = [text for seed in range(400) for text in sample(WORDS[:4], m=2, seed=seed)]
+    assert all(150 < drawn.count(text) < 250 for text in WORDS[:4]), "each as likely as any other"
+
+
+def test_a_sample_larger_than_the_pool():
+    with pytest.raises(PoolError, match="a sample of 9 is wanted of 8 texts"):
+        sample(WORDS[:8], m=9, seed=1)
+
+
+# ----------------------------------------------------------------------------------- Algorithm 2, less this or that
+
+
+def noisy_count(texts):
+    """A count that depends on the whole text in no simple way, the same in every process."""
+    return np.array([sum(map(ord, text)) * 7919 % 83 + 9 * len(text.split()) for text in texts])
+
+
+def grown(member: int, seed: int) -> Member:
+    return word_soup_member(WORDS, member=member, seed=seed, k0=5, k1=30, patience=20, max_words=6, count=noisy_count)
+
+
+@pytest.mark.parametrize("member", range(6))
+def test_first_words_are_those_that_algorithm_2_starts_with(member):
+    assert first_word(WORDS, member=member, seed=3, k0=5) == grown(member, 3).text.split()[0]
+
+
+@pytest.mark.parametrize("member", range(6))
+def test_random_lengths_keep_the_first_word_and_the_length_and_nothing_else(member):
+    chain = grown(member, 3)
+    found = random_length_chain(chain, ranked=WORDS, member=member, seed=3, k1=30).split()
+    assert found[0] == chain.text.split()[0]
+    assert len(found) == len(chain.trace)
+    assert set(found[1:]) <= set(WORDS[:30])
+    assert len(set(found[1:])) == len(found) - 1
+    assert found == random_length_chain(chain, ranked=WORDS, member=member, seed=3, k1=30).split()
+
+
+def test_random_lengths_ask_only_how_long_the_chain_is():
+    one, other = (Member("a x y", trace=tuple(Step(word, 1) for word in words)) for words in ("axy", "apq"))
+    assert random_length_chain(one, ranked=WORDS, member=0, seed=1, k1=30) == random_length_chain(
+        other, ranked=WORDS, member=0, seed=1, k1=30
+    )
+
+
+# ------------------------------------------------------------------------------------------------ soup-aware growth
+
+
+def text_features(text: str) -> torch.Tensor:
+    """A made-up encoder: features (4, 6) of a text with four classes, another for every text."""
+    generator = torch.Generator().manual_seed(sum(ord(c) * 31**i for i, c in enumerate(text)) % 2**31)
+    anchors = torch.eye(4, 6) * 1.5
+    return normalize(anchors + torch.randn(4, 6, generator=generator))
+
+
+def encode(texts) -> torch.Tensor:
+    return torch.stack([text_features(text) for text in texts])
+
+
+def images_of_classes(n: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    labels = torch.arange(n) % 4
+    return normalize(torch.eye(4, 6)[labels] + 0.6 * torch.randn(n, 6, generator=generator)), labels
+
+
+def plain_likelihood(images, labels, soup: list[torch.Tensor], scale: float) -> float:
+    """Mean log softmax of the labels by the centroid of some texts, in float64 and one image at a time."""
+    centroid = torch.nn.functional.normalize(torch.stack(soup).double().mean(dim=0), dim=-1)
+    values = []
+    for x, y in zip(images.double(), labels.tolist(), strict=True):
+        logits = scale * (centroid @ x)
+        values.append(float(logits[y] - torch.logsumexp(logits, dim=0)))
+    return sum(values) / len(values)
+
+
+def one_by_one_joint_soup(images, labels, *, seed, m, k0, k1, patience, max_words, scale):
+    """From the definition: keep a list of finished texts, try one word after the other."""
+    finished: list[str] = []
+    for member in range(m):
+        generator = member_generator(purpose="word_soup", seed=seed, member=member)
+        first, candidates = draw_chain_words(WORDS, k0=k0, k1=k1, patience=patience, generator=generator)
+        chain = [first]
+
+        def value(words: list[str]) -> float:
+            texts = [*finished, " ".join(words)]
+            return plain_likelihood(images, labels, [text_features(text) for text in texts], scale)
+
+        bar = value(chain)
+        for word in candidates:
+            if len(chain) == max_words:
+                break
+            if (found := value([*chain, word])) > bar:
+                chain, bar = [*chain, word], found
+        finished.append(" ".join(chain))
+    return finished
+
+
+SETTINGS = {"m": 3, "k0": 5, "k1": 30, "patience": 25, "max_words": 4}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_joint_growth_is_that_of_the_plain_loop(seed):
+    images, labels = images_of_classes()
+    members = joint_soup(WORDS, seed=seed, features=encode, measure=likely_on(images, labels, scale=8.0), **SETTINGS)
+    assert [m.text for m in members] == one_by_one_joint_soup(images, labels, seed=seed, scale=8.0, **SETTINGS)
+    assert max(len(m.trace) for m in members) > 1, "the seed should give chains that grow"
+
+
+@pytest.mark.parametrize(("smallest", "largest"), [(1, 1), (1, 3), (5, 64), (64, 64)])
+def test_speculative_batches_keep_the_soup_to_the_letter(monkeypatch, smallest, largest):
+    images, labels = images_of_classes()
+
+    def build():
+        return joint_soup(WORDS, seed=2, features=encode, measure=likely_on(images, labels, scale=8.0), **SETTINGS)
+
+    whole = build()
+    monkeypatch.setattr(joint, "SMALLEST_BATCH", smallest)
+    monkeypatch.setattr(joint, "LARGEST_BATCH", largest)
+    assert build() == whole
+
+
+@settings(deadline=None, max_examples=40)
+@given(values=st.lists(st.integers(0, 12), min_size=1, max_size=60), max_words=st.integers(1, 5))
+def test_ties_are_not_accepted_whatever_the_batches(values, max_words):
+    """A measure of few values, which often ties: it must rise strictly."""
+    table = {f"c{i}": value for i, value in enumerate(values)}
+
+    def features(texts):
+        return torch.tensor([[float(sum(table.get(word, 0) for word in text.split()) % 11)] for text in texts])[
+            ..., None
+        ]
+
+    def measure(sums):
+        found = sums.flatten().tolist()
+        return found, [int(value) for value in found]
+
+    member, _ = joint_chain(
+        "first",
+        candidates=list(table),
+        total=torch.zeros(()),
+        features=features,
+        measure=measure,
+        max_words=max_words,
+    )
+    chain, bar = ["first"], 0.0
+    for word in table:
+        if len(chain) == max_words:
+            break
+        value = sum(table.get(w, 0) for w in [*chain, word]) % 11
+        if value > bar:
+            chain, bar = [*chain, word], value
+    assert member.text == " ".join(chain)
+    assert [a.n_correct < b.n_correct for a, b in itertools.pairwise(member.trace)] == [True] * (len(chain) - 1)
+
+
+def test_a_soup_is_measured_alike_alone_and_among_others():
+    images, labels = images_of_classes()
+    measure = likely_on(images, labels, scale=8.0)
+    block = encode([f"text {i}" for i in range(40)])
+    together = measure(block)
+    alone = [measure(block[i : i + 1]) for i in range(40)]
+    assert together[0] == [values[0] for values, _ in alone]
+    assert together[1] == [counts[0] for _, counts in alone]
+
+
+def test_the_fitted_scale_is_the_likeliest():
+    images, labels = images_of_classes()
+    texts = text_features("anything")
+    scale = fitted_scale(images, labels, texts)
+    likely = {s: plain_likelihood(images, labels, [texts], s) for s in (scale * 0.9, scale, scale * 1.1)}
+    assert max(likely, key=likely.__getitem__) == scale
+    assert 1 < scale < 1000
+
+
+def test_the_scale_of_perfect_and_of_hopeless_classifiers_is_bounded():
+    images, labels = torch.eye(4), torch.arange(4)
+    assert 30 < fitted_scale(images, labels, torch.eye(4)) <= joint.SCALES[1]
+    assert fitted_scale(images, labels.flip(0), torch.eye(4)) == pytest.approx(joint.SCALES[0])

@@ -1,0 +1,111 @@
+"""Facts about k2 and the gain's standard error: by hand, against plain loops in float64, and with little memory."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from wsoup import scoring
+from wsoup.scoring import ImageSet, normalize
+from wsoup.search import statistics as module
+from wsoup.search.statistics import statistics
+
+
+def circle(*degrees: float) -> torch.Tensor:
+    angles = torch.tensor(degrees, dtype=torch.float64) * math.pi / 180
+    return torch.stack([angles.cos(), angles.sin()], dim=-1).float()
+
+
+def random_case(*, images: int = 60, classes: int = 5, candidates: int = 7, seed: int = 0):
+    generator = torch.Generator().manual_seed(seed)
+    features = normalize(torch.randn(images, 8, generator=generator))
+    texts = normalize(torch.randn(candidates, classes, 8, generator=generator))
+    labels = torch.randint(classes, (images,), generator=generator)
+    subsets = [torch.randperm(images, generator=generator)[: images * 2 // 3] for _ in range(3)]
+    return ImageSet(features, labels=labels, n_classes=classes, subsets=subsets), texts
+
+
+def plain_k2(x, y, text) -> float:
+    """The formula of the issue, one image at a time, in float64."""
+    cosines = x.double().numpy() @ text.double().numpy().T  # (N, C)
+    sigma = np.mean([np.std(row) for row in cosines])
+    total = 0.0
+    for row, label in zip(cosines, y.tolist(), strict=True):
+        logits = 2 * row / sigma
+        total += logits[label] - math.log(np.exp(logits).sum())
+    return total / len(y)
+
+
+def plain_gain_se(right, named) -> float:
+    """n times the standard error of a mean of paired differences."""
+    difference = np.asarray(right, dtype=float) - np.asarray(named, dtype=float)
+    return math.sqrt(len(difference)) * difference.std()
+
+
+def held_against_plain_loops(images: ImageSet, texts: torch.Tensor) -> None:
+    named = scoring.correct(images.image_features, images.labels, texts[0])
+    found = statistics(images, texts, named=named)
+    for index, counted, scores in zip(images.subsets, images.score(texts), found, strict=True):
+        for name in ("n_correct", "alignment", "uniformity", "near_ties"):
+            assert torch.equal(getattr(scores, name), getattr(counted, name)), name
+        x, y = images.image_features[index], images.labels[index]
+        assert scores.k2.dtype == scores.gain_se.dtype == torch.float64
+        for p, text in enumerate(texts):
+            assert scores.k2[p].item() == pytest.approx(plain_k2(x, y, text), rel=1e-5)
+            right = scoring.correct(x, y, text)
+            assert scores.gain_se[p].item() == pytest.approx(plain_gain_se(right, named[index]), abs=1e-9)
+        assert scores.gain_se[0] == 0, "the class name against itself"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_statistics_are_those_of_plain_loops(seed):
+    held_against_plain_loops(*random_case(seed=seed))
+
+
+@pytest.mark.parametrize(("block", "most"), [(64, 64), (150, 10_000), (16, 4)])
+def test_little_memory_gives_the_same(monkeypatch, block, most):
+    """Blocks of candidates, of images, and scores that are computed twice because they are too many to keep."""
+    monkeypatch.setattr(scoring, "SCORES_PER_BLOCK", block)
+    monkeypatch.setattr(module, "MOST_SCORES", most)
+    monkeypatch.setattr(module, "SCORES_AT_ONCE", 12)
+    held_against_plain_loops(*random_case())
+
+
+def test_k2_by_hand():
+    """Two classes at 0 and 90 degrees, one image on its own class: cosines 1 and 0, sigma 1/2, logits 4 and 0."""
+    images = ImageSet(circle(0), labels=torch.tensor([0]), n_classes=2, subsets=[torch.tensor([0])])
+    (scores,) = statistics(images, circle(0, 90)[None], named=torch.tensor([True]))
+    assert scores.k2.item() == pytest.approx(-math.log1p(math.exp(-4)), rel=1e-5)
+
+
+def test_k2_does_not_change_with_the_spread_of_the_scores():
+    """Features with an axis that all texts and images share: all cosines shrink towards each other, k2 stays."""
+    images, texts = random_case()
+    index = images.subsets[0]
+    x, y = images.image_features[index], images.labels[index]
+
+    def shared(features):
+        return normalize(torch.cat([features, torch.full((*features.shape[:-1], 1), 3.0)], dim=-1))
+
+    close = ImageSet(shared(x), labels=y, n_classes=5, subsets=[torch.arange(len(y))])
+    named = torch.zeros(len(y), dtype=torch.bool)
+    assert torch.allclose(
+        statistics(close, shared(texts), named=named)[0].k2,
+        statistics(images, texts, named=torch.zeros(60, dtype=torch.bool))[0].k2,
+        atol=1e-4,
+    )
+
+
+def test_texts_that_tell_no_classes_apart_leave_it_to_chance():
+    images = ImageSet(circle(0, 10), labels=torch.tensor([0, 1]), n_classes=2, subsets=[torch.arange(2)])
+    (scores,) = statistics(images, circle(30, 30)[None], named=torch.tensor([True, False]))
+    assert scores.k2.item() == pytest.approx(math.log(0.5))
+
+
+def test_one_class_is_always_certain():
+    images = ImageSet(circle(0, 10), labels=torch.tensor([0, 0]), n_classes=1, subsets=[torch.arange(2)])
+    (scores,) = statistics(images, circle(30)[None], named=torch.tensor([True, True]))
+    assert scores.k2.item() == 0

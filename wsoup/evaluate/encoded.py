@@ -1,0 +1,74 @@
+"""`wsoup.evaluate.counts.mean_texts` in shards: blocks of class prompts, and the rows with prompts by class one by one.
+
+So a long evaluation goes on after a kill, and several workers share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+
+from wsoup.evaluate.classifiers import ClassRow, Row
+from wsoup.evaluate.counts import Classifiers, mean_of_stems, mean_prompts
+from wsoup.evaluate.testsets import ClassPrompts, TestSet
+from wsoup.runtime.shards import Owner, Shards, finish_shards
+from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers import Encoder
+
+CLASS_PROMPTS = 1024
+"""Class prompts in one shard; each is encoded with every text of every row."""
+
+
+def encode_rows(
+    rows: Sequence[Row],
+    *,
+    class_rows: Mapping[str, Sequence[ClassRow]],
+    tests: Sequence[TestSet],
+    encoder: Encoder,
+    texts: PromptEncoder,
+    owner: Owner,
+    label: str,
+) -> Classifiers:
+    """All rows with their mean text features.
+
+    Args:
+        rows: rows with shared texts.
+        class_rows: rows with prompts by class, by dataset.
+        tests: the datasets.
+        encoder: the model; its id names the resume state.
+        texts: its text side.
+        owner: whose resume state finished shards are.
+        label: for the progress bar.
+    """
+    classes = ClassPrompts(tests)
+    stems, further = classes.stems, [(name, row) for name, found in class_rows.items() for row in found]
+    about = {"encoder": encoder.id, "kind": "rows"}
+    prompts = {"encoder": encoder.id, "kind": "prompts by class"}
+    work = [
+        Shards(owner, inputs={**about, "rows": _texts_of(rows), "stems": stems}, n=-(-len(stems) // CLASS_PROMPTS)),
+        Shards(owner, inputs={**prompts, "rows": [list(row.prompts) for _, row in further]}, n=len(further)),
+    ]
+
+    def task(number: int, shard: int) -> dict[str, np.ndarray]:
+        if number:
+            found = mean_prompts(further[shard][1], encoder=texts)
+        else:
+            some = stems[shard * CLASS_PROMPTS : (shard + 1) * CLASS_PROMPTS]
+            found = mean_of_stems(rows, stems=some, encoder=texts)
+        return {"means": found.cpu().numpy()}
+
+    finish_shards(work, task=task, label=label, unit="block")
+    shared, own = ([torch.from_numpy(part["means"]).to(encoder.device) for part in shards.load()] for shards in work)
+    by_dataset: dict[str, list[tuple[ClassRow, torch.Tensor]]] = {test.name: [] for test in tests}
+    for (name, row), means in zip(further, own, strict=True):
+        by_dataset[name].append((row, means))
+    return Classifiers(rows, classes, torch.cat(shared, dim=1), by_dataset)
+
+
+def _texts_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """What of rows decides their mean texts, as JSON values."""
+    return [{key: value for key, value in asdict(row).items() if key in ("texts", "offsets")} for row in rows]

@@ -1,0 +1,156 @@
+"""What of a run's settings is not the paper's: data/paper/settings.yaml and methods.yaml, key by key of params.yaml.
+
+A row of ours stands beside the paper's figure without a mark only if every key that the row depends on is the paper's.
+Datasets (split, template, classes) and encoder are judged elsewhere (`wsoup.datasets.paper`, `wsoup.report.paper`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from wsoup.artifacts import PRETRAINED
+from wsoup.evaluate.rows import TableRow
+from wsoup.params.finetune import MethodParams
+from wsoup.report.paper import FOLDER
+
+TRAINING = "finetune"
+AUTHORS = "the authors' list"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings by dotted key, and the pools.
+
+    Attributes:
+        values: of every key.
+        pools: ``words``, ``descriptors`` -> count and digest of the texts; what is not known is left out.
+    """
+
+    values: Mapping[str, Any]
+    pools: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of_run(cls, sections: Mapping[str, Any], *, pools: Mapping[str, Mapping[str, Any]]) -> Settings:
+        """Of a run: sections of params.yaml as JSON values, and what its results say of its pools."""
+        return cls(flat(sections), pools)
+
+    @classmethod
+    def of_paper(cls, folder: Path = FOLDER) -> Settings:
+        """What the paper fixes."""
+        sections = yaml.safe_load((folder / "settings.yaml").read_text(encoding="utf-8"))
+        pools = sections.pop("pools")
+        methods = yaml.safe_load((folder / "methods.yaml").read_text(encoding="utf-8"))
+        for method in methods.values():
+            method.pop("group")
+        sections["finetune"]["methods"] = {
+            name: MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
+            for name, method in methods.items()
+        }
+        return cls(flat(sections), pools)
+
+    def below(self, *prefixes: str) -> list[str]:
+        """Every key that is one of `prefixes` or lies below one."""
+        return [key for key in self.values if any(key == p or key.startswith(f"{p}.") for p in prefixes)]
+
+
+def differing(run: Settings, *, paper: Settings, variant: str, row: TableRow) -> list[str]:
+    """What makes a row of a run another than the paper's, one phrase a key; empty where nothing does.
+
+    Args:
+        run: of this run.
+        paper: `Settings.of_paper`.
+        variant: ``pretrained``, or the finetuned method whose row it is.
+        row: which.
+    """
+    method = f"finetune.methods.{variant}"
+    if variant != PRETRAINED and not paper.below(method):
+        return [f"{method}: the paper has no such method"]
+    soups = _soups(run, variant=variant, row=row)
+    wanted = list(_prefixes(row, variant=variant, soups=soups))
+    found = []
+    for key in dict.fromkeys(key for source in (paper, run) for key in source.below(*wanted)):
+        ours, theirs = run.values.get(key), paper.values.get(key)
+        if not _same(ours, theirs) and not (key == "candidates.words.count" and _is_theirs("words", run, paper)):
+            found.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
+    return found + [text for pool in _pools(row, soups=soups, run=run) for text in _pool_differs(pool, run, paper)]
+
+
+def _soups(run: Settings, *, variant: str, row: TableRow) -> list[str]:
+    """The soups of params.yaml that the row is evaluated with, or its model was trained over."""
+    trained = run.values.get(f"finetune.methods.{variant}.soup")
+    return [name for name in dict.fromkeys((row.method.soup, trained)) if name not in (None, "class_name")]
+
+
+def _prefixes(row: TableRow, *, variant: str, soups: Iterable[str]) -> Iterable[str]:
+    """Keys that a row depends on."""
+    tuned = variant != PRETRAINED
+    yield "encoder.interpolation"
+    if tuned or row.method.by_seed:
+        yield "seeds"
+    if tuned or row.method.soup:
+        yield "fewshot.shots"
+    for name in soups:
+        yield f"soups.{name}"
+        yield "candidates.descriptors.period" if name == "descriptor" else "candidates.words.period"
+    if row.method.drawn:
+        yield f"evaluate.{'tuned_' if tuned else ''}baseline_m"
+    if row.offsets:
+        yield "evaluate.offsets"
+    if row.method.name == "upper_bound":
+        yield from ("evaluate.survey.descriptors", "evaluate.survey.m")
+    if "words" in _pools(row, soups=soups, run=None):
+        yield "candidates.words.count"
+    if tuned:
+        shared = ("iterations", "batch_size", "momentum", "weight_decay", "logit_scale", "ema", "augment")
+        yield from (f"{TRAINING}.{key}" for key in shared)
+        yield f"{TRAINING}.methods.{variant}"
+
+
+def _pools(row: TableRow, *, soups: Iterable[str], run: Settings | None) -> list[str]:
+    """The pools that a row's texts come from."""
+    used = ["descriptors" if name == "descriptor" else "words" for name in soups]
+    used += {"random_descriptors": ["descriptors"], "upper_bound": ["descriptors"]}.get(row.method.name, [])
+    used += ["words", "descriptors"] if row.method.name == "waffle" else []
+    return list(dict.fromkeys(used))
+
+
+def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[str]:
+    """Why a pool is not the authors'. wordfreq's 10,000 common words stand for the paper's "10,000 common words"."""
+    ours, theirs = run.pools.get(pool, {}), paper.pools[pool]
+    if _is_theirs(pool, run, paper) or (pool == "words" and run.values.get("candidates.words.path") is None):
+        return
+    count = ours.get("count")
+    said = f"{count:,} texts" if count is not None else "an unknown list"
+    yield f"candidates.{pool}: {said}, not {AUTHORS} of {theirs['count']:,}"
+
+
+def _is_theirs(pool: str, run: Settings, paper: Settings) -> bool:
+    return run.pools.get(pool, {}).get("digest") == paper.pools[pool]["digest"]
+
+
+def flat(value: Any, *, prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as dotted keys.
+
+    >>> flat({"a": {"b": 1}, "c": [2]})
+    {'a.b': 1, 'c': [2]}
+    """
+    if isinstance(value, Mapping) and value:
+        pairs = ((f"{prefix}.{name}" if prefix else str(name), part) for name, part in value.items())
+        return {key: found for name, part in pairs for key, found in flat(part, prefix=name).items()}
+    return {prefix: value}
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    """Equal as JSON values: a tuple is a list, 60 is 60.0; a key that is left out is null."""
+    if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
+        return list(ours) == list(theirs)
+    return bool(ours == theirs)
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else str(list(value) if isinstance(value, tuple) else value)

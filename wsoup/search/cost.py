@@ -1,0 +1,103 @@
+"""What a search costs: texts, tokens and floating-point operations of the text tower, told from the texts alone.
+
+A text is encoded with every class. Tokens are counted as they must be computed at least: what texts of one search begin
+with in common comes once, the class prompts not at all, since every kind of soup has them. So a cost is a fact of the
+search: it does not depend on batches, caches, restarts or workers, as `PromptEncoder.tokens_encoded` does, and that is
+a little higher where a beginning could not be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wsoup import prompts
+from wsoup.search.source import Source
+from wsoup.texts.encoder import PromptEncoder
+
+TEXTS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What was encoded.
+
+    Attributes:
+        texts: candidates, each of which is encoded with every class.
+        tokens: tokens through the text tower, over all classes.
+        flops: multiplications and additions in their matrix products, without attention; None where the tower is one
+            that only `encode_text` knows.
+    """
+
+    texts: int
+    tokens: int
+    flops: int | None
+
+    def __add__(self, other: Cost) -> Cost:
+        flops = None if self.flops is None or other.flops is None else self.flops + other.flops
+        return Cost(self.texts + other.texts, self.tokens + other.tokens, flops)
+
+    def as_json(self) -> dict[str, int | None]:
+        """As files hold it."""
+        return asdict(self)
+
+
+NOTHING = Cost(0, 0, 0)
+
+
+def cost_of(endings: Iterable[str], *, classes: int, encoder: PromptEncoder) -> Cost:
+    """The cost of encoding every class prompt with each of these endings (", sharp"), equal ones once."""
+    unique = sorted(set(endings))
+    if not encoder.fast or encoder.tower is None:
+        context = encoder.tokenizer([""]).shape[1]
+        return Cost(len(unique), len(unique) * classes * context, None)
+    nodes: set[tuple[int, ...]] = set()
+    for start in range(0, len(unique), TEXTS_AT_ONCE):
+        for tokens in _tokens(unique[start : start + TEXTS_AT_ONCE], encoder=encoder):
+            nodes.update(tokens[:length] for length in range(1, len(tokens) + 1))
+    n = len(nodes) * classes
+    return Cost(len(unique), n, encoder.tower.flops(n, reads=len(unique) * classes))
+
+
+def _tokens(endings: Sequence[str], *, encoder: PromptEncoder) -> Iterator[tuple[int, ...]]:
+    """Tokens of endings behind the comma, which belongs to the class prompt, with the token that ends a text."""
+    empty, *rows = encoder.tokenizer(["", *(ending.removeprefix(",") for ending in endings)])
+    starts = int((empty != empty[-1]).sum()) - 1  # start tokens: all of the empty text's but the one that ends it
+    for row in rows:
+        yield tuple(row[starts : int((row != empty[-1]).sum())].tolist())
+
+
+class Meter:
+    """The source's texts for one search of one seed, noting what is asked for."""
+
+    def __init__(self, source: Source, *, seed: int, period: bool) -> None:
+        self.source, self.seed, self.period = source, seed, period
+        self._endings: dict[str, None] = {}
+
+    def blocks(self, texts: Sequence[str]) -> Iterator[Tensor]:
+        """Features of texts with every class, in blocks (b, C, D); only blocks that are taken are noted."""
+        start = 0
+        for block in self.source.text_blocks(texts, period=self.period):
+            self._note(texts[start : start + len(block)])
+            start += len(block)
+            yield block
+
+    def features(self, texts: Sequence[str]) -> Tensor:
+        """Features of a few texts with every class: (P, C, D)."""
+        return torch.cat(list(self.blocks(texts)))
+
+    def count(self, texts: Sequence[str]) -> np.ndarray:
+        """Correct images of the seed for each text alone: (P,) int64."""
+        self._note(texts)
+        return self.source.count(texts, seed=self.seed, period=self.period)
+
+    def _note(self, texts: Sequence[str]) -> None:
+        self._endings.update((prompts.ending(text, period=self.period), None) for text in texts)
+
+    def cost(self) -> Cost:
+        """Of everything so far."""
+        return cost_of(self._endings, classes=len(self.source.class_names), encoder=self.source.texts)

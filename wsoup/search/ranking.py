@@ -1,0 +1,96 @@
+"""A scored pool by falling count on one seed: what every kind of soup begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wsoup import store
+from wsoup.errors import MismatchError
+from wsoup.scoring import rank
+from wsoup.search.cost import Cost
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Candidates by falling correct count on one seed, ties in pool order; "" is left out.
+
+    Attributes:
+        texts: P candidates.
+        n_correct: (P,) int64, images of the seed that each gets right alone.
+        k2: (P,) float64, see `wsoup.search.statistics`.
+        period: whether they carry the final period in ranking and search.
+        cost: what scoring the pool took, for all seeds together: its texts are encoded once.
+    """
+
+    texts: list[str]
+    n_correct: np.ndarray
+    k2: np.ndarray
+    period: bool
+    cost: Cost
+
+    def cut(self, most: int) -> Ranked:
+        """The first `most` of them."""
+        return Ranked(self.texts[:most], self.n_correct[:most], self.k2[:most], self.period, self.cost)
+
+
+def ranked(texts: list[str], *, n_correct: np.ndarray, k2: np.ndarray, period: bool, cost: Cost) -> Ranked:
+    """Rank candidates, given in pool order with their counts and likelihoods (P,); see `Ranked`."""
+    chosen = np.flatnonzero([bool(text) for text in texts])
+    order = chosen[rank(n_correct[chosen])]
+    return Ranked([texts[i] for i in order], n_correct[order], k2[order], period, cost)
+
+
+def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranked:
+    """Rank a scored pool on one seed; `encoder` is the id that the scores must be of.
+
+    Raises:
+        MissingError, MismatchError: no scores, scores of another encoder or without this seed.
+    """
+    table = store.read_table(scores, columns=["text", "seed", "n_correct", "k2"])
+    about = store.table_attributes(scores)
+    store.check_encoder(about["encoder"], expected=encoder, where=scores)
+    texts = table["text"].to_pylist()
+    mine = np.asarray(table["seed"]) == seed
+    if not any(text for text, chosen in zip(texts, mine, strict=True) if chosen):
+        raise MismatchError(f"{scores} holds no scores of seed {seed}; run `dvc repro` to score it")
+    return ranked(
+        [texts[i] for i in np.flatnonzero(mine)],
+        n_correct=np.asarray(table["n_correct"])[mine],
+        k2=np.asarray(table["k2"])[mine],
+        period=about["period"],
+        cost=Cost(**about["cost"]),
+    )
+
+
+def mixed(words: Path, descriptors: Path) -> tuple[pa.Table, dict[str, Any]]:
+    """Two scored pools as one, words first, and its attributes; a text of both is kept once, as the word it is.
+
+    Each text was scored as its own pool says; the mixed pool is searched as words are, since chains grow in it.
+
+    Raises:
+        MismatchError: they were scored with different encoders or seeds.
+    """
+    import pyarrow as pa
+
+    tables = [store.read_table(path) for path in (words, descriptors)]
+    about, other = (store.table_attributes(path) for path in (words, descriptors))
+    store.check_encoder(other["encoder"], expected=about["encoder"], where=descriptors)
+    seeds = [list(dict.fromkeys(table["seed"].to_pylist())) for table in tables]
+    if seeds[0] != seeds[1]:
+        raise MismatchError(
+            f"{words} has seeds {seeds[0]}, {descriptors} has {seeds[1]}; run `dvc repro` to score both"
+        )
+    known = set(tables[0]["text"].to_pylist())
+    tables[1] = tables[1].filter(pa.array([text not in known for text in tables[1]["text"].to_pylist()]))
+    both = pa.concat_tables(tables)
+    order = np.argsort(np.searchsorted(np.sort(seeds[0]), np.asarray(both["seed"])), kind="stable")
+    cost = Cost(**about["cost"]) + Cost(**other["cost"])
+    return both.take(order), {**about, "pool": "mixed", "cost": cost.as_json()}

@@ -1,0 +1,61 @@
+"""Soups of single texts, with no search beyond the ranking. Source: this project.
+
+`top` takes the m best; `sample` takes any m of the top k1, the control that every selection must beat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from wsoup.draws import member_generator
+from wsoup.errors import PoolError
+
+
+def top(
+    texts: Sequence[str],
+    *,
+    n_correct: np.ndarray,
+    k2: np.ndarray,
+    m: int,
+    k1: int,
+    rank_by: Literal["count", "count_k2"],
+) -> list[str]:
+    """The m best single texts.
+
+    With ``count_k2`` by z(n_correct) + z(k2) among the top k1 by count, where z(x) = (x - mean x) / std x over these
+    k1, and 0 where all are equal: a count over few images is coarse, and k2 says how surely the images were right.
+
+    Args:
+        texts: by falling count.
+        n_correct: (P,) their counts.
+        k2: (P,) their likelihoods (`wsoup.search.statistics`).
+        m: members, no more than `k1`.
+        k1: texts that are looked at.
+        rank_by: ``count``, or ``count_k2``. Ties keep the order of `texts`.
+    """
+    if rank_by == "count":
+        return list(texts[:m])
+    value = _standardised(n_correct[:k1]) + _standardised(k2[:k1])
+    return [texts[i] for i in np.argsort(-value, kind="stable")[:m]]
+
+
+def _standardised(values: np.ndarray) -> np.ndarray:
+    """Mean 0 and standard deviation 1 (divided by n); zeros where all are equal."""
+    centred = values - values.mean(dtype=np.float64)
+    spread = centred.std()
+    return centred / spread if spread > 0 else np.zeros_like(centred)
+
+
+def sample(texts: Sequence[str], *, m: int, seed: int) -> list[str]:
+    """m of the texts, drawn without repetition; a draw of 16 begins with the draw of 8.
+
+    Raises:
+        PoolError: fewer than m texts.
+    """
+    if len(texts) < m:
+        raise PoolError(f"a sample of {m} is wanted of {len(texts)} texts; lower m or give more texts")
+    order = member_generator(purpose="sample", seed=seed, member=0).permutation(len(texts))
+    return [texts[i] for i in order[:m]]
