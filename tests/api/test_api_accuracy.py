@@ -17,6 +17,11 @@ def test_accuracy_is_a_count():
     found = wsoup.zero_shot_accuracy(torch.tensor([UP, RIGHT, UP, UP]), [0, 1, 0, 1], classifier=RIGHT_ANSWERS)
     assert (found.n_correct, found.n_images, found.percent, found.gain) == (3, 4, 75.0, None)
     assert str(found) == "75.00 % (3 of 4)"
+    named = ["up", "right", "up", "right"]
+    again = wsoup.zero_shot_accuracy(
+        torch.tensor([UP, RIGHT, UP, UP]), named, classifier=RIGHT_ANSWERS, class_names=["up", "right"]
+    )
+    assert again == found
 
 
 def test_the_gain_counts_images_that_changed():
@@ -57,5 +62,7 @@ def test_what_does_not_fit_is_said():
         wsoup.zero_shot_accuracy(features, labels, classifier=torch.full((2, 2), float("nan")))
     with pytest.raises(DataError, match=r"labels\[1\] is 5"):
         wsoup.zero_shot_accuracy(features, [0, 5], classifier=torch.eye(2))
+    with pytest.raises(MismatchError, match="classifier is of 2 classes, class_names has 1"):
+        wsoup.zero_shot_accuracy(features, labels, classifier=torch.eye(2), class_names=["a"])
     with pytest.raises(ParamsError, match="confidence is 95"):
         wsoup.zero_shot_accuracy(features, labels, classifier=torch.eye(2), confidence=95)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wsoup.api.arguments import checked_features, checked_labels
+from wsoup.api.arguments import checked_features, checked_labels, checked_names
 from wsoup.errors import DataError, MismatchError, ParamsError
 from wsoup.scoring import correct, normalize
 
@@ -65,15 +66,22 @@ class Accuracy:
 
 
 def zero_shot_accuracy(
-    features: Any, labels: Any, *, classifier: Any, baseline: Any = None, confidence: float = 0.95
+    features: Any,
+    labels: Any,
+    *,
+    classifier: Any,
+    baseline: Any = None,
+    class_names: Sequence[str] | None = None,
+    confidence: float = 0.95,
 ) -> Accuracy:
     """How many images a classifier gets right, and how many more than a baseline.
 
     Args:
         features: (N, D) image features, L2-normalised.
-        labels: (N,) whole numbers in [0, C).
+        labels: (N,) whole numbers in [0, C), or class names.
         classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`.
         baseline: another one, for example `soup.class_name_soup().classifier(...)`, class names without a soup.
+        class_names: C names in label order, where labels are names.
         confidence: of the gain's interval: Agresti and Min's adjusted Wald interval for paired counts (Statistics in
             Medicine 24, 2005), with half an image added to each of the four cells.
 
@@ -83,11 +91,11 @@ def zero_shot_accuracy(
     if not 0 < confidence < 1:
         raise ParamsError(f"confidence is {confidence}; expected a number between 0 and 1, such as 0.95")
     x = checked_features(features)
-    right = _right(x, labels, classifier, name="classifier")
+    right = _right(x, labels, classifier, class_names=class_names, name="classifier")
     found = Accuracy(int(right.sum()), len(right))
     if baseline is None:
         return found
-    before = _right(x, labels, baseline, name="baseline")
+    before = _right(x, labels, baseline, class_names=class_names, name="baseline")
     gained, lost = int((right & ~before).sum()), int((before & ~right).sum())
     return Accuracy(found.n_correct, found.n_images, paired_gain(gained, lost, n=len(right), confidence=confidence))
 
@@ -107,7 +115,7 @@ def paired_gain(n_gained: int, n_lost: int, *, n: int, confidence: float) -> Gai
     return Gain(n_gained, n_lost, 100 * (n_gained - n_lost) / n, low, high, confidence)
 
 
-def _right(features: Tensor, labels: Any, classifier: Any, *, name: str) -> Tensor:
+def _right(features: Tensor, labels: Any, classifier: Any, *, class_names: Sequence[str] | None, name: str) -> Tensor:
     """(N,) bool: which images a classifier gets right."""
     weights = torch.as_tensor(classifier).detach().float()
     if weights.dim() != 2 or weights.shape[0] != features.shape[1]:
@@ -116,6 +124,9 @@ def _right(features: Tensor, labels: Any, classifier: Any, *, name: str) -> Tens
         )
     if not torch.isfinite(weights).all():
         raise DataError(f"{name} holds NaN or infinity; make it again")
-    y = checked_labels(labels, n_images=len(features), class_names=[str(i) for i in range(weights.shape[1])])
+    names = [str(i) for i in range(weights.shape[1])] if class_names is None else checked_names(class_names)
+    if len(names) != weights.shape[1]:
+        raise MismatchError(f"{name} is of {weights.shape[1]} classes, class_names has {len(names)}")
+    y = checked_labels(labels, n_images=len(features), class_names=names)
     device = weights.device
     return correct(features.to(device), y.to(device), normalize(weights.T)).cpu()
