@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup import store
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows, shown_soup
-from wsoup.evaluate.counts import evaluate, flips
+from wsoup.evaluate.counts import evaluate, flips, mean_texts
 from wsoup.evaluate.encoded import encode_rows
+from wsoup.evaluate.judged import random_rows, right_images, selection_counts
 from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import load_tests
 from wsoup.params.datasets import Datasets
@@ -19,6 +21,7 @@ from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner
 from wsoup.search.pools import digest
+from wsoup.search.source import load_source
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import ensemble_templates, load_encoder
 
@@ -37,8 +40,9 @@ class Wanted(Sections):
 def main(owner: Owner) -> None:
     """Evaluate on the test features of every dataset, with all soups and pools.
 
-    Writes results.parquet (the tables' rows), texts.parquet (single texts) and flips.parquet (images that the soup
-    which the gallery shows turned right or wrong).
+    Writes results.parquet (the tables' rows), texts.parquet (single texts), flips.parquet (images that the soup which
+    the gallery shows turned right or wrong), and for the verdict right.parquet and selection.parquet
+    (`wsoup.evaluate.judged`).
     """
     params, artifacts = load(Wanted), Artifacts()
     encoder = load_encoder(params.encoder)
@@ -66,6 +70,15 @@ def main(owner: Owner) -> None:
         after=shown_soup(material),
         tests=tests,
     )
+    # Apart from the tables' rows, whose features keep the sums that they have without these.
+    drawn = random_rows(material, pools={name: soup.pool for name, soup in params.soups.items()})
+    both = [classifiers, mean_texts(drawn, class_rows={}, tests=tests, encoder=texts)]
+    selection = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
+    seen = {seed: selection.images_of(seed) for seed in params.seeds}
+    source = next(test for test in tests if test.name == params.source)
+    names = list(params.soups)
+    right = pa.concat_tables([right_images(found, soups=names, tests=tests) for found in both])
+    counts = [selection_counts(found, soups=names, source=source, images=seen) for found in both]
     attributes = {
         "encoder": encoder.id,
         "datasets": {test.name: test.facts for test in tests},
@@ -79,6 +92,8 @@ def main(owner: Owner) -> None:
     with store.replacing(out) as folder:
         store.write_table(folder / "results.parquet", lines.filter(pc.invert(single)), attributes=attributes)
         store.write_table(folder / "texts.parquet", lines.filter(single), attributes=attributes)
+        store.write_table(folder / "right.parquet", right, attributes=attributes)
+        store.write_table(folder / "selection.parquet", pa.concat_tables(counts), attributes=attributes)
         store.write_table(folder / "flips.parquet", changed, attributes={**attributes, "soup": material.shown})
     print(f"{out}: {len(rows)} rows on {len(tests)} datasets, {texts.encoded}")
 

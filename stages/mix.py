@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from wsoup import store
 from wsoup.artifacts import Artifacts
+from wsoup.params.section import Sections
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner
 from wsoup.search.ranking import mixed
+
+
+class Wanted(Sections):
+    """What this stage reads of params.yaml: nothing."""
 
 
 def main(owner: Owner) -> None:

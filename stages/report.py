@@ -13,6 +13,15 @@ from wsoup.params.search import CandidatesParams, Soups
 from wsoup.params.section import Sections, Seeds, load
 from wsoup.report import ablations, analyses, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
+from wsoup.report.judgement import (
+    Judgement,
+    gains,
+    load_judgement,
+    optimism_table,
+    sentence,
+    verdict_metrics,
+    verdict_table,
+)
 from wsoup.report.results import Results, load_results
 from wsoup.report.summaries import metrics, paired_table, size_table
 from wsoup.report.tables import Table
@@ -48,16 +57,23 @@ def main(owner: Owner) -> None:
         evaluate=params.evaluate,
         sections=params.model_dump(mode="json", by_alias=True),
     )
-    tables = tables_of(found, params=params, artifacts=artifacts)
-    figures = figures_of(found, params=params, artifacts=artifacts)
-    write_reports(artifacts.reports, tables=tables, figures=figures, metrics=metrics(found))
+    judgement = load_judgement(
+        artifacts.results, soups=params.soups, roles=found.roles, confidence=params.report.confidence
+    )
+    tables = tables_of(found, judgement=judgement, params=params, artifacts=artifacts)
+    figures = figures_of(found, judgement=judgement, params=params, artifacts=artifacts)
+    values = metrics(found) | {"verdict": verdict_metrics(judgement)}
+    write_reports(artifacts.reports, tables=tables, figures=figures, metrics=values)
     print(summary(found))
+    print(sentence(judgement))
 
 
-def tables_of(found: Results, *, params: Wanted, artifacts: Artifacts) -> list[Table]:
+def tables_of(found: Results, *, judgement: Judgement, params: Wanted, artifacts: Artifacts) -> list[Table]:
     """Every table of this run."""
     tables = [
         zero_shot_table(found),
+        verdict_table(judgement),
+        optimism_table(judgement),
         paired_table(found, samples=params.report.bootstrap_samples, confidence=params.report.confidence),
         size_table(found),
         analyses.single_texts(artifacts.results / PRETRAINED / "texts.parquet", results=found),
@@ -73,13 +89,16 @@ def tables_of(found: Results, *, params: Wanted, artifacts: Artifacts) -> list[T
     return tables
 
 
-def figures_of(found: Results, *, params: Wanted, artifacts: Artifacts) -> dict[str, list[dict[str, Any]]]:
+def figures_of(
+    found: Results, *, judgement: Judgement, params: Wanted, artifacts: Artifacts
+) -> dict[str, list[dict[str, Any]]]:
     """Data of every figure, by the name of its template."""
     methods, survey = params.finetune.methods, artifacts.survey
     pools = {pool: artifacts.scores(pool) for pool in ("words", "descriptors")}
     pools[f"random chains of {params.evaluate.survey.chain_length}"] = survey / "chains.parquet"
     planes = {method: artifacts.results / "landscape" / f"{method}.parquet" for method in params.landscape.methods}
     return {
+        "gains": gains(judgement),
         "candidates": plots.candidates(pools, seed=params.seeds[0]),
         "transfer": plots.transfer(survey / "descriptors.parquet"),
         "accuracy_by_m": plots.by_size(found),

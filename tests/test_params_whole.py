@@ -149,7 +149,7 @@ def test_a_typo_in_a_union_answers_with_the_keys_of_that_kind() -> None:
     said = refusal(finetune__methods__ce__loss={"kind": "contrastive", "balance": 1.0, "zzz": 1})
     assert said.endswith("known keys here: kind, balance")
     said = refusal(soups__descriptor={"kind": "greedy", "pool": "descriptors", "m": 3, "zzz": 1})
-    assert said.endswith("known keys here: kind, pool, m")
+    assert said.endswith("known keys here: kind, pool, m, class_name_weight")
 
 
 def test_many_problems_are_counted_and_long_values_shortened() -> None:

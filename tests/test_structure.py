@@ -12,10 +12,10 @@ from project import ROOT, stage_module
 from wsoup.runtime import code
 
 ORDER = [
-    *("errors", "project", "artifacts", "draws", "files", "prompts", "scoring", "store", "params", "runtime"),
-    *("soup", "datasets", "startup", "encoder_id", "towers", "images", "texts", "search", "api", "finetune"),
-    *("evaluate", "report", "classify", "sklearn", "export", "show", "workspace", "bench", "datacheck"),
-    *("encodercheck", "cache", "profiles", "verify", "cli_soups", "cli"),
+    *("errors", "project", "artifacts", "draws", "remote", "files", "prompts", "scoring", "store", "params"),
+    *("runtime", "soup", "datasets", "startup", "encoder_id", "towers", "images", "texts", "search", "api"),
+    *("finetune", "evaluate", "report", "classify", "sklearn", "export", "show", "workspace", "bench"),
+    *("datacheck", "encodercheck", "cache", "plan", "profiles", "verify", "cli_soups", "cli"),
 ]
 """The walk along the data path (DESIGN section 3); a package imports only from those before it."""
 

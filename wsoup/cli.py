@@ -258,15 +258,43 @@ def _imagenet_names() -> list[str]:
     return imagenet_class_names()
 
 
+# ---------------------------------------------------------------------------------------------------------- plan
+
+
+@app.command("plan")
+def plan_command(
+    params: ParamsFile = Path("params.yaml"),
+    change: Annotated[
+        list[str] | None, typer.Option("--set-param", "-S", help="A change of params, such as soups.word.k0=50.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="Also on: h200, h100, a100, l40s, l4, a10, v100, t4.")] = None,
+    count: Annotated[int, typer.Option(help="How many of them.")] = 1,
+    candidates: Annotated[int | None, typer.Option(help="As if each pool held so many texts.")] = None,
+    images: Annotated[int | None, typer.Option(help="As if there were so many test images.")] = None,
+) -> None:
+    """Before hours are spent: what runs, what is cached, what it costs, and what breaks first.
+
+    Example: wsoup plan -S soups.word.k0=50 --device h100 --count 8
+    """
+    from wsoup.plan.show import show
+    from wsoup.plan.whole import plan
+
+    found = plan(
+        params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images
+    )
+    show(found, Console())
+
+
 # ------------------------------------------------------------------------------------------------------- results
 
 
 @app.command("results")
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
-    """The short table of the last run: per cent on the source, and the means over XD and DG targets."""
+    """The last run: per cent on the source, means over XD and DG, every target with its gain, and the verdict."""
     from wsoup.params.whole import load_params
+    from wsoup.report.judgement import load_judgement, sentence
     from wsoup.report.results import load_results
-    from wsoup.report.terminal import summary
+    from wsoup.report.terminal import per_target, summary, verdicts
 
     found = load_params(params)
     results = load_results(
@@ -277,21 +305,26 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
         evaluate=found.evaluate,
         sections=found.model_dump(mode="json", by_alias=True),
     )
-    print(summary(results))
+    print(summary(results), per_target(results), sep="\n\n", end="\n\n")
+    judgement = load_judgement(
+        Artifacts().results, soups=found.soups, roles=results.roles, confidence=found.report.confidence
+    )
+    print(verdicts(judgement), sentence(judgement), sep="\n\n")
 
 
 @app.command("report")
 def report_command(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("reports/index.html"),
     params: ParamsFile = Path("params.yaml"),
+    title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
 ) -> None:
-    """Write one self-contained page: tables, figures, soups, a gallery of images that a soup turned.
+    """Write one self-contained page: what was found, tables, figures, soups, images that a soup turned.
 
-    Example: wsoup report --out reports/index.html
+    Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
-    from wsoup.report.page import write_page
+    from wsoup.report.page import TITLE, write_page
 
-    print(write_page(out, params_file=params))
+    print(write_page(out, params_file=params, title=title or TITLE))
 
 
 @app.command("compare")

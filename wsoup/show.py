@@ -18,12 +18,21 @@ def show(soup: Soup) -> Group:
     table.add_column("member", overflow="fold")
     table.add_column("right", justify="right")
     table.add_column("source accuracy", justify="right")
-    table.add_column("grew: right after each word or descriptor", overflow="fold")
+    table.add_column("grew: right in the search after each word or descriptor", overflow="fold")
     for number, member in enumerate(soup.members, start=1):
         grew = " → ".join(f"{step.added} {step.n_correct}" for step in member.trace)
         right, accuracy = _counts(member)
         table.add_row(str(number), _shown(member), right, accuracy, escape(grew))
-    return Group(Text(summary(soup)), table)
+    beside = [] if soup.class_name_correct is None else [Text(_beside_class_name(soup))]
+    return Group(Text(summary(soup)), *beside, table)
+
+
+def _beside_class_name(soup: Soup) -> str:
+    """What the class name alone gets right of the same images, and how many members are no better."""
+    n_images = next((member.n_images for member in soup.members if member.n_images), None) or 0
+    said = f"class name only: {soup.class_name_correct} of {n_images} right (`right`: finished, with a final period)"
+    no_better = soup.no_better
+    return f"{said}; {no_better} of {len(soup.members)} members are no better" if no_better else said
 
 
 def summary(soup: Soup) -> str:

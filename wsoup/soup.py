@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,34 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a ranking or a search encoded (`wsoup.search.cost`).
+
+    Attributes:
+        texts: candidates, each of which is encoded with every class.
+        tokens: tokens through the text tower, over all classes.
+        flops: multiplications and additions in their matrix products, without attention; None where the tower is one
+            that only `encode_text` knows.
+    """
+
+    texts: int
+    tokens: int
+    flops: int | None
+
+    def __add__(self, other: Cost) -> Cost:
+        flops = None if self.flops is None or other.flops is None else self.flops + other.flops
+        return Cost(self.texts + other.texts, self.tokens + other.tokens, flops)
+
+    def as_json(self) -> dict[str, int | None]:
+        """As files hold it."""
+        return asdict(self)
+
+
+NOTHING = Cost(0, 0, 0)
+"""Where nothing was encoded."""
+
+
+@dataclass(frozen=True)
 class Soup:
     """Texts that all classes share; their features are averaged (centroid), or their scores (score mean).
 
@@ -67,7 +95,9 @@ class Soup:
         members: in the order in which they were added.
         made_with: versions of the packages that decided it, by name.
         class_name_weight: the class name without a text joins the centroid as if it were so many members.
-        cost: ``ranking`` and ``search``, each {texts, tokens, flops} (`wsoup.search.cost`); empty where none is known.
+        class_name_correct: what the class name without a text gets right of the images that members were judged on,
+            as it is evaluated; None where nothing was counted.
+        cost: of its ``ranking`` and its ``search``; empty where none is known.
     """
 
     kind: str
@@ -77,13 +107,22 @@ class Soup:
     members: tuple[Member, ...]
     made_with: Mapping[str, str] = field(default_factory=dict)
     class_name_weight: float = 0.0
-    cost: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    class_name_correct: int | None = None
+    cost: Mapping[str, Cost] = field(default_factory=dict)
 
     @property
     def weighted_texts(self) -> list[tuple[str, float]]:
         """Texts and their weights in the mean of text features: each member 1, and "" where the class name joins."""
         name = [("", self.class_name_weight)] if self.class_name_weight else []
         return [*((text, 1.0) for text in self.texts), *name]
+
+    @property
+    def no_better(self) -> int:
+        """How many members get no more right than the class name alone; 0 where they were not counted one by one."""
+        if self.class_name_correct is None or self.kind in ("greedy", "joint"):
+            return 0
+        counts = [member.n_correct for member in self.members if member.n_correct is not None]
+        return sum(count <= self.class_name_correct for count in counts)
 
     @property
     def texts(self) -> list[str]:
@@ -148,7 +187,7 @@ class Soup:
 
     def class_name_soup(self) -> Soup:
         """The soup without a text, of the same template and encoder: class names alone, to compare with."""
-        return replace(self, kind="class_name", members=(Member(""),), made_with={}, class_name_weight=0.0, cost={})
+        return Soup("class_name", self.seed, self.template, self.encoder, (Member(""),))
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON, whole or not at all."""
@@ -161,7 +200,8 @@ class Soup:
                 "members": [member.as_json() for member in self.members],
                 "made_with": dict(self.made_with),
                 "class_name_weight": self.class_name_weight,
-                "cost": {part: dict(cost) for part, cost in self.cost.items()},
+                "class_name_correct": self.class_name_correct,
+                "cost": {part: cost.as_json() for part, cost in self.cost.items()},
             },
         )
 
@@ -197,5 +237,6 @@ class Soup:
             members=members,
             made_with=value.get("made_with", {}),
             class_name_weight=value.get("class_name_weight", 0.0),
-            cost=value.get("cost", {}),
+            class_name_correct=value.get("class_name_correct"),
+            cost={part: Cost(**cost) for part, cost in value.get("cost", {}).items()},
         )

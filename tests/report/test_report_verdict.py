@@ -7,14 +7,13 @@ import math
 import numpy as np
 import pytest
 
+from wsoup.evaluate.bits import pack_right, unpack_right
 from wsoup.report.verdict import (
     Estimate,
     compare,
     holm,
-    pack_right,
     student_cdf,
     student_quantile,
-    unpack_right,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from project import Project
 
 from wsoup.errors import ModelError, ParamsError, WsoupError
 from wsoup.runtime.shards import Owner, Shards, finish_shards
@@ -134,3 +136,32 @@ def test_an_executor_that_there_is_not(monkeypatch):
     monkeypatch.setenv("WSOUP_EXECUTOR", "slurm")
     with pytest.raises(ParamsError, match="WSOUP_EXECUTOR=slurm: must be one of here, ray"):
         finished(square, n=1)
+
+
+def test_the_images_bar_moves_by_what_others_have_done(capsys):
+    from wsoup.runtime.progress import counting
+
+    shards = Shards(Owner("sized", {"a.py": "1"}, {}), inputs="sized", n=3)
+    with counting(label="images", total=60, initial=0, unit="image") as bar:
+        finish_shards([shards], task=square, label="sized", unit="shard", bar=False, size=lambda _, shard: 20)
+        assert bar.n == 60
+
+
+@pytest.mark.parametrize(
+    ("stage", "item", "out"),
+    [("score", "words", "scores/words.parquet"), ("soup", "word", "soups/word"), ("finetune", "ce", "finetuned/ce")],
+)
+def test_stages_on_two_nodes_end_in_the_bytes_of_one_process(project: Project, cluster, tmp_path, stage, item, out):
+    folder = tmp_path / "project"
+    shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns(".git", "tmp"))
+    before = contents(folder / "artifacts" / out)
+    shutil.rmtree(folder / "artifacts" / out, ignore_errors=True)
+    elsewhere = object.__new__(Project)
+    elsewhere.folder = folder
+    printed = elsewhere.run("python", "-m", f"stages.{stage}", item)
+    assert contents(folder / "artifacts" / out) == before, printed
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    return {file.name if file == path else str(file.relative_to(path)): file.read_bytes() for file in files}

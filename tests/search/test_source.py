@@ -14,9 +14,9 @@ from wsoup.params.search import ChainsSoup, GreedySoup
 from wsoup.prompts import prompt
 from wsoup.scoring import count_correct, normalize
 from wsoup.search import soups
-from wsoup.search.cost import NOTHING
 from wsoup.search.ranking import Ranked
 from wsoup.search.source import Source, check_fits
+from wsoup.soup import NOTHING
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."
@@ -64,16 +64,15 @@ def test_a_tokenizer_may_pad_with_any_id(source, tiny_encoder):
 
 @pytest.mark.parametrize("period", [True, False])
 def test_a_finished_members_count_is_of_the_texts_that_are_evaluated(source, period):
-    texts = ["sharp", "which has claws", "red", "in the dark", "clean", "wet", "far away"]
-    counts = source.count(texts, seed=1, period=period)
-    pool = Ranked(texts, counts, k2=np.zeros(len(texts)), period=period, cost=NOTHING)
+    pool = ["sharp", "which has claws", "red", "in the dark", "clean", "wet", "far away"]
     greedy = GreedySoup(kind="greedy", pool="descriptors", m=4)
-    found, _ = soups.members(greedy, ranked=pool, source=source, seed=1, part=0)
+    ranked = Ranked(pool, np.arange(len(pool)), np.zeros(len(pool)), period, NOTHING)
+    found, _ = soups.members(greedy, ranked=ranked, source=source, seed=1, part=0)
     assert len(found) > 1
     features = torch.cat(list(source.text_blocks([member.text for member in found], period=True)))
     for i, member in enumerate(found):
         expected = count_correct(*source.images_of(1), normalize(features[: i + 1].mean(dim=0)))
         assert member.n_correct == expected
     chains = ChainsSoup(kind="chains", pool="words", k0=2, k1=7, patience=7, m=1, max_words=3)
-    ((chain,), _) = soups.members(chains, ranked=pool, source=source, seed=1, part=0)
+    (chain,), _ = soups.members(chains, ranked=ranked, source=source, seed=1, part=0)
     assert chain.n_correct == source.count([chain.text], seed=1, period=True)[0]

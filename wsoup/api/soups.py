@@ -23,7 +23,6 @@ from wsoup.runtime import code
 from wsoup.runtime.progress import progress as progress_bar
 from wsoup.scoring import normalize
 from wsoup.search import pools, soups
-from wsoup.search.cost import NOTHING
 from wsoup.search.ranking import ranked
 from wsoup.search.scores import COLUMNS, pool_cost, right_by_name, scores
 from wsoup.search.source import Source, check_fits
@@ -226,16 +225,8 @@ class _Asked:
         chosen = soups.candidates(definition, best)
         parts = progress_bar(range(soups.parts(definition)), label=f"{definition.kind} soup", unit="part")
         made = [soups.members(definition, ranked=chosen, source=source, seed=self.seed, part=part) for part in parts]
-        search = sum((cost for _, cost in made), NOTHING)
-        return Soup(
-            kind=definition.kind,
-            seed=self.seed,
-            template=self.template,
-            encoder=source.encoder.id,
-            members=tuple(member for members, _ in made for member in members),
-            made_with=code.packages(Path(soups.__file__)),
-            cost={"ranking": soups.ranking_cost(definition, best).as_json(), "search": search.as_json()},
-        )
+        made_with = code.packages(Path(soups.__file__))
+        return soups.made(definition, made, pool=best, source=source, seed=self.seed, made_with=made_with)
 
 
 def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) -> dict[str, np.ndarray]:

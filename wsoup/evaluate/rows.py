@@ -95,6 +95,7 @@ class TableRow:
         scaling: its name in model_scaling.csv.
         curve: its name in the figure over m; None where it is not drawn.
         card: its name at the head of the page; None where it is not there.
+        plain: what it is called where the paper's name for it would not be understood.
         terminal, terminal_tuned: whether the short table shows it, of the pretrained model and of finetuned ones.
         m: members, where it is not the size that tables show.
     """
@@ -108,6 +109,7 @@ class TableRow:
     scaling: str | None = None
     curve: str | None = None
     card: str | None = None
+    plain: str | None = None
     terminal: bool = False
     terminal_tuned: bool = False
     m: int | None = None
@@ -165,10 +167,11 @@ BEFORE_SOUPS = (
         *("class_name", "CLIP ZS", CLASS_NAME),
         scaling="ZS",
         card="Class name only",
+        plain="Class name only",
         terminal=True,
         terminal_tuned=True,
     ),
-    TableRow("ensemble", "Ensemble", ENSEMBLE, tuned=False, terminal=True),
+    TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates", tuned=False, terminal=True),
     TableRow("gpt_centroids", "GPT centroids", GPT),
     TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean", scaling="GPT score mean"),
     TableRow(
@@ -219,10 +222,20 @@ def soup_rows(name: str) -> tuple[TableRow, ...]:
     mean = TableRow(f"{method.name}_score_mean", f"{label} score mean", method, "score_mean")
     tricked = TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True, tuned=centroids)
     if centroids:
-        return replace(plain, card=label), mean, replace(tricked, scaling="Desc. soup + offsets")
+        return replace(plain, card=f"{label}, centroid"), mean, replace(tricked, scaling="Desc. soup + offsets")
     scaling = label if name in SOUP_LABELS else None
-    shown = replace(mean, scaling=scaling, curve=f"{title}, score mean", card=label, terminal=True, terminal_tuned=True)
-    return plain, shown, tricked
+    shown = replace(mean, scaling=scaling, curve=f"{title}, score mean", terminal=True, terminal_tuned=True)
+    return plain, replace(shown, card=f"{label}, score mean"), tricked
+
+
+def judged_row(name: str) -> TableRow:
+    """The row of a soup that the verdict is about: the way in which the paper uses it, and cards show it."""
+    return next(row for row in soup_rows(name) if row.card is not None)
+
+
+def random_beside(name: str) -> str:
+    """What the random texts beside a soup are called, where images that are right are stored for the verdict."""
+    return f"random_beside_{name}"
 
 
 def _curve_rows() -> tuple[TableRow, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wsoup import store
+from wsoup import remote, store
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.errors import DataError
 from wsoup.images.decode import batches
@@ -137,7 +137,7 @@ def embed_images(
             images, where = lists[number], _slice(shard)
             found = encode_files(
                 encoders,
-                paths=[str(Path(images.root) / path) for path in images.paths[where]],
+                paths=[remote.joined(images.root, path) for path in images.paths[where]],
                 digests=images.digests[where],
                 batch_size=batch_size,
                 on_bad_image=on_bad_image,
@@ -209,6 +209,7 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
         "preprocessing": model.preprocessing,
         "made_with": dict(owner.packages),
         "skipped": skipped,
+        "images": store.fingerprint([images.digests[i] for i in embedded.positions.tolist()]),  # which, in which order
     }
     kept = rows[embedded.positions]
     labels = np.asarray(table["label"])[kept]

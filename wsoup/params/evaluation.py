@@ -56,7 +56,7 @@ class LandscapeParams(Section):
     soup: Name
     """Whose first members span the plane."""
     methods: list[Name]
-    """Of finetune.methods, those with tune.kind prompt."""
+    """Of finetune.methods, those with tune.kind prompt, or soft_descriptors with one member (the paper's)."""
 
 
 class ReportParams(Section):

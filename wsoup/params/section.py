@@ -21,6 +21,7 @@ LETTERS = 500
 """What an error about params.yaml may take: one line that a person reads."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 """A name that serves in stage and file names: letters, digits, dash and underscore."""
+NAME_RULE = "a name has letters (a-z), digits, - and _, begins with a letter or a digit, and stands in file names"
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
@@ -116,6 +117,8 @@ def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) ->
         return f"unknown key {where!r}; {hint}"
     if problem["type"] == "missing":
         return f"key {where!r} is missing"
+    if problem["type"] == "string_pattern_mismatch":  # only names have a pattern
+        return f"{where}: {_VALUES.repr(problem['input'])} is not valid: {NAME_RULE}"
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
     return f"{where}: {_VALUES.repr(problem['input'])} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"

@@ -15,6 +15,7 @@ from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.report.results import Results
 from wsoup.report.versions import differing
 
+AUTO = "auto"
 TIMED = ("stage", "seconds", "cpu_seconds", "peak_mib", "device")
 
 
@@ -56,6 +57,17 @@ def datasets(results: Results, *, artifacts: Artifacts) -> list[dict[str, Any]]:
     return rows
 
 
+def datasets_shown(results: Results, *, artifacts: Artifacts) -> dict[str, Any]:
+    """`datasets` and its columns; what is to be said of every split is said once, as ``datasets_note``."""
+    rows = datasets(results, artifacts=artifacts)
+    said = {row["paper"] for row in rows}
+    columns = ["dataset", "role", "classes", "test images", "template", "split", "manifest"]
+    if len(said) > 1:
+        return {"datasets": rows, "dataset_columns": columns, "datasets_note": ""}
+    columns.remove("split")
+    return {"datasets": rows, "dataset_columns": columns, "datasets_note": "".join(said)}
+
+
 def mixed(results: Results) -> list[str]:
     """A sentence for each dataset whose features were made by older packages than those of others."""
     found = differing({name: about.get("made_with", {}) for name, about in results.facts.items()})
@@ -81,3 +93,30 @@ def timings(path: Path) -> list[dict[str, Any]]:
         latest.pop(str(entry["stage"]), None)
         latest[str(entry["stage"])] = entry
     return list(latest.values())
+
+
+def timings_shown(path: Path) -> dict[str, Any]:
+    """`timings`, whether any stage was told its device, and `beside_stages`."""
+    rows = timings(path)
+    return {"timings": rows, "devices": any(row["device"] != AUTO for row in rows), "rest": beside_stages(path)}
+
+
+def beside_stages(path: Path) -> int | None:
+    """Seconds of the last `dvc repro` that no stage counts: Python's start-up in each, and DVC's own time.
+
+    From the first stage's begin to the last one's end, without what stages took. None where less than two stages ran.
+    """
+    if not path.exists():
+        return None
+    lines = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            entry = json.loads(line)
+            lines.append((entry["run"], float(entry["time"]), float(entry["seconds"])))
+        except (ValueError, TypeError, KeyError):
+            continue
+    last = [(time, seconds) for run, time, seconds in lines if run == lines[-1][0]]
+    if len(last) < 2:
+        return None
+    wall = max(time for time, _ in last) - min(time - seconds for time, seconds in last)
+    return max(0, round(wall - sum(seconds for _, seconds in last)))

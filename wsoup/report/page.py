@@ -21,13 +21,21 @@ from wsoup.params.whole import Params, load_params
 from wsoup.report import ablations, about, analyses, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.gallery import changed_by, gallery
-from wsoup.report.means import MEANS, is_number, mean_and_std, paired_interval
+from wsoup.report.judgement import Judgement, load_judgement, optimism_table, sentence, verdict_table
+from wsoup.report.means import MEANS, mean_and_std
+from wsoup.report.moved import moved_classes
 from wsoup.report.results import Results, load_results
+from wsoup.report.shown import shown_tables
 from wsoup.report.summaries import paired_table, size_table
-from wsoup.report.tables import Table, cell, shown_columns
+from wsoup.report.tables import Table
+from wsoup.soup import Soup
 
 TEMPLATE = Path(__file__).with_name("page.html")
+TITLE = "Word soups and descriptor soups"
+ROLES = {"source": "the source", "xd": "another label space, XD", "dg": "the source's classes, shifted, DG"}
 FIGURES = {
+    "gains": "Points gained over the class name only, each soup as cards show it; bars are intervals over images and "
+    "seeds, datasets held fixed.",
     "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is no text.",
     "transfer": "Each point is one descriptor that nobody selected.",
     "accuracy_by_m": "Means over datasets and seeds; bars are ± one standard deviation over seeds.",
@@ -39,7 +47,9 @@ FIGURES = {
 }
 
 
-def write_page(path: str | Path, *, params_file: str | Path = "params.yaml", root: str | Path = ".") -> Path:
+def write_page(
+    path: str | Path, *, params_file: str | Path = "params.yaml", root: str | Path = ".", title: str = TITLE
+) -> Path:
     """Write the page of the run in folder `root` to `path`, from its artifacts and reports/plots.
 
     Each figure is also written beside it as ``figures/<name>.svg``.
@@ -59,19 +69,27 @@ def write_page(path: str | Path, *, params_file: str | Path = "params.yaml", roo
         sections=params.model_dump(mode="json", by_alias=True),
     )
     figures = _figures(root / "reports/plots")
+    judgement = load_judgement(
+        artifacts.results, soups=params.soups, roles=results.roles, confidence=params.report.confidence
+    )
+    tables = _tables(results, judgement=judgement, params=params, artifacts=artifacts)
     context = {
         "version": __version__,
-        "headlines": headlines(results, params=params),
-        "tables": [_table(table) for table in _tables(results, params=params, artifacts=artifacts)],
-        "open_tables": 1 if len(results.variants) == 1 and results.halves is None else 2,
+        "title": title,
+        "sentence": sentence(judgement),
+        "roles": ROLES,
+        "headlines": headlines(results, judgement=judgement),
+        "tables": shown_tables(tables, source=results.datasets("source")[0]),
+        "open_tables": 2 if len(results.variants) == 1 and results.halves is None else 3,
         "figures": figures,
         "soups": soups(artifacts, params=params),
         "gallery": gallery(artifacts, params=params),
-        "changed_by": changed_by(artifacts),
+        "changed_by": f"{changed_by(artifacts)} (centroid, seed {params.seeds[0]})",
+        "moved": moved_classes(artifacts, params=params),
         "facts": about.facts(results),
-        "datasets": about.datasets(results, artifacts=artifacts),
+        **about.datasets_shown(results, artifacts=artifacts),
         "mixed": about.mixed(results),
-        "timings": about.timings(store.cache_dir() / "timings.jsonl"),
+        **about.timings_shown(store.cache_dir() / "timings.jsonl"),
         "params": Path(params_file).read_text(encoding="utf-8"),
         "bundle": vega_bundle(),
     }
@@ -98,36 +116,31 @@ def script_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, sort_keys=True).replace("<", "\\u003c")
 
 
-def headlines(results: Results, *, params: Params) -> list[dict[str, str]]:
+def headlines(results: Results, *, judgement: Judgement) -> list[dict[str, str]]:
     """The means of the class name alone and of each soup, with what they gain and its interval."""
-    base = results.cells(PRETRAINED, results.table[0])
     cards = []
     for row in (row for row in results.table if row.card is not None):
         name, cells = str(row.card), results.cells(PRETRAINED, row)
         for role, title in MEANS.items():
             names = results.datasets(role)
-            if cells is None or base is None or not names:
+            if cells is None or not names:
                 continue
             mean, _ = mean_and_std(cells.of(names))
-            gain = ""
-            if row is not results.table[0] and is_number(mean):
-                difference, low, high = paired_interval(
-                    base.of(names),
-                    cells.of(names),
-                    samples=params.report.bootstrap_samples,
-                    confidence=params.report.confidence,
-                    seed=0,
-                )
-                gain = f"{difference:+.2f} points ({low:+.2f} to {high:+.2f})"
-            cards.append({"name": name, "title": title, "value": f"{mean:.2f} %", "gain": gain})
+            card = {"name": name, "title": title, "value": f"{mean:.2f} %", "gain": ""}
+            for judged in judgement.comparisons:
+                if (judged.soup, judged.over, judged.role) == (row.method.soup, "class_name", role):
+                    low, high = judged.comparison.fixed.interval(judgement.confidence)
+                    card["gain"] = f"{judged.comparison.fixed.mean:+.2f} points ({low:+.2f} to {high:+.2f})"
+            cards.append(card)
         if cells is not None and results.halves is not None:
             mean, _ = mean_and_std(results.harmonic(cells))
             cards.append({"name": name, "title": "H of base and new", "value": f"{mean:.2f} %", "gain": ""})
     return cards
 
 
-def _tables(results: Results, *, params: Params, artifacts: Artifacts) -> list[Table]:
-    made = [] if results.halves is None else [analyses.base_to_new(results, halves=results.halves)]
+def _tables(results: Results, *, judgement: Judgement, params: Params, artifacts: Artifacts) -> list[Table]:
+    made = [verdict_table(judgement)]
+    made += [] if results.halves is None else [analyses.base_to_new(results, halves=results.halves)]
     made.append(zero_shot_table(results))
     if results.variants != [PRETRAINED]:
         made += [finetuned_table(results), *paper_tables(results)]
@@ -136,27 +149,13 @@ def _tables(results: Results, *, params: Params, artifacts: Artifacts) -> list[T
     texts = artifacts.results / PRETRAINED / "texts.parquet"
     return [
         *made,
+        optimism_table(judgement),
         paired_table(results, samples=report.bootstrap_samples, confidence=report.confidence),
         analyses.single_texts(texts, results=results),
         analyses.alignment(results),
         analyses.parameters(results, methods=params.finetune.methods),
         size_table(results),
     ]
-
-
-def _table(table: Table) -> dict[str, Any]:
-    """A table as the page shows it: text of each cell and what it sorts by; `grey` marks random texts and bounds."""
-    columns = shown_columns(table.columns)
-    rows = []
-    for row in table.rows:
-        grey = str(row.get("kind", "")).startswith("random") or "upper bound" in str(row.get("method", ""))
-        values = [row.get(column) for column in columns]
-        cells = [
-            {"text": cell(row, column), "sort": value if is_number(value) else str(value or "")}
-            for column, value in zip(columns, values, strict=True)
-        ]
-        rows.append({"grey": grey, "cells": cells})
-    return {"name": table.name, "title": table.title, "columns": columns, "rows": rows, "notes": table.notes}
 
 
 def _figures(folder: Path) -> list[dict[str, Any]]:
@@ -175,20 +174,26 @@ def _at_fixed_width(specification: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def soups(artifacts: Artifacts, *, params: Params) -> list[dict[str, Any]]:
-    """Every soup of every seed: members, and per cent after each word or descriptor and what it added."""
-    shown = []
+    """Every soup of every seed: members, how each grew in the search, and what it gets right as it is used."""
     found = plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)
-    for name, soup in ((name, soup) for name, of_seeds in found.items() for soup in of_seeds):
-        members = []
-        before = None
-        for member in soup.members:
-            steps = []
-            if soup.kind == "chains":
-                before = None
-            for step in member.trace:
-                after = 100.0 * step.n_correct / (member.n_images or 1)
-                steps.append({"added": step.added, "after": after, "gain": None if before is None else after - before})
-                before = after
-            members.append({"text": member.text, "steps": steps})
-        shown.append({"title": f"{soup_label(name)}, seed {soup.seed}", "members": members})
-    return shown
+    return [_soup(name, soup) for name, of_seeds in found.items() for soup in of_seeds]
+
+
+def _soup(name: str, soup: Soup) -> dict[str, Any]:
+    members = []
+    before = None
+    for member in soup.members:
+        steps = []
+        if soup.kind != "greedy":  # whose members are counted with those before them
+            before = None
+        for step in member.trace:
+            after = 100.0 * step.n_correct / (member.n_images or 1)
+            steps.append({"added": step.added, "after": after, "gain": None if before is None else after - before})
+            before = after
+        over = None
+        if member.n_correct is not None and soup.class_name_correct is not None:
+            over = member.n_correct - soup.class_name_correct
+        members.append({"text": member.text, "steps": steps, "n_correct": member.n_correct, "over": over})
+    images = next((member.n_images for member in soup.members if member.n_images), None)
+    about = {"n_images": images, "name_correct": soup.class_name_correct, "worse": soup.no_better}
+    return {"title": f"{soup_label(name)}, seed {soup.seed}", "members": members, **about}

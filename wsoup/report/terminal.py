@@ -1,12 +1,23 @@
-"""What is printed: the short table at the end of a run."""
+"""What is printed: the short table at the end of a run, and the gains on every target behind it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+
 from wsoup.artifacts import PRETRAINED
+from wsoup.evaluate.rows import TableRow, soup_title
 from wsoup.report.accuracy import figures_beside
-from wsoup.report.means import is_number, mean_and_std
-from wsoup.report.results import Results
+from wsoup.report.judgement import OVER, Judgement
+from wsoup.report.means import MEANS, is_number, mean_and_std
+from wsoup.report.results import Cells, Results
 from wsoup.report.tables import MARK
+from wsoup.report.verdict import Estimate
+
+WIDTH = 100
+"""Columns beyond this begin a new block of lines."""
+LABEL = 34
 
 
 def summary(results: Results) -> str:
@@ -19,11 +30,8 @@ def summary(results: Results) -> str:
     titles = [head for head, _ in shown] + (["H"] if results.halves else [])
     figures, marked = figures_beside(results), set[str]()
     lines = [f"{'per cent':<44}" + "".join(f"{title:>15}" for title in titles)]
-    for variant, row, cells in results.rows():
-        if not (row.terminal if variant == PRETRAINED else row.terminal_tuned):
-            continue
-        label = row.label if variant == PRETRAINED else f"{variant}: {row.label}"
-        why = figures.get((variant, row.key), set())
+    for label, key, cells in _rows(results):
+        why = figures.get(key, set())
         marked |= why
         line = f"{label[:41]}{f' {MARK}' if why else '':<2}"
         line = f"{line:<44}"
@@ -34,3 +42,74 @@ def summary(results: Results) -> str:
             line += f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
         lines.append(line)
     return "\n".join([*lines, *(f"{MARK} not comparable with the paper's: {why}" for why in sorted(marked))])
+
+
+def per_target(results: Results) -> str:
+    """The main rows on every target: per cent, and in brackets the points gained over the class name only."""
+    plain = results.cells(PRETRAINED, results.table[0])
+    groups = [(title, results.datasets(role)) for role, title in MEANS.items() if results.datasets(role)]
+    groups += [(name, [name]) for role in MEANS for name in results.datasets(role)]
+    columns = [(title[:16], names) for title, names in groups]
+    if plain is None:
+        return ""
+    fitting = max(1, (WIDTH - LABEL) // 17)
+    blocks = []
+    for start in range(0, len(columns), fitting):
+        part = columns[start : start + fitting]
+        head = "per cent (gain over class name)" if start == 0 else ""
+        lines = [f"{head:<{LABEL}}" + "".join(f"{title:>17}" for title, _ in part)]
+        for label, _, cells in _rows(results):
+            found = (_with_gain(cells.of(names), base=plain.of(names)) for _, names in part)
+            lines.append(f"{label[: LABEL - 1]:<{LABEL}}" + "".join(f"{text:>17}" for text in found))
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _rows(results: Results) -> Iterator[tuple[str, tuple[str, str], Cells]]:
+    """The main rows: as they are called here, their (variant, key), and their cells."""
+    for variant, row, cells in results.rows():
+        if row.terminal if variant == PRETRAINED else row.terminal_tuned:
+            label = said(row) if variant == PRETRAINED else f"{variant}: {said(row)}"
+            yield label, (variant, row.key), cells
+
+
+def said(row: TableRow) -> str:
+    """What a row is called outside of the paper's tables: in plain words, and a soup with its mode."""
+    if row.method.soup is None:
+        return row.plain or row.label
+    mode = "score mean" if row.mode == "score_mean" else "centroid"
+    return f"{row.label.removesuffix(' score mean')}, {mode}"
+
+
+def _with_gain(values: np.ndarray, *, base: np.ndarray) -> str:
+    """30.86 (+1.20), and the class name's own without a gain."""
+    mean, _ = mean_and_std(values)
+    if not is_number(mean):
+        return ""
+    gain = mean - mean_and_std(base)[0]
+    return f"{mean:.2f}" + (" " * 8 if np.array_equal(values, base) or not is_number(gain) else f" ({gain:+.2f})")
+
+
+def verdicts(judgement: Judgement) -> str:
+    """A line for each comparison: gain, interval and verdict, the smallest visible difference, other datasets."""
+    head = f"{'points, ' + format(judgement.confidence, '.0%') + ' interval':<{LABEL + 14}}{'gain':>6}{'':21}"
+    lines = [f"{head}{'':8}{'visible':>8}   other datasets"]
+    for judged in judgement.comparisons:
+        fixed, resampled = judged.comparison.fixed, judged.comparison.resampled
+        about = f"{judged.role.upper()}: {soup_title(judged.soup)} over {OVER[judged.over]}"
+        line = f"{about[: LABEL + 13]:<{LABEL + 14}}{fixed.mean:>+6.2f} {_interval(fixed, judgement):<20}"
+        line += f"{judgement.word(judged.p_fixed, fixed.mean):<8}{fixed.smallest_visible(judgement.confidence):>8.2f}"
+        if resampled is not None:
+            word = judgement.word(judged.p_resampled, resampled.mean)
+            line += f"   {_interval(resampled, judgement)} {word}"
+        lines.append(line)
+    lines.append(
+        f"better, worse, noise: by Holm's p over these {len(judgement.comparisons)} comparisons; visible: the smallest "
+        "difference that this run could have seen."
+    )
+    return "\n".join(lines)
+
+
+def _interval(estimate: Estimate, judgement: Judgement) -> str:
+    low, high = estimate.interval(judgement.confidence)
+    return f"({low:+.2f} to {high:+.2f})"

@@ -97,16 +97,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def pack_right(right: np.ndarray) -> bytes:
-    """Which images are right, (N,) bool, as bits to store; see `unpack_right`."""
-    return np.packbits(right).tobytes()
-
-
-def unpack_right(packed: bytes, *, n_images: int) -> np.ndarray:
-    """What `pack_right` packed: (N,) bool."""
-    return np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=n_images).astype(bool)
-
-
 def _part(values: np.ndarray) -> tuple[float, float]:
     """Variance of the mean of n values, and its degrees of freedom; nothing is known of it from one value."""
     return (float(values.var(ddof=1)) / len(values), len(values) - 1.0) if len(values) > 1 else (0.0, math.inf)

@@ -152,6 +152,7 @@ def _note_timing(name: str, *, seconds: float) -> None:
         "cores": os.cpu_count(),
         "device": os.environ.get("WSOUP_DEVICE", "auto"),
         "time": int(time.time()),
+        "run": os.getppid(),  # DVC: the same for all stages of one `dvc repro`
     }
     cache_dir().mkdir(parents=True, exist_ok=True)
     with open(cache_dir() / "timings.jsonl", "a", encoding="utf-8") as file:

@@ -9,7 +9,6 @@ a little higher where a beginning could not be kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
@@ -17,36 +16,10 @@ from torch import Tensor
 
 from wsoup import prompts
 from wsoup.search.source import Source
+from wsoup.soup import Cost
 from wsoup.texts.encoder import PromptEncoder
 
 TEXTS_AT_ONCE = 4096
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What was encoded.
-
-    Attributes:
-        texts: candidates, each of which is encoded with every class.
-        tokens: tokens through the text tower, over all classes.
-        flops: multiplications and additions in their matrix products, without attention; None where the tower is one
-            that only `encode_text` knows.
-    """
-
-    texts: int
-    tokens: int
-    flops: int | None
-
-    def __add__(self, other: Cost) -> Cost:
-        flops = None if self.flops is None or other.flops is None else self.flops + other.flops
-        return Cost(self.texts + other.texts, self.tokens + other.tokens, flops)
-
-    def as_json(self) -> dict[str, int | None]:
-        """As files hold it."""
-        return asdict(self)
-
-
-NOTHING = Cost(0, 0, 0)
 
 
 def cost_of(endings: Iterable[str], *, classes: int, encoder: PromptEncoder) -> Cost:

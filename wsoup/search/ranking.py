@@ -12,7 +12,7 @@ import numpy as np
 from wsoup import store
 from wsoup.errors import MismatchError
 from wsoup.scoring import rank
-from wsoup.search.cost import Cost
+from wsoup.soup import Cost
 
 if TYPE_CHECKING:
     import pyarrow as pa

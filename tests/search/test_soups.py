@@ -1,0 +1,211 @@
+"""Facts about every kind of soup as the stage makes it: from a ranked pool and a small real encoder, with its cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from pydantic import TypeAdapter, ValidationError
+
+from wsoup.errors import MismatchError, PoolError
+from wsoup.params.search import SoupParams
+from wsoup.prompts import ending
+from wsoup.scoring import correct, normalize
+from wsoup.search import soups
+from wsoup.search.cost import Meter, cost_of
+from wsoup.search.pools import common_words
+from wsoup.search.ranking import Ranked, mixed, read_ranked
+from wsoup.search.source import Source
+from wsoup.search.statistics import statistics
+from wsoup.soup import NOTHING, Cost, Member, Soup
+from wsoup.store import table_attributes, write_table
+
+NAMES = ["red cat", "blue dog", "a rather small green bird"]
+GROWTH = {"k0": 4, "k1": 12, "patience": 10, "max_words": 3}
+KINDS = {
+    "greedy": {"m": 3},
+    "chains": {"m": 3, **GROWTH},
+    "top": {"m": 3, "k1": 12, "rank_by": "count_k2"},
+    "sample": {"m": 3, "k1": 12},
+    "first_words": {"m": 3, "k0": 4},
+    "random_lengths": {"m": 3, **GROWTH},
+    "joint": {"m": 3, **GROWTH},
+}
+
+
+def define(kind: str, **changes: object) -> SoupParams:
+    return TypeAdapter(SoupParams).validate_python({"kind": kind, "pool": "words", **KINDS[kind], **changes})
+
+
+@pytest.fixture(scope="module")
+def source(tiny_encoder) -> Source:
+    features = normalize(torch.randn(60, 16, generator=torch.Generator().manual_seed(0)))
+    return Source(tiny_encoder, features, torch.arange(60) % 3, {1: torch.arange(45)}, "a photo of a {}.", NAMES)
+
+
+@pytest.fixture(scope="module")
+def ranked(source) -> Ranked:
+    words = common_words(20)
+    (block,) = source.text_blocks(words, period=False)
+    (scores,) = statistics(source.images(), block, named=torch.zeros(60, dtype=torch.bool))
+    order = torch.argsort(scores.n_correct, descending=True, stable=True)
+    return Ranked(
+        [words[i] for i in order], scores.n_correct[order].numpy(), scores.k2[order].numpy(), False, Cost(20, 60, 600)
+    )
+
+
+def build(definition: SoupParams, *, source: Source, ranked: Ranked) -> tuple[list[Member], Cost]:
+    cut = soups.candidates(definition, ranked)
+    found = [
+        soups.members(definition, ranked=cut, source=source, seed=1, part=part)
+        for part in range(soups.parts(definition))
+    ]
+    return [member for members, _ in found for member in members], sum((cost for _, cost in found), NOTHING)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_come_from_what_the_definition_allows_and_know_their_images(kind, source, ranked):
+    definition = define(kind)
+    members, _ = build(definition, source=source, ranked=ranked)
+    allowed = set(soups.candidates(definition, ranked).texts)
+    assert 1 <= len(members) <= 3
+    assert all(set(member.text.split()) <= allowed for member in members)
+    assert all(member.n_images == 45 and member.n_correct is not None for member in members)
+    assert (members, _) == build(definition, source=source, ranked=ranked), "the same every time"
+
+
+@pytest.mark.parametrize("kind", ["chains", "top", "sample", "first_words", "random_lengths"])
+def test_members_that_stand_alone_are_counted_alone_and_finished(kind, source, ranked):
+    members, _ = build(define(kind), source=source, ranked=ranked)
+    texts = [member.text for member in members]
+    assert [m.n_correct for m in members] == source.count(texts, seed=1, period=True).tolist()
+
+
+@pytest.mark.parametrize("kind", ["greedy", "joint"])
+def test_members_of_a_soup_judged_as_a_whole_are_counted_as_that_soup(kind, source, ranked):
+    for weight in (0, 2):
+        members, _ = build(define(kind, class_name_weight=weight), source=source, ranked=ranked)
+        total = weight * next(source.text_blocks([""], period=True))[0]
+        for member in members:
+            total = total + next(source.text_blocks([member.text], period=False))[0]
+            images, labels = source.images_of(1)
+            assert member.n_correct == int(correct(images, labels, normalize(total)).sum())
+
+
+@pytest.mark.parametrize("kind", ["top", "sample", "first_words"])
+def test_kinds_without_a_search_cost_nothing_but_the_ranking(kind, source, ranked):
+    definition = define(kind)
+    assert build(definition, source=source, ranked=ranked)[1] == NOTHING
+    assert soups.ranking_cost(definition, ranked) == ranked.cost
+
+
+def test_a_sample_of_the_whole_pool_needs_no_ranking(source, ranked):
+    definition = define("sample", k1=None)
+    assert soups.ranking_cost(definition, ranked) == NOTHING
+    assert soups.candidates(definition, ranked).texts == ranked.texts
+
+
+def test_a_pool_that_is_too_small_is_named(ranked):
+    with pytest.raises(PoolError, match="k1 is 21 but the pool words holds 20; lower k1"):
+        soups.candidates(define("top", k1=21), ranked)
+
+
+@pytest.mark.parametrize("kind", ["top", "sample"])
+def test_more_members_than_candidates_are_refused(kind):
+    with pytest.raises(ValidationError, match=r"m \(3\) must not exceed k1 \(2\)"):
+        define(kind, k1=2)
+
+
+# --------------------------------------------------------------------------------------------------------------- cost
+
+
+def test_a_cost_is_every_token_behind_the_class_names_once(source):
+    """Three texts that begin alike: sharp | wet nose | wet tail; tokens: sharp . wet nose . tail . (. ends a text)."""
+    endings = [ending(text, period=False) for text in ("sharp", "wet nose", "wet tail")]
+    cost = cost_of([*endings, endings[0]], classes=3, encoder=source.texts)
+    assert (cost.texts, cost.tokens) == (3, 3 * 7)
+    tower = source.texts.tower
+    assert cost.flops == tower.flops(21, reads=9)
+
+
+def test_a_cost_is_what_a_new_encoder_really_computes(source, tiny_encoder):
+    """Beyond the class prompts; here all words fit one trie."""
+    fresh = Source(tiny_encoder, source.image_features, source.labels, source.subsets, source.template, NAMES)
+    assert fresh.texts.fast
+    fresh.count(["the"], seed=1, period=False)  # the class prompts
+    before, words = fresh.texts.tokens_encoded, common_words(10)
+    fresh.count(words, seed=1, period=False)
+    cost = cost_of([ending(word, period=False) for word in words], classes=3, encoder=fresh.texts)
+    assert fresh.texts.tokens_encoded - before == cost.tokens
+
+
+def test_a_meter_counts_what_was_asked_for_whatever_came_before(source):
+    texts = ["sharp", "sharp clean", "sharp red", "wet"]
+    costs = []
+    for chunks in ([texts], [[text] for text in texts], [texts[::-1], texts]):
+        meter = Meter(source, seed=1, period=False)
+        for chunk in chunks:
+            meter.count(chunk)
+        costs.append(meter.cost())
+    assert costs[0] == costs[1] == costs[2]
+
+
+def test_blocks_that_are_not_taken_cost_nothing(source):
+    meter = Meter(source, seed=1, period=False)
+    next(meter.blocks(["sharp", "wet"]), None)
+    meter.blocks(["never", "asked"])
+    assert meter.cost().texts == 2
+
+
+def test_a_soup_file_keeps_weight_and_cost(tmp_path):
+    costs = {"ranking": Cost(10, 30, 300), "search": Cost(1, 2, None)}
+    soup = Soup("top", 1, "a {}.", {"model": "x"}, (Member("sharp"),), {}, class_name_weight=2.0, cost=costs)
+    soup.save(tmp_path / "soup.json")
+    assert Soup.load(tmp_path / "soup.json") == soup
+    assert soup.weighted_texts == [("sharp", 1.0), ("", 2.0)]
+
+
+# ------------------------------------------------------------------------------------------------------------ ranking
+
+
+def write_scores(path, *, pool, texts, counts, seeds=(1, 2)):
+    import pyarrow as pa
+
+    n = len(texts)
+    columns = {
+        "text": texts * len(seeds),
+        "seed": np.repeat(seeds, n),
+        "n_correct": [count + seed for seed in seeds for count in counts],
+        "k2": -np.arange(n * len(seeds), dtype=float),
+    }
+    about = {"encoder": {"model": "x"}, "pool": pool, "period": pool == "descriptors", "cost": Cost(n, n, n).as_json()}
+    write_table(path, pa.table(columns), attributes=about)
+    return path
+
+
+def test_words_and_descriptors_make_one_ranking(tmp_path):
+    words = write_scores(tmp_path / "w", pool="words", texts=["", "red", "wet"], counts=[9, 5, 7])
+    other = write_scores(tmp_path / "d", pool="descriptors", texts=["", "which is red", "wet"], counts=[8, 5, 1])
+    table, about = mixed(words, other)
+    write_table(tmp_path / "m", table, attributes=about)
+    assert table["seed"].to_pylist() == [1] * 4 + [2] * 4
+    found = read_ranked(tmp_path / "m", seed=2, encoder={"model": "x"})
+    assert found.texts == ["wet", "red", "which is red"], "7, 5, 5: the word first, and wet once"
+    assert found.n_correct.tolist() == [9, 7, 7]
+    assert (found.cost, found.period) == (Cost(6, 6, 6), False)
+    assert table_attributes(tmp_path / "m")["pool"] == "mixed"
+
+
+def test_pools_of_other_seeds_are_not_joined(tmp_path):
+    words = write_scores(tmp_path / "w", pool="words", texts=["red"], counts=[1])
+    other = write_scores(tmp_path / "d", pool="descriptors", texts=["wet"], counts=[1], seeds=(1,))
+    with pytest.raises(MismatchError, match=r"seeds \[1, 2\].*\[1\]"):
+        mixed(words, other)
+
+
+def test_scores_without_the_seed_or_of_another_encoder(tmp_path):
+    path = write_scores(tmp_path / "w", pool="words", texts=["red"], counts=[1])
+    with pytest.raises(MismatchError, match="holds no scores of seed 3"):
+        read_ranked(path, seed=3, encoder={"model": "x"})
+    with pytest.raises(MismatchError, match="model"):
+        read_ranked(path, seed=1, encoder={"model": "y"})

@@ -1,0 +1,96 @@
+"""What the verdict of a run is computed from (`wsoup.report.verdict`): which images each judged row gets right.
+
+Judged are the class name, every soup at its full size, and beside each soup as many random texts from its own pool, of
+the same numbers of words. All are also counted on the images that the soups were selected on: accuracy there minus
+accuracy on held-out source images is the selection's own optimism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from torch import Tensor
+
+from wsoup.evaluate.baselines import random_chains, random_descriptors
+from wsoup.evaluate.bits import pack_right
+from wsoup.evaluate.classifiers import Row
+from wsoup.evaluate.counts import MODES, Classifiers
+from wsoup.evaluate.rows import CLASS_NAME, Material, random_beside
+from wsoup.evaluate.testsets import COUNTS, WHERE, TestSet
+from wsoup.scoring import correct_per_candidate, normalize
+
+_ROW = (("method", pa.string()), ("mode", pa.string()), ("seed", pa.int64()))
+RIGHT = pa.schema([*_ROW, *WHERE, ("n_images", pa.int64()), ("right", pa.binary())])
+SELECTION = pa.schema([*_ROW, *COUNTS])
+
+
+def random_rows(material: Material, *, pools: Mapping[str, str]) -> list[Row]:
+    """Random texts beside each soup: of its pool, as many, each of as many words; other ones for each seed.
+
+    Args:
+        material: pools and soups.
+        pools: words, descriptors or mixed, by the soup's name.
+    """
+    rows = []
+    for name, by_seed in material.soups.items():
+        for seed, texts in by_seed.items():
+            if pools[name] == "words":
+                drawn = random_chains(material.words, lengths=[len(text.split()) for text in texts], seed=seed)
+            else:
+                whole = material.descriptors if pools[name] == "descriptors" else material.words + material.descriptors
+                drawn = random_descriptors(whole, m=len(texts), seed=seed)
+            rows.append(Row(random_beside(name), (seed,), tuple(drawn)))
+    return rows
+
+
+def judged(classifiers: Classifiers, *, soups: Sequence[str]) -> Iterator[tuple[Row, Tensor]]:
+    """Rows that the verdict is about, at their full size, each with its mean text features (S, D)."""
+    wanted = {CLASS_NAME.name, *(f"{name}_soup" for name in soups), *(random_beside(name) for name in soups)}
+    whole: dict[tuple[str, tuple[int, ...]], int] = {}
+    for i, row in enumerate(classifiers.rows):
+        if row.method in wanted and row.text is None and row.offsets == (0,):
+            key = row.method, row.seeds
+            if key not in whole or row.m > classifiers.rows[whole[key]].m:
+                whole[key] = i
+    for i in whole.values():
+        yield classifiers.rows[i], classifiers.means[i]
+
+
+def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Sequence[TestSet]) -> pa.Table:
+    """Which test images each judged row gets right with each seed, in both modes: columns of `RIGHT`."""
+    lines: list[dict[str, object]] = []
+    for row, means in judged(classifiers, soups=soups):
+        for test in tests:
+            for mode, right in _right(test.image_features, test.labels, means[classifiers.prompts.of(test)]):
+                about = {"method": row.method, "mode": mode, **test.where, "n_images": len(right)}
+                lines += [{**about, "seed": seed, "right": pack_right(right)} for seed in row.seeds]
+    return pa.Table.from_pylist(lines, schema=RIGHT)
+
+
+def selection_counts(
+    classifiers: Classifiers, *, soups: Sequence[str], source: TestSet, images: Mapping[int, tuple[Tensor, Tensor]]
+) -> pa.Table:
+    """What each judged row gets right of the images that selection saw: columns of `SELECTION`.
+
+    Args:
+        classifiers: rows and their text features.
+        soups: names in params.yaml.
+        source: the source, for its classes.
+        images: features (N, D) and labels (N,) of each seed's few-shot images.
+    """
+    lines: list[dict[str, object]] = []
+    for row, means in judged(classifiers, soups=soups):
+        for seed in row.seeds:
+            for mode, right in _right(*images[seed], means[classifiers.prompts.of(source)]):
+                about = {"method": row.method, "mode": mode, "seed": seed}
+                lines.append({**about, "n_correct": int(right.sum()), "n_images": len(right)})
+    return pa.Table.from_pylist(lines, schema=SELECTION)
+
+
+def _right(image_features: Tensor, labels: Tensor, means: Tensor) -> Iterator[tuple[str, np.ndarray]]:
+    """Modes and the images that are right with mean text features (C, D): (N,) bool each."""
+    for mode in MODES:
+        classes = normalize(means) if mode == "centroid" else means
+        yield mode, correct_per_candidate(image_features, labels, classes[None])[0].cpu().numpy()

@@ -1,0 +1,111 @@
+"""Tables as the page shows them: row names and means first, the best of a column bold, gains tinted, details hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wsoup.artifacts import PRETRAINED
+from wsoup.evaluate.rows import BEFORE_SOUPS
+from wsoup.report.means import MEANS, is_number
+from wsoup.report.tables import SIZES, Table, cell, shown_columns
+
+FIRST = ("method", "variant", "m", "stored", "base", "new", "H", "source", *MEANS.values())
+ACCURACIES = ("zero_shot", "finetuned", "few_shot", "diversity_ablation", "parameter_efficiency", "laion_source")
+"""Tables whose columns are accuracies of datasets."""
+DIFFERENCES = {"verdict": ("gain",), "paired": ("difference",)}
+STRONG = 5.0
+"""A gain of so many points has the full tint."""
+DETAILS = ("single_texts", "alignment", "accuracy_by_m")
+"""Tables of details: behind the toggle."""
+
+
+def shown_tables(tables: Sequence[Table], *, source: str) -> list[dict[str, Any]]:
+    """Tables for the template; a note that stood below one is not said again below the next."""
+    said: set[str] = set()
+    made = []
+    for table in tables:
+        notes = [note for note in table.notes if note not in said]
+        said |= set(notes)
+        made.append({**_shown(table, source=source), "notes": notes})
+    return made
+
+
+def _shown(table: Table, *, source: str) -> dict[str, Any]:
+    columns = _ordered(table, source=source)
+    lines = [row for row in table.rows if any(is_number(row.get(column)) for column in columns if column not in SIZES)]
+    measured = [column for column in columns if _measured(table, column)]
+    contest = [row for row in lines if not _grey(row) and not _extra(row)]
+    best = {
+        column: max((row[column] for row in contest if is_number(row.get(column))), default=None)
+        for column in (measured if table.name in ACCURACIES else ())
+    }
+    rows: list[dict[str, Any]] = []
+    for row in lines:
+        base, cells = _base(table, lines, variant=str(row.get("variant"))), []
+        for column in columns:
+            value, number = row.get(column), is_number(row.get(column))
+            wins = number and len(contest) > 1 and row in contest and value == best.get(column)
+            cells.append(
+                {
+                    "text": cell(row, column),
+                    "sort": value if number else str(value or ""),
+                    "best": wins,
+                    "tint": _tint(table, row, column, base=base) if column in measured else 0.0,
+                }
+            )
+        rows.append({"grey": _grey(row), "extra": _extra(row), "cells": cells})
+    text = [all(isinstance(row["cells"][i]["sort"], str) for row in rows) for i in range(len(columns))]
+    about = {"name": table.name, "title": table.title, "extra": table.name in DETAILS}
+    return {**about, "columns": list(zip(columns, text, strict=True)), "rows": rows}
+
+
+def _ordered(table: Table, *, source: str) -> list[str]:
+    """Columns of their own: names first, then sizes, the source and the means, then single datasets.
+
+    A column that says the same in every row, such as the variant where there is one, is left out.
+    """
+    columns = shown_columns(table.columns)
+    if len({str(row.get("variant")) for row in table.rows}) == 1:
+        columns = [column for column in columns if column != "variant"]
+    if table.name not in ACCURACIES:
+        return sorted(columns, key=lambda column: column != "method")
+    first = [column for name in FIRST for column in columns if column == (source if name == "source" else name)]
+    return first + [column for column in columns if column not in first]
+
+
+def _measured(table: Table, column: str) -> bool:
+    """Whether a column's figures are tinted and have a best one."""
+    if table.name in DIFFERENCES:
+        return column in DIFFERENCES[table.name]
+    return table.name in ACCURACIES and column not in SIZES
+
+
+def _tint(table: Table, row: Mapping[str, Any], column: str, *, base: Mapping[str, Any]) -> float:
+    """Points gained, as a share of `STRONG`: from -1 to 1."""
+    value, plain = row.get(column), 0.0 if table.name in DIFFERENCES else base.get(column)
+    if value is None or plain is None or not (is_number(value) and is_number(plain)):
+        return 0.0
+    return round(max(-1.0, min(1.0, (value - plain) / STRONG)), 2)
+
+
+def _base(table: Table, rows: Sequence[Mapping[str, Any]], *, variant: str) -> Mapping[str, Any]:
+    """The row of the class name alone with the same model, or with the pretrained one; nothing where there is none."""
+    if table.name not in ACCURACIES:
+        return {}
+    plain = (BEFORE_SOUPS[0].label, variant)
+    for wanted in (variant, PRETRAINED):
+        found = [row for row in rows if row.get("variant") == wanted and row.get("method") in plain]
+        if found:
+            return found[0]
+    return {}
+
+
+def _extra(row: Mapping[str, Any]) -> bool:
+    """Behind the toggle."""
+    return "offset trick" in str(row.get("method", ""))
+
+
+def _grey(row: Mapping[str, Any]) -> bool:
+    """Random texts and bounds: no results."""
+    return str(row.get("kind", "")).startswith("random") or "upper bound" in str(row.get("method", ""))
