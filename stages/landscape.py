@@ -1,4 +1,4 @@
-"""The loss landscape of one method with a trained prompt, first seed: counts over a plane. A shard is a row of it.
+"""The loss landscape of one method with a trained prompt or soft descriptor, first seed. A shard is a row of the plane.
 
 At the paper's scale (ViT-B-16, some 2,500 class prompts, 13 x 13 points) that is about two hours of one CPU core.
 """
@@ -11,6 +11,7 @@ from wsoup import store
 from wsoup.artifacts import Artifacts
 from wsoup.errors import ParamsError
 from wsoup.evaluate import landscape
+from wsoup.evaluate.soft_plane import SoftPlane, shown_datasets, starts
 from wsoup.evaluate.testsets import ClassPrompts, load_tests
 from wsoup.finetune.tuned import load_tuned
 from wsoup.params.datasets import Datasets
@@ -19,6 +20,7 @@ from wsoup.params.evaluation import LandscapeParams
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner, Shards, finish_shards
+from wsoup.search.source import load_source
 from wsoup.soup import Soup
 from wsoup.towers import load_encoder
 
@@ -43,11 +45,19 @@ def main(owner: Owner, method: str) -> None:
     encoder = load_encoder(params.encoder)
     tests = load_tests(artifacts, datasets=params.datasets, encoder=encoder)
     soup = Soup.load(artifacts.soup(wanted.soup, seed=seed), encoder=encoder.id).texts
-    pair = landscape.choose_pair(soup, name=wanted.soup, tokenizer=encoder.tokenizer)
     tuned = load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder)
     template = next(test.template for test in tests if test.name == params.source)
-    start = landscape.starting_prompt(encoder, tuned=tuned, template=template)
-    plane = landscape.Plane(tuned, start=start, pair=pair, stems=ClassPrompts(tests).stems)
+    plane: landscape.Plane | SoftPlane
+    if len(tuned.model.soft_descriptors):  # type: ignore[arg-type]
+        pair = ("random words", soup[0])
+        source = load_source(artifacts, source=params.source, seeds=[seed], encoder=encoder)
+        tests = shown_datasets(tests, source=source, seed=seed)
+        corners = starts(encoder, tuned=tuned, template=template, seed=seed, soup=soup)
+        plane = SoftPlane(tuned, starts=corners, stems=ClassPrompts(tests).stems)
+    else:
+        pair = landscape.choose_pair(soup, name=wanted.soup, tokenizer=encoder.tokenizer)
+        start = landscape.starting_prompt(encoder, tuned=tuned, template=template)
+        plane = landscape.Plane(tuned, start=start, pair=pair, stems=ClassPrompts(tests).stems)
     axis = landscape.axis(steps=wanted.steps, margin=wanted.margin)
     counts = landscape.Landscape(plane, tests=tests, axis=axis)
     shards = Shards(owner, inputs=[tuned.id, template, pair, axis, landscape.identity(tests)], n=len(axis))
@@ -60,7 +70,7 @@ def main(owner: Owner, method: str) -> None:
         "encoder": encoder.id,
         "method": method,
         "members": pair,
-        "cut": any(text not in soup for text in pair),
+        "cut": any(text not in (*soup, "random words") for text in pair),
         "made_with": dict(owner.packages),
     }
     out = artifacts.results / "landscape" / f"{method}.parquet"

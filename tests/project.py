@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -101,6 +102,13 @@ class Project:
         self.git("config", "user.name", "nobody")
         self.commit("data")
 
+    def copy(self, folder: Path) -> Project:
+        """All of it elsewhere, with its history and DVC's cache, for a test that leaves it changed."""
+        shutil.copytree(self.folder, folder, symlinks=True, ignore=shutil.ignore_patterns("tmp", "__pycache__"))
+        made = Project.__new__(Project)
+        made.folder = folder
+        return made
+
     def write_params(self, params: dict) -> None:
         (self.folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
 
@@ -139,6 +147,23 @@ class Project:
     def repro(self, *arguments: str) -> set[str]:
         """`dvc repro`; which stages really ran."""
         return set(re.findall(r"Running stage '([^']+)'", self.run("dvc", "repro", *arguments)))
+
+    def start(self, *command: str) -> subprocess.Popen[str]:
+        """The same, under way and in a process group of its own; with what it prints as `stdout`."""
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env={**os.environ, "PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def changed(self) -> set[str]:
+        """The stages that `dvc status` would run again."""
+        return set(json.loads(self.run("dvc", "status", "--json")))
 
     def outs(self) -> dict[str, str]:
         """Every out in dvc.lock with its hash."""

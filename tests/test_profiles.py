@@ -60,7 +60,7 @@ def values(found: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def test_all_that_the_paper_fixes_is_in_its_profile() -> None:
-    raw = values(yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all"))))
+    raw = values(of_paper(methods="all").model_dump(mode="json", by_alias=True))
     fixed = yaml.safe_load((DATA / "paper/settings.yaml").read_text())
     fixed.pop("pools")
     fixed["finetune"]["methods"] = methods.of_paper("all")

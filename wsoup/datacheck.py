@@ -6,6 +6,7 @@ Nothing is written but the digest cache. Every finding ends with the next step.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +19,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wsoup import store
+from wsoup import remote, store
 from wsoup.artifacts import Artifacts
 from wsoup.datasets import coop, digests, layouts, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
 from wsoup.errors import DataError, MissingError, WsoupError
-from wsoup.files import container_of, regular_file
+from wsoup.files import file_size
 from wsoup.params.datasets import DatasetParams
 from wsoup.params.whole import Params
 from wsoup.report.versions import differing
@@ -39,11 +40,15 @@ class Finding:
     Attributes:
         name, role: as in params.
         split_source: the file or folder that says which image is in which split; None where nothing was found.
+        class_names: in label order.
         n_classes, n_train, n_test: counts; n_train is the few-shot training images of all seeds.
+        n_train_listed: all training images, of which those are drawn.
+        own: it is none of the paper's datasets, and nobody asks whether it is comparable.
         expected: test images of the paper, or None.
         comparable, reason: whether results stand beside the paper's, and why (not).
         problems: one sentence each, with the next step.
         warnings: the same, of what a run accepts but is seldom meant.
+        notes: what is good to know.
     """
 
     name: str
@@ -51,12 +56,16 @@ class Finding:
     split_source: str | None = None
     n_classes: int = 0
     n_train: int = 0
+    n_train_listed: int = 0
     n_test: int = 0
     expected: int | None = None
     comparable: bool = False
     reason: str = ""
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    class_names: list[str] = field(default_factory=list)
+    own: bool = False
 
 
 def check(
@@ -113,12 +122,17 @@ def _look_at_images(
 ) -> None:
     dataset = params.datasets[finding.name]
     table, names = manifest.select(listing, params=dataset, shots=params.fewshot.shots, seeds=list(params.seeds))
-    finding.n_classes = len(names)
+    finding.n_classes, finding.class_names = len(names), names
+    finding.own = not dataset.layout.startswith("coop")
     finding.n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
     finding.n_train = table.num_rows - finding.n_test
+    if finding.n_train:
+        finding.n_train_listed = len(listing.split("train").labels)
     finding.comparable, finding.reason = _comparable(finding, dataset=dataset)
     finding.expected = paper.expected_n_test(dataset.layout, dataset=finding.name)
     finding.warnings += _alike(names)
+    if finding.own:
+        finding.warnings += _no_words(names, dataset=finding.name)
     paths = table["path"].to_pylist()
     if listing.fetch is None:
         finding.problems += _files(listing, paths=paths, decode=decode)
@@ -129,7 +143,12 @@ def _look_at_images(
             listing.fetch(paths)
         hexes = digests.of_images(listing.root, paths, origin=listing.origin).hexes
         finding.warnings += _twice(table, hexes=hexes)
-        finding.problems += _changes(dict(zip(paths, hexes, strict=True)), path=before)
+        changes = _changes(dict(zip(paths, hexes, strict=True)), path=before)
+        if changes and _watched(dataset):
+            finding.notes.append(f"{changes}; `dvc repro` picks that up")
+        elif changes:
+            again = f"`dvc repro --force --single-item prepare@{finding.name}`, then `dvc repro`"
+            finding.problems.append(f"{changes}; run {again}")
     if dataset.gpt_descriptors is not None:
         gpt.matched(gpt.read(dataset.gpt_descriptors), class_names=names, origin=dataset.gpt_descriptors)
 
@@ -151,8 +170,8 @@ def _files(listing: Listing, *, paths: list[str], decode: Decode | None) -> list
     lost, empty, odd = [], [], []
     for path in paths:
         try:
-            file = f"{listing.root}/{path}"
-            if regular_file(container_of(file) or file).st_size == 0:
+            file = remote.joined(listing.root, path)
+            if file_size(file) == 0:
                 empty.append(path)
         except MissingError:
             lost.append(path)
@@ -179,7 +198,7 @@ def _files(listing: Listing, *, paths: list[str], decode: Decode | None) -> list
 def _undecodable(listing: Listing, *, paths: list[str], decode: Decode) -> list[str]:
     def reason(path: str) -> str | None:
         try:
-            decode(f"{listing.root}/{path}")
+            decode(remote.joined(listing.root, path))
         except DataError as error:
             return str(error)
         return None
@@ -227,20 +246,36 @@ def _twice(table: pa.Table, *, hexes: list[str]) -> list[str]:
     return found
 
 
-def _changes(new: dict[str, str], *, path: Path) -> list[str]:
-    """How the images (path -> digest) differ from those in the manifest of the last run, if there was one."""
+def _changes(new: dict[str, str], *, path: Path) -> str:
+    """How the images (path -> digest) differ from those in the manifest of the last run; "" if they do not."""
     if not path.is_file():
-        return []
+        return ""
     before = store.read_table(path, columns=["path", "digest"])
     old = dict(zip(before["path"].to_pylist(), before["digest"].to_pylist(), strict=True))
     changed = sum(digest != old[name] for name, digest in new.items() if name in old)
     counts = {"changed": changed, "added": len(new.keys() - old.keys()), "removed": len(old.keys() - new.keys())}
-    if not any(counts.values()):
-        return []
     said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return f"images of this run differ from {path}: {said}" if said else ""
+
+
+def _watched(dataset: DatasetParams) -> bool:
+    """Whether DVC looks at the images themselves: `watch` is the folder that holds them, or one above it."""
+    watch, root = Path(dataset.watch), Path(dataset.root)
+    return watch.is_dir() and root.resolve().is_relative_to(watch.resolve())
+
+
+NO_WORD = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$")
+"""Names that no caption would have: CamelCase, joined by _ or -, codes."""
+
+
+def _no_words(names: list[str], *, dataset: str) -> list[str]:
+    """A text encoder reads ``HerbaceousVegetation`` as no word that it knows."""
+    odd = [name for name in names if NO_WORD.search(name)]
+    if not odd:
+        return []
     return [
-        f"images of this run differ from {path}: {said}; run `dvc repro --force --single-item prepare@{path.stem}`, "
-        "then `dvc repro`"
+        f"{len(odd):,} of {len(names):,} class names are not written as in a caption: {some(odd)}; prompts use them as "
+        f"they are. To rename them, name a file of lines `folder name` in datasets.{dataset}.class_names"
     ]
 
 
@@ -258,14 +293,22 @@ def show(findings: list[Finding], console: Console) -> None:
     for finding in findings:
         found = "no" if finding.split_source is None else "yes" if not finding.problems else "faulty"
         counts = [f"{n:,}" if n else "" for n in (finding.n_classes, finding.n_train, finding.n_test, finding.expected)]
-        table.add_row(finding.name, finding.role, found, *counts, "yes" if finding.comparable else "no")
+        if finding.n_train_listed > finding.n_train:
+            counts[1] += f" of {finding.n_train_listed:,}"
+        comparable = "yes" if finding.comparable else "" if finding.own else "no"
+        table.add_row(finding.name, finding.role, found, *counts, comparable)
     console.print(table, highlight=False)
     console.print("")
     for finding in findings:
         if finding.split_source is not None:
             verdict = "paper-comparable" if finding.comparable else "not paper-comparable"
-            says = f"; {verdict}: {finding.reason}" if finding.reason else ""
+            says = f"; {verdict}: {finding.reason}" if finding.reason and not finding.own else ""
             _line(f"{finding.name}: split from {finding.split_source}{says}", console=console)
+            if finding.class_names:
+                _line(f"{finding.name}: classes {some(finding.class_names, limit=8)}", console=console)
+    for finding in findings:
+        for note in finding.notes:
+            _line(f"note: {finding.name}: {note}", console=console)
     for finding in findings:
         for warning in finding.warnings:
             _line(f"warning: {finding.name}: {warning}", console=console)

@@ -12,6 +12,7 @@ import tarfile
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from wsoup import remote
 from wsoup.errors import DataError, MissingError
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ def regular_file(path: str) -> os.stat_result:
     return status
 
 
+def file_size(path: str) -> int:
+    """Bytes of a file, or of the container that an image lies in; a path may be a URL. Raises as `regular_file`."""
+    return remote.size(path) if remote.is_remote(path) else regular_file(container_of(path) or path).st_size
+
+
 def reason_of(error: BaseException) -> str:
     """What an error says, in one line of at most 300 letters; its type where it says nothing."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -80,13 +86,16 @@ def reason_of(error: BaseException) -> str:
 
 
 def read_bytes(path: str) -> bytes:
-    """The bytes of a file, of a tar member, or of an image in an Arrow file; see `container_of`.
+    """The bytes of a file, of a tar member, or of an image in an Arrow file; see `container_of`. A path may be a URL.
 
     Raises:
         MissingError: there is no such file.
         DataError: no regular file, unreadable, larger than LARGEST_FILE; the container is broken, or has no such
             member.
     """
+    if remote.is_remote(path):
+        _check_size(path, remote.size(path))
+        return remote.read(path)
     archive = container_of(path)
     if archive is None:
         return _part(path, offset=0, size=regular_file(path).st_size)
@@ -101,9 +110,13 @@ def read_bytes(path: str) -> bytes:
     return _part(archive, offset=offset, size=size)
 
 
-def _part(path: str, *, offset: int, size: int) -> bytes:
+def _check_size(path: str, size: int) -> None:
     if size > LARGEST_FILE:
         raise DataError(f"{shown(path)}: {size:,} bytes are too many for an image ({LARGEST_FILE:,}); remove it")
+
+
+def _part(path: str, *, offset: int, size: int) -> bytes:
+    _check_size(path, size)
     try:
         with open(path, "rb") as file:
             file.seek(offset)

@@ -111,3 +111,36 @@ def test_rows_with_prompts_by_class_are_those_that_there_are(photo):
     assert class_rows([photo], rows=tuned, **how)["photo"] == [
         ClassRow("gpt", (1,), [[f"a photo of a {name}, which is old."] for name in photo.class_names])
     ]
+
+
+def test_the_curves_soup_has_its_sizes_and_no_row_of_its_own_beside_finetuned_models():
+    curve = {1: ["slab keep", "bins", "hatch", "keep"], 2: ["hatch"] * 4}
+    more = dataclasses.replace(MATERIAL, soups={**MATERIAL.soups, "word_curve": curve})
+    rows = pretrained_rows(more, params=PARAMS)
+    assert {row.m for row in rows if row.method == "word_curve_soup"} == {1, 2, 4}
+    assert not [row for row in rows if row.method == "word_curve_soup" and (row.offsets != (0,) or row.text)]
+    tuned = tuned_rows(more, params=PARAMS, seed=1)
+    assert not [row for row in tuned if row.method == "word_curve_soup"]
+    assert {row.key: row.curve for row in table(list(more.soups)) if row.curve and "word" in row.key} == {
+        "word_curve_soup": "word soup",
+        "word_curve_soup_score_mean": "word soup, score mean",
+    }
+
+
+def test_a_model_trained_over_a_soups_first_members_is_evaluated_with_them():
+    curve = {1: ["slab keep", "bins", "hatch", "keep"]}
+    more = dataclasses.replace(MATERIAL, soups={**MATERIAL.soups, "word_curve": curve})
+    assert Row("word_curve_soup", (1,), ("slab keep", "bins")) in tuned_rows(
+        more, params=PARAMS, seed=1, trained=("word_curve", 2)
+    )
+    rows = tuned_rows(more, params=PARAMS, seed=1, trained=("word", 1))
+    assert [row.m for row in rows if row.method == "word_soup"] == [1, 2]
+    whole = tuned_rows(more, params=PARAMS, seed=1, trained=("word", 2))
+    assert [row.m for row in whole if row.method == "word_soup"] == [2]
+
+
+def test_without_descriptors_nothing_is_drawn_from_them():
+    none = dataclasses.replace(MATERIAL, descriptors=[], soups={"word": MATERIAL.soups["word"]}, upper_bound=[])
+    for rows in (pretrained_rows(none, params=PARAMS), tuned_rows(none, params=PARAMS, seed=1)):
+        assert {row.method for row in rows} & {"random_descriptors", "descriptor_soup", "upper_bound"} == set()
+        assert "waffle" in {row.method for row in rows}

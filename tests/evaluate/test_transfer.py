@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow.compute as pc
 import pytest
 from evaluate_cases import line
 from torch.nn import functional as F
@@ -31,13 +32,14 @@ def test_mean_accuracy_weighs_datasets_alike():
     assert mean_accuracy([1, 0], n_images=[2, 100]) == mean_accuracy([0, 50], n_images=[2, 100])
 
 
-def test_the_upper_bound_is_the_one_by_one_loop_over_the_targets(texts, tests):
+def test_the_upper_bound_is_the_one_by_one_loop_over_the_cross_dataset_targets(texts, tests):
     pool = ["old", "sharp", "red", "which is wet", "tall", "thin", "cold", "many", "loud"]
     grid = Grid(["", *pool], tests=tests, encoder=texts)
     ranked = ranked_on_targets(transfer(grid))
     assert sorted(ranked) == sorted(pool)
     members = [member.text for member in upper_bound(ranked, grid=grid, m=4)]
-    targets = [test for test in tests if test.role != "source"]
+    targets = [test for test in tests if test.role == "xd"]
+    assert len(targets) < len([test for test in tests if test.role != "source"])
     kept: list[str] = []
     best = -1.0
     for text in ranked:
@@ -56,3 +58,16 @@ def test_the_sample_is_the_same_always_and_in_pool_order():
     drawn = sample(pool, size=10)
     assert drawn == sample(pool, size=10) == sorted(drawn, key=int)
     assert sample(pool, size=99) == pool
+    assert sample(pool, size=None) == pool
+
+
+def test_shifts_do_not_count_for_the_bound_but_where_there_is_nothing_else(texts, tests):
+    table = transfer(Grid(["", "old", "sharp"], tests=tests, encoder=texts))
+    without = table.filter(pc.not_equal(table["role"], "dg"))
+    assert ranked_on_targets(table) == ranked_on_targets(without)
+    shifts = table.filter(pc.equal(table["role"], "dg"))
+    assert sorted(ranked_on_targets(shifts)) == ["old", "sharp"]
+
+
+def test_there_is_no_bound_of_no_descriptors(texts, tests):
+    assert upper_bound([], grid=Grid([""], tests=tests, encoder=texts), m=4) == []

@@ -69,6 +69,7 @@ def results(
     encoder: dict[str, str] = PAPER_ENCODER,
     roles: dict[str, str] = ROLES,
     unlike: tuple[str, ...] = (),
+    layout: str | None = None,
     parameters: dict[str, int] | None = None,
     divergence: dict[str, dict[int, list[float]]] | None = None,
     halves: tuple[str, str] | None = None,
@@ -82,7 +83,13 @@ def results(
         lines += both_seeds("word_soup", dict.fromkeys(CLASS_NAME, (1, 1)), m=1)
         lines += both_seeds("word_soup", WORD_SOUP, m=2, texts=2.0, stored=7)
     facts = {
-        name: {"n_images": 100, "n_classes": 5, "paper_comparable": name not in unlike, "reason": "99 images, not 100"}
+        name: {
+            "n_images": 100,
+            "n_classes": 5,
+            "layout": layout or f"coop:{name}",
+            "paper_comparable": name not in unlike,
+            "reason": "99 images, not 100",
+        }
         for name in roles
     }
     return Results(

@@ -11,11 +11,14 @@ from wsoup.errors import MissingError
 from wsoup.report.compare import compare, experiments, params_changes, resolve
 from wsoup.report.sweep import sweep
 
-HEAD = "variant,row,dataset,role,seed,n_correct,n_images\n"
+HEAD = "variant,row,dataset,role,seed,n_correct,n_images,images\n"
 
 
-def write(folder, *, k0: int, counts: dict[tuple[str, str, int], int], source: float) -> None:
-    lines = [f"pretrained,word_soup,{name},{role},{seed},{n},100" for (name, role, seed), n in counts.items()]
+def write(folder, *, k0: int, counts: dict[tuple[str, str, int], int], source: float, size: int = 100) -> None:
+    lines = [
+        f"pretrained,word_soup,{name},{role},{seed},{n},{size},of-{name}-{size}"
+        for (name, role, seed), n in counts.items()
+    ]
     (folder / "reports/tables").mkdir(parents=True, exist_ok=True)
     (folder / "reports/tables/counts.csv").write_text(HEAD + "\n".join(lines) + "\n")
     metrics = {"pretrained": {"word_soup": {"source": source, "source_std": 0.5, "xd_mean": 2.0, "xd_std": 0.1}}}
@@ -58,6 +61,19 @@ def test_accuracies_are_paired_by_dataset_and_seed(repository):
     assert (rows["dtd"]["change"], rows["dtd"]["low"], rows["dtd"]["high"]) == (2.0, 2.0, 2.0)
 
 
+def test_a_dataset_with_other_images_is_not_compared(repository):
+    write(repository, k0=1, counts={("dtd", "xd", 1): 50, ("dtd", "xd", 2): 40}, source=1.0, size=90)
+    _, accuracies = compare("first", root=repository)
+    assert accuracies.rows == []
+    assert "dtd is not compared: it has 100 images in the first and 90 in the second." in accuracies.notes
+    counts = repository / "reports/tables/counts.csv"
+    counts.write_text(counts.read_text().replace(",90,of-dtd-90", ",100,others"))
+    assert (
+        "dtd is not compared: its 100 images are not the same ones in both."
+        in compare("first", root=repository)[1].notes
+    )
+
+
 def test_rows_that_are_the_same_are_only_counted(repository):
     _, accuracies = compare("HEAD", "fast-moth", root=repository)
     assert accuracies.rows == []
@@ -79,7 +95,8 @@ def test_a_sweep_is_a_line_for_each_revision_in_order_of_the_param(repository):
     ]
     assert "51.00 ± 0.50" in table.as_markdown()
     assert experiments(root=repository) == ["fast-moth"]
-    assert len(sweep("word_soup.k0", rows=["word_soup"], root=repository).rows) == 2  # the workspace and the experiment
+    once = sweep("word_soup.k0", rows=["word_soup"], root=repository).rows  # the workspace is the experiment
+    assert [row["revision"] for row in once] == ["fast-moth"]
 
 
 def test_unknown_revisions_files_and_params_are_named(repository):

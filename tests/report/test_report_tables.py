@@ -32,6 +32,11 @@ def test_ours_theirs_and_the_difference():
     assert row["XD mean"] == 30.0
 
 
+def test_a_folder_of_ones_own_that_is_called_as_the_papers_has_none_of_its_figures():
+    row = table(results(layout="imagefolder")).rows[0]
+    assert not [column for column in row if column.endswith("(paper)")]
+
+
 def test_the_papers_mean_stands_only_beside_a_mean_over_the_same_datasets():
     assert "XD mean (paper)" not in table(results()).rows[0]  # two of its ten datasets
     roles = dict.fromkeys(("imagenetv2", "imagenet_sketch", "imagenet_a", "imagenet_r"), "dg")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -12,22 +13,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from project import Project
 
 from wsoup.errors import ModelError, ParamsError, WsoupError
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray's own files and sockets
-ONE_CPU = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+THREADS = os.environ.get("OMP_NUM_THREADS", "2")
+"""Of a worker as of this process: sums are added in an order that depends on them."""
+ONE_WORKER = {"num_cpus": int(THREADS), "object_store_memory": 80 * 2**20}
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two nodes of one CPU each on this machine."""
+    """Two nodes on this machine with room for one worker each."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={**ONE_CPU, "include_dashboard": False})
-    made.add_node(**ONE_CPU)
+    made = Cluster(initialize_head=True, head_node_args={**ONE_WORKER, "include_dashboard": False})
+    made.add_node(**ONE_WORKER)
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
     yield made
     ray.shutdown()
@@ -36,9 +40,9 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def on_ray(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work goes to that cluster, one CPU a worker."""
+    """Work goes to that cluster, with as many threads a worker as there are here."""
     monkeypatch.chdir(tmp_path)
-    for name, value in {"EXECUTOR": "ray", "RAY_CPUS": "1", "CACHE": str(tmp_path / "cache")}.items():
+    for name, value in {"EXECUTOR": "ray", "RAY_CPUS": THREADS, "CACHE": str(tmp_path / "cache")}.items():
         monkeypatch.setenv(f"WSOUP_{name}", value)
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
 
@@ -71,7 +75,7 @@ def test_a_killed_worker_is_replaced(tmp_path, capsys):
 
 
 def test_a_lost_node_is_done_without(cluster, tmp_path):
-    node = cluster.add_node(**ONE_CPU)
+    node = cluster.add_node(**ONE_WORKER)
     cluster.wait_for_nodes()
 
     def slow(_: int, shard: int) -> dict[str, np.ndarray]:
@@ -134,3 +138,32 @@ def test_an_executor_that_there_is_not(monkeypatch):
     monkeypatch.setenv("WSOUP_EXECUTOR", "slurm")
     with pytest.raises(ParamsError, match="WSOUP_EXECUTOR=slurm: must be one of here, ray"):
         finished(square, n=1)
+
+
+def test_the_images_bar_moves_by_what_others_have_done(capsys):
+    from wsoup.runtime.progress import counting
+
+    shards = Shards(Owner("sized", {"a.py": "1"}, {}), inputs="sized", n=3)
+    with counting(label="images", total=60, initial=0, unit="image") as bar:
+        finish_shards([shards], task=square, label="sized", unit="shard", bar=False, size=lambda _, shard: 20)
+        assert bar.n == 60
+
+
+@pytest.mark.parametrize(
+    ("stage", "item", "out"),
+    [("score", "words", "scores/words.parquet"), ("soup", "word", "soups/word"), ("finetune", "ce", "finetuned/ce")],
+)
+def test_stages_on_two_nodes_end_in_the_bytes_of_one_process(project: Project, cluster, tmp_path, stage, item, out):
+    folder = tmp_path / "project"
+    shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns(".git", "tmp"))
+    before = contents(folder / "artifacts" / out)
+    shutil.rmtree(folder / "artifacts" / out, ignore_errors=True)
+    elsewhere = object.__new__(Project)
+    elsewhere.folder = folder
+    printed = elsewhere.run("python", "-m", f"stages.{stage}", item)
+    assert contents(folder / "artifacts" / out) == before, printed
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    return {file.name if file == path else str(file.relative_to(path)): file.read_bytes() for file in files}

@@ -44,11 +44,11 @@ def test_counts_are_those_of_whole_prompts_encoded_the_plain_way(source, tiny_en
         assert source.count(texts, seed=seed, period=period).tolist() == expected
 
 
-def test_a_text_that_does_not_fit_the_context_is_named(source, tiny_encoder):
+def test_a_text_that_does_not_fit_the_context_is_named(source):
     long = "very " * 70 + "long"
-    check_fits(["short", "which has claws " * 4], source=source, encoder=tiny_encoder, origin=Path("pool.txt"))
+    check_fits(["short", "which has claws " * 4], source=source, origin=Path("pool.txt"))
     with pytest.raises(PoolError, match=r"pool\.txt: 'very very .* does not fit the model's context of 77 tokens"):
-        check_fits(["short", long], source=source, encoder=tiny_encoder, origin=Path("pool.txt"))
+        check_fits(["short", long], source=source, origin=Path("pool.txt"))
 
 
 def test_a_tokenizer_may_pad_with_any_id(source, tiny_encoder):
@@ -56,24 +56,23 @@ def test_a_tokenizer_may_pad_with_any_id(source, tiny_encoder):
         tokens = tiny_encoder.tokenizer(texts)
         return tokens.masked_fill(tokens == 0, 1)
 
-    encoder = dataclasses.replace(tiny_encoder, tokenizer=padded_with_one)
-    check_fits(["which has claws"], source=source, encoder=encoder, origin=Path("pool.txt"))
+    source = dataclasses.replace(source, encoder=dataclasses.replace(tiny_encoder, tokenizer=padded_with_one))
+    check_fits(["which has claws"], source=source, origin=Path("pool.txt"))
     with pytest.raises(PoolError, match="does not fit"):
-        check_fits(["very " * 70 + "long"], source=source, encoder=encoder, origin=Path("pool.txt"))
+        check_fits(["very " * 70 + "long"], source=source, origin=Path("pool.txt"))
 
 
 @pytest.mark.parametrize("period", [True, False])
 def test_a_finished_members_count_is_of_the_texts_that_are_evaluated(source, period):
-    texts = ["sharp", "which has claws", "red", "in the dark", "clean", "wet", "far away"]
-    counts = source.count(texts, seed=1, period=period)
-    pool = Ranked(texts, counts, k2=np.zeros(len(texts)), period=period, cost=NOTHING)
+    pool = ["sharp", "which has claws", "red", "in the dark", "clean", "wet", "far away"]
     greedy = GreedySoup(kind="greedy", pool="descriptors", m=4)
-    found, _ = soups.members(greedy, ranked=pool, source=source, seed=1, part=0)
+    ranked = Ranked(pool, np.arange(len(pool)), np.zeros(len(pool)), period, NOTHING)
+    found, _ = soups.members(greedy, ranked=ranked, source=source, seed=1, part=0)
     assert len(found) > 1
     features = torch.cat(list(source.text_blocks([member.text for member in found], period=True)))
     for i, member in enumerate(found):
         expected = count_correct(*source.images_of(1), normalize(features[: i + 1].mean(dim=0)))
         assert member.n_correct == expected
     chains = ChainsSoup(kind="chains", pool="words", k0=2, k1=7, patience=7, m=1, max_words=3)
-    ((chain,), _) = soups.members(chains, ranked=pool, source=source, seed=1, part=0)
+    (chain,), _ = soups.members(chains, ranked=ranked, source=source, seed=1, part=0)
     assert chain.n_correct == source.count([chain.text], seed=1, period=True)[0]

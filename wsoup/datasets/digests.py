@@ -10,21 +10,24 @@ import hashlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wsoup import store
+from wsoup import remote, store
 from wsoup.datasets.listing import some
 from wsoup.errors import DataError, MismatchError, MissingError
 from wsoup.files import container_of, read_bytes, reason_of, regular_file
 
 CHUNK = 4096
+REMOTE_QUESTIONS = 32
+"""To a storage at a time."""
 FOLDER = "digests"
 """Where they lie in the cache folder."""
 ROOT = b"wsoup.root"
@@ -84,9 +87,15 @@ def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
     """(N, 2) int64: size and modification time in ns of each file, or of the container that an image lies in."""
     stamps = np.empty((len(paths), 2), dtype=np.int64)
     lost, odd = [], []
+    found = (
+        _in_parallel(_stamp_or_error, [remote.joined(root, path) for path in paths]) if remote.is_remote(root) else []
+    )
     for i, path in enumerate(paths):
-        file = f"{root}/{path}"
+        file = remote.joined(root, path)
         try:
+            if remote.is_remote(root):
+                stamps[i] = found[i] if isinstance(found[i], tuple) else _raised(found[i])
+                continue
             status = regular_file(container_of(file) or file)
         except MissingError:
             lost.append(path)
@@ -106,14 +115,33 @@ def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
     return stamps
 
 
+def _stamp_or_error(file: str) -> tuple[int, int] | MissingError | DataError:
+    try:
+        return remote.stamp(file)
+    except (MissingError, DataError) as error:
+        return error
+
+
+def _raised(error: Exception) -> Any:
+    raise error
+
+
+def _in_parallel(ask: Callable[[str], Any], files: Sequence[str]) -> list[Any]:
+    """Questions to a storage take long each, and many go at once."""
+    with ThreadPoolExecutor(REMOTE_QUESTIONS) as pool:
+        return list(pool.map(ask, files))
+
+
 def _in_threads(root: str, paths: Sequence[str]) -> list[tuple[int, str]]:
     """(size, digest) of each image; hashing and reading release the interpreter's lock."""
 
     def digest_all(chunk: Sequence[str]) -> list[tuple[int, str]]:
-        return [_digest(f"{root}/{path}") for path in chunk]
+        return [_digest(remote.joined(root, path)) for path in chunk]
 
-    chunks = [paths[i : i + CHUNK] for i in range(0, len(paths), CHUNK)]
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    far = remote.is_remote(root)
+    step = 16 if far else CHUNK
+    chunks = [paths[i : i + step] for i in range(0, len(paths), step)]
+    with ThreadPoolExecutor(REMOTE_QUESTIONS if far else min(8, os.cpu_count() or 1)) as pool:
         return [entry for part in pool.map(digest_all, chunks) for entry in part]
 
 
@@ -126,7 +154,7 @@ class _Cache:
     """What was digested before under one root. A damaged file is named, dropped and made again."""
 
     def __init__(self, root: str) -> None:
-        self.root = os.path.realpath(root)
+        self.root = remote.resolved(root)
         self.path = store.cache_dir() / FOLDER / f"{store.fingerprint(self.root)}.checked"
         self.index: dict[str, int] = {}
         try:

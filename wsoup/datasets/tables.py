@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from wsoup import remote
 from wsoup.datasets.folder import read_json, read_text, require_folder
 from wsoup.datasets.listing import LARGEST_LABEL, Listing, Split, names_by_label, relative
 from wsoup.errors import DataError, MissingError
@@ -31,8 +32,8 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
     """List the images that a table names.
 
     Args:
-        file: the table, relative to `root` or absolute; its suffix says what it is.
-        root: folder that the table's paths are relative to.
+        file: the table, relative to `root` or absolute; its suffix says what it is. Where root is a URL it lies here.
+        root: folder that the table's paths are relative to, or a URL.
         wanted: the splits to list.
         class_names: file with one class name a line, in label order; or None.
 
@@ -41,8 +42,7 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
         DataError: no header, missing columns, a value of the wrong type, a path that leaves the root, labels and
             class names that disagree.
     """
-    base = require_folder(root)
-    path = base / file
+    path = Path(file) if remote.is_remote(root) else require_folder(root) / file
     if not path.is_file():
         raise MissingError(f"{path} does not exist; correct the file in layout 'manifest:{file}' (relative to root)")
     table = _typed(_load(path), path=path)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -157,6 +157,12 @@ class Plane:
         return torch.cat(parts)
 
 
+class AnyPlane(Protocol):
+    """Text features of every class prompt at a point: this module's, or `wsoup.evaluate.soft_plane`."""
+
+    def texts(self, x: float, y: float) -> Tensor: ...
+
+
 class Landscape:
     """Counts over the plane, a row (one y) at a time.
 
@@ -166,7 +172,7 @@ class Landscape:
         axis: the grid's coordinates in both directions.
     """
 
-    def __init__(self, plane: Plane, *, tests: Sequence[TestSet], axis: Sequence[float]) -> None:
+    def __init__(self, plane: AnyPlane, *, tests: Sequence[TestSet], axis: Sequence[float]) -> None:
         self.plane, self.tests, self.axis = plane, tests, axis
         self.classes = ClassPrompts(tests)
 

@@ -224,13 +224,18 @@ def soup_rows(name: str) -> tuple[TableRow, ...]:
     if centroids:
         return replace(plain, card=f"{label}, centroid"), mean, replace(tricked, scaling="Desc. soup + offsets")
     scaling = label if name in SOUP_LABELS else None
-    named = {"curve": f"{title}, score mean", "card": f"{label}, score mean"}
-    return plain, replace(mean, scaling=scaling, terminal=True, terminal_tuned=True, **named), tricked
+    shown = replace(mean, scaling=scaling, curve=f"{title}, score mean", terminal=True, terminal_tuned=True)
+    return plain, replace(shown, card=f"{label}, score mean"), tricked
 
 
 def judged_row(name: str) -> TableRow:
     """The row of a soup that the verdict is about: the way in which the paper uses it, and cards show it."""
     return next(row for row in soup_rows(name) if row.card is not None)
+
+
+def judged_soups(names: Sequence[str]) -> list[str]:
+    """Soups that the verdict is about: all but the one that only draws a curve."""
+    return [name for name in names if any(row.card is not None for row in soup_rows(name))]
 
 
 def random_beside(name: str) -> str:

@@ -59,7 +59,7 @@ class TestSet:
     @property
     def facts(self) -> dict[str, Any]:
         """What a reader of results wants to know of this dataset."""
-        kept = ("role", "layout", "template", "paper_comparable", "reason", "made_with")
+        kept = ("role", "layout", "template", "paper_comparable", "reason", "made_with", "images")
         facts = {key: self.attributes[key] for key in kept if key in self.attributes}
         return {**facts, "n_images": len(self.labels), "n_classes": len(self.class_names)}
 

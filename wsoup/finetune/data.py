@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from wsoup import store
+from wsoup import remote, store
 from wsoup.artifacts import Artifacts
 from wsoup.draws import named_generator
 from wsoup.errors import ChangedError, DataError, MissingError
@@ -79,11 +79,11 @@ def read_training_set(
     manifest = store.require(artifacts.manifest(source), made_by=f"prepare@{source}")
     about = store.table_attributes(manifest)
     split = store.read_table(artifacts.split(source, seed=seed))
-    root = Path(about["root"])
+    root = about["root"]
     texts = Soup.load(artifacts.soup(soup, seed=seed), encoder=encoder).texts
-    if not root.exists():
+    if not (remote.is_remote(root) or Path(root).exists()):
         raise MissingError(f"datasets.{source}.root: folder {root} does not exist")
-    paths = [str(root / path) for path in split["path"].to_pylist()]
+    paths = [remote.joined(root, path) for path in split["path"].to_pylist()]
     digests = store.read_table(manifest, columns=["digest"])["digest"].take(split["row"]).to_pylist()
     labels = np.asarray(split["label"].to_numpy(), dtype=np.int64)
     good, skipped = np.arange(len(paths)), dict[int, str]()

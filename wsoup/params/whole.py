@@ -17,7 +17,7 @@ from wsoup.params import watch
 from wsoup.params.datasets import Datasets, FewshotParams
 from wsoup.params.encoder import EmbedParams, EncoderParams
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
-from wsoup.params.finetune import FinetuneParams, PromptTune
+from wsoup.params.finetune import FinetuneParams, PromptTune, SoftDescriptorsTune
 from wsoup.params.search import CandidatesParams, ChainsSoup, ScoreParams, Soups
 from wsoup.params.section import Name, Section, Seeds, load, parse
 
@@ -90,10 +90,12 @@ class Params(Section):
         for name in self.landscape.methods:
             if name not in known:
                 raise ValueError(f"landscape.methods: {name!r} is not among finetune.methods: {', '.join(known)}")
-            if not isinstance(known[name].tune, PromptTune):
+            tune = known[name].tune
+            soft = isinstance(tune, SoftDescriptorsTune) and tune.members == 1 and not tune.prompt_tokens
+            if not (soft or isinstance(tune, PromptTune)):
                 raise ValueError(
-                    f"landscape.methods: {name!r} has tune.kind {known[name].tune.kind}; the plane is of a trained "
-                    "prompt: list methods with tune.kind prompt"
+                    f"landscape.methods: {name!r} has tune.kind {tune.kind}; the plane is of a trained prompt or of "
+                    "one soft descriptor: list methods with tune.kind prompt, or soft_descriptors with members: 1"
                 )
         return self
 

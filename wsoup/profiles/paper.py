@@ -16,6 +16,8 @@ from wsoup.report import paper as theirs
 
 ENCODERS = dict(theirs.ENCODERS)
 """Models of the paper with their weights."""
+LANDSCAPES = ("soft_random", "soft_word_diverse")
+"""Methods of the paper's figure of the loss landscape."""
 DATASET_OF_HALVES = "shapes"
 """The toy world's dataset that base-to-new takes where none is named."""
 HALVES = """\
@@ -92,6 +94,7 @@ def paper(choices: Choices) -> str:
         DESCRIPTORS=descriptors(pool, watch=gpt or NOTHING_TO_WATCH),
         DESCRIPTOR_SOUP=DESCRIPTOR_SOUP if gpt else "",
         METHODS=lines(found, indent=4),
+        LANDSCAPES=f"[{', '.join(name for name in LANDSCAPES if name in found)}]",
     )
     first, rest = text.split("\n", 1)
     return text if gpt else f"{first}\n{WITHOUT}{rest}"

@@ -12,7 +12,7 @@ HEAD = """\
 # The toy world with the finetuned methods of `wsoup profile methods --methods @GROUP@`: the demo profile, its
 # section `finetune` extended, and loss landscapes. All of them take an hour or so on two cores.
 """
-LANDSCAPES = ("coop", "coop_word_lambda0", "coop_diverse")
+LANDSCAPES = ("coop", "coop_word_lambda0", "coop_diverse", "soft_random", "soft_word_diverse")
 
 
 def demo() -> str:

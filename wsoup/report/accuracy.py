@@ -101,11 +101,11 @@ def accuracy_row(
         names = results.datasets(role)
         unlike = {name: reason for name in names if (reason := _unlike(results, name)) is not None}
         for name in names:
-            figure = None if name in results.halved else theirs.get(paper.COLUMNS.get(name, ""))
+            figure = theirs.get(paper.COLUMNS[name]) if _papers(results, name) else None
             line.update(_beside(name, cells.of([name]), figure, marks=why | unlike.get(name, set())))
         if role in MEANS and names:
-            same = len(names) == (10 if role == "xd" else 4) and not set(names) & set(results.halved)
-            shown = theirs.get(MEANS[role]) if same and all(name in paper.COLUMNS for name in names) else None
+            same = len(names) == (10 if role == "xd" else 4) and all(_papers(results, name) for name in names)
+            shown = theirs.get(MEANS[role]) if same else None
             reasons = {reason for found in unlike.values() for reason in found}
             line.update(_beside(MEANS[role], cells.of(names), shown, marks=why | reasons))
     if "parameters_thousands" in theirs and not paper.encoder_differs(results.encoder, tuned=variant != PRETRAINED):
@@ -113,6 +113,12 @@ def accuracy_row(
         line |= {"stored (paper)": stored, "stored (diff)": line["stored"] - stored}
     line["why"] = sorted({why for key, value in line.items() if key.endswith(" (why)") for why in value})
     return line
+
+
+def _papers(results: Results, name: str) -> bool:
+    """Whether a dataset is one of the paper's: by name, by where its images come from, and with all its classes."""
+    laid_out = results.facts.get(name, {}).get("layout") in ("coop", f"coop:{name}")
+    return name in paper.COLUMNS and laid_out and name not in results.halved
 
 
 def marks(results: Results, *, variant: str, row: TableRow) -> set[str]:
@@ -141,7 +147,7 @@ def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:
 def _unlike(results: Results, name: str) -> set[str] | None:
     """Why a dataset's split is not the paper's; None where it is, or where the paper has no such dataset."""
     facts = results.facts.get(name, {})
-    if name not in paper.COLUMNS or facts.get("paper_comparable", True):
+    if not _papers(results, name) or facts.get("paper_comparable", True):
         return None
     return {f"{name}: {facts.get('reason', 'another split')}"}
 

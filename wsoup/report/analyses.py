@@ -144,7 +144,8 @@ def counts(results: Results) -> Table:
                             "seed": seed,
                             "n_correct": int(cells.n_correct[d, k]),
                             "n_images": int(cells.n_images[d, k]),
+                            "images": str(results.facts.get(dataset, {}).get("images", ""))[:16],
                         }
                     )
-    columns = ["variant", "row", "dataset", "role", "seed", "n_correct", "n_images"]
+    columns = ["variant", "row", "dataset", "role", "seed", "n_correct", "n_images", "images"]
     return Table("counts", "Counts behind the tables", columns, lines)

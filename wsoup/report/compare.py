@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
     """Two revisions: the params that changed, and the accuracies of every row that changed, by dataset and role.
 
     Intervals are bootstrap ones over seeds, and for the means over datasets and seeds, of differences paired by
-    dataset and seed.
+    dataset and seed. A dataset whose images are not the same in both is not compared.
 
     Returns:
         (params, accuracies).
@@ -106,7 +106,9 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
     changes = params_changes(read_at(first, PARAMS, root=root), read_at(second, PARAMS, root=root))
     rows = [{"key": key, first: before, second: after} for key, before, after in changes]
     params = Table("params", "Params that changed", ["key", first, second], rows)
-    before, after = (counts_by_row(read_at(revision, COUNTS, root=root)) for revision in (first, second))
+    texts = [read_at(revision, COUNTS, root=root) for revision in (first, second)]
+    unlike, unknown = other_images(*texts)
+    before, after = (counts_by_row(text, without=unlike) for text in texts)
     shared = [name for name in before if name in after]
     lines, same = [], 0
     for name in shared:
@@ -116,16 +118,43 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
             lines += _differences(name, before[name], after[name])
     columns = ["variant", "row", "dataset", "before", "after", "change", "low", "high"]
     notes = [
-        f"Per cent; change in points with its {CONFIDENCE:.0%} bootstrap interval; same datasets and seeds.",
+        f"Per cent; change in points with its {CONFIDENCE:.0%} bootstrap interval; same datasets, images and seeds.",
+        *(f"{name} is not compared: {why}." for name, why in unlike.items()),
+        *([f"Only the number of images could be compared of {', '.join(unknown)}."] if unknown else []),
         f"{same} of {len(shared)} rows are the same in both.",
     ]
     return params, Table("compare", f"{first} to {second}", columns, lines, notes)
 
 
-def counts_by_row(text: str) -> dict[tuple[str, str], dict[tuple[str, str], dict[int, float]]]:
-    """counts.csv as (variant, row) -> (dataset, role) -> seed -> accuracy in per cent."""
+def other_images(first: str, second: str) -> tuple[dict[str, str], list[str]]:
+    """Datasets whose test images differ between two counts.csv, and why; and those known by their number alone."""
+    before, after = (
+        {
+            line["dataset"]: (int(line["n_images"]), line.get("images") or "")
+            for line in csv.DictReader(io.StringIO(text))
+        }
+        for text in (first, second)
+    )
+    unlike, unknown = {}, []
+    for name in (name for name in before if name in after):
+        (n, images), (m, others) = before[name], after[name]
+        if n != m:
+            unlike[name] = f"it has {n:,} images in the first and {m:,} in the second"
+        elif images and others and images != others:
+            unlike[name] = f"its {n:,} images are not the same ones in both"
+        elif not (images and others):
+            unknown.append(name)
+    return unlike, unknown
+
+
+def counts_by_row(
+    text: str, *, without: Collection[str] = ()
+) -> dict[tuple[str, str], dict[tuple[str, str], dict[int, float]]]:
+    """counts.csv as (variant, row) -> (dataset, role) -> seed -> accuracy in per cent; no datasets of `without`."""
     found: dict[tuple[str, str], dict[tuple[str, str], dict[int, float]]] = {}
     for line in csv.DictReader(io.StringIO(text)):
+        if line["dataset"] in without:
+            continue
         datasets = found.setdefault((line["variant"], line["row"]), {})
         accuracy = 100.0 * int(line["n_correct"]) / int(line["n_images"])
         datasets.setdefault((line["dataset"], line["role"]), {})[int(line["seed"])] = accuracy

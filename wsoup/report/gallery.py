@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from wsoup import store
+from wsoup import remote, store
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.errors import DataError
 from wsoup.evaluate.rows import soup_title
@@ -44,7 +44,7 @@ def gallery(artifacts: Artifacts, *, params: Params) -> list[dict[str, Any]]:
             spread = _spread(found, count=params.report.gallery)
             pictures = [
                 {
-                    "image": _data_uri(artifacts.root / dataset.root / paths[line["row"]].as_py()),
+                    "image": _data_uri(remote.joined(_root(artifacts, dataset.root), paths[line["row"]].as_py())),
                     "label": names[line["label"]],
                     "before": names[line["before"]],
                     "after": names[line["after"]],
@@ -68,10 +68,14 @@ def _spread(lines: Sequence[Any], *, count: int) -> list[Any]:
     return [lines[i] for i in places.tolist()]
 
 
-def _data_uri(path: Path) -> str | None:
+def _root(artifacts: Artifacts, root: str) -> str | Path:
+    return root if remote.is_remote(root) else artifacts.root / root
+
+
+def _data_uri(path: str) -> str | None:
     """A small PNG or JPEG of an image file; None where it cannot be read any more."""
     try:
-        image = load_rgb(str(path))
+        image = load_rgb(path)
     except DataError:
         return None
     kind = "png" if max(image.size) <= THUMBNAIL else "jpeg"

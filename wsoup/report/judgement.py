@@ -18,7 +18,7 @@ import numpy as np
 from wsoup import store
 from wsoup.artifacts import PRETRAINED
 from wsoup.evaluate.bits import unpack_right
-from wsoup.evaluate.rows import CLASS_NAME, judged_row, random_beside, soup_title
+from wsoup.evaluate.rows import CLASS_NAME, judged_row, judged_soups, random_beside, soup_title
 from wsoup.params.search import SoupParams
 from wsoup.report.means import MEANS
 from wsoup.report.tables import Table
@@ -108,9 +108,10 @@ def load_judgement(
     """
     right = store.require(results / PRETRAINED / "right.parquet", made_by="evaluate")
     rows = _right(store.read_table(right).to_pylist())
+    names = judged_soups(list(soups))
     found = [
         (name, over, role, compare(_of(mine, roles, role), _of(theirs, roles, role)))
-        for name in soups
+        for name in names
         for over, mine, theirs in _pairs(name, soups=soups, rows=rows)
         for role in MEANS
         if role in roles.values()
@@ -121,7 +122,7 @@ def load_judgement(
     judged = tuple(Judged(*found[i], p_fixed=fixed[i], p_resampled=resampled.get(i)) for i in range(len(found)))
     counts = store.read_table(store.require(right.with_name("selection.parquet"), made_by="evaluate")).to_pylist()
     source = next(name for name, role in roles.items() if role == "source")
-    optimism = tuple(_optimism(name, counts=counts, rows=rows, source=source) for name in soups)
+    optimism = tuple(_optimism(name, counts=counts, rows=rows, source=source) for name in names)
     return Judgement(judged, optimism, confidence)
 
 
@@ -233,7 +234,7 @@ def verdict_metrics(judgement: Judgement) -> dict[str, Any]:
     """Key ``verdict`` of metrics.json: soup -> over_<what> -> role -> figures; and optimism."""
     found: dict[str, Any] = {}
     for judged in judgement.comparisons:
-        entry = _figures(judgement, judged.comparison.fixed, p=judged.p_fixed)
+        entry: dict[str, Any] = _figures(judgement, judged.comparison.fixed, p=judged.p_fixed)
         if judged.comparison.resampled is not None:
             entry["other_datasets"] = _figures(judgement, judged.comparison.resampled, p=judged.p_resampled)
         soup = found.setdefault(f"{judged.soup}_soup", {})
@@ -244,7 +245,7 @@ def verdict_metrics(judgement: Judgement) -> dict[str, Any]:
     return found
 
 
-def _figures(judgement: Judgement, estimate: Estimate, *, p: float | None) -> dict[str, float | str]:
+def _figures(judgement: Judgement, estimate: Estimate, *, p: float | None) -> dict[str, Any]:
     low, high = estimate.interval(judgement.confidence)
     smallest = estimate.smallest_visible(judgement.confidence)
     figures = {"gain": estimate.mean, "low": low, "high": high, "smallest_visible": smallest}
@@ -265,29 +266,27 @@ def gains(judgement: Judgement) -> list[dict[str, Any]]:
 
 
 def sentence(judgement: Judgement) -> str:
-    """What was found, in one plain sentence; "" where there is no target."""
-    by_soup: dict[str, list[Judged]] = {}
-    for judged in judgement.comparisons:
-        if judged.over == "class_name":
-            by_soup.setdefault(judged.soup, []).append(judged)
-    if not by_soup:
+    """What was found over the class name only, in one plain sentence; "" where there is no target."""
+    found = [judged for judged in judgement.comparisons if judged.over == "class_name"]
+    if not found:
         return ""
-    clauses = [f"the {soup_title(name)} {_clause(judgement, found)}" for name, found in by_soup.items()]
-    return f"Against the class name only, {'; '.join(clauses)}."
+    sure = [judged for judged in found if judgement.word(judged.p_fixed, 1.0) != "noise"]
+    unsure = [judged for judged in found if judged not in sure]
+    smallest = [judged.comparison.fixed.smallest_visible(judgement.confidence) for judged in unsure]
+    seen = f"this run could have seen differences from {max(smallest):.2f} points" if smallest else ""
+    if not sure:
+        return f"No soup's gain over the class name only is more than noise: {_listed(judgement, unsure)}; {seen}."
+    said = f"More than noise over the class name only: {_listed(judgement, sure)}"
+    return f"{said}. No more than noise: {_listed(judgement, unsure)}; {seen}." if unsure else f"{said}."
 
 
-def _clause(judgement: Judgement, found: Sequence[Judged]) -> str:
-    """gains +1.20 points on XD, more than noise, and ..."""
-    parts = []
+def _listed(judgement: Judgement, found: Sequence[Judged]) -> str:
+    """word soup +2.74 points on XD and +2.48 on DG; ..."""
+    by_soup: dict[str, list[str]] = {}
     for judged in found:
-        fixed = judged.comparison.fixed
-        word = judgement.word(judged.p_fixed, fixed.mean)
-        if word == "noise":
-            smallest = fixed.smallest_visible(judgement.confidence)
-            sure = f"no more than noise (this run could have seen {smallest:.2f})"
-        else:
-            wider = judgement.word(judged.p_resampled, fixed.mean)
-            sure = "more than noise" + (" on these datasets, not beyond them" if wider == "noise" else "")
-        verb = "gains" if fixed.mean >= 0 else "loses"
-        parts.append(f"{verb} {abs(fixed.mean):.2f} points on {judged.role.upper()}, {sure}")
-    return ", and ".join(parts)
+        estimate = judged.comparison.fixed
+        text = f"{estimate.mean:+.2f} points on {judged.role.upper()}"
+        if judgement.word(judged.p_fixed, 1.0) != "noise" and judgement.word(judged.p_resampled, 1.0) == "noise":
+            text += " (on these datasets; not beyond them)"
+        by_soup.setdefault(judged.soup, []).append(text)
+    return ", ".join(f"{soup_title(name)} {' and '.join(texts)}" for name, texts in by_soup.items())

@@ -22,7 +22,7 @@ from wsoup.report import ablations, about, analyses, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.gallery import changed_by, gallery
 from wsoup.report.judgement import Judgement, load_judgement, optimism_table, sentence, verdict_table
-from wsoup.report.means import MEANS, is_number, mean_and_std, paired_interval
+from wsoup.report.means import MEANS, mean_and_std
 from wsoup.report.moved import moved_classes
 from wsoup.report.results import Results, load_results
 from wsoup.report.shown import shown_tables
@@ -78,7 +78,7 @@ def write_page(
         "title": title,
         "sentence": sentence(judgement),
         "roles": ROLES,
-        "headlines": headlines(results, params=params),
+        "headlines": headlines(results, judgement=judgement),
         "tables": shown_tables(tables, source=results.datasets("source")[0]),
         "open_tables": 2 if len(results.variants) == 1 and results.halves is None else 3,
         "figures": figures,
@@ -116,28 +116,22 @@ def script_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, sort_keys=True).replace("<", "\\u003c")
 
 
-def headlines(results: Results, *, params: Params) -> list[dict[str, str]]:
+def headlines(results: Results, *, judgement: Judgement) -> list[dict[str, str]]:
     """The means of the class name alone and of each soup, with what they gain and its interval."""
-    base = results.cells(PRETRAINED, results.table[0])
     cards = []
     for row in (row for row in results.table if row.card is not None):
         name, cells = str(row.card), results.cells(PRETRAINED, row)
         for role, title in MEANS.items():
             names = results.datasets(role)
-            if cells is None or base is None or not names:
+            if cells is None or not names:
                 continue
             mean, _ = mean_and_std(cells.of(names))
-            gain = ""
-            if row is not results.table[0] and is_number(mean):
-                difference, low, high = paired_interval(
-                    base.of(names),
-                    cells.of(names),
-                    samples=params.report.bootstrap_samples,
-                    confidence=params.report.confidence,
-                    seed=0,
-                )
-                gain = f"{difference:+.2f} points ({low:+.2f} to {high:+.2f})"
-            cards.append({"name": name, "title": title, "value": f"{mean:.2f} %", "gain": gain})
+            card = {"name": name, "title": title, "value": f"{mean:.2f} %", "gain": ""}
+            for judged in judgement.comparisons:
+                if (judged.soup, judged.over, judged.role) == (row.method.soup, "class_name", role):
+                    low, high = judged.comparison.fixed.interval(judgement.confidence)
+                    card["gain"] = f"{judged.comparison.fixed.mean:+.2f} points ({low:+.2f} to {high:+.2f})"
+            cards.append(card)
         if cells is not None and results.halves is not None:
             mean, _ = mean_and_std(results.harmonic(cells))
             cards.append({"name": name, "title": "H of base and new", "value": f"{mean:.2f} %", "gain": ""})

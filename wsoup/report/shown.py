@@ -35,31 +35,26 @@ def _shown(table: Table, *, source: str) -> dict[str, Any]:
     columns = _ordered(table, source=source)
     lines = [row for row in table.rows if any(is_number(row.get(column)) for column in columns if column not in SIZES)]
     measured = [column for column in columns if _measured(table, column)]
-    contest = [row for row in lines if not _grey(row)]
+    contest = [row for row in lines if not _grey(row) and not _extra(row)]
     best = {
         column: max((row[column] for row in contest if is_number(row.get(column))), default=None)
         for column in (measured if table.name in ACCURACIES else ())
     }
-    base = _base(table, lines)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for row in lines:
-        cells = []
+        base, cells = _base(table, lines, variant=str(row.get("variant"))), []
         for column in columns:
-            value = row.get(column)
-            tint = 0.0
-            if column in measured and is_number(value):
-                plain = 0.0 if table.name in DIFFERENCES else base.get(column)
-                tint = max(-1.0, min(1.0, (value - plain) / STRONG)) if is_number(plain) else 0.0
+            value, number = row.get(column), is_number(row.get(column))
+            wins = number and len(contest) > 1 and row in contest and value == best.get(column)
             cells.append(
                 {
                     "text": cell(row, column),
-                    "sort": value if is_number(value) else str(value or ""),
-                    "best": is_number(value) and len(contest) > 1 and not _grey(row) and value == best.get(column),
-                    "tint": round(tint, 2),
+                    "sort": value if number else str(value or ""),
+                    "best": wins,
+                    "tint": _tint(table, row, column, base=base) if column in measured else 0.0,
                 }
             )
-        extra = "offset trick" in str(row.get("method", "")) and table.name != "diversity"
-        rows.append({"grey": _grey(row), "extra": extra, "cells": cells})
+        rows.append({"grey": _grey(row), "extra": _extra(row), "cells": cells})
     text = [all(isinstance(row["cells"][i]["sort"], str) for row in rows) for i in range(len(columns))]
     about = {"name": table.name, "title": table.title, "extra": table.name in DETAILS}
     return {**about, "columns": list(zip(columns, text, strict=True)), "rows": rows}
@@ -86,12 +81,29 @@ def _measured(table: Table, column: str) -> bool:
     return table.name in ACCURACIES and column not in SIZES
 
 
-def _base(table: Table, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The row of the class name alone with the pretrained encoder, or else the first one of class names alone."""
-    plain = BEFORE_SOUPS[0].label
-    named = [row for row in rows if row.get("method") in (plain, *(f"{row.get('variant')}",))]
-    named.sort(key=lambda row: row.get("variant") != PRETRAINED)
-    return named[0] if named and table.name in ACCURACIES else {}
+def _tint(table: Table, row: Mapping[str, Any], column: str, *, base: Mapping[str, Any]) -> float:
+    """Points gained, as a share of `STRONG`: from -1 to 1."""
+    value, plain = row.get(column), 0.0 if table.name in DIFFERENCES else base.get(column)
+    if value is None or plain is None or not (is_number(value) and is_number(plain)):
+        return 0.0
+    return round(max(-1.0, min(1.0, (value - plain) / STRONG)), 2)
+
+
+def _base(table: Table, rows: Sequence[Mapping[str, Any]], *, variant: str) -> Mapping[str, Any]:
+    """The row of the class name alone with the same model, or with the pretrained one; nothing where there is none."""
+    if table.name not in ACCURACIES:
+        return {}
+    plain = (BEFORE_SOUPS[0].label, variant)
+    for wanted in (variant, PRETRAINED):
+        found = [row for row in rows if row.get("variant") == wanted and row.get("method") in plain]
+        if found:
+            return found[0]
+    return {}
+
+
+def _extra(row: Mapping[str, Any]) -> bool:
+    """Behind the toggle."""
+    return "offset trick" in str(row.get("method", ""))
 
 
 def _grey(row: Mapping[str, Any]) -> bool:

@@ -49,9 +49,14 @@ def sweep(
     """
     keys = {row: row if "/" in row else f"{variant}/{row}" for row in rows}
     lines: list[dict[str, Any]] = []
-    for revision in revisions or [WORKSPACE, *experiments(root=Path(root))]:
+    seen: list[Any] = []
+    # The workspace comes last: it often is an experiment that has just run, and that one has a name.
+    for revision in revisions or [*experiments(root=Path(root)), WORKSPACE]:
         params = flat(yaml.safe_load(read_at(revision, PARAMS, root=Path(root))))
         metrics = json.loads(read_at(revision, METRICS, root=Path(root)))
+        if not revisions and revision == WORKSPACE and (params, metrics) in seen:
+            continue
+        seen.append((params, metrics))
         for row, key in keys.items():
             method, _, name = key.partition("/")
             found = metrics.get(method, {}).get(name)

@@ -5,7 +5,7 @@ To add a kind: its model in `wsoup.params.search`, its function in a module besi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -30,7 +30,7 @@ from wsoup.search.joint import fitted_scale, joint_soup, likely_on
 from wsoup.search.ranking import Ranked
 from wsoup.search.singles import sample, top
 from wsoup.search.source import Source
-from wsoup.soup import NOTHING, Cost, Member, Step
+from wsoup.soup import NOTHING, Cost, Member, Soup, Step
 
 
 def parts(definition: SoupParams) -> int:
@@ -82,9 +82,37 @@ def members(
     if not isinstance(definition, GreedySoup | JointSoup):  # whose members were counted as the soup that they make
         finished = source.count([member.text for member in found], seed=seed, period=True)
         found = [replace(member, n_correct=int(count)) for member, count in zip(found, finished, strict=True)]
-    elif not ranked.period:
+    elif not ranked.period:  # they were counted without it, and are evaluated with it
         found = _recounted(found, definition, source=source, seed=seed)
     return [replace(member, n_images=n_images) for member in found], cost
+
+
+def made(
+    definition: SoupParams,
+    parts: Sequence[tuple[Sequence[Member], Cost]],
+    *,
+    pool: Ranked,
+    source: Source,
+    seed: int,
+    made_with: Mapping[str, str],
+) -> Soup:
+    """A soup of its parts, as `members` gave them.
+
+    Args:
+        pool: the whole ranking that `candidates` cut.
+        made_with: versions of the packages that decided it.
+    """
+    return Soup(
+        kind=definition.kind,
+        seed=seed,
+        template=source.template,
+        encoder=source.encoder.id,
+        members=tuple(member for found, _ in parts for member in found),
+        made_with=made_with,
+        class_name_weight=definition.class_name_weight,
+        class_name_correct=int(source.count([""], seed=seed, period=True)[0]),
+        cost={"ranking": ranking_cost(definition, pool), "search": sum((cost for _, cost in parts), NOTHING)},
+    )
 
 
 def _found(definition: SoupParams, *, ranked: Ranked, meter: Meter, part: int) -> list[Member]:
@@ -109,6 +137,16 @@ def _found(definition: SoupParams, *, ranked: Ranked, meter: Meter, part: int) -
             return [Member(random_length_chain(grown, ranked=texts, member=part, seed=seed, k1=k1))]
         case JointSoup():
             return _joint(definition, texts=texts, meter=meter)
+
+
+def _recounted(
+    members: Sequence[Member], definition: GreedySoup | JointSoup, *, source: Source, seed: int
+) -> list[Member]:
+    """Members with the counts of the soup up to and with each, every text with the final period."""
+    measure = _beside_class_name(right_on(*source.images_of(seed)), definition, source=source)
+    features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))  # (M, C, D)
+    counts = [measure(total[None])[1][0] for total in features.cumsum(dim=0)]
+    return [replace(member, n_correct=count) for member, count in zip(members, counts, strict=True)]
 
 
 def _singles(texts: Sequence[str], *, ranked: Ranked) -> list[Member]:
@@ -159,13 +197,3 @@ def _class_name(source: Source) -> Tensor:
     """Features of the class names without a text, as they are evaluated: (C, D)."""
     (block,) = source.text_blocks([""], period=True)
     return block[0]
-
-
-def _recounted(
-    members: Sequence[Member], definition: GreedySoup | JointSoup, *, source: Source, seed: int
-) -> list[Member]:
-    """Members with the counts of the soups that they end, each text with the final period."""
-    measure = _beside_class_name(right_on(*source.images_of(seed)), definition, source=source)
-    features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))  # (M, C, D)
-    counts = [measure(total[None])[1][0] for total in features.cumsum(dim=0)]
-    return [replace(member, n_correct=count) for member, count in zip(members, counts, strict=True)]

@@ -1,0 +1,92 @@
+"""What DVC does with a stage that is interrupted, with two runs at once, and with an experiment of edited code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from processes import run_stage
+from project import Project
+
+
+@pytest.fixture(scope="module")
+def other(project, tmp_path_factory) -> Project:
+    return project.copy(tmp_path_factory.mktemp("runs") / "project")
+
+
+def wait_until_at_work(process: subprocess.Popen[str], project: Project, stage: str) -> None:
+    """Until a stage holds its lock."""
+    while not (project.folder / ".cache/wsoup/locks" / f"{stage}.pid").exists():
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.005)
+
+
+def members(project: Project) -> list[list[str]]:
+    found = []
+    for seed in (1, 2):
+        soup = json.loads((project.folder / f"artifacts/soups/word/seed{seed}.json").read_text())
+        found.append([member["text"] for member in soup["members"]])
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_stage_is_not_committed(other, number):
+    """SIGINT as Ctrl-C sends it, to DVC and the stage; SIGTERM to the stage alone."""
+    lock = (other.folder / "dvc.lock").read_text()
+    process = other.start("dvc", "repro", "--force", "--single-item", "score@words")
+    wait_until_at_work(process, other, "score@words")
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        holder = (other.folder / ".cache/wsoup/locks/score@words.pid").read_text()
+        os.kill(int(holder.split()[1]), number)
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "score: interrupted; what is finished is kept, run it again to go on\n" in printed
+    assert "failed to run: python -m stages.score, exited with 130" in printed
+    assert "Traceback" not in printed
+    assert (other.folder / "dvc.lock").read_text() == lock
+    assert other.changed() == {"score@words"}, "its out is gone"
+    other.run("dvc", "checkout")
+    assert other.changed() == set()
+
+
+def test_two_runs_at_once_mix_nothing_and_the_second_names_the_first(other):
+    other.edit("soups.word", k0=6)
+    first = other.start("dvc", "repro", "soup@word")
+    wait_until_at_work(first, other, "soup@word")
+    printed = other.run("dvc", "repro", "soup@word", good=False)
+    assert "is busy, it is being blocked by:" in printed
+    assert f"(PID {first.pid}):" in printed
+    assert "Running stage" not in printed
+    printed, _ = first.communicate(timeout=120)
+    assert first.returncode == 0, printed
+    found = members(other)
+    run_stage(other.folder, "soup", "word", root=other.folder)
+    assert members(other) == found
+    assert other.run("dvc", "status", "soup@word").strip() == "Data and pipelines are up to date."
+    other.git("checkout", "-q", ".")
+    other.run("dvc", "checkout", "-q")
+
+
+def test_a_queued_experiment_runs_the_code_that_was_queued(other):
+    """The edit is taken back before the experiment starts: a stage runs the wsoup of the tree that it stands in."""
+    before, code = members(other), Path(other.folder / "wsoup/search/chains.py").read_text()
+    other.edit_code("wsoup/search/chains.py", "counts > bar", "counts >= bar")
+    other.run("dvc", "exp", "run", "--queue", "--name", "edited", "soup@word")
+    other.git("checkout", "-q", ".")
+    assert Path(other.folder / "wsoup/search/chains.py").read_text() == code
+    other.run("dvc", "exp", "run", "--run-all")
+    assert members(other) == before, "the workspace is as it was"
+    other.run("dvc", "exp", "apply", "edited")
+    assert Path(other.folder / "wsoup/search/chains.py").read_text() != code
+    of_the_experiment = members(other)
+    assert of_the_experiment != before
+    run_stage(other.folder, "soup", "word", root=other.folder)
+    assert members(other) == of_the_experiment, "the soups of the edited code"
+    assert other.run("dvc", "status", "soup@word").strip() == "Data and pipelines are up to date."

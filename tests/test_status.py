@@ -1,0 +1,117 @@
+"""A stage depends on the code that decides its result, and on nothing else: what `dvc status` says after an edit."""
+
+from __future__ import annotations
+
+import pytest
+from processes import run_stage
+from project import METHODS, ROOT, Project
+
+TRAINED = {f"{stage}@{method}" for stage in ("finetune", "evaluate_tuned") for method in METHODS}
+LAYOUT = '''"""A layout of somebody's own."""
+
+from wsoup.datasets import folder
+from wsoup.datasets.listing import Listing
+
+
+def read(root: str, *, wanted: set[str]) -> Listing:
+    """As an image folder."""
+    return folder.read(root, wanted=wanted, class_names=None)
+'''
+
+
+@pytest.fixture(scope="module")
+def edited(project, tmp_path_factory) -> Project:
+    return project.copy(tmp_path_factory.mktemp("status") / "project")
+
+
+@pytest.fixture(autouse=True)
+def taken_back(edited):
+    """Every edit is taken back after its test."""
+    yield
+    edited.git("checkout", "-q", ".")
+    edited.git("clean", "-fdq", "wsoup", "stages")
+
+
+def append(project: Project, *paths: str) -> None:
+    for path in paths:
+        with open(project.folder / path, "a", encoding="utf-8") as file:
+            file.write("\n# something more\n")
+
+
+def test_a_new_loss_trains_again_and_nothing_before_it(edited):
+    append(edited, "wsoup/finetune/losses.py", "wsoup/finetune/objective.py", "wsoup/params/finetune.py")
+    assert edited.changed() == TRAINED | {"report"}  # report reads how a method's params are written
+
+
+def test_a_new_tuner_trains_again_and_nothing_before_it(edited):
+    append(edited, "wsoup/finetune/tuners.py")
+    assert edited.changed() == TRAINED
+
+
+def test_a_new_report_table_is_the_reports_own_affair(edited):
+    append(edited, "wsoup/report/tables.py", "stages/report.py")
+    assert edited.changed() == {"report"}
+
+
+def test_a_new_kind_of_soup_embeds_and_scores_nothing_again(edited):
+    (edited.folder / "wsoup/search/beam.py").write_text('"""A kind of soup."""\n')
+    append(edited, "wsoup/search/soups.py", "wsoup/search/chains.py")
+    assert edited.changed() == {"soup@word", "soup@descriptor"}
+
+
+def test_what_decides_no_result_leaves_everything_alone(edited):
+    """The bench, the checks, the command line, profiles, the page, packages' docstrings, and how a run is told of."""
+    loose = [f"wsoup/{name}" for name in ("cli.py", "datacheck.py", "profiles.py", "report/page.py", "params/whole.py")]
+    packages = list(edited.folder.glob("wsoup/*/__init__.py"))
+    append(edited, *loose, *(str(path.relative_to(edited.folder)) for path in packages))
+    for folder in ("bench", "cache"):
+        append(edited, *(f"wsoup/{folder}/{path.name}" for path in (edited.folder / "wsoup" / folder).glob("*.py")))
+    assert len(packages) >= 10
+    assert edited.changed() == set()
+
+
+def test_a_new_layout_prepares_again_and_leaves_every_dataset_and_its_features_as_they_are(edited):
+    before = edited.outs()
+    (edited.folder / "wsoup/datasets/own.py").write_text(LAYOUT)
+    edited.edit_code("wsoup/datasets/layouts.py", "import coop, folder,", "import coop, folder, own,")
+    edited.edit_code(
+        "wsoup/datasets/layouts.py",
+        '    if kind == "webdataset":',
+        '    if kind == "own":\n        return own.read(params.root, wanted=wanted)\n    if kind == "webdataset":',
+    )
+    prepared = {f"prepare@{name}" for name in ("photo", "other", "dim")}
+    assert edited.changed() == prepared
+    assert edited.repro("prepare") == prepared
+    assert edited.changed() == set(), "the same manifests: nothing follows from them"
+    assert edited.outs() == before
+
+
+STAGES = {
+    "prepare": ["photo"],
+    "fewshot": [],
+    "embed": ["photo"],
+    "embed_train": [],
+    "candidates": [],
+    "gpt_descriptors": [],
+    "score": ["words"],
+    "class_name_soup": [],
+    "soup": ["word"],
+    "finetune": ["ce"],
+    "evaluate": [],
+    "survey": [],
+    "evaluate_tuned": ["ce"],
+    "landscape": ["ce"],
+    "report": [],
+}
+
+
+def test_bad_params_anywhere_are_refused_by_every_stage_before_it_does_anything(edited):
+    """The key is the report's; a run of days would otherwise end in it."""
+    assert set(STAGES) == {path.stem for path in (ROOT / "stages").glob("*.py")} - {"__init__"}
+    edited.edit("report", confidence=95)
+    for stage, item in STAGES.items():
+        printed = run_stage(edited.folder, stage, *item, code=1, root=edited.folder)
+        said = "params.yaml: report.confidence: 95 is not valid: input should be less than 1"
+        assert printed == f"error: {said}\n", stage
+    edited.edit("report", confidence=0.95)
+    assert edited.changed() == set(), "the outs are as they were"
