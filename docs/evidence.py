@@ -3,7 +3,8 @@
     python docs/evidence.py --data FOLDER [--descriptors FILE] [--cache FOLDER]
 
 FOLDER holds `encoder/` (an open_clip config and weights) and folders of images `<dataset>/<split>/<class>/`, named in
-SOURCES. The text around the tables is written by hand. The library's functions are called directly; features, scores and soups are kept in the cache folder.
+SOURCES. The text around the tables is written by hand. The library's functions are called directly; features, scores
+and soups are kept in the cache folder.
 """
 
 from __future__ import annotations
