@@ -10,7 +10,7 @@ from project import Project, miniature_params
 from rich.console import Console
 
 from wsoup.errors import ParamsError
-from wsoup.plan.graph import read_stages, to_run, with_changes
+from wsoup.plan.graph import changed_files, read_stages, to_run, with_changes
 from wsoup.plan.machine import Machine
 from wsoup.plan.show import show
 from wsoup.plan.whole import Line, Plan, breaks, plan
@@ -35,6 +35,15 @@ def really_encoded(project: Project, name: str, *item: str) -> list[tuple[int, i
 def test_after_a_run_all_is_cached(planned):
     assert [found.stage for found in planned.lines if found.why] == []
     assert {"score@words", "soup@word", "report"} <= {found.stage for found in planned.lines}
+
+
+def test_a_plan_takes_none_of_dvcs_locks(project, monkeypatch):
+    """A `dvc repro` that is going on would end for want of them."""
+    from dvc.repo import Repo
+
+    monkeypatch.chdir(project.folder)
+    with Repo(".") as repo, repo.lock:
+        assert changed_files() == {}
 
 
 @pytest.mark.parametrize("stage", ["score@words", "score@descriptors", "evaluate"])
