@@ -52,14 +52,10 @@ def test_the_page_names_datasets_whose_features_are_older():
 
 def test_time_beside_the_stages_is_that_of_the_last_dvc_repro(tmp_path):
     path = tmp_path / "timings.jsonl"
-    assert beside_stages(path) is None
-    lines = [
-        (1, 100, 50.0),
-        (2, 1010, 10.0),
-        (2, 1040, 20.0),
-        (2, 1045, 1.0),
-    ]  # from 1000 to 1045, 31 of them in stages
+    assert about.beside_stages(path) is None
+    # The second run lasted from 1000 to 1045, 31 of them in stages.
+    lines = [(1, 100, 50.0), (2, 1010, 10.0), (2, 1040, 20.0), (2, 1045, 1.0)]
     path.write_text("".join(json.dumps({"run": r, "time": t, "seconds": s}) + "\n" for r, t, s in lines) + "{half")
-    assert beside_stages(path) == 14
+    assert about.beside_stages(path) == 14
     path.write_text(json.dumps({"run": 3, "time": 10, "seconds": 2.0}) + "\n")
-    assert beside_stages(path) is None
+    assert about.beside_stages(path) is None
