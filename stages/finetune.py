@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from functools import partial
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from wsoup import store
 from wsoup.artifacts import Artifacts
-from wsoup.errors import ParamsError
+from wsoup.errors import ParamsError, one_line
 from wsoup.finetune.data import read_training_set
 from wsoup.finetune.train import SAVE_SECONDS, Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
@@ -41,6 +42,8 @@ def main(owner: Owner, method: str) -> None:
     if method not in params.finetune.methods:
         raise ParamsError(f"finetune.methods has no {method!r}; it has {', '.join(params.finetune.methods)}")
     wanted, shared = params.finetune.methods[method], params.finetune
+    save_memory = bool(os.environ.get("WSOUP_SAVE_MEMORY"))  # recompute activations instead of keeping them
+    save_seconds = _save_seconds()
     encoder = load_encoder(params.encoder)
     check_templates(wanted.tune, params.datasets, source=params.source, tokenizer=encoder.tokenizer)
     sources = [
@@ -76,9 +79,6 @@ def main(owner: Owner, method: str) -> None:
         for config, source in zip(configs, sources, strict=True)
     ]
 
-    save_memory = bool(os.environ.get("WSOUP_SAVE_MEMORY"))  # recompute activations instead of keeping them
-    save_seconds = float(os.environ.get("WSOUP_SAVE_SECONDS", SAVE_SECONDS))
-
     def task(number: int, _: int) -> dict[str, np.ndarray]:
         seed = params.seeds[number]
         trainer = Trainer(
@@ -92,6 +92,17 @@ def main(owner: Owner, method: str) -> None:
     with store.replacing(artifacts.tuned(method, seed=0).parent) as folder:
         for seed, config, shards in zip(params.seeds, configs, work, strict=True):
             save_tuned(folder / f"seed{seed}", packed=shards.load()[0], config=config)
+
+
+def _save_seconds() -> float:
+    text = os.environ.get("WSOUP_SAVE_SECONDS", str(SAVE_SECONDS))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise ParamsError(f"WSOUP_SAVE_SECONDS={one_line(text, limit=80)}: must be a number of seconds, 0 or more")
+    return seconds
 
 
 if __name__ == "__main__":

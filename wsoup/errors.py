@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LONGEST = 500
+"""Letters of a line that is shown."""
+
+
+def one_line(text: object, *, limit: int = LONGEST) -> str:
+    r"""What an error says, in one printable line; of a long one the middle is left out.
+
+    >>> one_line("two\nlines"), one_line("a" * 20, limit=11)
+    ('two lines', 'aaa ... aaa')
+    """
+    line = " ".join(str(text).split())
+    line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+    half = (limit - 5) // 2
+    return line if len(line) <= limit else f"{line[:half]} ... {line[-half:]}"
+
 
 class WsoupError(Exception):
     """Base of all errors raised on purpose; its text says what, where, what was expected and the next step."""
@@ -37,3 +57,66 @@ class MismatchError(WsoupError, ValueError):
 
 class ModelError(WsoupError, ValueError):
     """A model cannot be loaded, or is not of the kind that the requested method needs."""
+
+
+class StorageError(WsoupError, OSError):
+    """A file or folder cannot be written or read: the disk is full, read-only, or something else stands there."""
+
+    # OSError formats its arguments as (errno, strerror), as FileNotFoundError does.
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+_NEXT_STEP = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space, or raise the quota",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+    errno.EROFS: "mount it for writing, or work elsewhere",
+    errno.EACCES: "give yourself the right to write there",
+    errno.EPERM: "give yourself the right to write there",
+    errno.EISDIR: "move the folder away: a file is wanted",
+    errno.ENOTDIR: "move the file away: a folder is wanted",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+}
+
+
+def storage_error(error: OSError, *, path: str | Path) -> StorageError:
+    """What the operating system refused, in one line: where, why, and what to do; `path` where the error names none."""
+    if isinstance(error, StorageError):
+        return error
+    where = one_line(error.filename or path)
+    why = one_line(error.strerror or error, limit=200) or type(error).__name__
+    step = _NEXT_STEP.get(error.errno or 0, "look at that place")
+    return StorageError(f"{where}: {why}; {step}, then run it again: what was finished before is kept")
+
+
+class PackageError(WsoupError, ImportError):
+    """A package is not installed; the text holds the command that installs it."""
+
+
+EXTRAS = {
+    "pipeline": ("dvc", "pyarrow", "zarr"),
+    "report": ("jinja2", "vl_convert"),
+    "hf": ("datasets", "transformers"),
+    "ray": ("ray",),
+    "sklearn": ("sklearn",),
+}
+"""What `pip install 'wsoup[...]'` brings, by the names that are imported."""
+
+
+def not_installed(error: ModuleNotFoundError) -> PackageError:
+    """The error to show in place of Python's: with the extra that brings the package; raises `error` if none does."""
+    name = (error.name or "").split(".")[0]
+    for extra, packages in EXTRAS.items():
+        if name in packages:
+            return PackageError(f"{name} is not installed, and this needs it: pip install 'wsoup[{extra}]'")
+    raise error
+
+
+@contextmanager
+def needing() -> Iterator[None]:
+    """Within, a missing package of an extra is a PackageError with the command that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise not_installed(error) from None

@@ -16,16 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import zarr
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from wsoup.errors import MismatchError, MissingError
+from wsoup.errors import MismatchError, MissingError, StorageError, WsoupError, needing, storage_error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROWS_PER_GROUP = 100_000
 ROWS_PER_CHUNK = 4096
@@ -33,20 +33,64 @@ ROWS_PER_CHUNK = 4096
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed."""
+    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed.
+
+    A folder takes the place of a folder, a file that of a file, and nothing else is ever removed.
+
+    Raises:
+        StorageError: the disk is full or read-only, `path` is a link to a folder, or a folder where a file is written.
+    """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
     try:
-        yield temporary
-        if path.is_dir():
-            shutil.rmtree(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        check_no_link(path)
+        temporary = _beside(path)
+        try:
+            yield temporary
+            _put(temporary, path)
+        finally:
+            _remove(temporary)
+    except WsoupError:
+        raise
+    except OSError as error:
+        raise storage_error(error, path=path) from None
+
+
+def check_no_link(folder: Path) -> None:
+    """Raise StorageError for a symbolic link to a folder: DVC refuses it too, but after the work is done."""
+    if folder.is_symlink() and folder.is_dir():
+        raise StorageError(
+            f"{folder} is a symbolic link to a folder, which DVC does not take as part of a run; move what it leads to "
+            "into its place (to keep data on another disk: `dvc cache dir` and `dvc config cache.type symlink`)"
+        )
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+
+
+def _put(temporary: Path, path: Path) -> None:
+    """Rename; a folder that stands there already is moved aside first, so that it is there again if that fails."""
+    if not path.is_dir():
         os.replace(temporary, path)
-    finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)
+        return
+    if not temporary.is_dir():
+        raise StorageError(f"{path} is a folder, expected a file; give the name of a file")
+    aside = _beside(path)
+    os.replace(path, aside)
+    try:
+        os.replace(temporary, path)
+    except OSError:
+        os.replace(aside, path)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def abandoned(*folders: str | Path) -> Iterator[Path]:
@@ -138,6 +182,8 @@ def write_table(path: str | Path, table: pa.Table, *, attributes: Mapping[str, A
     """Write a Parquet table; `attributes` (JSON values) go into the schema's metadata under ``wsoup``."""
     if attributes is not None:
         table = table.replace_schema_metadata({"wsoup": json.dumps(dict(attributes), sort_keys=True)})
+    with needing():
+        import pyarrow.parquet as pq
     with replacing(path) as temporary:
         pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, compression="zstd")
 
@@ -149,22 +195,26 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
         MissingError: no such file.
         MismatchError: it is damaged, or lacks a column.
     """
-    with _reading_parquet(path):
+    with _reading_parquet(path) as pq:
         return pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
 
 
 def table_attributes(path: str | Path) -> dict[str, Any]:
     """The attributes that `write_table` stored; empty if none."""
-    with _reading_parquet(path):
+    with _reading_parquet(path) as pq:
         return json.loads((pq.read_schema(path).metadata or {}).get(b"wsoup", b"{}"))
 
 
 @contextmanager
-def _reading_parquet(path: str | Path) -> Iterator[None]:
+def _reading_parquet(path: str | Path) -> Iterator[Any]:
+    """Yields pyarrow.parquet; what it raises is one line."""
     if not Path(path).exists():
         raise MissingError(f"{path} does not exist; make it with `dvc repro`")
+    with needing():
+        import pyarrow as pa
+        import pyarrow.parquet as pq
     try:
-        yield
+        yield pq
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:300]
         raise MismatchError(f"{path} cannot be read as Parquet ({reason}); remove it and run `dvc repro`") from None
@@ -209,6 +259,8 @@ def write_features(path: str | Path, value: ImageFeatures) -> None:
     }
     checksums = {name: _checksum(array) for name, array in arrays.items()}
     attributes = {**value.attributes, "checksums": {**checksums, "attributes": fingerprint(value.attributes)}}
+    with needing():
+        import zarr
     with replacing(path) as temporary:
         group: Any = zarr.create_group(store=str(temporary), zarr_format=3, attributes=attributes)
         for name, array in arrays.items():
@@ -232,6 +284,8 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
     if not Path(path).is_dir():
         raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
     again = "remove it and run `dvc repro` to make it again"
+    with needing():
+        import zarr
     try:
         group: Any = zarr.open_group(store=str(path), mode="r")
         attributes = dict(group.attrs)
@@ -251,6 +305,8 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
 
 def features_attributes(path: str | Path) -> dict[str, Any]:
     """The attributes alone of what `write_features` wrote; empty where there is none, or it cannot be read."""
+    with needing():
+        import zarr
     try:
         return dict(zarr.open_group(store=str(path), mode="r").attrs) if Path(path).is_dir() else {}
     except Exception:  # a damaged file may lead zarr into any; `read_features` says what is wrong

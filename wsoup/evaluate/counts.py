@@ -21,6 +21,7 @@ from torch import Tensor
 
 from wsoup import prompts
 from wsoup.evaluate.classifiers import ClassRow, Row
+from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.scoring import class_sums, correct_per_candidate, mean_cosines, normalize
 from wsoup.texts.encoder import PromptEncoder
@@ -86,7 +87,11 @@ def mean_texts(
     """Encode every unique text of `rows` once, with every unique class prompt of `tests`, and the texts of class rows.
 
     In one go; `wsoup.evaluate.encoded` does the same in shards.
+
+    Raises:
+        PoolError: a text does not fit the model's context behind a class, see `wsoup.evaluate.fits`.
     """
+    check_rows(rows, class_rows=class_rows, tests=tests, tokenizer=encoder.tokenizer)
     classes = ClassPrompts(tests)
     further = {name: [(row, mean_prompts(row, encoder=encoder)) for row in found] for name, found in class_rows.items()}
     return Classifiers(rows, classes, mean_of_stems(rows, stems=classes.stems, encoder=encoder), further)

@@ -14,6 +14,7 @@ import torch
 
 from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.counts import Classifiers, mean_of_stems, mean_prompts
+from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.texts.encoder import PromptEncoder
@@ -43,7 +44,11 @@ def encode_rows(
         texts: its text side.
         owner: whose resume state finished shards are.
         label: for the progress bar.
+
+    Raises:
+        PoolError: a text does not fit the model's context behind a class, see `wsoup.evaluate.fits`.
     """
+    check_rows(rows, class_rows=class_rows, tests=tests, tokenizer=encoder.tokenizer)
     classes = ClassPrompts(tests)
     stems, further = classes.stems, [(name, row) for name, found in class_rows.items() for row in found]
     about = {"encoder": encoder.id, "kind": "rows"}

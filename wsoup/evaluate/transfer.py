@@ -13,6 +13,7 @@ from torch import Tensor
 
 from wsoup import prompts
 from wsoup.draws import member_generator
+from wsoup.evaluate.fits import check_texts
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.scoring import ImageSet
 from wsoup.texts.encoder import PromptEncoder
@@ -37,11 +38,15 @@ class Grid:
         texts: P texts, bare.
         tests: the datasets.
         encoder: encodes prompts.
+
+    Raises:
+        PoolError: a text does not fit the model's context behind a class.
     """
 
     def __init__(self, texts: Sequence[str], *, tests: Sequence[TestSet], encoder: PromptEncoder) -> None:
         self.texts, self.tests, self.encoder = list(texts), tests, encoder
         self.classes = ClassPrompts(tests)
+        check_texts(self.texts, tests=tests, tokenizer=encoder.tokenizer)
         self._kept: dict[str, Tensor] = {}
 
     def blocks(self, texts: Sequence[str]) -> Iterator[Tensor]:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from wsoup.draws import named_seed
-from wsoup.errors import MismatchError
+from wsoup.errors import MismatchError, ParamsError
 from wsoup.finetune import losses
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions
 from wsoup.finetune.objective import Objective, needs_teacher_images
@@ -96,6 +96,7 @@ class Trainer:
             scaler=self.scaler,
         )
         self.iteration = 0
+        self._not_finite = torch.full((), -1, device=encoder.device)  # the first iteration with such a loss, or -1
         self.log: list[dict[str, float]] = []
         self._ahead: dict[int, Future[tuple[Tensor, Tensor]]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1)
@@ -124,6 +125,9 @@ class Trainer:
             resume: file that the state is saved in now and then, and begun from where it exists.
             save_seconds: how often.
             progress: wrapped around the iterations that are left.
+
+        Raises:
+            ParamsError: a loss or an averaged weight is NaN or infinite; names the iteration.
         """
         if resume is not None and resume.exists():
             try:
@@ -136,10 +140,14 @@ class Trainer:
         for _ in progress(range(self.iteration, self.iterations)):
             self.step()
             if resume is not None and time.monotonic() - saved >= save_seconds:
+                self._check_losses()
                 self.save(resume)
                 saved = time.monotonic()
+        self._check_losses()
         with torch.no_grad():
             for name, parameter in self.parameters.items():
+                if not bool(self.average[name].isfinite().all()):
+                    raise self._diverged(f"weights {name!r} are", iteration=self.iteration)
                 parameter.copy_(self.average[name])
         return self.student.requires_grad_(False)
 
@@ -148,6 +156,8 @@ class Trainer:
         images, teacher, labels = self._batch()
         self.optimizer.zero_grad(set_to_none=True)
         loss, logits = self.objective.backward(images, teacher, labels, iteration=self.iteration)
+        first = (self._not_finite < 0) & ~loss.isfinite()
+        self._not_finite = torch.where(first, self.iteration + 1, self._not_finite)  # asking now would stop a GPU
         if self.iteration == 0:
             self._note(loss, logits=logits, images=images.detach(), labels=labels)  # where training starts
         self.scaler.step(self.optimizer)
@@ -160,7 +170,19 @@ class Trainer:
         )
         self.iteration += 1
         if self.iteration % self.shared.log_every == 0 or self.iteration == self.iterations:
+            self._check_losses()
             self._note(loss, logits=logits, images=images.detach(), labels=labels)
+
+    def _check_losses(self) -> None:
+        if int(self._not_finite) >= 0:
+            raise self._diverged("the loss is", iteration=int(self._not_finite))
+
+    def _diverged(self, what: str, *, iteration: int) -> ParamsError:
+        return ParamsError(
+            f"training {self.method.tune.kind} with seed {self.seed}: {what} not finite (NaN or infinity) in iteration "
+            f"{iteration} of {self.iterations}; lower learning_rate ({self.method.learning_rate:g}) or prompt_factor "
+            f"({self.method.prompt_factor:g}) of this method in params.yaml"
+        )
 
     def _batch(self) -> tuple[Tensor, Tensor | None, Tensor]:
         """Student's and teacher's image features (B, D) and labels (B,) of this iteration's batch."""

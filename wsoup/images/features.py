@@ -17,7 +17,7 @@ from wsoup.params.encoder import EmbedParams, EncoderParams
 from wsoup.runtime.progress import counting, tick
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.store import fingerprint
-from wsoup.towers import Encoder, load_encoder
+from wsoup.towers import Encoder, check_finite, load_encoder
 
 IMAGES_PER_SHARD = 2048
 
@@ -29,12 +29,12 @@ class ImageList:
     Attributes:
         root: folder that `paths` are relative to.
         paths: N files.
-        digests: N content digests, which the files must still have.
+        digests: N content digests, which the files must still have; None of one that cannot be read.
     """
 
     root: str | Path
     paths: Sequence[str]
-    digests: Sequence[str]
+    digests: Sequence[str | None]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def encode_files(
     encoders: Mapping[str, Encoder],
     *,
     paths: Sequence[str],
-    digests: Sequence[str] | None,
+    digests: Sequence[str | None] | None,
     batch_size: int,
     on_bad_image: str,
 ) -> Embedded:
@@ -75,6 +75,7 @@ def encode_files(
     Raises:
         ChangedError: a file is not the one that was listed any more.
         DataError: a file cannot be decoded and `on_bad_image` is ``"stop"``.
+        ModelError: the features of an image are not finite.
     """
     transform = next(iter(encoders.values())).preprocess
     decoded = batches(paths, transform=transform, batch_size=batch_size, digests=digests, on_bad_image=on_bad_image)
@@ -84,10 +85,12 @@ def encode_files(
         bad.update(batch.bad)
         if len(batch.positions):
             for name, encoder in encoders.items():
-                features[name].append(encoder.encode_images(batch.pixels).cpu().numpy())
+                found = encoder.encode_images(batch.pixels).cpu()
+                check_finite(found, paths=[paths[i] for i in batch.positions.tolist()])
+                features[name].append(found.numpy())
             positions.append(batch.positions.numpy())
         tick(len(batch.positions) + len(batch.bad))
-    joined = {name: np.concatenate(found) for name, found in features.items() if found}
+    joined = {name: np.concatenate(parts) for name, parts in features.items() if parts}
     return Embedded(joined, np.concatenate(positions), bad)
 
 

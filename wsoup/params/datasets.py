@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from wsoup.params.section import Name, PositiveInt, Section
+from wsoup.params.section import Name, Place, PositiveInt, Section, Text
 from wsoup.prompts import checked
 
 Role = Literal["source", "xd", "dg"]
@@ -17,23 +17,23 @@ class DatasetParams(Section):
 
     role: Role
     """source (soups are selected on it), xd (cross-dataset target) or dg (domain generalisation)."""
-    layout: str
+    layout: Text
     """How it lies on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, huggingface, torchvision:NAME."""
-    root: str
+    root: Place
     """The folder that holds it."""
-    watch: str
+    watch: Place
     """What DVC watches: the folder of the images, or a small file such as the split file."""
-    template: Annotated[str, AfterValidator(checked)]
+    template: Annotated[Text, AfterValidator(checked)]
     """The prompt template, with one {} for the class name."""
-    test_split: str = "test"
+    test_split: Text = "test"
     """The split that is evaluated."""
     classes: Literal["all", "base", "new"] = "all"
     """All classes, or the first (base) or second (new) half of them."""
-    class_names: str | None = None
+    class_names: Place | None = None
     """A file that renames classes: folder, a space, class name."""
-    gpt_descriptors: str | None = None
+    gpt_descriptors: Place | None = None
     """JSON of {class: [descriptor, ...]} for the GPT baselines; under candidates.watch."""
-    fewshot_pickles: str | None = None
+    fewshot_pickles: Place | None = None
     """A folder with CoOp's own few-shot draws, shot_16-seed_1.pkl and so on."""
     verify: bool = False
     """DVC looks at the images themselves at every run: watch is their folder."""
@@ -44,7 +44,7 @@ class DatasetParams(Section):
 class FewshotParams(Section):
     """The few-shot training images that soups are selected on."""
 
-    shots: PositiveInt
+    shots: Annotated[PositiveInt, Field(le=100_000)]
     """Training images per class and seed."""
 
 

@@ -6,32 +6,36 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from wsoup.params.section import Name, PositiveInt, Section
+from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section
+
+Members = Annotated[PositiveInt, Field(le=10_000)]
+Texts = Annotated[PositiveInt, Field(le=1_000_000)]
+Tokens = Annotated[NonNegativeInt, Field(le=1_000)]
 
 
 class SurveyParams(Section):
     """Unselected texts on every dataset, and the soup that the targets would select: a bound, never a result."""
 
-    descriptors: PositiveInt | None
+    descriptors: Texts | None
     """Of the pool, evaluated on every dataset (null: all); the upper bound is selected from these."""
-    chains: PositiveInt
+    chains: Texts
     """Random word chains, on the source's few-shot images."""
-    chain_length: PositiveInt
+    chain_length: Annotated[PositiveInt, Field(le=1_000)]
     """Words in each."""
-    m: PositiveInt
+    m: Members
     """Members of the upper bound at most."""
 
 
 class EvaluateParams(Section):
     """Which rows are evaluated: sizes of soups and draws, and token offsets."""
 
-    m: Annotated[list[PositiveInt], Field(min_length=1)]
+    m: Annotated[list[Members], Field(min_length=1, max_length=100)]
     """Soup sizes on the accuracy-against-m curve, rising."""
-    baseline_m: PositiveInt
+    baseline_m: Members
     """Random and Waffle descriptors of the pretrained rows."""
-    tuned_baseline_m: PositiveInt
+    tuned_baseline_m: Members
     """The same for finetuned models."""
-    offsets: Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)]
+    offsets: Annotated[list[Tokens], Field(min_length=1, max_length=100)]
     """Null tokens between class name and descriptor, rising: the offset trick's copies of a member."""
     ensemble: bool
     """Also evaluate OpenAI's 80 prompt templates."""
@@ -49,9 +53,9 @@ class EvaluateParams(Section):
 class LandscapeParams(Section):
     """The plane of two initialisations and a tuned prompt: grid steps between neighbouring corners, and beyond them."""
 
-    steps: PositiveInt
+    steps: Annotated[PositiveInt, Field(le=200)]
     """Of the grid, from one initialisation to the other and from the start to the tuned prompt."""
-    margin: Annotated[int, Field(ge=0, strict=True)]
+    margin: Annotated[NonNegativeInt, Field(le=200)]
     """Further steps beyond each end."""
     soup: Name
     """Whose first members span the plane."""
@@ -62,9 +66,9 @@ class LandscapeParams(Section):
 class ReportParams(Section):
     """How results are shown."""
 
-    bootstrap_samples: PositiveInt
+    bootstrap_samples: Annotated[PositiveInt, Field(le=100_000)]
     """Resamples of datasets and seeds behind each interval."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Of those intervals, such as 0.95."""
-    gallery: Annotated[int, Field(ge=0, strict=True)]
+    gallery: Annotated[NonNegativeInt, Field(le=1_000)]
     """Images shown for each target that a soup turned right, and as many that it turned wrong."""

@@ -6,14 +6,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from wsoup.params.section import Fraction, Name, PositiveInt, Section
+from wsoup.params.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
+
+Some = Annotated[PositiveInt, Field(le=10_000)]
+"""Tokens, blocks, members: what the model itself bounds far below this."""
+Iterations = Annotated[PositiveInt, Field(le=100_000_000)]
+Images = Annotated[PositiveInt, Field(le=65_536)]
+Positive = Annotated[float, Field(gt=0, le=1e15)]
+NonNegative = Annotated[float, Field(ge=0, le=1e15)]
+"""Numbers whose products float32 still holds."""
 
 
 class PromptTune(Section):
     """CoOp: the first `tokens` tokens of the template."""
 
     kind: Literal["prompt"]
-    tokens: PositiveInt
+    tokens: Some
     """How many tokens of the template are learnt."""
 
 
@@ -21,9 +29,9 @@ class LastBlocksTune(Section):
     """The last blocks of both towers, their final norms and projections, and a text prompt (0 tokens: none)."""
 
     kind: Literal["last_blocks"]
-    blocks: PositiveInt
+    blocks: Some
     """How many of the last blocks."""
-    prompt_tokens: Annotated[int, Field(ge=0, strict=True)]
+    prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
     """Learnt tokens of the template; 0: none."""
 
 
@@ -35,13 +43,13 @@ class SoftDescriptorsTune(Section):
     """
 
     kind: Literal["soft_descriptors"]
-    members: PositiveInt
+    members: Some
     """How many soft descriptors."""
-    tokens: PositiveInt
+    tokens: Some
     """Tokens of each."""
     start: Literal["random", "soup"] = "random"
     """Random words, or the tokens of the first members of the method's soup."""
-    prompt_tokens: Annotated[int, Field(ge=0, strict=True)]
+    prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
     """Learnt tokens of the template; 0: none."""
 
 
@@ -49,9 +57,9 @@ class VisualPromptTune(Section):
     """VPT: shallow (depth 1) or deep."""
 
     kind: Literal["visual_prompt"]
-    tokens: PositiveInt
+    tokens: Some
     """Learnt tokens beside the image's patches."""
-    depth: PositiveInt
+    depth: Some
     """Blocks whose prompts are learnt: 1 is shallow."""
 
 
@@ -59,9 +67,9 @@ class MapleTune(Section):
     """MaPLe: text prompts, deep where depth > 1, and a linear map from them to visual prompts."""
 
     kind: Literal["maple"]
-    tokens: PositiveInt
+    tokens: Some
     """Learnt tokens of the template, and as many beside the patches."""
-    depth: PositiveInt
+    depth: Some
     """Blocks whose prompts are learnt: 1 is shallow."""
 
 
@@ -69,7 +77,7 @@ class BitfitTune(Section):
     """The biases of the last blocks."""
 
     kind: Literal["bitfit"]
-    blocks: PositiveInt
+    blocks: Some
     """How many of the last blocks."""
 
 
@@ -77,9 +85,9 @@ class LoraTune(Section):
     """A low-rank update of query and value in the last blocks."""
 
     kind: Literal["lora"]
-    blocks: PositiveInt
+    blocks: Some
     """How many of the last blocks."""
-    rank: PositiveInt
+    rank: Some
     """Rank of the update."""
 
 
@@ -87,7 +95,7 @@ class SsfTune(Section):
     """Scale and shift after both norms, attention and feed-forward of the last blocks."""
 
     kind: Literal["ssf"]
-    blocks: PositiveInt
+    blocks: Some
     """How many of the last blocks."""
 
 
@@ -95,9 +103,9 @@ class AdapterTune(Section):
     """A residual bottleneck after the feed-forward part of the last blocks; width / reduction wide."""
 
     kind: Literal["adapter"]
-    blocks: PositiveInt
+    blocks: Some
     """How many of the last blocks."""
-    reduction: PositiveInt
+    reduction: Some
     """The bottleneck is width / reduction wide."""
     ratio: Fraction
     """What the bottleneck's output is multiplied with before it is added."""
@@ -107,7 +115,7 @@ class ImageAdapterTune(Section):
     """CLIP-Adapter: a bottleneck on the image features, mixed in at `ratio`."""
 
     kind: Literal["image_adapter"]
-    reduction: PositiveInt
+    reduction: Some
     """The bottleneck is width / reduction wide."""
     ratio: Fraction
     """Share of the bottleneck in the feature."""
@@ -138,11 +146,11 @@ class CrossEntropyLoss(Section):
     kind: Literal["cross_entropy"]
     label_smoothing: Fraction | None = None
     """Share of the target spread over all classes."""
-    margin: Annotated[float, Field(ge=0)] | None = None
+    margin: NonNegative | None = None
     """CLIPood's adaptive margin between classes."""
     weight: Fraction | None = Field(default=None, alias="lambda")
     """lambda: weight of the pretrained model's own prediction in the target (the paper: 0.25)."""
-    teacher_logit_scale: Annotated[float, Field(gt=0)] | None = None
+    teacher_logit_scale: Positive | None = None
     """Logit scale of that prediction (the paper's tau0: 10)."""
 
     @model_validator(mode="after")
@@ -164,7 +172,7 @@ class KgcoopLoss(Section):
     """Cross entropy + weight x (1 - mean cosine of each class text with its initial one)."""
 
     kind: Literal["kgcoop"]
-    weight: Annotated[float, Field(ge=0)]
+    weight: NonNegative
     """Of the distance from the initial class texts."""
 
 
@@ -172,7 +180,7 @@ class ProgradLoss(Section):
     """Contrastive; its gradient loses `weight` of what conflicts with that of KL to the zero-shot prediction."""
 
     kind: Literal["prograd"]
-    weight: Annotated[float, Field(ge=0)]
+    weight: NonNegative
     """Share of the conflicting gradient that is taken away."""
 
 
@@ -180,9 +188,9 @@ class ProdaLoss(Section):
     """ProDA's Gaussian upper bound over `per_step` soft descriptors, + orthogonality x their mean cosine."""
 
     kind: Literal["proda"]
-    per_step: PositiveInt
+    per_step: Some
     """Soft descriptors in one step."""
-    orthogonality: Annotated[float, Field(ge=0)]
+    orthogonality: NonNegative
     """Weight of their mean cosine."""
 
 
@@ -198,15 +206,15 @@ class MethodParams(Section):
     """With which loss."""
     soup: Name
     """On which texts: class_name, or a name under soups."""
-    members: PositiveInt | None = None
+    members: Some | None = None
     """Only the soup's first members; null: all."""
-    learning_rate: Annotated[float, Field(gt=0)]
+    learning_rate: Positive
     """Step size of SGD."""
-    prompt_factor: Annotated[float, Field(gt=0)]
+    prompt_factor: Positive
     """Text prompts learn this many times faster."""
-    iterations: PositiveInt | None = None
+    iterations: Iterations | None = None
     """Steps of SGD; null: as finetune.iterations."""
-    batch_size: PositiveInt | None = None
+    batch_size: Images | None = None
     """Distinct classes in a step; null: as finetune.batch_size."""
 
     @model_validator(mode="after")
@@ -248,21 +256,21 @@ class AugmentParams(Section):
 class FinetuneParams(Section):
     """What all finetuned methods share, and the methods by name. `augment` null: the plain preprocessing."""
 
-    iterations: PositiveInt
+    iterations: Iterations
     """Steps of SGD (the paper: 750)."""
-    batch_size: PositiveInt
+    batch_size: Images
     """Distinct classes with one image each in a step; all classes where there are fewer."""
     momentum: Annotated[float, Field(ge=0, lt=1)]
     """Momentum of SGD."""
-    weight_decay: Annotated[float, Field(ge=0)]
+    weight_decay: NonNegative
     """Weight decay of SGD."""
-    logit_scale: Annotated[float, Field(gt=0)]
+    logit_scale: Positive
     """On cosines in training (the paper's temperature: 60)."""
     ema: Annotated[float, Field(ge=0, lt=1)]
     """The averaged weights are evaluated: average = ema x average + (1 - ema) x weights (the paper: 0.995)."""
     augment: AugmentParams | None
     """How training images are varied; null: the plain preprocessing."""
-    log_every: PositiveInt
+    log_every: Iterations
     """Iterations between two lines of log.csv."""
     methods: dict[Name, MethodParams]
     """What is trained x which loss x which texts, by name."""

@@ -6,17 +6,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from wsoup.params.section import Name, PositiveInt, Section
+from wsoup.params.section import Name, Place, PositiveInt, Section
 
+Texts = Annotated[PositiveInt, Field(le=1_000_000)]
+Members = Annotated[PositiveInt, Field(le=10_000)]
 Pool = Literal["words", "descriptors", "mixed"]
 
 
 class WordPoolParams(Section):
     """Words: the most common ones of wordfreq (path null), or the first `count` lines of a text file."""
 
-    path: str | None = None
+    path: Place | None = None
     """A text file, one word a line; null: the most common English words (wordfreq)."""
-    count: PositiveInt
+    count: Texts
     """How many words are taken, from the top."""
     period: bool
     """Whether a candidate carries the prompt's final period while it is ranked and searched."""
@@ -25,7 +27,7 @@ class WordPoolParams(Section):
 class DescriptorPoolParams(Section):
     """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}."""
 
-    paths: list[str]
+    paths: list[Place]
     """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}; none: no descriptors."""
     period: bool
     """Whether a candidate carries the prompt's final period while it is ranked and searched."""
@@ -41,7 +43,7 @@ class CandidatesParams(Section):
     """The pool of words."""
     descriptors: DescriptorPoolParams
     """The pool of descriptors."""
-    watch: str
+    watch: Place
     """What DVC watches: the one file that the pools and datasets' gpt_descriptors name, or a folder with all."""
 
     def period(self, pool: str) -> bool:
@@ -52,7 +54,7 @@ class CandidatesParams(Section):
 class ScoreParams(Section):
     """How the pools are scored: candidates in one shard of the resume state."""
 
-    shard_size: PositiveInt
+    shard_size: Texts
     """Candidates in one shard of the resume cache."""
 
 
@@ -61,9 +63,9 @@ class AnySoup(Section):
 
     pool: Pool
     """Where its texts come from: words, descriptors, or mixed, both in one ranking."""
-    m: PositiveInt
+    m: Members
     """Members, at most."""
-    class_name_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    class_name_weight: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     """The class name without a text joins the centroid as if it were so many members."""
 
 
@@ -77,7 +79,7 @@ class TopSoup(AnySoup):
     """The m best single texts: by count, or of the top k1 by count those with the best count and likelihood."""
 
     kind: Literal["top"]
-    k1: PositiveInt
+    k1: Texts
     """Texts come from the top k1 of the ranking by count."""
     rank_by: Literal["count", "count_k2"]
     """By the count alone, or by count and likelihood (k2), each in standard deviations."""
@@ -92,7 +94,7 @@ class SampleSoup(AnySoup):
     """Any m of the top k1, or of the whole pool where k1 is null: the control that a selection must beat."""
 
     kind: Literal["sample"]
-    k1: PositiveInt | None
+    k1: Texts | None
     """Texts are drawn from the top k1 of the ranking; null: from the whole pool."""
 
     @model_validator(mode="after")
@@ -106,20 +108,20 @@ class FirstWordsSoup(AnySoup):
     """The first words of Algorithm 2's chains, which are any of the top k0: a control."""
 
     kind: Literal["first_words"]
-    k0: PositiveInt
+    k0: Texts
     """Words come from the top k0 of the ranking."""
 
 
 class Growth(AnySoup):
     """How chains of words grow, in the paper's symbols: from a word of the top k0, by words of the top k1."""
 
-    k0: PositiveInt
+    k0: Texts
     """First words come from the top k0 of the ranking."""
-    k1: PositiveInt
+    k1: Texts
     """Further words from the top k1, shuffled."""
-    patience: PositiveInt
+    patience: Texts
     """How many of those are tried for one chain."""
-    max_words: PositiveInt
+    max_words: Annotated[PositiveInt, Field(le=1_000)]
     """Words in one chain at most."""
 
     @model_validator(mode="after")

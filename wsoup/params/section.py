@@ -15,14 +15,14 @@ from typing import Annotated, Any, TypeVar, get_args
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from wsoup.errors import MissingError, ParamsError
+from wsoup.errors import LONGEST, MissingError, ParamsError, StorageError, one_line
 
-LETTERS = 500
-"""What an error about params.yaml may take: one line that a person reads."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 """A name that serves in stage and file names: letters, digits, dash and underscore."""
 NAME_RULE = "a name has letters (a-z), digits, - and _, begins with a letter or a digit, and stands in file names"
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
+"""A count. What multiplies memory or time has an upper bound beside it, far beyond any sensible use."""
+NonNegativeInt = Annotated[int, Field(ge=0, strict=True)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -33,21 +33,44 @@ def _each_once(seeds: list[int]) -> list[int]:
 
 
 Seeds = Annotated[
-    list[Annotated[int, Field(ge=0, lt=2**63, strict=True)]], Field(min_length=1), AfterValidator(_each_once)
+    list[Annotated[int, Field(ge=0, lt=2**63, strict=True)]],
+    Field(min_length=1, max_length=100),
+    AfterValidator(_each_once),
 ]
 """Each seed draws its own few-shot images, soups and training."""
 
 
-class Section(BaseModel):
-    """Base of all sections: no unknown keys, no change after loading."""
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"{text!r} holds a control character; take it out")
+    return text
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, use_attribute_docstrings=True)
+
+Text = Annotated[str, Field(max_length=4000), AfterValidator(_printable)]
+"""One line: a path, a template, a model's name."""
+Place = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_printable)]
+"""A path."""
+
+LARGEST_FILE = 200_000
+"""Letters of params.yaml; the paper's has 10,000."""
+MOST_VALUES = 50_000
+"""Values in params.yaml, each alias counted as what it stands for: a few lines may stand for 10^9."""
+SHOWN_VALUE = 80
+"""Letters of a wrong value in a message."""
+
+
+class Section(BaseModel):
+    """Base of all sections: no unknown keys, no change after loading, no NaN and no infinity."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class Sections(BaseModel):
     """Base of what one stage reads: some sections of params.yaml by their names there; the others are not its own."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -65,18 +88,73 @@ def load(model: type[Model], path: str | Path = "params.yaml") -> Model:
 
 
 def read_yaml(path: str | Path) -> Mapping[str, Any]:
-    """params.yaml as a mapping, nothing checked but that it is one."""
+    """params.yaml as a mapping, nothing checked but that it is one, of a bounded size, with each key once.
+
+    Raises:
+        MissingError, StorageError: no such file, or it cannot be read.
+        ParamsError: not UTF-8, not YAML, too large, a key twice, or no mapping.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise MissingError(f"{path} does not exist; write one with `wsoup profile demo > params.yaml`") from None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read ({error.strerror}); it must be a file of YAML") from None
+    except UnicodeDecodeError as error:
+        raise ParamsError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    if len(text) > LARGEST_FILE:
+        raise ParamsError(f"{path} has {len(text):,} letters, params have {LARGEST_FILE:,} at most; is it the file?")
     try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ParamsError(_one_line([f"{path} is not YAML: {error}"])) from None
+        raw = _construct(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # dates, numbers and depth that Python does not have
+        raise ParamsError(one_line(f"{path} is not YAML: {error}")) from None
     if not isinstance(raw, Mapping):
         raise ParamsError(f"{path} must hold sections (key: value), found {type(raw).__name__}")
     return raw
+
+
+def _construct(text: str) -> Any:
+    """The value of a YAML document, looked over before anything is made of it: merged keys are multiplied, too."""
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _values_in(node, known={}) > MOST_VALUES:
+            raise ValueError(f"with its aliases (*name) it stands for more than {MOST_VALUES:,} values; write them out")
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _values_in(node: yaml.Node, *, known: dict[int, int | None]) -> int:
+    """How many values a node stands for, aliases written out; each node is looked at once."""
+    if node is None or isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) in known:
+        found = known[id(node)]
+        if found is None:
+            raise ValueError(f"the value in line {node.start_mark.line + 1} holds itself by an alias (*name)")
+        return found
+    known[id(node)] = None
+    if isinstance(node, yaml.MappingNode):
+        _check_keys(node)
+        children = [part for pair in node.value for part in pair]
+    else:
+        children = node.value
+    known[id(node)] = total = 1 + sum(_values_in(child, known=known) for child in children)
+    return total
+
+
+def _check_keys(node: yaml.MappingNode) -> None:
+    """Of a key that stands twice YAML takes the last one, in silence; DVC refuses it."""
+    seen: dict[str, int] = {}
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+            line = key.start_mark.line + 1
+            if key.value in seen:
+                raise ValueError(f"key {key.value!r} stands in line {seen[key.value]} and in line {line}; keep one")
+            seen[key.value] = line
 
 
 def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
@@ -84,32 +162,28 @@ def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        first, *others = (_explain(problem, model=model, raw=raw) for problem in error.errors())
-        raise ParamsError(_one_line([f"{origin}: {first}", *others])) from None
+        found = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")  # a typo is both: say it first
+        first, *others = (_explain(problem, model=model, raw=raw) for problem in found)
+        raise ParamsError(_as_many_as_fit([f"{origin}: {first}", *others])) from None
 
 
-def _one_line(problems: Sequence[str]) -> str:
-    """Problems in one printable line: the first one, cut in its middle where it is long, and as many as fit."""
-    room = LETTERS - len(f"; and {len(problems)} more problems")
-    clauses = [" ".join("".join(c if c.isprintable() else " " for c in text).split()) for text in problems]
-    head = clauses[0] if len(clauses[0]) <= room else f"{clauses[0][: room - 205]} ... {clauses[0][-200:]}"
-    shown = [head]
-    for clause in clauses[1:]:
-        if len("; ".join([*shown, clause])) > room:
+def _as_many_as_fit(problems: Sequence[str]) -> str:
+    """Problems in one line: the first one, cut in its middle where it is long, and as many of the others as fit."""
+    room = LONGEST - len(f"; and {len(problems)} more problems")
+    shown, *others = [one_line(text, limit=room) for text in problems]
+    left = len(others)
+    for clause in others:
+        if len(shown) + len(clause) + 2 > room:
             break
-        shown.append(clause)
-    more = len(problems) - len(shown)
-    return "; ".join(shown) + (f"; and {more} more problem{'s' if more > 1 else ''}" if more else "")
-
-
-_VALUES = reprlib.Repr()
-_VALUES.maxstring = _VALUES.maxother = 80
+        shown, left = f"{shown}; {clause}", left - 1
+    return shown + (f"; and {left} more problem{'s' if left > 1 else ''}" if left else "")
 
 
 def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) -> str:
     """One pydantic error in one clause: where, what was found, what was expected."""
     location = [part for part in problem["loc"] if part != "[key]"]
     where = ".".join(_as_written(location, raw=raw, missing=problem["type"] == "missing")) or "params"
+    where = one_line(where, limit=2 * SHOWN_VALUE)
     if problem["type"] == "extra_forbidden":
         known = _keys_at(location[:-1], model=model)
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
@@ -118,10 +192,25 @@ def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) ->
     if problem["type"] == "missing":
         return f"key {where!r} is missing"
     if problem["type"] == "string_pattern_mismatch":  # only names have a pattern
-        return f"{where}: {_VALUES.repr(problem['input'])} is not valid: {NAME_RULE}"
+        return f"{where}: {_shown(problem['input'])} is not valid: {NAME_RULE}"
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
-    return f"{where}: {_VALUES.repr(problem['input'])} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    return f"{where}: {_shown(problem['input'])} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+def _shown(value: Any) -> str:
+    """A wrong value in a few letters, whatever it is: a long text, a whole section, a number of 10,000 digits."""
+    return _Short().repr(value)
+
+
+class _Short(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = self.maxlong = SHOWN_VALUE
+        self.maxlevel = self.maxlist = self.maxdict = 3
+
+    def repr_int(self, x: int, level: int) -> str:
+        return super().repr_int(x, level) if abs(x) < 10**1000 else "a number of more than 1,000 digits"
 
 
 def _as_written(location: list[Any], *, raw: Any, missing: bool) -> list[str]:

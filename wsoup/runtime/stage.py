@@ -9,6 +9,7 @@ images) and ``--executor`` (here, ray); under ``dvc repro`` the same come from `
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -22,10 +23,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from wsoup.artifacts import Artifacts
-from wsoup.errors import MismatchError, ParamsError, WsoupError
+from wsoup.errors import MismatchError, ParamsError, WsoupError, one_line, storage_error
+from wsoup.runtime import code
 from wsoup.runtime.interrupts import INTERRUPTED, interruptible
+from wsoup.runtime.peak import peak_bytes
 from wsoup.runtime.shards import Owner
-from wsoup.store import cache_dir, remove_abandoned
+from wsoup.runtime.streams import print_anything
+from wsoup.store import cache_dir, check_no_link, read_json, remove_abandoned
 
 EXECUTION_OPTIONS = {
     "--device": "WSOUP_DEVICE",
@@ -44,13 +48,16 @@ def run(main: Callable[..., None]) -> None:
     script = Path(sys.argv[0]).resolve()
     takes_item = main.__code__.co_argcount > 1
     began = time.monotonic()
+    print_anything()
     try:
         with interruptible():
             item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
             name = script.stem if item is None else f"{script.stem}@{item}"
             _check_tree(script)
-            whole = importlib.import_module("wsoup.params.whole")  # by name: it refuses, it decides no result
+            whole = importlib.import_module("wsoup.params.whole")  # by name: these refuse, they decide no result
             params = whole.load_params()
+            importlib.import_module("wsoup.preflight").check(params)
+            _check_folders()
             owner = Owner.of(script, name=name)
             with _locked(name):
                 remove_abandoned("artifacts", "reports")
@@ -58,12 +65,16 @@ def run(main: Callable[..., None]) -> None:
                 main(owner, *([] if item is None else [item]))
                 shutil.rmtree(owner.folder, ignore_errors=True)  # the outs are in place: DVC's cache has them now
     except WsoupError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except OSError as error:
+        print(f"error: {storage_error(error, path=Path.cwd())}", file=sys.stderr)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         print(f"{script.stem}: interrupted; what is finished is kept, run it again to go on", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
-    _note_timing(name, seconds=time.monotonic() - began)
+    with contextlib.suppress(OSError):  # a full disk: the outs are in place, which counts
+        _note_timing(name, seconds=time.monotonic() - began)
 
 
 def _read_command_line(script: Path, *, doc: str, takes_item: bool) -> str | None:
@@ -94,6 +105,21 @@ def _check_tree(script: Path) -> None:
             f"{script} would run {used}, not {beside} beside it; run it from {script.parents[1]} as "
             f"`python -m stages.{script.stem}` and clear PYTHONPATH"
         )
+    kept = script.parents[1] / "code" / f"{script.stem}.json"  # of a folder that `wsoup init` made: what DVC has hashed
+    if not beside.is_dir() and kept.is_file() and read_json(kept) != code.library_digests(script):
+        raise MismatchError(
+            f"{kept} is of another wsoup than the one installed, {wsoup.__version__}; run `wsoup init .` to bring this "
+            "folder up to date, then `dvc repro`"
+        )
+
+
+def _check_folders() -> None:
+    """Refuse links to folders among the outs before any work; links to files are DVC's own, into its cache."""
+    for top in (Artifacts().folder, Artifacts().reports):
+        check_no_link(top)
+        for parent, folders, _ in os.walk(top):
+            for folder in folders:
+                check_no_link(Path(parent) / folder)
 
 
 def _remove_strays(params: Any) -> None:
@@ -126,7 +152,8 @@ class _locked:
         except Timeout:
             who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
             raise WsoupError(f"stage {self.name!r} is running here already ({who}); wait for it, or stop it") from None
-        holder.write_text(f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}", encoding="utf-8")
+        with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
+            holder.write_text(f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}", encoding="utf-8")
 
     def __exit__(self, *_: object) -> None:
         self.path.with_suffix(".pid").unlink(missing_ok=True)
@@ -135,14 +162,12 @@ class _locked:
 
 def _note_timing(name: str, *, seconds: float) -> None:
     """Append seconds and peak memory to ``.cache/wsoup/timings.jsonl``, which the report shows; never an output."""
-    import resource
-
-    usage = resource.getrusage(resource.RUSAGE_SELF)
+    peak = peak_bytes()
     line: dict[str, Any] = {
         "stage": os.environ.get("DVC_STAGE", name),
         "seconds": round(seconds, 2),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2),
-        "peak_mib": round(usage.ru_maxrss / 1024),
+        "cpu_seconds": round(time.process_time(), 2),
+        "peak_mib": None if peak is None else round(peak / 2**20),
         "cores": os.cpu_count(),
         "device": os.environ.get("WSOUP_DEVICE", "auto"),
         "time": int(time.time()),

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wsoup.errors import MissingError, PoolError
+from wsoup.files import reason_of, regular_file
 from wsoup.prompts import bare
 
 Descriptors = dict[str, list[str]]
@@ -47,13 +48,17 @@ def read(path: str | Path) -> Descriptors:
         PoolError: not a JSON object of class to list of texts.
     """
     try:
+        regular_file(str(path))  # a FIFO would wait for ever
         raw = json.loads(Path(path).read_text(encoding="utf-8-sig"))
         if not all(isinstance(texts, list) and all(isinstance(t, str) for t in texts) for texts in raw.values()):
             raise ValueError("a class does not hold a list of texts")
+        json.dumps(raw, ensure_ascii=False).encode()  # half a character cannot be written
     except FileNotFoundError:
         raise MissingError(f"{path} does not exist; correct the path of the GPT descriptors in params.yaml") from None
-    except (ValueError, AttributeError) as error:
-        raise PoolError(f"{path} is no GPT-descriptor file ({error}); expected {{class: [descriptor, ...]}}") from None
+    except (ValueError, AttributeError, RecursionError, OSError) as error:
+        raise PoolError(
+            f"{path} is no GPT-descriptor file ({reason_of(error)}); expected {{class: [descriptor, ...]}}"
+        ) from None
     return {name: [sentence(text) for text in texts if bare(text)] for name, texts in raw.items()}
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from wsoup.errors import MissingError, PoolError
+from wsoup.files import reason_of, regular_file
 from wsoup.prompts import bare
 from wsoup.search import gpt
 from wsoup.store import replacing, require
@@ -119,9 +120,12 @@ def _with_period(text: str) -> str:
 def _lines(path: Path) -> list[str]:
     """The lines of a text file, bare, empty ones left out."""
     try:
+        regular_file(str(path))  # a FIFO would wait for ever
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml") from None
+    except OSError as error:
+        raise PoolError(f"{path} cannot be read ({reason_of(error)}); mend it") from None
     except UnicodeDecodeError as error:
         raise PoolError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     return [line for line in map(bare, text.splitlines()) if line]

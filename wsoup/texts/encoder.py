@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from wsoup.errors import ModelError, PoolError
+from wsoup.texts.finite import finite
 from wsoup.texts.forward import TextTower
 from wsoup.texts.plain import PlainTexts
 from wsoup.texts.reading import masked_padding, read_tower
@@ -150,7 +151,7 @@ class PromptEncoder:
         """Features of whole texts: P texts -> (P, D) float32, L2-normalised, in the order given."""
         fast = self.fast
         self._texts += len(prompts)
-        return self._whole(prompts, fast=fast)
+        return finite(self._whole(prompts, fast=fast))
 
     def _whole(self, prompts: Sequence[str], *, fast: bool = True) -> Tensor:
         if not fast or self._shared is None:
@@ -171,7 +172,7 @@ class PromptEncoder:
 
         Raises:
             PoolError: a text is too long and `token_offset` is not 0: no tokenizer says how to truncate that.
-            ModelError: `token_offset` with a tokenizer that has no start and end tokens.
+            ModelError: `token_offset` with a tokenizer that has no start and end tokens; a feature is not finite.
         """
         if token_offset:
             self._check_offset(prefixes, suffixes, token_offset=token_offset)
@@ -188,7 +189,7 @@ class PromptEncoder:
         else:
             for head, members in _by_head(suffixes).items():
                 self._with_head(out, prefixes, suffixes, head=head, members=members)
-        return out
+        return finite(out)
 
     def grid_blocks(
         self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int = 0
