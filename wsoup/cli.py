@@ -18,6 +18,7 @@ from rich.table import Table
 
 from wsoup.artifacts import Artifacts
 from wsoup.errors import MissingError, ParamsError, WsoupError, one_line, storage_error
+from wsoup.files import shown
 from wsoup.runtime.streams import print_anything
 from wsoup.soup import Soup
 
@@ -250,7 +251,7 @@ def soup_show(
     """
     soup = Soup.load(_soup_file(path))
     if text:
-        print("\n".join(soup.texts))
+        print("\n".join(map(shown, soup.texts) if sys.stdout.isatty() else soup.texts))
         return
     encoder = soup.encoder
     console = Console(soft_wrap=False)
@@ -258,9 +259,10 @@ def soup_show(
         f"{soup.kind} soup, seed {soup.seed}, {len(soup.members)} members, "
         f"encoder {encoder['model']}/{encoder['pretrained']}, template {soup.template!r}",
         highlight=False,
+        markup=False,
     )
     if soup.class_name_correct is not None:
-        console.print(_beside_class_name(soup), highlight=False)
+        console.print(_beside_class_name(soup), highlight=False, markup=False)
     table = Table(box=None, pad_edge=False)
     table.add_column("#", justify="right")
     table.add_column("member", overflow="fold")
@@ -268,11 +270,11 @@ def soup_show(
     table.add_column("source accuracy", justify="right")
     table.add_column("grew: right in the search after each word or descriptor", overflow="fold")
     for number, member in enumerate(soup.members, start=1):
-        grew = " → ".join(f"{step.added} {step.n_correct}" for step in member.trace)
+        grew = shown(" → ".join(f"{step.added} {step.n_correct}" for step in member.trace))
         counted = member.n_correct is not None and member.n_images
         right = str(member.n_correct) if counted else ""
         accuracy = f"{100 * (member.n_correct or 0) / (member.n_images or 1):.2f} %" if counted else ""
-        table.add_row(str(number), escape(member.text) or "(class name only)", right, accuracy, escape(grew))
+        table.add_row(str(number), escape(shown(member.text)) or "(class name only)", right, accuracy, escape(grew))
     console.print(table, highlight=False)
 
 

@@ -25,7 +25,7 @@ import zarr
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from wsoup.errors import MismatchError, MissingError, StorageError, WsoupError, storage_error
+from wsoup.errors import MismatchError, MissingError, StorageError, WsoupError, one_line, storage_error
 
 ROWS_PER_GROUP = 100_000
 ROWS_PER_CHUNK = 4096
@@ -171,8 +171,10 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise MissingError(f"{path} does not exist") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise MismatchError(f"{path} is not JSON ({error}); make it again with `dvc repro`") from None
+    except (ValueError, RecursionError, OSError) as error:  # numbers and depth that Python does not have, among others
+        raise MismatchError(
+            f"{path} is not JSON ({one_line(error, limit=200)}); make it again with `dvc repro`"
+        ) from None
 
 
 # ------------------------------------------------------------------------------------------------------- Parquet

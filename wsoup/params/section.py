@@ -192,7 +192,7 @@ def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) ->
     if problem["type"] == "missing":
         return f"key {where!r} is missing"
     if problem["type"] == "string_pattern_mismatch":  # only names have a pattern
-        return f"{where}: {_VALUES.repr(problem['input'])} is not valid: {NAME_RULE}"
+        return f"{where}: {_shown(problem['input'])} is not valid: {NAME_RULE}"
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
     return f"{where}: {_shown(problem['input'])} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"
