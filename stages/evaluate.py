@@ -11,7 +11,7 @@ from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_row
 from wsoup.evaluate.counts import evaluate, flips, mean_texts
 from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.judged import random_rows, right_images, selection_counts
-from wsoup.evaluate.rows import table
+from wsoup.evaluate.rows import judged_soups, table
 from wsoup.evaluate.testsets import load_tests
 from wsoup.params.datasets import Datasets
 from wsoup.params.encoder import EncoderParams
@@ -71,12 +71,12 @@ def main(owner: Owner) -> None:
         tests=tests,
     )
     # Apart from the tables' rows, whose features keep the sums that they have without these.
-    drawn = random_rows(material, pools={name: soup.pool for name, soup in params.soups.items()})
+    names = judged_soups(list(params.soups))
+    drawn = random_rows(material, pools={name: params.soups[name].pool for name in names})
     both = [classifiers, mean_texts(drawn, class_rows={}, tests=tests, encoder=texts)]
     selection = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
     seen = {seed: selection.images_of(seed) for seed in params.seeds}
     source = next(test for test in tests if test.name == params.source)
-    names = list(params.soups)
     right = pa.concat_tables([right_images(found, soups=names, tests=tests) for found in both])
     counts = [selection_counts(found, soups=names, source=source, images=seen) for found in both]
     attributes = {

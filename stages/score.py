@@ -10,17 +10,12 @@ from wsoup.artifacts import Artifacts
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.search import CandidatesParams, ScoreParams
 from wsoup.params.section import Name, Sections, Seeds, load
-from wsoup.prompts import ending
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner, Shards, finish_shards
-from wsoup.scoring import correct
-from wsoup.search.cost import cost_of
 from wsoup.search.pools import read_pool
+from wsoup.search.scores import COLUMNS, pool_cost, right_by_name, scores
 from wsoup.search.source import check_fits, identity, load_source
-from wsoup.search.statistics import CandidateStatistics, statistics
 from wsoup.towers import load_encoder
-
-COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties", "k2", "gain_se")
 
 
 class Wanted(Sections):
@@ -40,17 +35,15 @@ def main(owner: Owner, pool: str) -> None:
     source = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
     pooled = read_pool(artifacts.pool(pool))
     texts = ["", *pooled]  # the first row is the class name without a descriptor
-    check_fits(pooled, source=source, encoder=encoder, origin=artifacts.pool(pool))
+    check_fits(pooled, source=source, origin=artifacts.pool(pool))
     images, size, period = source.images(), params.score.shard_size, params.candidates.period(pool)
     inputs = [identity(source, encoder=encoder), store.fingerprint(texts), size, period]
-    (name_alone,) = source.text_blocks([""], period=period)
-    named = correct(images.image_features, images.labels, name_alone[0])
+    named = right_by_name(source, images=images, period=period)
     shards = Shards(owner, inputs=inputs, n=1 + -(-(len(texts) - 1) // size))
 
     def task(_: int, shard: int) -> dict[str, np.ndarray]:
         chosen = texts[:1] if shard == 0 else texts[1 + (shard - 1) * size : 1 + shard * size]
-        blocks = [statistics(images, block, named=named) for block in source.text_blocks(chosen, period=period)]
-        return {name: _gather(blocks, name) for name in COLUMNS}
+        return scores(source, chosen, images=images, named=named, period=period)
 
     finish_shards([shards], task=task, label=f"score {pool}", unit="shard")
     parts = shards.load()
@@ -64,8 +57,7 @@ def main(owner: Owner, pool: str) -> None:
             **{name: columns[name].ravel() for name in COLUMNS},
         }
     )
-    endings = [ending(text, period=period) for text in pooled]
-    cost = cost_of(endings, classes=len(source.class_names), encoder=source.texts)
+    cost = pool_cost(source, pooled, period=period)
     attributes = {
         "encoder": encoder.id,
         "pool": pool,
@@ -80,13 +72,6 @@ def main(owner: Owner, pool: str) -> None:
         f"{artifacts.scores(pool)}: {len(texts) - 1} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
         f"{int(columns['near_ties'].sum())} of {len(texts) * sum(n_images)} answers hang on rounding; "
         f"{source.texts.encoded}"
-    )
-
-
-def _gather(blocks: list[list[CandidateStatistics]], name: str) -> np.ndarray:
-    """One column of all seeds from the results of consecutive blocks: (K, P)."""
-    return np.stack(
-        [np.concatenate([getattr(block[k], name).cpu().numpy() for block in blocks]) for k in range(len(blocks[0]))]
     )
 
 

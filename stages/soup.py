@@ -17,7 +17,7 @@ from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.search import soups
 from wsoup.search.ranking import Ranked, read_ranked
 from wsoup.search.source import identity, load_source
-from wsoup.soup import NOTHING, Cost, Member, Soup
+from wsoup.soup import Cost, Member
 from wsoup.towers import load_encoder
 
 
@@ -54,21 +54,11 @@ def main(owner: Owner, name: str) -> None:
     with store.replacing(artifacts.soups(name)) as folder:
         for seed, shards in zip(params.seeds, work, strict=True):
             parts = [json.loads(part["found"].tobytes()) for part in shards.load()]
-            search = sum((Cost(**part["cost"]) for part in parts), NOTHING)
-            made = Soup(
-                kind=wanted.kind,
-                seed=seed,
-                template=source.template,
-                encoder=encoder.id,
-                members=tuple(Member.from_json(member) for part in parts for member in part["members"]),
-                made_with=owner.packages,
-                class_name_weight=wanted.class_name_weight,
-                class_name_correct=int(source.count([""], seed=seed, period=True)[0]),
-                cost={"ranking": soups.ranking_cost(wanted, pools[seed]), "search": search},
-            )
+            found = [([Member.from_json(m) for m in part["members"]], Cost(**part["cost"])) for part in parts]
+            made = soups.made(wanted, found, pool=pools[seed], source=source, seed=seed, made_with=owner.packages)
             made.save(folder / f"seed{seed}.json")
-            first = made.members[0].text
-            print(f"seed {seed}: {len(made.members)} members, the first: {first!r}; {search.tokens} tokens searched")
+            first, tokens = made.members[0].text, made.cost["search"].tokens
+            print(f"seed {seed}: {len(made.members)} members, the first: {first!r}; {tokens} tokens searched")
     print(f"soup {name}: {source.texts.encoded}")
 
 

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import io
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 import typer
 import yaml
 from project import ROOT
+from run_cli import run
 
 from wsoup import cli
 from wsoup.params.whole import parse_params
-from wsoup.soup import Member, Soup, Step
-
-ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
-
-
-def run(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of `wsoup ARGUMENTS`."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr("sys.argv", ["wsoup", *arguments])
-        patch.setenv("COLUMNS", "200")
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-    return code, out.getvalue(), err.getvalue()
 
 
 def commands(group: typer.Typer, prefix: str = "wsoup") -> list[str]:
@@ -61,18 +43,6 @@ def test_the_demo_profile_is_the_projects_own_params():
 @pytest.mark.parametrize("name", ["demo", "methods", "base_to_new"])
 def test_profiles_are_good_params(name):
     parse_params(yaml.safe_load(run("profile", name)[1]), origin=name)
-
-
-def test_a_soup_is_shown_with_how_it_grew(in_tmp: Path):
-    member = Member("sharp clean", 74, 100, (Step("sharp", 70), Step("clean", 75)))
-    Soup("chains", 1, "a photo of a {}.", ENCODER, (member,)).save("artifacts/soups/word/seed1.json")
-    for name in ("artifacts/soups/word/seed1.json", "artifacts/soups/word-seed1.json", "word-seed1"):
-        code, printed, _ = run("soup", "show", name)
-        assert code == 0
-        assert "chains soup, seed 1, 1 members, encoder m/p" in printed
-        assert "sharp 70 → clean 75" in printed
-        assert "74.00 %" in printed
-    assert run("soup", "show", "word-seed1", "--text")[1] == "sharp clean\n"
 
 
 def test_errors_are_one_line_and_exit_code_1(in_tmp: Path):

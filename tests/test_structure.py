@@ -12,21 +12,10 @@ from project import ROOT, stage_module
 from wsoup.runtime import code
 
 ORDER = [
-    *("errors", "artifacts", "draws", "remote", "files", "prompts", "scoring", "store", "params", "runtime", "soup"),
-    *(
-        "datasets",
-        "startup",
-        "encoder_id",
-        "model_config",
-        "towers",
-        "images",
-        "texts",
-        "search",
-        "finetune",
-        "evaluate",
-        "report",
-    ),
-    *("bench", "preflight", "datacheck", "cache", "plan", "profiles", "verify", "cli"),
+    *("errors", "project", "artifacts", "draws", "remote", "files", "prompts", "scoring", "store", "params"),
+    *("runtime", "soup", "datasets", "startup", "encoder_id", "model_config", "towers", "images", "texts", "search"),
+    *("api", "finetune", "evaluate", "report", "classify", "sklearn", "export", "show", "workspace", "bench"),
+    *("preflight", "datacheck", "encodercheck", "cache", "plan", "profiles", "verify", "cli_soups", "cli"),
 ]
 """The walk along the data path (DESIGN section 3); a package imports only from those before it."""
 

@@ -17,10 +17,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from wsoup.artifacts import Artifacts
-from wsoup.errors import MissingError, ParamsError, WsoupError, one_line, storage_error
-from wsoup.files import shown
+from wsoup.cli_soups import classify_command, soup_app
+from wsoup.errors import ParamsError, WsoupError, not_installed, one_line, storage_error
 from wsoup.runtime.streams import print_anything
-from wsoup.soup import Soup
 
 app = typer.Typer(
     help="Descriptor soups and word soups for CLIP-style models. The pipeline itself runs with `dvc repro`.",
@@ -29,7 +28,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-soup_app = typer.Typer(help="Look at soups.", no_args_is_help=True)
 profile_app = typer.Typer(help="Print a params.yaml to begin with.", no_args_is_help=True)
 data_app = typer.Typer(help="Look over the datasets of params.yaml.", no_args_is_help=True)
 bench_app = typer.Typer(help="Will this machine do? Ours beside the plain way, in one run.", no_args_is_help=True)
@@ -42,10 +40,11 @@ for name, group in {
     "verify": verify_app,
 }.items():
     app.add_typer(group, name=name)
+app.command("classify")(classify_command)
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 Model = Annotated[str, typer.Option(help="An open_clip model; its weights are random.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")]
 Precision = Annotated[str, typer.Option(help="fp32, bf16, fp16 (autocast).")]
 GptDescriptors = Annotated[
     str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
@@ -70,9 +69,23 @@ def main() -> None:
     except OSError as error:
         print(f"error: {storage_error(error, path=Path.cwd())}", file=sys.stderr)
         raise SystemExit(1) from None
+    except ModuleNotFoundError as error:
+        print(f"error: {not_installed(error)}", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
-# ------------------------------------------------------------------------------------------------------- profile
+# -------------------------------------------------------------------------------------------------- init, profile
+
+
+@app.command("init")
+def init_command(folder: Annotated[Path, typer.Argument(help="A new folder, or one made by `wsoup init`.")]) -> None:
+    """Make a pipeline folder: dvc.yaml, params.yaml (the toy world), stages and data; or bring one up to date.
+
+    Example: wsoup init soups && cd soups && dvc repro
+    """
+    from wsoup import workspace
+
+    print("\n".join(workspace.create(folder)))
 
 
 @profile_app.command("demo")
@@ -161,7 +174,9 @@ def profile_paper(
 @profile_app.command("own")
 def profile_own(
     images: Annotated[str, typer.Option(help="train/<class>/ and test/<class>/, or a folder of such folders.")],
-    model: Annotated[str, typer.Option(help="An open_clip model, or the stem of --config.")] = "ViT-B-32",
+    model: Annotated[
+        str | None, typer.Option(help="An open_clip model, hf-hub:owner/name or local-dir:FOLDER; ViT-B-32.")
+    ] = None,
     pretrained: Annotated[str, typer.Option(help="A tag of open_clip, or a weights file.")] = "openai",
     config: Annotated[str | None, typer.Option(help="A local open_clip JSON config.")] = None,
     image_mean: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
@@ -171,15 +186,16 @@ def profile_own(
     template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
     shots: Annotated[int | None, typer.Option(help="Training images per class and seed; 16 or what there is.")] = None,
     descriptors: Annotated[str | None, typer.Option(help="Your own pool: text, or GPT-descriptor JSON.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write, whole or not at all; printed without.")] = None,
 ) -> None:
     """Your own images: source and targets from a folder.
 
-    Example: wsoup profile own --images photos --model ViT-B-32 --pretrained openai > params.yaml
+    Example: wsoup profile own --images photos --out params.yaml
     """
     from wsoup.profiles.own import own
 
     encoder = {
-        "model": model,
+        "model": model or (Path(config).stem if config else "ViT-B-32"),
         "pretrained": pretrained,
         "config": config,
         "image_mean": list(image_mean) if image_mean else None,
@@ -189,21 +205,28 @@ def profile_own(
     }
     encoder = {key: value for key, value in encoder.items() if value is not None}
     text = own(images=images, encoder=encoder, template=template, shots=shots, descriptors=descriptors)
-    print(text, end="")
+    if out is None:
+        print(text, end="")
+        return
+    from wsoup.store import replacing
+
+    with replacing(out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 # ---------------------------------------------------------------------------------------------------------- data
 
 
+@app.command("check")
 @data_app.command("check")
-def data_check(
+def check_command(
     params: ParamsFile = Path("params.yaml"),
     manifests: Annotated[Path, typer.Option(help="Manifests of the last run.")] = Path("artifacts/manifests"),
     deep: Annotated[bool, typer.Option("--deep", help="Decode every image.")] = False,
 ) -> None:
-    """Every dataset of params.yaml: what is there, what is not, what is paper-comparable; exit code 1 if faulty.
+    """Encoder and datasets of params.yaml: what is there, what is not, what can be trained; exit code 1 if faulty.
 
-    Example: wsoup data check --deep
+    Example: wsoup check --deep
     """
     from wsoup import datacheck, preflight
     from wsoup.params.whole import load_params
@@ -214,12 +237,19 @@ def data_check(
         from wsoup.images.decode import load_rgb
 
         decode = load_rgb
+    from wsoup.encodercheck import check_encoder
+
+    console = Console()
+    encoder = check_encoder(found)
+    for kind, texts in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
+        for text in texts:
+            console.print(f"{kind}encoder: {text}", highlight=False, markup=False, soft_wrap=True)
     findings = datacheck.check(found, manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
-    datacheck.show(findings, Console())
+    datacheck.show(findings, console)
     others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(found)))
     for problem in others:
         print(f"error: {problem}")
-    if others or any(finding.problems for finding in findings):
+    if encoder.problems or others or any(finding.problems for finding in findings):
         raise typer.Exit(1)
 
 
@@ -235,70 +265,6 @@ def _imagenet_names() -> list[str]:
     from wsoup.towers import imagenet_class_names
 
     return imagenet_class_names()
-
-
-# --------------------------------------------------------------------------------------------------------- soups
-
-
-@soup_app.command("show")
-def soup_show(
-    path: Annotated[str, typer.Argument(help="A soup file, or its short name such as word-seed1.")],
-    text: Annotated[bool, typer.Option("--text", help="Only the members, one a line, to paste elsewhere.")] = False,
-) -> None:
-    """Print a soup: its members, their accuracies and how each grew.
-
-    Example: wsoup soup show artifacts/soups/word/seed1.json
-    """
-    soup = Soup.load(_soup_file(path))
-    if text:
-        print("\n".join(map(shown, soup.texts) if sys.stdout.isatty() else soup.texts))
-        return
-    encoder = soup.encoder
-    console = Console(soft_wrap=False)
-    console.print(
-        f"{soup.kind} soup, seed {soup.seed}, {len(soup.members)} members, "
-        f"encoder {encoder['model']}/{encoder['pretrained']}, template {soup.template!r}",
-        highlight=False,
-        markup=False,
-    )
-    if soup.class_name_correct is not None:
-        console.print(_beside_class_name(soup), highlight=False, markup=False)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("#", justify="right")
-    table.add_column("member", overflow="fold")
-    table.add_column("right", justify="right")
-    table.add_column("source accuracy", justify="right")
-    table.add_column("grew: right in the search after each word or descriptor", overflow="fold")
-    for number, member in enumerate(soup.members, start=1):
-        grew = shown(" → ".join(f"{step.added} {step.n_correct}" for step in member.trace))
-        counted = member.n_correct is not None and member.n_images
-        right = str(member.n_correct) if counted else ""
-        accuracy = f"{100 * (member.n_correct or 0) / (member.n_images or 1):.2f} %" if counted else ""
-        table.add_row(str(number), escape(shown(member.text)) or "(class name only)", right, accuracy, escape(grew))
-    console.print(table, highlight=False)
-
-
-def _beside_class_name(soup: Soup) -> str:
-    """What the class name alone gets right of the same images, and how many members are no better."""
-    n_images = next((member.n_images for member in soup.members if member.n_images), None) or 0
-    said = f"class name only: {soup.class_name_correct} of {n_images} right (`right`: finished, with a final period)"
-    no_better = soup.no_better
-    return f"{said}; {no_better} of {len(soup.members)} members are no better" if no_better else said
-
-
-def _soup_file(name: str) -> Path:
-    """A path as given, or word-seed1 -> artifacts/soups/word/seed1.json."""
-    path = Path(name)
-    if path.is_file():
-        return path
-    kind, found, seed = path.stem.rpartition("-seed")
-    folder = path.parent if path.parent.name else Path("artifacts/soups")
-    if found and (short := folder / kind / f"seed{seed}.json").is_file():
-        return short
-    raise MissingError(
-        f"no soup {name!r}; give a file such as artifacts/soups/word/seed1.json or a name such as word-seed1 "
-        "(soups are made by `dvc repro soup@word`)"
-    )
 
 
 # ---------------------------------------------------------------------------------------------------------- plan

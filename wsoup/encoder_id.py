@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,25 @@ PROBES = ("a photo of a Cat, which has WHITE paws.", "an origami pine tree; 12 o
 """Texts whose tokens tell one tokenizer from another."""
 NOT_SETTINGS = {"training", "name_or_path", "image_mean", "image_std"}
 """Attributes of modules that are no part of a model: its mode, where it came from, what is done to images before it."""
+
+
+def encoder_id(
+    model: nn.Module,
+    *,
+    tokenizer: Callable[[Sequence[str]], Tensor],
+    model_name: str,
+    pretrained: str | None,
+    precision: str,
+) -> dict[str, Any]:
+    """The id that artifacts carry: names to load it by, and digests of what was really loaded; JSON values."""
+    return {
+        "model": model_name,
+        "pretrained": pretrained,
+        "config": config_digest(model, tokenizer=tokenizer),
+        "weights": weights_digest(model),
+        "quick_gelu": any(type(module).__name__ == "QuickGELU" for module in model.modules()),
+        "precision": precision,
+    }
 
 
 def config_digest(model: nn.Module, *, tokenizer: Callable[[Sequence[str]], Tensor]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LONGEST = 500
@@ -86,3 +88,35 @@ def storage_error(error: OSError, *, path: str | Path) -> StorageError:
     why = one_line(error.strerror or error, limit=200) or type(error).__name__
     step = _NEXT_STEP.get(error.errno or 0, "look at that place")
     return StorageError(f"{where}: {why}; {step}, then run it again: what was finished before is kept")
+
+
+class PackageError(WsoupError, ImportError):
+    """A package is not installed; the text holds the command that installs it."""
+
+
+EXTRAS = {
+    "pipeline": ("dvc", "pyarrow", "zarr"),
+    "report": ("jinja2", "vl_convert"),
+    "hf": ("datasets", "transformers"),
+    "ray": ("ray",),
+    "sklearn": ("sklearn",),
+}
+"""What `pip install 'wsoup[...]'` brings, by the names that are imported."""
+
+
+def not_installed(error: ModuleNotFoundError) -> PackageError:
+    """The error to show in place of Python's: with the extra that brings the package; raises `error` if none does."""
+    name = (error.name or "").split(".")[0]
+    for extra, packages in EXTRAS.items():
+        if name in packages:
+            return PackageError(f"{name} is not installed, and this needs it: pip install 'wsoup[{extra}]'")
+    raise error
+
+
+@contextmanager
+def needing() -> Iterator[None]:
+    """Within, a missing package of an extra is a PackageError with the command that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise not_installed(error) from None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wsoup import prompts, store
 from wsoup.errors import MismatchError, MissingError, ParamsError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 KEYS = ("kind", "seed", "template", "encoder", "members")
 TYPES = {"kind": str, "seed": int, "template": str, "encoder": dict, "members": list, "made_with": dict, "cost": dict}
@@ -136,9 +140,60 @@ class Soup:
 
         Args:
             template: of another dataset; the soup's own without.
+
+        Raises:
+            ParamsError: the class name's weight is no whole number of members.
         """
-        escaped = [text.replace("{", "{{").replace("}", "}}") for text in self.texts]
-        return [prompts.prompt(template or self.template, "{}", text) for text in escaped]
+        # Every brace but the placeholder's is doubled, since whoever uses a template calls `str.format`.
+        if not float(self.class_name_weight).is_integer():
+            raise ParamsError(
+                f"the class name counts as {self.class_name_weight} members in this soup, which templates cannot say; "
+                "use Soup.classifier"
+            )
+        texts = [*self.texts, *[""] * int(self.class_name_weight)]
+        whole = [prompts.prompt(template or self.template, "\0", text) for text in texts]
+        return [text.replace("{", "{{").replace("}", "}}").replace("\0", "{}") for text in whole]
+
+    def classifier(
+        self,
+        *,
+        class_names: Iterable[str],
+        model: Any,
+        tokenizer: Any,
+        template: str | None = None,
+        precision: str = "fp32",
+    ) -> Tensor:
+        """Class weights: the normalised mean of the members' text features for each class (centroids).
+
+        The same as `open_clip.build_zero_shot_classifier(model, tokenizer, class_names, soup.templates())`, up to
+        rounding, and faster. A soup may be used with another model than the one it was selected for.
+
+        Args:
+            class_names: C names in label order; any, not only those of the source.
+            model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
+            template: of another dataset; the soup's own without.
+            precision: fp32, bf16, fp16 (autocast) or reference.
+
+        Returns:
+            (D, C) float32, columns of length 1: `(features @ classifier).argmax(1)` are predictions.
+
+        Raises:
+            DataError, ModelError, ParamsError: names, model or template that will not do.
+        """
+        # By name: stages that only read soups do not depend on the text towers.
+        build = importlib.import_module("wsoup.api.soups").classifier
+        return build(
+            self,
+            template=template or self.template,
+            class_names=class_names,
+            model=model,
+            tokenizer=tokenizer,
+            precision=precision,
+        )
+
+    def class_name_soup(self) -> Soup:
+        """The soup without a text, of the same template and encoder: class names alone, to compare with."""
+        return Soup("class_name", self.seed, self.template, self.encoder, (Member(""),))
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON, whole or not at all."""

@@ -16,16 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import zarr
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from wsoup.errors import MismatchError, MissingError, StorageError, WsoupError, one_line, storage_error
+from wsoup.errors import MismatchError, MissingError, StorageError, WsoupError, needing, one_line, storage_error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROWS_PER_GROUP = 100_000
 ROWS_PER_CHUNK = 4096
@@ -184,6 +184,8 @@ def write_table(path: str | Path, table: pa.Table, *, attributes: Mapping[str, A
     """Write a Parquet table; `attributes` (JSON values) go into the schema's metadata under ``wsoup``."""
     if attributes is not None:
         table = table.replace_schema_metadata({"wsoup": json.dumps(dict(attributes), sort_keys=True)})
+    with needing():
+        import pyarrow.parquet as pq
     with replacing(path) as temporary:
         pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, compression="zstd")
 
@@ -195,22 +197,26 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
         MissingError: no such file.
         MismatchError: it is damaged, or lacks a column.
     """
-    with _reading_parquet(path):
+    with _reading_parquet(path) as pq:
         return pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
 
 
 def table_attributes(path: str | Path) -> dict[str, Any]:
     """The attributes that `write_table` stored; empty if none."""
-    with _reading_parquet(path):
+    with _reading_parquet(path) as pq:
         return json.loads((pq.read_schema(path).metadata or {}).get(b"wsoup", b"{}"))
 
 
 @contextmanager
-def _reading_parquet(path: str | Path) -> Iterator[None]:
+def _reading_parquet(path: str | Path) -> Iterator[Any]:
+    """Yields pyarrow.parquet; what it raises is one line."""
     if not Path(path).exists():
         raise MissingError(f"{path} does not exist; make it with `dvc repro`")
+    with needing():
+        import pyarrow as pa
+        import pyarrow.parquet as pq
     try:
-        yield
+        yield pq
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:300]
         raise MismatchError(f"{path} cannot be read as Parquet ({reason}); remove it and run `dvc repro`") from None
@@ -255,6 +261,8 @@ def write_features(path: str | Path, value: ImageFeatures) -> None:
     }
     checksums = {name: _checksum(array) for name, array in arrays.items()}
     attributes = {**value.attributes, "checksums": {**checksums, "attributes": fingerprint(value.attributes)}}
+    with needing():
+        import zarr
     with replacing(path) as temporary:
         group: Any = zarr.create_group(store=str(temporary), zarr_format=3, attributes=attributes)
         for name, array in arrays.items():
@@ -278,6 +286,8 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
     if not Path(path).is_dir():
         raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
     again = "remove it and run `dvc repro` to make it again"
+    with needing():
+        import zarr
     try:
         group: Any = zarr.open_group(store=str(path), mode="r")
         attributes = dict(group.attrs)
@@ -297,6 +307,8 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
 
 def features_attributes(path: str | Path) -> dict[str, Any]:
     """The attributes alone of what `write_features` wrote; empty where there is none, or it cannot be read."""
+    with needing():
+        import zarr
     try:
         return dict(zarr.open_group(store=str(path), mode="r").attrs) if Path(path).is_dir() else {}
     except Exception:  # a damaged file may lead zarr into any; `read_features` says what is wrong

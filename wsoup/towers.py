@@ -8,6 +8,7 @@ plain way (`model.encode_text` at the full context), which everything else is he
 from __future__ import annotations
 
 import contextlib
+import difflib
 import logging
 import os
 import pickle
@@ -23,8 +24,8 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wsoup.encoder_id import config_digest, weights_digest
-from wsoup.errors import MissingError, ModelError, one_line
+from wsoup.encoder_id import encoder_id
+from wsoup.errors import MissingError, ModelError, PackageError, needing, one_line
 from wsoup.files import shown
 from wsoup.model_config import check_weights, read_config
 from wsoup.params.encoder import EncoderParams
@@ -115,7 +116,7 @@ def check_finite(features: Tensor, *, paths: Sequence[str]) -> None:
 
 
 def choose_device(name: str | None = None) -> torch.device:
-    """``cuda``, ``mps``, ``cpu``..., from `name`, else ``$WSOUP_DEVICE``, else CUDA where there is one, else CPU."""
+    """``cuda``, ``cuda:1``, ``cpu``..., from `name`, else ``$WSOUP_DEVICE``, else CUDA where there is one, else CPU."""
     name = name or os.environ.get("WSOUP_DEVICE") or "auto"
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -136,11 +137,13 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         ModelError: open_clip knows no such model or tag, the weights do not fit the config, or one of them is not
             finite.
     """
-    config = None if params.config is None else _register(params)
-    if params.model not in open_clip.list_models() and ":" not in params.model:
-        raise ModelError(f"encoder.model {params.model!r} is not an open_clip model; see open_clip.list_models()")
-    if params.pretrained is None:
-        raise ModelError("encoder.pretrained is null: name a tag (open_clip.list_pretrained()) or a weights file")
+    config = _check_name(params)
+    if not params.pretrained and not params.comes_with_weights:
+        given = "null" if params.pretrained is None else "empty"
+        raise ModelError(
+            f"encoder.pretrained is {given}, which would mean random weights: name a tag "
+            "(open_clip.list_pretrained()) or a weights file"
+        )
     local = params.weights_file
     if local and not local.is_file():
         raise MissingError(f"encoder.pretrained: weights file {local} does not exist")
@@ -150,17 +153,16 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         torch.set_float32_matmul_precision("highest")
     device = device or choose_device()
     model, augment, preprocess = build(params, device=device)
-    tokenizer = _tokenizer(params)
-    _check_finite(model, origin=params.pretrained)
+    tokenizer = _tokenizer(params.model)
+    _check_finite(model, origin=str(params.pretrained or params.model))
     model.eval().requires_grad_(False)
-    identity = {
-        "model": params.model,
-        "pretrained": local.name if local else params.pretrained,
-        "config": config_digest(model, tokenizer=tokenizer),
-        "weights": weights_digest(model),
-        "quick_gelu": any(type(module).__name__ == "QuickGELU" for module in model.modules()),
-        "precision": params.precision,
-    }
+    identity = encoder_id(
+        model,
+        tokenizer=tokenizer,
+        model_name=params.model,
+        pretrained=local.name if local else params.pretrained,
+        precision=params.precision,
+    )
     return Encoder(
         model=model,
         tokenizer=tokenizer,
@@ -186,7 +188,7 @@ def build(params: EncoderParams, *, device: torch.device) -> tuple[nn.Module, An
             warnings.filterwarnings("ignore", message="QuickGELU mismatch")  # `forced_quick_gelu` has decided
             return open_clip.create_model_and_transforms(
                 params.model,
-                pretrained=params.pretrained,
+                pretrained=params.pretrained or None,
                 force_quick_gelu=force,
                 image_mean=params.image_mean,
                 image_std=params.image_std,
@@ -201,13 +203,6 @@ def build(params: EncoderParams, *, device: torch.device) -> tuple[nn.Module, An
             "download it again, or save its state dict as .safetensors"
         ) from None
     except Exception as error:  # config and weights come from anywhere, and may lead open_clip into any
-        raise _not_loaded(params, error) from None
-
-
-def _tokenizer(params: EncoderParams) -> Callable[[Sequence[str]], Tensor]:
-    try:
-        return open_clip.get_tokenizer(params.model)
-    except Exception as error:  # a config may name one that is not there, or is none
         raise _not_loaded(params, error) from None
 
 
@@ -279,7 +274,49 @@ def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence
             model = open_clip.create_model(name, load_weights=False)
     finally:
         logger.setLevel(level)
-    return model.eval().requires_grad_(False), open_clip.get_tokenizer(name)
+    return model.eval().requires_grad_(False), _tokenizer(name)
+
+
+def known_tags(model: str) -> list[str]:
+    """Tags of pretrained weights that open_clip has for a model."""
+    return list(open_clip.list_pretrained_tags_by_model(model))
+
+
+def untrained_model(params: EncoderParams) -> nn.Module:
+    """The model with random weights: what can be known of it before any weights are loaded.
+
+    Raises:
+        MissingError, ModelError: there is no such config or model, or it cannot be built.
+    """
+    _check_name(params)
+    try:
+        return random_model(params.model, seed=0)[0]
+    except (RuntimeError, ValueError, OSError, KeyError, AssertionError, TypeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"encoder.model {params.model} cannot be built: {reason}") from None
+
+
+def _check_name(params: EncoderParams) -> dict[str, Any] | None:
+    """Make a local config known, which is returned, and raise where open_clip knows no such model."""
+    config = None if params.config is None else _register(params)
+    known = open_clip.list_models()
+    if params.model not in known and not params.comes_with_weights:
+        near = difflib.get_close_matches(params.model, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "see open_clip.list_models()"
+        raise ModelError(f"encoder.model {params.model!r} is not an open_clip model; {hint}")
+    return config
+
+
+def _tokenizer(model: str) -> Callable[[Sequence[str]], Tensor]:
+    """The tokenizer of a model; one that is not there, or needs a package that is not, in one line."""
+    try:
+        with needing():
+            return open_clip.get_tokenizer(model)
+    except PackageError as error:
+        raise ModelError(f"the tokenizer of {model} cannot be loaded: {error}") from None
+    except Exception as error:  # a config may name one that is not there, or is none
+        reason = one_line(error, limit=250) or type(error).__name__
+        raise ModelError(f"the tokenizer of {model} cannot be loaded: {reason}") from None
 
 
 def weightless_encoder(params: EncoderParams) -> Encoder:
@@ -289,8 +326,7 @@ def weightless_encoder(params: EncoderParams) -> Encoder:
         MissingError: a local config is not there.
         ModelError: open_clip cannot build the model from its configuration.
     """
-    if params.config is not None:
-        _register(params)
+    _check_name(params)
     logger = logging.getLogger()
     level = logger.level
     logger.setLevel(logging.ERROR)  # open_clip warns that the weights are random
@@ -303,7 +339,7 @@ def weightless_encoder(params: EncoderParams) -> Encoder:
         except (NotImplementedError, RuntimeError):  # an image tower that looks at values while it is built
             model, _, preprocess = open_clip.create_model_and_transforms(params.model, load_weights=False)
             model = model.to("meta")
-        tokenizer = open_clip.get_tokenizer(params.model)
+        tokenizer = _tokenizer(params.model)
     except (RuntimeError, ValueError, OSError, KeyError, AssertionError, ImportError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"encoder {params.model} cannot be built from its configuration: {reason}") from None

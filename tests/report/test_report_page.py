@@ -41,6 +41,17 @@ frame.addEventListener("load", async () => {
   button.click();
   seen.rising = values();
   seen.sort = button.parentElement.getAttribute("aria-sort");
+  const tricks = [...page.querySelectorAll("table[data-name=zero_shot] tr.extra")];
+  const extras = () => tricks.filter((row) => row.offsetParent).length;
+  seen.hidden = extras();
+  page.getElementById("all").click();
+  seen.shown = extras();
+  const names = page.querySelector("table[data-name=zero_shot] tbody td");
+  const place = () => names.getBoundingClientRect().left;
+  const before = place();
+  names.closest(".scroll").scrollLeft = 200;
+  seen.moved = Math.abs(place() - before);
+  seen.first = [...page.querySelectorAll("[data-figure], table")][0].id;
   seen.overflow = page.documentElement.scrollWidth - frame.clientWidth;
   seen.outside = [...page.querySelectorAll("[src],[href]")].map((e) => e.getAttribute("src") ?? e.getAttribute("href"))
     .filter((address) => !address.startsWith("#") && !address.startsWith("data:"));
@@ -88,6 +99,9 @@ def test_the_page_opens_sorts_and_draws(page, width, tmp_path):
     assert len(set(seen["rising"])) > 1
     assert seen["sort"] == "ascending"
     assert seen["overflow"] <= 0
+    assert seen["hidden"] == 0 < seen["shown"]
+    assert seen["moved"] < 1  # row names stay in place
+    assert seen["first"] == "figure-gains"
     assert seen["outside"] == []
 
 
@@ -99,7 +113,10 @@ def test_the_page_shows_the_run(page, project):
         "Word soup, seed 1",
         "tiny-clip",
         "Descriptor soup, seed 2",
-        "What the word soup changed",
+        "What the word soup (centroid, seed 1) changed",
+        "over the class name only",
+        "no longer taken for",
+        "Class name only: ",
         "max_words:",
     ):
         assert part in text

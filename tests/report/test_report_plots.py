@@ -126,9 +126,11 @@ def test_a_landscape_without_targets_has_no_empty_panel(plane):
 
 def test_every_figure_draws_its_data(scores, surveyed, plane):
     found = results(
-        both_seeds("word_soup", {"imagenet": (1, 1), "dtd": (2, 3), "eurosat": (4, 4), "imagenet_a": (5, 5)})
+        both_seeds("word_soup", {"imagenet": (1, 1), "dtd": (2, 3), "eurosat": (4, 4), "imagenet_a": (5, 5)}),
+        soups=("word",),
     )
     data = {
+        "gains": [{"soup": "word soup", "mean": "XD mean", "gain": 1.0, "low": -1.0, "high": 3.0, "verdict": "noise"}],
         "candidates": plots.candidates(scores, seed=1),
         "transfer": plots.transfer(surveyed),
         "accuracy_by_m": plots.by_size(found),

@@ -20,16 +20,18 @@ from wsoup.runtime.shards import Owner, Shards, finish_shards
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray's own files and sockets
-ONE_CPU = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+THREADS = os.environ.get("OMP_NUM_THREADS", "2")
+"""Of a worker as of this process: sums are added in an order that depends on them."""
+ONE_WORKER = {"num_cpus": int(THREADS), "object_store_memory": 80 * 2**20}
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two nodes of one CPU each on this machine."""
+    """Two nodes on this machine with room for one worker each."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={**ONE_CPU, "include_dashboard": False})
-    made.add_node(**ONE_CPU)
+    made = Cluster(initialize_head=True, head_node_args={**ONE_WORKER, "include_dashboard": False})
+    made.add_node(**ONE_WORKER)
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
     yield made
     ray.shutdown()
@@ -38,9 +40,9 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def on_ray(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work goes to that cluster, one CPU a worker."""
+    """Work goes to that cluster, with as many threads a worker as there are here."""
     monkeypatch.chdir(tmp_path)
-    for name, value in {"EXECUTOR": "ray", "RAY_CPUS": "1", "CACHE": str(tmp_path / "cache")}.items():
+    for name, value in {"EXECUTOR": "ray", "RAY_CPUS": THREADS, "CACHE": str(tmp_path / "cache")}.items():
         monkeypatch.setenv(f"WSOUP_{name}", value)
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
 
@@ -73,7 +75,7 @@ def test_a_killed_worker_is_replaced(tmp_path, capsys):
 
 
 def test_a_lost_node_is_done_without(cluster, tmp_path):
-    node = cluster.add_node(**ONE_CPU)
+    node = cluster.add_node(**ONE_WORKER)
     cluster.wait_for_nodes()
 
     def slow(_: int, shard: int) -> dict[str, np.ndarray]:

@@ -87,7 +87,7 @@ def test_members_of_a_soup_judged_as_a_whole_are_counted_as_that_soup(kind, sour
         members, _ = build(define(kind, class_name_weight=weight), source=source, ranked=ranked)
         total = weight * next(source.text_blocks([""], period=True))[0]
         for member in members:
-            total = total + next(source.text_blocks([member.text], period=False))[0]
+            total = total + next(source.text_blocks([member.text], period=True))[0]
             images, labels = source.images_of(1)
             assert member.n_correct == int(correct(images, labels, normalize(total)).sum())
 

@@ -14,9 +14,9 @@ from wsoup.params.search import ChainsSoup, GreedySoup
 from wsoup.prompts import prompt
 from wsoup.scoring import count_correct, normalize
 from wsoup.search import soups
-from wsoup.search.cost import NOTHING
 from wsoup.search.ranking import Ranked
 from wsoup.search.source import Source, check_fits
+from wsoup.soup import NOTHING
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."
@@ -44,11 +44,11 @@ def test_counts_are_those_of_whole_prompts_encoded_the_plain_way(source, tiny_en
         assert source.count(texts, seed=seed, period=period).tolist() == expected
 
 
-def test_a_text_that_does_not_fit_the_context_is_named(source, tiny_encoder):
+def test_a_text_that_does_not_fit_the_context_is_named(source):
     long = "very " * 70 + "long"
-    check_fits(["short", "which has claws " * 4], source=source, encoder=tiny_encoder, origin=Path("pool.txt"))
+    check_fits(["short", "which has claws " * 4], source=source, origin=Path("pool.txt"))
     with pytest.raises(PoolError, match=r"pool\.txt: 'very very .* does not fit the model's context of 77 tokens"):
-        check_fits(["short", long], source=source, encoder=tiny_encoder, origin=Path("pool.txt"))
+        check_fits(["short", long], source=source, origin=Path("pool.txt"))
 
 
 def test_a_tokenizer_may_pad_with_any_id(source, tiny_encoder):
@@ -56,10 +56,10 @@ def test_a_tokenizer_may_pad_with_any_id(source, tiny_encoder):
         tokens = tiny_encoder.tokenizer(texts)
         return tokens.masked_fill(tokens == 0, 1)
 
-    encoder = dataclasses.replace(tiny_encoder, tokenizer=padded_with_one)
-    check_fits(["which has claws"], source=source, encoder=encoder, origin=Path("pool.txt"))
+    source = dataclasses.replace(source, encoder=dataclasses.replace(tiny_encoder, tokenizer=padded_with_one))
+    check_fits(["which has claws"], source=source, origin=Path("pool.txt"))
     with pytest.raises(PoolError, match="does not fit"):
-        check_fits(["very " * 70 + "long"], source=source, encoder=encoder, origin=Path("pool.txt"))
+        check_fits(["very " * 70 + "long"], source=source, origin=Path("pool.txt"))
 
 
 @pytest.mark.parametrize("period", [True, False])

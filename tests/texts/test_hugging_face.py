@@ -111,6 +111,5 @@ def test_a_tower_that_reads_its_padding_after_all_is_not_cut(encoder):
 
 
 def test_its_padding_is_no_token(encoder):
-    texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device)
-    source = Source(texts, torch.empty(0, 24), torch.empty(0), {}, "a photo of a {}.", ["cat", "dog"])
-    check_fits(["which has claws", "time"], source=source, encoder=encoder, origin=Path("pool.txt"))
+    source = Source(encoder, torch.empty(0, 24), torch.empty(0), {}, "a photo of a {}.", ["cat", "dog"])
+    check_fits(["which has claws", "time"], source=source, origin=Path("pool.txt"))

@@ -324,14 +324,25 @@ def test_out_of_memory_halves_the_batch(family, plain, monkeypatch):
         encoder.encode_grid(PREFIXES[:1], [" sharp"])
 
 
-def test_half_precision_products(family, plain):
-    model, tokenizer, _ = family("clip")
+@pytest.mark.parametrize("name", ["clip", "quick_gelu", "tanh_gelu", "custom_text", "coca"])
+def test_half_precision_products(family, plain, name):
+    model, tokenizer, _ = family(name)
     encoder = PromptEncoder(model, tokenizer, device=CPU, dtype=torch.bfloat16)
     found = encoder.encode_grid(PREFIXES, SUFFIXES)
     assert encoder.fast
     assert found.dtype == torch.float32
     want = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
     assert 0 < cosine_distance(found.flatten(0, 1), want) < 2e-3
+
+
+@pytest.mark.slow
+def test_half_precision_within_two_hundredths(plain):
+    """Unit vectors, at full size."""
+    model, tokenizer = towers.random_model("ViT-B-16", seed=0)
+    encoder = PromptEncoder(model, tokenizer, device=CPU, dtype=torch.bfloat16)
+    found = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
+    want = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
+    assert (found - want).norm(dim=-1).max() < 2e-2
 
 
 def test_without_the_packed_layout_the_features_are_the_same(family, plain, monkeypatch):

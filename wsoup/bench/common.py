@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +14,7 @@ from torch.nn import functional as F
 
 from wsoup import towers
 from wsoup.errors import ParamsError
+from wsoup.runtime.peak import peak_bytes
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer
 
@@ -78,13 +77,11 @@ def cosine_distance(a: Tensor, b: Tensor) -> float:
 
 def about(name: str, *, classes: int, device: torch.device, encoder: PromptEncoder | None) -> Result:
     on_gpu = device.type == "cuda"
-    # The kernel counts in KiB, macOS in bytes.
-    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {
         "model": name,
         "device": torch.cuda.get_device_name(device) if on_gpu else f"{device.type}, {torch.get_num_threads()} threads",
         **({"classes": classes, "fast": encoder.fast, "texts": encoder.way} if encoder is not None else {}),
-        "peak_memory": torch.cuda.max_memory_allocated(device) if on_gpu else host,
+        "peak_memory": torch.cuda.max_memory_allocated(device) if on_gpu else peak_bytes(),
     }
 
 

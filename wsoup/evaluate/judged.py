@@ -31,15 +31,15 @@ def random_rows(material: Material, *, pools: Mapping[str, str]) -> list[Row]:
 
     Args:
         material: pools and soups.
-        pools: words, descriptors or mixed, by the soup's name.
+        pools: words, descriptors or mixed, by the name of each judged soup.
     """
     rows = []
-    for name, by_seed in material.soups.items():
-        for seed, texts in by_seed.items():
-            if pools[name] == "words":
+    for name, pool in pools.items():
+        for seed, texts in material.soups[name].items():
+            if pool == "words":
                 drawn = random_chains(material.words, lengths=[len(text.split()) for text in texts], seed=seed)
             else:
-                whole = material.descriptors if pools[name] == "descriptors" else material.words + material.descriptors
+                whole = material.descriptors if pool == "descriptors" else material.words + material.descriptors
                 drawn = random_descriptors(whole, m=len(texts), seed=seed)
             rows.append(Row(random_beside(name), (seed,), tuple(drawn)))
     return rows

@@ -233,6 +233,11 @@ def judged_row(name: str) -> TableRow:
     return next(row for row in soup_rows(name) if row.card is not None)
 
 
+def judged_soups(names: Sequence[str]) -> list[str]:
+    """Soups that the verdict is about: all but the one that only draws a curve."""
+    return [name for name in names if any(row.card is not None for row in soup_rows(name))]
+
+
 def random_beside(name: str) -> str:
     """What the random texts beside a soup are called, where images that are right are stored for the verdict."""
     return f"random_beside_{name}"

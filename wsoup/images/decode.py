@@ -181,7 +181,7 @@ def batches(
     *,
     transform: Callable[[Image.Image], Tensor],
     batch_size: int,
-    digests: Sequence[str] | None = None,
+    digests: Sequence[str | None] | None = None,
     on_bad_image: str = "stop",
     workers: int | None = None,
 ) -> Iterator[Batch]:

@@ -29,12 +29,12 @@ class ImageList:
     Attributes:
         root: folder that `paths` are relative to.
         paths: N files.
-        digests: N content digests, which the files must still have.
+        digests: N content digests, which the files must still have; None of one that cannot be read.
     """
 
     root: str | Path
     paths: Sequence[str]
-    digests: Sequence[str]
+    digests: Sequence[str | None]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def encode_files(
     encoders: Mapping[str, Encoder],
     *,
     paths: Sequence[str],
-    digests: Sequence[str] | None,
+    digests: Sequence[str | None] | None,
     batch_size: int,
     on_bad_image: str,
 ) -> Embedded:

@@ -18,9 +18,9 @@ class EncoderParams(Section):
     """The open_clip model whose image and text towers are used."""
 
     model: Text
-    """Any open_clip model name, or the stem of `config`."""
+    """Any open_clip model name, the stem of `config`, or hf-hub:owner/name or local-dir:FOLDER with its weights."""
     pretrained: Place | None = None
-    """A tag of open_clip, or a weights file."""
+    """A tag of open_clip, or a weights file; null where `model` says where they lie."""
     config: Place | None = None
     """A local open_clip JSON config; null for a model that open_clip knows."""
     quick_gelu: bool | None = None
@@ -35,6 +35,11 @@ class EncoderParams(Section):
     """fp32, bf16 or fp16 (autocast), or reference (fp32, TF32 off)."""
     watch: Place
     """What DVC watches: config and weights file, or their folder; data/nothing_to_watch.txt for a tag."""
+
+    @property
+    def comes_with_weights(self) -> bool:
+        """Whether the model's name says where its weights lie: ``hf-hub:owner/name``, ``local-dir:/a/folder``."""
+        return self.model.startswith(("hf-hub:", "local-dir:"))
 
     @property
     def weights_file(self) -> Path | None:

@@ -61,6 +61,7 @@ class ScoreParams(Section):
 class AnySoup(Section):
     """What every soup says of itself."""
 
+    kind: str
     pool: Pool
     """Where its texts come from: words, descriptors, or mixed, both in one ranking."""
     m: Members

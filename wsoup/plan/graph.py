@@ -7,6 +7,7 @@ told is what may run at most.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -156,14 +157,14 @@ def _own_reason(stage: Stage, locked: Mapping[str, Any] | None, *, raw: Mapping[
 
 
 def _same(locked: Any, value: Any) -> bool:
-    """Whether two values are one: DVC reads YAML 1.2, where 1e-05 is a number, and here it is text."""
+    """Whether two values are one: DVC reads and writes YAML 1.2, where 1e-05 is a number, and here it is text."""
     if isinstance(locked, dict) and isinstance(value, dict):
         return locked.keys() == value.keys() and all(_same(locked[key], value[key]) for key in locked)
     if isinstance(locked, list) and isinstance(value, list):
         return len(locked) == len(value) and all(map(_same, locked, value))
-    if isinstance(locked, float) and isinstance(value, str):
+    if {type(locked), type(value)} == {float, str}:
         with suppress(ValueError):
-            return locked == float(value)
+            return float(locked) == float(value)
     return bool(locked == value)
 
 
@@ -172,11 +173,15 @@ def changed_files() -> dict[str, str]:
     if not Path(".dvc").is_dir():
         return {}
     from dvc.exceptions import DvcException
+    from dvc.lock import LockError
     from dvc.repo import Repo
 
     try:
         with Repo(".") as repo:
             status = repo.status()
+    except LockError:
+        print("a `dvc` command is going on here: changes of files are not looked at", file=sys.stderr)
+        return {}
     except DvcException as error:
         raise MismatchError(f"dvc status: {' '.join(str(error).split())[:300]}") from None
     found = {}

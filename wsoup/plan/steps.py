@@ -16,9 +16,10 @@ from wsoup import store
 from wsoup.artifacts import Artifacts
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.classifiers import class_rows, pretrained_rows, tuned_rows
+from wsoup.evaluate.judged import random_rows
 from wsoup.evaluate.rows import Material, table
 from wsoup.evaluate.testsets import ClassPrompts
-from wsoup.params.search import ChainsSoup
+from wsoup.params.search import GreedySoup, Growth
 from wsoup.params.whole import Params
 from wsoup.plan import texts
 from wsoup.plan.images import Dataset, features_bytes, image_flops
@@ -149,13 +150,12 @@ class Steps:
 
     def _soup(self, name: str) -> Need:
         wanted = self.params.soups[name]
-        period, source, seeds = self.params.candidates.period(wanted.pool), self._source(), self.params.seeds
-        ranked = self._ranked(wanted.pool)
-        if isinstance(wanted, ChainsSoup):
-            found = texts.chains(source, ranked, wanted, seeds=seeds, period=period)
-        else:
-            found = texts.greedy(source, ranked, wanted, seeds=len(seeds), period=period)
-            found = found.times(self.more.get(wanted.pool, 1)) if self.more else found
+        period = self.params.candidates.period("descriptors" if wanted.pool == "descriptors" else "words")
+        found = texts.soup(
+            self._source(), self._ranked(wanted.pool), wanted, seeds=self.params.seeds, period=period
+        )  # fmt: skip
+        if isinstance(wanted, GreedySoup) and self.more:
+            found = found.times(self.more["descriptors" if wanted.pool == "descriptors" else "words"])
         return Need("", found, memory=CACHE_BYTES + 2 * GRID_BYTES, why="the search decides: at least, at most")
 
     # --------------------------------------------------------------------------------------------- finetuning
@@ -178,7 +178,7 @@ class Steps:
             text,
             images=source.n_train,
             image_flops=images * self.image_flops * BACKWARD,
-            why="estimate: every step through both towers, forward and back",
+            why="estimate: every step through both towers, forward and back; tuned weights on disk are left out",
         )
 
     # --------------------------------------------------------------------------------------------- evaluation
@@ -187,7 +187,8 @@ class Steps:
         material, known = self._material()
         rows = pretrained_rows(material, params=self.params.evaluate)
         templates = ensemble_templates() if self.params.evaluate.ensemble else []
-        text = self._rows_on_tests(rows, seeds=self.params.seeds, templates=templates)
+        beside = random_rows(material, pools={name: soup.pool for name, soup in self.params.soups.items()})
+        text = self._rows_on_tests(rows, beside=beside, seeds=self.params.seeds, templates=templates)
         return Need("", text if known else replace(text, exact=False), memory=self._features_and_means(len(rows)),
                     why="" if known else "soups are not there yet: texts of their size stand for them")  # fmt: skip
 
@@ -197,7 +198,7 @@ class Steps:
         text, most = NONE, 0
         for seed in self.params.seeds[:1]:
             rows = tuned_rows(material, params=self.params.evaluate, seed=seed)
-            text, most = self._rows_on_tests(rows, seeds=[seed], templates=[]), len(rows)
+            text, most = self._rows_on_tests(rows, beside=[], seeds=[seed], templates=[]), len(rows)
         images = sum(found.n_test for found in self.datasets.values()) if again else 0
         seeds = len(self.params.seeds)
         return Need(
@@ -209,13 +210,15 @@ class Steps:
             why="estimate: a text tower as the pretrained one's",
         )
 
-    def _rows_on_tests(self, rows: Sequence[Any], *, seeds: Sequence[int], templates: Sequence[Any]) -> Count:
+    def _rows_on_tests(
+        self, rows: Sequence[Any], *, beside: Sequence[Any], seeds: Sequence[int], templates: Sequence[Any]
+    ) -> Count:
         tests, soups = [found.tests for found in self.datasets.values()], list(self.params.soups)
         gpt = store.read_json(self.artifacts.gpt) if self.artifacts.gpt.exists() else {}
         shown = table(soups) if templates else [row for row in table(soups) if row.tuned]
         own = class_rows(tests, rows=shown, seeds=seeds, templates=templates, gpt=gpt)
         return texts.rows(
-            self.encoder, rows, class_rows=[row for found in own.values() for row in found], tests=tests
+            self.encoder, rows, class_rows=[row for found in own.values() for row in found], beside=beside, tests=tests
         )  # fmt: skip
 
     def _survey(self) -> Need:
@@ -256,12 +259,18 @@ class Steps:
     def _ranked(self, pool: str) -> list[str]:
         """Candidates by falling accuracy on the first seed; in pool order where they are not scored yet."""
         path = self.artifacts.scores(pool)
-        if not (self.cached(f"score@{pool}") and path.exists()):
-            return self.pools[pool]
+        if not (self.cached("mix" if pool == "mixed" else f"score@{pool}") and path.exists()):
+            return self._unranked(pool)
         found = store.read_table(path, columns=["text", "seed", "n_correct"])
         mine = np.asarray(found["seed"]) == self.params.seeds[0]
         names = np.asarray(found["text"].to_pylist(), dtype=object)[mine]
         return [names[i] for i in rank(np.asarray(found["n_correct"])[mine]) if names[i]]
+
+    def _unranked(self, pool: str) -> list[str]:
+        """A pool in its order; mixed: words first."""
+        if pool != "mixed":
+            return self.pools[pool]
+        return list(dict.fromkeys(self.pools["words"] + self.pools["descriptors"]))
 
     def _material(self) -> tuple[Material, bool]:
         """What evaluation makes its rows of, and whether the soups in it are those of the run."""
@@ -271,8 +280,8 @@ class Steps:
             if self.cached(f"soup@{name}") and all(path.exists() for path in paths.values()):
                 soups[name] = {seed: Soup.load(path).texts for seed, path in paths.items()}
                 continue
-            known, pool = False, self.pools[wanted.pool]
-            lengths = [min(wanted.max_words, len(pool)) if isinstance(wanted, ChainsSoup) else 1] * wanted.m
+            known, pool = False, self._unranked(wanted.pool)
+            lengths = [min(wanted.max_words, len(pool)) if isinstance(wanted, Growth) else 1] * wanted.m
             soups[name] = {seed: random_chains(pool, lengths=lengths, seed=seed) for seed in self.params.seeds}
         bound = self.artifacts.upper_bound
         found = Soup.load(bound).texts if self.cached("survey") and bound.exists() else []

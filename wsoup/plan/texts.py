@@ -6,7 +6,7 @@ chains that grow at the worst moments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,11 +19,13 @@ from wsoup.evaluate.encoded import CLASS_PROMPTS
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.evaluate.transfer import Grid, sample
 from wsoup.params.evaluation import SurveyParams
-from wsoup.params.search import ChainsSoup, GreedySoup
+from wsoup.params.search import GreedySoup, Growth, JointSoup, SoupParams
+from wsoup.prompts import stems
 from wsoup.search.chains import word_soup_member
 from wsoup.search.greedy import LARGEST_BATCH
 from wsoup.search.source import Source
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.tokens import token_lengths
 from wsoup.towers import Encoder
 
 MANY_TEXTS = 2_000_000
@@ -48,11 +50,16 @@ class Count:
     def times(self, factor: float, *, once: Count | None = None) -> Count:
         """So many times as much; `once` is the part that comes once."""
         if once is not None:
-            return (self + once.times(-1)).times(factor) + once
+            return (self + once.minus()).times(factor) + once
         low, high = (tuple(round(pair[i] * factor) for pair in (self.texts, self.tokens)) for i in (0, 1))
         return replace(
             self, texts=(low[0], high[0]), tokens=(low[1], high[1]), flops=round(self.flops * factor), exact=False
         )
+
+    def minus(self) -> Count:
+        """To be taken off."""
+        (texts, most), (tokens, most_tokens) = self.texts, self.tokens
+        return Count((-texts, -most), (-tokens, -most_tokens), -self.flops, self.exact)
 
     def __add__(self, other: Count) -> Count:
         pairs = [
@@ -104,6 +111,7 @@ def weightless_source(encoder: Encoder, *, template: str, class_names: list[str]
 def score(source: Source, pool: Sequence[str], *, period: bool, shard_size: int) -> Count:
     """Stage score: every candidate with every class, shard by shard."""
     counter = Counter(source.texts)
+    _use_up(source.text_blocks([""], period=period))  # what the statistics compare with
     shards = [[""], *(pool[start : start + shard_size] for start in range(0, len(pool), shard_size))]
     most = max(2, MANY_TEXTS // (shard_size * len(source.class_names)))
     step = -(-len(shards) // most)
@@ -114,42 +122,68 @@ def score(source: Source, pool: Sequence[str], *, period: bool, shard_size: int)
     return found if step == 1 else found.times((len(pool) + 1) / counted, once=counter.checked)
 
 
-def greedy(source: Source, ranked: Sequence[str], definition: GreedySoup, *, seeds: int, period: bool) -> Count:
-    """A greedy soup: from the first block of the pool to all of it, for each seed."""
+def soup(source: Source, ranked: Sequence[str], definition: SoupParams, *, seeds: Sequence[int], period: bool) -> Count:
+    """Stage soup: the search of every seed at least and at most, and the counts of what it found."""
+    counter = Counter(source.texts)
+    if isinstance(definition, Growth):
+        found = _chains(source, ranked[: definition.k1], definition, seed=seeds[0], period=period)
+        found = found.times(definition.m)
+    elif isinstance(definition, GreedySoup):
+        found = _greedy(source, ranked, period=period)
+        counted = _asked(source, sorted(ranked, key=len)[-definition.m :], period=True)
+        found += replace(counted, texts=(0, counted.texts[1]), tokens=(0, counted.tokens[1]))
+    else:
+        found = _asked(source, ranked[: definition.m], period=True)
+        longest = _asked(source, sorted(ranked, key=len)[-definition.m :], period=True)
+        found = replace(found, tokens=(0, found.tokens[1] + longest.tokens[1]))
+    name = _asked(source, [""], period=True)
+    names = 3 if isinstance(definition, JointSoup) else 1  # of the class name alone, at most
+    found += Count((name.texts[0], names * name.texts[1]), (0, names * source_tokens(source)), names * name.flops)
+    return found.times(len(seeds)) + counter.checked
+
+
+def source_tokens(source: Source) -> int:
+    """Tokens of all class prompts, whole: no beginning of theirs costs more."""
+    prompts = [f"{stem}," for stem in stems(source.template, source.class_names)]
+    return int(token_lengths(prompts, tokenizer=source.encoder.tokenizer).sum())
+
+
+def _asked(source: Source, texts: Sequence[str], *, period: bool) -> Count:
+    """What some texts take, of what is not kept yet."""
+    counter = Counter(source.texts)
+    _use_up(source.text_blocks(list(texts), period=period))
+    return counter.done() + counter.checked.minus()
+
+
+def _greedy(source: Source, ranked: Sequence[str], *, period: bool) -> Count:
+    """From the first block of the pool to all of it."""
     counter = Counter(source.texts)
     most = max(1, MANY_TEXTS // len(source.class_names))
     blocks = source.text_blocks(ranked[:most], period=period)
     next(blocks)
-    first = counter.done()
+    first = counter.done() + counter.checked.minus()
     _use_up(blocks)
-    whole = counter.done()
+    whole = counter.done() + counter.checked.minus()
     if len(ranked) > most:
-        whole = whole.times(len(ranked) / most, once=counter.checked)
-    found = Count((first.texts[0], whole.texts[1]), (first.tokens[0], whole.tokens[1]), whole.flops, whole.exact)
-    return replace(found.times(seeds, once=counter.checked), exact=found.exact)
+        whole = whole.times(len(ranked) / most)
+    return Count((first.texts[0], whole.texts[1]), (first.tokens[0], whole.tokens[1]), whole.flops, whole.exact)
 
 
-def chains(
-    source: Source, ranked: Sequence[str], definition: ChainsSoup, *, seeds: Sequence[int], period: bool
-) -> Count:
-    """A soup of chains, told from its first chain grown in two ways: never, and at every turn."""
-    kept, checked = list(ranked[: definition.k1]), Counter(source.texts).checked
-    per_word = max(len(word) for word in kept)  # no token is shorter than a letter
-    never, always = (_chain(source, kept, definition, seed=seeds[0], period=period, grows=grows) for grows in (0, 1))
+def _chains(source: Source, kept: Sequence[str], definition: Growth, *, seed: int, period: bool) -> Count:
+    """One chain, told from the one that never grows and the one that always does."""
+    never, always = (_chain(source, list(kept), definition, seed=seed, period=period, grows=grows) for grows in (0, 1))
     classes, growths = len(source.class_names), min(definition.max_words, len(kept)) - 1
     again = growths * min(LARGEST_BATCH - 1, definition.patience) * classes  # texts counted again after a growth
     texts = never.texts[1] + again
     each = never.tokens[1] / never.texts[1]
-    tokens = round(each * texts) + classes * (growths + 1) * min(per_word, 8) * (growths + 2)
-    flops = round(never.flops * tokens / never.tokens[1])
-    low = tuple(min(getattr(never, name)[0], getattr(always, name)[0]) for name in ("texts", "tokens"))
-    found = Count((low[0], texts), (low[1], tokens), flops, exact=True)
-    return found.times(len(seeds) * definition.m) + checked
+    longest = min(8, max(len(word) for word in kept))  # no token is shorter than a letter
+    tokens = round(each * texts) + classes * (growths + 1) * longest * (growths + 2)
+    low = [min(getattr(never, name)[0], getattr(always, name)[0]) for name in ("texts", "tokens")]
+    return Count((low[0], texts), (low[1], tokens), round(never.flops * tokens / never.tokens[1]), exact=False)
 
 
-def _chain(source: Source, ranked: list[str], definition: ChainsSoup, *, seed: int, period: bool, grows: int) -> Count:
-    counter, before = Counter(source.texts), (source.texts.texts_encoded, source.texts.tokens_encoded)
-    flops, bar = source.texts.flops, 0
+def _chain(source: Source, ranked: list[str], definition: Growth, *, seed: int, period: bool, grows: int) -> Count:
+    counter, bar = Counter(source.texts), 0
 
     def count(texts: Sequence[str]) -> np.ndarray:
         nonlocal bar
@@ -168,9 +202,7 @@ def _chain(source: Source, ranked: list[str], definition: ChainsSoup, *, seed: i
         count=count,
     )
     _use_up(source.text_blocks([chain.text], period=True))
-    found = counter.done()
-    texts, tokens = found.texts[0] - before[0], found.tokens[0] - before[1]
-    return Count((texts, texts), (tokens, tokens), found.flops - flops)
+    return counter.done() + counter.checked.minus()
 
 
 def rows(
@@ -178,15 +210,18 @@ def rows(
     some: Sequence[Row],
     *,
     class_rows: Sequence[ClassRow],
+    beside: Sequence[Row],
     tests: Sequence[TestSet],
 ) -> Count:
-    """Evaluation: every text of the rows with every class prompt, block by block, and the prompts by class."""
+    """Evaluation: every text of the rows with every class prompt, block by block, the prompts by class, and random rows
+    beside the soups, in one go."""
     texts = PromptEncoder.of(encoder)
-    counter, stems = Counter(texts), ClassPrompts(tests).stems
-    for start in range(0, len(stems), CLASS_PROMPTS):
-        mean_of_stems(some, stems=stems[start : start + CLASS_PROMPTS], encoder=texts)
+    counter, every = Counter(texts), ClassPrompts(tests).stems
+    for start in range(0, len(every), CLASS_PROMPTS):
+        mean_of_stems(some, stems=every[start : start + CLASS_PROMPTS], encoder=texts)
     for row in class_rows:
         mean_prompts(row, encoder=texts)
+    mean_of_stems(beside, stems=every, encoder=texts)
     return counter.done()
 
 
@@ -219,7 +254,3 @@ def survey(
 def _use_up(blocks: object) -> None:
     for _ in blocks:  # type: ignore[attr-defined]
         pass
-
-
-Ranked = Callable[[str, int], list[str]]
-"""(pool, seed) -> candidates by falling accuracy, or in pool order where they are not scored yet."""

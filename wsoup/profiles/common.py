@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-DATA = Path(__file__).parent.parent.parent / "data"
+from wsoup import project
+
+DATA = project.file("data")
 FOLDER = DATA / "profiles"
 NOTHING_TO_WATCH = "data/nothing_to_watch.txt"
 OWN_DESCRIPTORS = "data/toy/descriptors.txt"

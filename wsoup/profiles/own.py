@@ -49,13 +49,13 @@ def own(
         MissingError, DataError: no such folder, no training images, or more than one source.
         ParamsError: a value that params.yaml would refuse.
     """
-    roots = _image_roots(images)
+    roots = {name: root.resolve() for name, root in _image_roots(images).items()}
     listings = {name: folder.read(str(root)) for name, root in roots.items()}
     source = next(iter(roots))
     fewest = _smallest_class(listings[source])
     chosen = shots or max(1, min(16, fewest))
     why = "" if chosen >= 16 else f"; the smallest class has {fewest}"
-    pool = descriptors or OWN_DESCRIPTORS
+    pool = _absolute(descriptors) or OWN_DESCRIPTORS
     text = filled(
         text_of("own"),
         SOURCE=source,
@@ -121,7 +121,13 @@ def _encoder(encoder: Mapping[str, Any]) -> str:
     if unknown:
         raise ParamsError(f"encoder has no {unknown[0]!r}; known are {', '.join(keys)}")
     values = {key: encoder.get(key) for key in keys if key != "quick_gelu" or encoder.get(key)}
+    values |= {key: _absolute(values[key]) for key in ("pretrained", "config")}
     found = EncoderParams.model_construct(**values)  # checked with all else, in the end
+    if found.comes_with_weights:
+        found = found.model_copy(update={"pretrained": None})
+        values["pretrained"] = None
+    elif not found.pretrained:
+        raise ParamsError("--pretrained is empty, which would mean random weights: give a tag of open_clip or a file")
     weights, config = found.weights_file, found.config
     if weights is not None and not weights.is_file():
         raise MissingError(f"weights file {weights} does not exist; give --pretrained a tag of open_clip or a file")
@@ -132,3 +138,8 @@ def _encoder(encoder: Mapping[str, Any]) -> str:
         watch = str(files[0].parent)  # a folder of its own: config and weights
     values |= {"precision": "fp32", "watch": watch}
     return "\n".join(f"  {key}: {one_line(value)}" for key, value in values.items()) + "\n"
+
+
+def _absolute(name: str | None) -> str | None:
+    """A file's whole path, so that a copy of the folder (an experiment of DVC) finds it, too; a tag as it is."""
+    return str(Path(name).resolve()) if name and Path(name).exists() else name

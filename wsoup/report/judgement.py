@@ -18,7 +18,7 @@ import numpy as np
 from wsoup import store
 from wsoup.artifacts import PRETRAINED
 from wsoup.evaluate.bits import unpack_right
-from wsoup.evaluate.rows import CLASS_NAME, judged_row, random_beside, soup_title
+from wsoup.evaluate.rows import CLASS_NAME, judged_row, judged_soups, random_beside, soup_title
 from wsoup.params.search import SoupParams
 from wsoup.report.means import MEANS
 from wsoup.report.tables import Table
@@ -108,9 +108,10 @@ def load_judgement(
     """
     right = store.require(results / PRETRAINED / "right.parquet", made_by="evaluate")
     rows = _right(store.read_table(right).to_pylist())
+    names = judged_soups(list(soups))
     found = [
         (name, over, role, compare(_of(mine, roles, role), _of(theirs, roles, role)))
-        for name in soups
+        for name in names
         for over, mine, theirs in _pairs(name, soups=soups, rows=rows)
         for role in MEANS
         if role in roles.values()
@@ -121,7 +122,7 @@ def load_judgement(
     judged = tuple(Judged(*found[i], p_fixed=fixed[i], p_resampled=resampled.get(i)) for i in range(len(found)))
     counts = store.read_table(store.require(right.with_name("selection.parquet"), made_by="evaluate")).to_pylist()
     source = next(name for name, role in roles.items() if role == "source")
-    optimism = tuple(_optimism(name, counts=counts, rows=rows, source=source) for name in soups)
+    optimism = tuple(_optimism(name, counts=counts, rows=rows, source=source) for name in names)
     return Judgement(judged, optimism, confidence)
 
 

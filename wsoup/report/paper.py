@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wsoup import project
 from wsoup.evaluate.rows import TableRow
 
 FOLDER = Path("data/paper")
@@ -50,8 +51,10 @@ TITLES = {
 
 
 def read(name: str, *, folder: Path = FOLDER) -> list[dict[str, str]]:
-    """One of the paper's tables as rows of text; empty where the file is not there."""
+    """One of the paper's tables as rows of text: from the run's folder, else from wsoup's own files."""
     path = folder / f"{name}.csv"
+    if folder == FOLDER and not path.exists():
+        path = project.file("data/paper") / path.name
     if not path.exists():
         return []
     with open(path, encoding="utf-8", newline="") as file:

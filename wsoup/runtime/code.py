@@ -71,6 +71,11 @@ def digests(script: Path) -> dict[str, str]:
     return {_shown(file): hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in modules(script)}
 
 
+def library_digests(script: Path) -> dict[str, str]:
+    """The same without the script itself: what a pipeline folder of an installed wsoup keeps in code/<stage>.json."""
+    return {name: digest for name, digest in digests(script).items() if name != _shown(script)}
+
+
 def packages(script: Path) -> dict[str, str]:
     """Versions of the packages that decide numbers in a script, by the name of their distribution."""
     imported = {name for file in modules(script) for name in _source_imports(file)[1]}

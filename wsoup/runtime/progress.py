@@ -1,16 +1,29 @@
-"""Progress bars on stderr."""
+"""Progress bars: on stderr, or drawn by the notebook that the code runs in."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
+_IN_NOTEBOOK = any(base.__module__ == "tqdm.notebook" for base in tqdm.__mro__)
+_shown = ContextVar("bars are drawn", default=True)
 _silent = False
 _current: list[Any] = []
+
+
+@contextmanager
+def showing(*, bars: bool) -> Iterator[None]:
+    """Within, bars are drawn or not."""
+    before = _shown.set(bars)
+    try:
+        yield
+    finally:
+        _shown.reset(before)
 
 
 def silence() -> None:
@@ -39,16 +52,15 @@ def counting(*, label: str, total: int, initial: int, unit: str) -> Iterator[Any
 def progress(
     items: Iterable[Any] | None = None, *, label: str, total: int | None = None, initial: int = 0, unit: str = "it"
 ) -> Any:
-    """A progress bar on stderr; on anything but a terminal a line every ten seconds at most."""
-    interval = 0.2 if sys.stderr.isatty() else 10.0
+    """A progress bar; where stderr is anything but a terminal or a notebook, a line every ten seconds at most."""
     return tqdm(
         items,
         desc=label,
         total=total,
         initial=initial,
         unit=unit,
-        mininterval=interval,
+        mininterval=0.2 if _IN_NOTEBOOK or sys.stderr.isatty() else 10.0,
         file=sys.stderr,
-        ncols=100,
-        disable=_silent,
+        ncols=None if _IN_NOTEBOOK else 100,
+        disable=_silent or not _shown.get(),
     )

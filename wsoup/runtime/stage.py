@@ -24,10 +24,12 @@ from filelock import FileLock, Timeout
 
 from wsoup.artifacts import Artifacts
 from wsoup.errors import MismatchError, ParamsError, WsoupError, one_line, storage_error
+from wsoup.runtime import code
 from wsoup.runtime.interrupts import INTERRUPTED, interruptible
+from wsoup.runtime.peak import peak_bytes
 from wsoup.runtime.shards import Owner
 from wsoup.runtime.streams import print_anything
-from wsoup.store import cache_dir, check_no_link, remove_abandoned
+from wsoup.store import cache_dir, check_no_link, read_json, remove_abandoned
 
 EXECUTION_OPTIONS = {
     "--device": "WSOUP_DEVICE",
@@ -103,6 +105,12 @@ def _check_tree(script: Path) -> None:
             f"{script} would run {used}, not {beside} beside it; run it from {script.parents[1]} as "
             f"`python -m stages.{script.stem}` and clear PYTHONPATH"
         )
+    kept = script.parents[1] / "code" / f"{script.stem}.json"  # of a folder that `wsoup init` made: what DVC has hashed
+    if not beside.is_dir() and kept.is_file() and read_json(kept) != code.library_digests(script):
+        raise MismatchError(
+            f"{kept} is of another wsoup than the one installed, {wsoup.__version__}; run `wsoup init .` to bring this "
+            "folder up to date, then `dvc repro`"
+        )
 
 
 def _check_folders() -> None:
@@ -154,14 +162,12 @@ class _locked:
 
 def _note_timing(name: str, *, seconds: float) -> None:
     """Append seconds and peak memory to ``.cache/wsoup/timings.jsonl``, which the report shows; never an output."""
-    import resource
-
-    usage = resource.getrusage(resource.RUSAGE_SELF)
+    peak = peak_bytes()
     line: dict[str, Any] = {
         "stage": os.environ.get("DVC_STAGE", name),
         "seconds": round(seconds, 2),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2),
-        "peak_mib": round(usage.ru_maxrss / 1024),
+        "cpu_seconds": round(time.process_time(), 2),
+        "peak_mib": None if peak is None else round(peak / 2**20),
         "cores": os.cpu_count(),
         "device": os.environ.get("WSOUP_DEVICE", "auto"),
         "time": int(time.time()),

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from wsoup import store
 from wsoup.errors import MismatchError
 from wsoup.scoring import rank
 from wsoup.soup import Cost
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,13 @@ class Ranked:
         return Ranked(self.texts[:most], self.n_correct[:most], self.k2[:most], self.period, self.cost)
 
 
+def ranked(texts: list[str], *, n_correct: np.ndarray, k2: np.ndarray, period: bool, cost: Cost) -> Ranked:
+    """Rank candidates, given in pool order with their counts and likelihoods (P,); see `Ranked`."""
+    chosen = np.flatnonzero([bool(text) for text in texts])
+    order = chosen[rank(n_correct[chosen])]
+    return Ranked([texts[i] for i in order], n_correct[order], k2[order], period, cost)
+
+
 def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranked:
     """Rank a scored pool on one seed; `encoder` is the id that the scores must be of.
 
@@ -50,15 +59,12 @@ def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranke
     store.check_encoder(about["encoder"], expected=encoder, where=scores)
     texts = table["text"].to_pylist()
     mine = np.asarray(table["seed"]) == seed
-    mine &= np.array([bool(text) for text in texts])
-    if not mine.any():
+    if not any(text for text, chosen in zip(texts, mine, strict=True) if chosen):
         raise MismatchError(f"{scores} holds no scores of seed {seed}; run `dvc repro` to score it")
-    chosen = np.flatnonzero(mine)
-    order = chosen[rank(np.asarray(table["n_correct"])[chosen])]
-    return Ranked(
-        texts=[texts[i] for i in order],
-        n_correct=np.asarray(table["n_correct"])[order],
-        k2=np.asarray(table["k2"])[order],
+    return ranked(
+        [texts[i] for i in np.flatnonzero(mine)],
+        n_correct=np.asarray(table["n_correct"])[mine],
+        k2=np.asarray(table["k2"])[mine],
         period=about["period"],
         cost=Cost(**about["cost"]),
     )
@@ -72,6 +78,8 @@ def mixed(words: Path, descriptors: Path) -> tuple[pa.Table, dict[str, Any]]:
     Raises:
         MismatchError: they were scored with different encoders or seeds.
     """
+    import pyarrow as pa
+
     tables = [store.read_table(path) for path in (words, descriptors)]
     about, other = (store.table_attributes(path) for path in (words, descriptors))
     store.check_encoder(other["encoder"], expected=about["encoder"], where=descriptors)

@@ -5,7 +5,7 @@ To add a kind: its model in `wsoup.params.search`, its function in a module besi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -30,7 +30,7 @@ from wsoup.search.joint import fitted_scale, joint_soup, likely_on
 from wsoup.search.ranking import Ranked
 from wsoup.search.singles import sample, top
 from wsoup.search.source import Source
-from wsoup.soup import NOTHING, Cost, Member, Step
+from wsoup.soup import NOTHING, Cost, Member, Soup, Step
 
 
 def parts(definition: SoupParams) -> int:
@@ -85,6 +85,34 @@ def members(
     elif not ranked.period:  # they were counted without it, and are evaluated with it
         found = _recounted(found, definition, source=source, seed=seed)
     return [replace(member, n_images=n_images) for member in found], cost
+
+
+def made(
+    definition: SoupParams,
+    parts: Sequence[tuple[Sequence[Member], Cost]],
+    *,
+    pool: Ranked,
+    source: Source,
+    seed: int,
+    made_with: Mapping[str, str],
+) -> Soup:
+    """A soup of its parts, as `members` gave them.
+
+    Args:
+        pool: the whole ranking that `candidates` cut.
+        made_with: versions of the packages that decided it.
+    """
+    return Soup(
+        kind=definition.kind,
+        seed=seed,
+        template=source.template,
+        encoder=source.encoder.id,
+        members=tuple(member for found, _ in parts for member in found),
+        made_with=made_with,
+        class_name_weight=definition.class_name_weight,
+        class_name_correct=int(source.count([""], seed=seed, period=True)[0]),
+        cost={"ranking": ranking_cost(definition, pool), "search": sum((cost for _, cost in parts), NOTHING)},
+    )
 
 
 def _found(definition: SoupParams, *, ranked: Ranked, meter: Meter, part: int) -> list[Member]:

@@ -128,20 +128,20 @@ def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], enco
     )
 
 
-def check_fits(texts: Sequence[str], *, source: Source, encoder: Encoder, origin: Path) -> None:
+def check_fits(texts: Sequence[str], *, source: Source, origin: str | Path) -> None:
     """Raise PoolError for the first text that does not fit the model's context with the longest class prompt.
 
     Without this the tokenizer would cut such a text in silence, and its score would be another text's.
     """
-    stems = prompts.stems(source.template, source.class_names)
-    lengths = token_lengths(stems, tokenizer=encoder.tokenizer)
+    stems, tokenizer = prompts.stems(source.template, source.class_names), source.encoder.tokenizer
+    lengths = token_lengths(stems, tokenizer=tokenizer)
     longest = stems[int(lengths.argmax())]
-    context = encoder.tokenizer([longest]).shape[1]
+    context = tokenizer([longest]).shape[1]
     room = context - int(lengths.max()) - 2  # a comma and a period; no token is shorter than a letter
     for text in texts:
         if len(text) > room:
             whole = longest + prompts.ending(text, period=True)
-            if int(token_lengths([whole], tokenizer=encoder.tokenizer)) == context:
+            if int(token_lengths([whole], tokenizer=tokenizer)) == context:
                 raise PoolError(
                     f"{origin}: {text!r} after {longest!r} does not fit the model's context of {context} tokens; "
                     "shorten it or leave it out of the pool"

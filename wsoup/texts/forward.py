@@ -8,8 +8,8 @@ norm and projection of the end-of-text token) and is exact to them up to roundin
   came before share them;
 * in the last block only the rows that are read need more than keys and values.
 
-On a CPU, masked attention over some tens of keys is faster as two batched products than as the flash kernel, and so
-much cheaper than the matrix products that it is computed in float32 whatever their precision.
+On a CPU, masked attention over some tens of keys is faster as two batched products than as the flash kernel. Its sum
+with the mask and its softmax are in float32 whatever the precision of the products.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class TextTower:
             self.projection, self.size = Linear(weight, bias, dtype=self.dtype), len(weight)
         self.context = len(self.positions)
         self.device = self.embedding.device
+        self.packed_half = self.dtype == torch.bfloat16 and self.blocks[0].fc.packed
         self.state_bytes = 2 * self.layers * self.width * self.dtype.itemsize
         width, hidden = self.width, blocks[0].mlp.c_fc.out_features
         self.product_sizes = ((width, 3 * width), (width, width), (width, hidden), (hidden, width))
@@ -179,12 +180,16 @@ class TextTower:
         """
         n, heads, rows, size = q.shape
         if q.device.type == "cpu":
-            exact = torch.promote_types(q.dtype, torch.float32)
-            k, v = _join(kv, dtype=exact).view(2, n * heads, -1, size)
-            q = _contiguous(q, dtype=exact).reshape(n * heads, rows, size)
-            bias = mask[:, None].to(exact).expand(n, heads, -1, -1).reshape(n * heads, rows, -1)
-            weights = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=size**-0.5).softmax(dim=-1)
-            mixed = torch.bmm(weights, v).view(n, heads, rows, size)
+            products = torch.bfloat16 if self.packed_half else torch.promote_types(q.dtype, torch.float32)
+            k, v = _join(kv, dtype=products).view(2, n * heads, -1, size)
+            q = _contiguous(q, dtype=products).reshape(n * heads, rows, size)
+            if self.packed_half:
+                scores = torch.bmm(q, k.transpose(1, 2)).view(n, heads, rows, -1)
+                scores = torch.add(mask[:, None], scores, alpha=size**-0.5).view(n * heads, rows, -1)  # float32
+            else:
+                bias = mask[:, None].to(products).expand(n, heads, -1, -1).reshape(n * heads, rows, -1)
+                scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=size**-0.5)
+            mixed = torch.bmm(scores.softmax(dim=-1).to(products), v).view(n, heads, rows, size)
         else:
             k, v = torch.cat(list(kv), dim=3)
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None].to(q.dtype))

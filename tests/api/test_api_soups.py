@@ -1,0 +1,220 @@
+"""Facts about soups made from a notebook: the pipeline's own to the byte, and the same classifier as open_clip's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import open_clip
+import pyarrow as pa
+import pytest
+import torch
+import yaml
+from api_world import DESCRIPTORS, ENCODER, NAMES, SMALL, WORDS, photos
+
+import wsoup
+from stages import score as score_stage
+from stages import soup as soup_stage
+from wsoup import store
+from wsoup.api import soups as api_soups
+from wsoup.artifacts import Artifacts
+from wsoup.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
+from wsoup.runtime.shards import Owner
+from wsoup.search.pools import write_pool
+
+
+@pytest.fixture
+def given(tiny_encoder):
+    """What every search is handed."""
+    found = photos(tiny_encoder)
+    return {
+        "features": found.features,
+        "labels": found.labels,
+        "class_names": NAMES,
+        "model": tiny_encoder.model,
+        "tokenizer": tiny_encoder.tokenizer,
+        "progress": False,
+    }
+
+
+def run_stages(tiny_encoder, encoder_files, *, seed: int) -> Artifacts:
+    """Stages score and soup on the same images, in the working folder."""
+    found, artifacts = photos(tiny_encoder), Artifacts()
+    params = {
+        "source": "photo",
+        "seeds": [seed],
+        "encoder": encoder_files,
+        "candidates": {
+            "words": {"path": None, "count": len(WORDS), "period": False},
+            "descriptors": {"paths": ["descriptors.txt"], "period": True},
+            "watch": "descriptors.txt",
+        },
+        "score": {"shard_size": 500},
+        "soups": {
+            "word": {"kind": "chains", "pool": "words", **SMALL},
+            "descriptor": {"kind": "greedy", "pool": "descriptors", "m": 16},
+        },
+    }
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    write_pool(artifacts.pool("words"), WORDS)
+    write_pool(artifacts.pool("descriptors"), DESCRIPTORS)
+    about = {"class_names": NAMES, "template": "a photo of a {}.", "encoder": tiny_encoder.id}
+    rows = torch.arange(len(found.labels)).numpy()
+    features = store.ImageFeatures(found.features.numpy(), found.labels.numpy(), rows, about)
+    store.write_features(artifacts.features("photo", split="train"), features)
+    store.write_table(artifacts.split("photo", seed=seed), pa.table({"row": rows}))
+    for stage, items in ((score_stage, ("words", "descriptors")), (soup_stage, ("word", "descriptor"))):
+        for item in items:
+            stage.main(Owner.of(Path(stage.__file__), name=item), item)
+    return artifacts
+
+
+def test_the_soup_is_the_pipelines_own_byte_for_byte(in_tmp, given, tiny_encoder, tiny_encoder_files):
+    artifacts = run_stages(tiny_encoder, tiny_encoder_files, seed=3)
+    wsoup.word_soup(**given, words=WORDS, seed=3, encoder=ENCODER, **SMALL).save("word.json")
+    wsoup.descriptor_soup(**given, descriptors=DESCRIPTORS, seed=3, encoder=ENCODER).save("descriptor.json")
+    for name in ("word", "descriptor"):
+        assert Path(f"{name}.json").read_bytes() == artifacts.soup(name, seed=3).read_bytes()
+    assert len(wsoup.Soup.load("word.json").members) == SMALL["m"]
+
+
+def test_scores_are_those_of_stage_score(in_tmp, given, tiny_encoder, tiny_encoder_files):
+    artifacts = run_stages(tiny_encoder, tiny_encoder_files, seed=1)
+    table = store.read_table(artifacts.scores("words"))
+    found = wsoup.score_texts(**given, texts=["", *WORDS], period=False)
+    for column, values in found.items():
+        assert table[column].to_pylist() == values
+
+
+def test_the_classifier_is_what_open_clip_builds_of_the_templates(given, tiny_encoder):
+    soup = wsoup.word_soup(**given, words=WORDS, seed=1, **SMALL)
+    model, tokenizer, names = tiny_encoder.model, tiny_encoder.tokenizer, ["fir tree", "a {curly} name"]
+    ours = soup.classifier(class_names=names, model=model, tokenizer=tokenizer)
+    theirs = open_clip.build_zero_shot_classifier(model, tokenizer, names, soup.templates())
+    assert ours.shape == (16, 2)
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+
+
+def test_braces_outside_of_the_placeholder_stay_as_they_are():
+    member = wsoup.Soup("greedy", 0, "a {big} photo of a {c}.", {}, ()).class_name_soup()
+    assert [template.format("cat") for template in member.templates()] == ["a {big} photo of a cat."]
+
+
+def test_a_model_comes_back_as_it_was_and_works_in_eval_mode(given, tiny_encoder):
+    model = tiny_encoder.model
+    expected = wsoup.descriptor_soup(**given, descriptors=DESCRIPTORS)
+    model.train()
+    model.visual.eval()
+    try:
+        assert wsoup.descriptor_soup(**given, descriptors=DESCRIPTORS) == expected
+        assert model.training
+        assert not model.visual.training
+    finally:
+        model.eval()
+
+
+class Wrapped:
+    """A model of another library: no module itself, with an image side and a text side."""
+
+    def __init__(self, model):
+        self.inner = model
+
+    def encode_text(self, tokens):
+        return 3 * self.inner.encode_text(tokens)
+
+    def encode_image(self, pixels):
+        return 3 * self.inner.encode_image(pixels)
+
+
+def test_any_object_with_encode_text_will_do(given):
+    expected = wsoup.descriptor_soup(**given, descriptors=DESCRIPTORS)
+    found = wsoup.descriptor_soup(**given | {"model": Wrapped(given["model"])}, descriptors=DESCRIPTORS)
+    assert found.members == expected.members
+    assert found.encoder["model"] == "Wrapped"
+
+
+def test_the_default_pools_are_wsoups_own(given, monkeypatch):
+    assert wsoup.common_words(5) == ["the", "to", "and", "of", "in"]
+    monkeypatch.setattr(api_soups, "COMMON_WORDS", 20)
+    soup = wsoup.word_soup(**given, seed=1, **SMALL)
+    assert set(" ".join(soup.texts).split()) <= set(wsoup.common_words(20))
+
+
+def test_labels_may_be_names_and_arrays_of_any_kind(given):
+    expected = wsoup.score_texts(**given, texts=DESCRIPTORS)
+    names = [NAMES[label] for label in given["labels"]]
+    for features in (given["features"].numpy(), given["features"].double(), given["features"].tolist()):
+        assert wsoup.score_texts(**given | {"features": features, "labels": names}, texts=DESCRIPTORS) == expected
+
+
+def test_features_of_another_length_are_normalised_and_that_is_said(given):
+    expected = wsoup.score_texts(**given, texts=DESCRIPTORS)["n_correct"]
+    with pytest.warns(UserWarning, match=r"features are not of length 1 \(off by up to 2\): they are nor") as said:
+        found = wsoup.score_texts(**given | {"features": 3 * given["features"]}, texts=DESCRIPTORS)
+    assert found["n_correct"] == expected
+    assert [warning.filename for warning in said] == [__file__]
+
+
+def broken(features, *, row, value):
+    features = features.clone()
+    features[row] = value
+    return features
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "text"),
+    [
+        ({"features": torch.zeros(60)}, DataError, r"features has shape \(60,\); expected \(N, D\)"),
+        ({"features": torch.zeros(0, 16)}, DataError, r"features has shape \(0, 16\)"),
+        ({"features": torch.ones(60, 16, dtype=torch.long)}, DataError, "features holds torch.int64; expected floats"),
+        ({"features": [["a"]]}, DataError, "features is no array of numbers"),
+        ({"features": (7, float("nan"))}, DataError, "features has NaN or infinity in rows 7; leave these images out"),
+        ({"features": (slice(0, 5), 0.0)}, DataError, r"nothing but zeros in rows 0, 1, 2 and 2 more"),
+        ({"features": torch.eye(60)}, MismatchError, "image features have 60 dimensions, the model's texts 16"),
+        ({"labels": torch.zeros(59, dtype=torch.long)}, DataError, r"labels has shape \(59,\); expected \(60,\)"),
+        ({"labels": torch.zeros(60)}, DataError, "labels holds torch.float32; expected whole numbers"),
+        ({"labels": torch.full((60,), 4)}, DataError, r"labels\[0\] is 4, outside of the 4 class_names \(0 to 3\)"),
+        ({"labels": ["cat"] * 59 + ["cow"]}, DataError, "labels holds 'cow', which is not among the 4 class_names"),
+        ({"labels": torch.zeros(60, dtype=torch.long)}, DataError, "60 images of 1 class are too few"),
+        ({"class_names": ["cat", "dog", "cat", "ox"]}, DataError, "class_names holds 'cat' 2 times"),
+        ({"class_names": "cat"}, DataError, "class_names is one string, 'cat'; expected a list"),
+        ({"class_names": ["cat", " ", "a", "b"]}, DataError, r"class_names\[1\] is ' '"),
+        ({"class_names": []}, DataError, "class_names is empty"),
+        ({"model": object()}, ModelError, "model is object, which has no encode_text"),
+        ({"tokenizer": None}, ModelError, "tokenizer is NoneType"),
+        ({"template": "a photo"}, ParamsError, "must hold exactly one placeholder"),
+        ({"precision": "fp8"}, ParamsError, "precision 'fp8' must be one of"),
+        ({"encoder": {"name": "x"}}, ParamsError, "encoder has 'name'; expected model and pretrained"),
+        ({"seed": -1}, ParamsError, "seed is -1; expected a whole number"),
+        ({"k0": 20}, ParamsError, r"word_soup: .*k0 \(20\) must not exceed k1 \(12\)"),
+        ({"m": 0}, ParamsError, "word_soup: m: 0 is not valid"),
+        ({"words": "time"}, ParamsError, "words is one string, 'time'"),
+        ({"words": ["a", "a"]}, PoolError, "words holds 'a' more than once"),
+        ({"words": ["time"]}, PoolError, "k1 is 12 but the pool words holds 1"),
+        ({"words": ["very " * 80]}, PoolError, "does not fit the model's context of 77 tokens"),
+    ],
+)
+def test_arguments_are_checked_at_the_door(given, changed, error, text):
+    for key in changed:
+        if isinstance(changed[key], tuple):
+            row, value = changed[key]
+            changed = {key: broken(given["features"], row=row, value=value)}
+    with pytest.raises(error, match=text) as raised:
+        wsoup.word_soup(**{**given, "seed": 1, "words": WORDS, **SMALL, **changed})
+    assert "\n" not in str(raised.value)
+
+
+def test_progress_false_is_silent(given, capfd):
+    wsoup.word_soup(**given, words=WORDS, seed=1, **SMALL)
+    assert capfd.readouterr().err == ""
+    wsoup.word_soup(**given | {"progress": True}, words=WORDS, seed=1, **SMALL)
+    assert "score words" in capfd.readouterr().err
+
+
+def test_names_that_wsoup_offers_are_there_and_in_its_stub():
+    stub = Path(wsoup.__file__).with_suffix(".pyi").read_text()
+    for name in wsoup.__all__:
+        assert f" as {name}\n" in stub
+        assert getattr(wsoup, name).__name__ == name
+    with pytest.raises(AttributeError, match="module 'wsoup' has no attribute 'soups_of_words'"):
+        _ = wsoup.soups_of_words
+    assert {"word_soup", "Soup"} <= set(dir(wsoup))

@@ -1,0 +1,109 @@
+"""The verdict of a run whose every image is known: what is held against what, and what is said of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from wsoup import store
+from wsoup.errors import MissingError
+from wsoup.evaluate.bits import pack_right
+from wsoup.params.search import ChainsSoup, SampleSoup
+from wsoup.report.judgement import gains, load_judgement, optimism_table, sentence, verdict_metrics, verdict_table
+
+ROLES = {"photo": "source", "pets": "xd", "sketch": "dg"}
+GROWTH = {"k0": 1, "k1": 2, "patience": 1, "max_words": 2}
+WORD = ChainsSoup(kind="chains", pool="words", m=2, **GROWTH)
+SAMPLE = SampleSoup(kind="sample", pool="words", m=2, k1=None)
+N = 400
+CHANCES = {"class_name": 0.5, "word_soup": 0.8, "random_beside_word": 0.5, "any_soup": 0.5, "random_beside_any": 0.5}
+
+
+def write(folder, *, chances=CHANCES) -> None:
+    """Images that are right by chance, the same ones for the class name whatever the seed."""
+    right, selection = [], []
+    for i, (method, chance) in enumerate(chances.items()):
+        for mode in ("centroid", "score_mean"):
+            for seed in (1, 2, 3):
+                draw = np.random.default_rng([0 if method == "class_name" else seed, i])
+                row = {"method": method, "mode": mode, "seed": seed}
+                for name, role in ROLES.items():
+                    found = draw.random(N) < chance
+                    about = {"dataset": name, "role": role, "n_images": N, "right": pack_right(found)}
+                    right.append({**row, **about})
+                selection.append({**row, "n_correct": 9 if method == "word_soup" else 6, "n_images": 10})
+    store.write_table(folder / "pretrained/right.parquet", pa.Table.from_pylist(right))
+    store.write_table(folder / "pretrained/selection.parquet", pa.Table.from_pylist(selection))
+
+
+@pytest.fixture
+def judgement(tmp_path):
+    write(tmp_path)
+    return load_judgement(tmp_path, soups={"word": WORD, "any": SAMPLE}, roles=ROLES, confidence=0.95)
+
+
+def test_each_soup_is_held_against_what_there_is_of_the_four(judgement):
+    found = [(judged.soup, judged.over, judged.role) for judged in judgement.comparisons]
+    assert found == [
+        (soup, over, role)
+        for soup, overs in {"word": ("class_name", "random", "sample"), "any": ("class_name", "random", "word")}.items()
+        for over in overs
+        for role in ("xd", "dg")
+    ]
+
+
+def test_a_gain_of_thirty_points_is_more_than_noise_and_none_is_noise(judgement):
+    words = {(row["soup"], row["over"], row["role"]): row["verdict"] for row in verdict_table(judgement).rows}
+    assert words["word soup", "class name only", "XD"] == "better"
+    assert words["soup any", "Algorithm 2 (word soup)", "DG"] == "worse"
+    assert words["soup any", "random texts of the same m", "XD"] == "noise"
+
+
+def test_gains_are_the_difference_of_accuracies_and_lie_in_their_intervals(judgement):
+    for row in gains(judgement):
+        assert row["low"] <= row["gain"] <= row["high"]
+    assert gains(judgement)[0]["gain"] == pytest.approx(30, abs=8)
+
+
+def test_the_sentence_says_what_is_sure_and_what_is_not(judgement):
+    text = sentence(judgement)
+    assert text.startswith("More than noise over the class name only: word soup +")
+    assert "No more than noise: soup any" in text
+    assert "this run could have seen differences from" in text
+    assert text.count(". ") == 1
+
+
+def test_where_nothing_is_sure_the_sentence_begins_with_that(tmp_path):
+    write(tmp_path, chances=CHANCES | {"word_soup": 0.5})
+    found = load_judgement(tmp_path, soups={"word": WORD}, roles=ROLES, confidence=0.95)
+    assert sentence(found).startswith("No soup's gain over the class name only is more than noise: word soup ")
+
+
+def test_the_soup_that_only_draws_a_curve_is_not_judged(tmp_path):
+    write(tmp_path)
+    found = load_judgement(tmp_path, soups={"word": WORD, "word_curve": WORD}, roles=ROLES, confidence=0.95)
+    assert {judged.soup for judged in found.comparisons} == {"word"}
+
+
+def test_a_single_dataset_says_nothing_of_others(judgement):
+    assert all(judged.comparison.resampled is None and judged.p_resampled is None for judged in judgement.comparisons)
+    assert "low, other datasets" not in verdict_table(judgement).rows[0]
+    assert "other_datasets" not in verdict_metrics(judgement)["word_soup"]["over_class_name"]["xd"]
+
+
+def test_optimism_is_what_is_lost_beyond_the_class_names_own_loss(judgement):
+    row = optimism_table(judgement).rows[0]
+    assert row["selection images"] == pytest.approx(90)
+    assert row["difference"] == pytest.approx(90 - row["held-out images"])
+    assert row["optimism"] == pytest.approx(row["difference"] - row["difference, class name only"])
+
+
+def test_p_values_are_corrected_over_all_comparisons(judgement):
+    for judged in judgement.comparisons:
+        assert judged.p_fixed >= judged.comparison.fixed.p_value
+
+
+def test_without_evaluation_the_stage_is_named(tmp_path):
+    with pytest.raises(MissingError, match="made by stage 'evaluate'"):
+        load_judgement(tmp_path, soups={"word": WORD}, roles=ROLES, confidence=0.95)

@@ -1,0 +1,64 @@
+"""The notebook and the Python of docs/python.md run as they stand, on a tiny encoder."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import open_clip
+import pytest
+from project import ROOT
+from small_world import COLOURS, write_image_folder
+
+import wsoup
+
+
+@pytest.fixture
+def tiny_by_any_name(tiny_encoder_files, monkeypatch):
+    """open_clip gives the tiny encoder, whatever model is asked for: the real ones have to be downloaded."""
+    create, tokenizer = open_clip.create_model_and_transforms, open_clip.get_tokenizer
+
+    def small(name, pretrained):
+        return create(tiny_encoder_files["model"], pretrained=tiny_encoder_files["pretrained"])
+
+    monkeypatch.setattr(open_clip, "create_model_and_transforms", small)
+    monkeypatch.setattr(open_clip, "get_tokenizer", lambda name: tokenizer(tiny_encoder_files["model"]))
+
+
+def test_the_notebook_runs_from_images_to_a_classifier(in_tmp: Path, tiny_by_any_name):
+    notebook = json.loads((ROOT / "docs" / "own_images.ipynb").read_text())
+    write_image_folder(Path("photos"), splits={"train": 4, "test": 3}, classes=COLOURS)
+    names: dict = {}
+    for cell in notebook["cells"]:
+        assert not cell.get("outputs"), "outputs are not kept"
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert names["accuracy"].n_images == 12
+    assert names["accuracy"].gain is not None
+    assert set(names["gains"]) == set(COLOURS)
+    assert names["Picture"]()._repr_html_().count("<rect") == len(COLOURS)
+    assert wsoup.Soup.load("soup.json") == names["soup"]
+    assert float((names["classifier"] - names["theirs"]).abs().max()) < 1e-6
+
+
+def test_the_example_of_the_docs_runs(in_tmp: Path, tiny_by_any_name, monkeypatch, capsys):
+    first = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), flags=re.S)[0]
+    root = write_image_folder(Path("photos"), splits={"train": 2}, classes=COLOURS)
+    paths = sorted(root.rglob("*.png"))
+    monkeypatch.setattr("wsoup.api.soups.COMMON_WORDS", 1000)  # k1 of them; the real pool takes minutes
+    names = {"paths": paths, "labels": [sorted(COLOURS).index(path.parent.name) for path in paths]}
+    names["names"] = sorted(COLOURS)
+    exec(first, names)
+    assert re.match(r"\d+\.\d\d % \(\d of 8\), [+-]", capsys.readouterr().out)
+
+
+def test_the_adapter_of_the_docs_is_of_transformers():
+    pytest.importorskip("transformers")
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), flags=re.S)[1]
+    compile(code, "docs/python.md", "exec")
+
+
+def test_every_name_that_wsoup_offers_is_in_the_docs():
+    text = (ROOT / "docs" / "python.md").read_text()
+    assert [name for name in wsoup.__all__ if f"wsoup.{name}" not in text and name != "Accuracy"] == []

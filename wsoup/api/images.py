@@ -1,0 +1,114 @@
+"""Image features of a list of files by a model in memory; a long list goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from wsoup.api.arguments import checked_paths
+from wsoup.api.model import as_module, at_work, image_encoder
+from wsoup.errors import DataError, ModelError, ParamsError, WsoupError
+from wsoup.files import read_bytes
+from wsoup.images.features import IMAGES_PER_SHARD, Embedded, ImageList, embed_images, encode_files
+from wsoup.runtime.progress import counting
+from wsoup.runtime.shards import Owner
+from wsoup.store import fingerprint
+from wsoup.towers import Encoder
+
+LABEL = "encode images"
+
+
+def encode_images(
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    model: Any,
+    preprocess: Callable[[Image.Image], Tensor],
+    batch_size: int = 64,
+    precision: str = "fp32",
+    on_bad_image: str = "stop",
+    progress: bool = True,
+) -> Tensor:
+    """Features of image files, as the pipeline makes them: upright RGB, decoded ahead by processes of their own.
+
+    A list of more than 2,048 files keeps what is finished under ``.cache/wsoup`` (``$WSOUP_CACHE``) until it is done:
+    after an interruption the same call goes on there.
+
+    Args:
+        paths: N image files.
+        model: with `encode_image`; it works in eval mode, where its weights are.
+        preprocess: RGB image -> (3, H, W) float32, as `open_clip.create_model_and_transforms` gives it last.
+        batch_size: images in one forward pass.
+        precision: fp32, bf16, fp16 (autocast) or reference.
+        on_bad_image: ``"stop"`` raises at the first file that cannot be decoded, ``"nan"`` makes its row NaN.
+        progress: whether a bar is drawn.
+
+    Returns:
+        (N, D) float32 on the CPU, L2-normalised, in the order of `paths`.
+
+    Raises:
+        DataError: no files, one that cannot be decoded (it is named, with the reason), or none that can.
+        ModelError: the model has no `encode_image`.
+    """
+    files = checked_paths(paths)
+    if on_bad_image not in ("stop", "nan"):
+        raise ParamsError(f"on_bad_image is {on_bad_image!r}; expected 'stop' or 'nan'")
+    how: Any = {"batch_size": batch_size, "on_bad_image": "stop" if on_bad_image == "stop" else "skip"}
+    with at_work(model, bars=progress):
+        about = {"probe": _preprocess_digest(preprocess)}
+        encoder = image_encoder(model, preprocess, preprocessing=about, precision=precision)
+        if len(files) > IMAGES_PER_SHARD and next(as_module(model).parameters(), None) is not None:
+            found = _resumable(encoder, files, how=how)
+        else:
+            with counting(label=LABEL, total=len(files), initial=0, unit="image"):
+                found = encode_files({LABEL: encoder}, paths=files, digests=None, **how)
+    if LABEL not in found.features:
+        raise DataError(f"none of the {len(files)} images could be decoded; the first: {found.skipped[0]}")
+    features = np.full((len(files), found.features[LABEL].shape[1]), np.nan, dtype=np.float32)
+    features[found.positions] = found.features[LABEL]
+    return torch.from_numpy(features)
+
+
+def _resumable(encoder: Encoder, files: list[str], *, how: dict[str, Any]) -> Embedded:
+    """In shards, that belong to these files, this model and this preprocessing; removed when all are done."""
+    digests = _digests(files)
+    about = [encoder.id, encoder.preprocessing, digests, files, how]
+    owner = Owner.of(Path(__file__), name=f"encode_images/{fingerprint(about)}")
+    images = ImageList("", files, digests)
+    (found,) = embed_images({LABEL: encoder}, lists=[images], label=LABEL, owner=owner, **how)
+    shutil.rmtree(owner.folder, ignore_errors=True)
+    return found
+
+
+def _digests(files: list[str]) -> list[str | None]:
+    """SHA-256 of each file in hex, None where it cannot be read; hashing and reading release the interpreter's lock."""
+
+    def digest(path: str) -> str | None:
+        try:
+            return hashlib.sha256(read_bytes(path)).hexdigest()
+        except WsoupError:
+            return None
+
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        return list(pool.map(digest, files))
+
+
+def _preprocess_digest(preprocess: Callable[[Image.Image], Tensor]) -> str:
+    """What a preprocessing is, told by what it makes of two images: any callable has such a digest."""
+    grey = np.arange(40 * 60, dtype=np.uint32).reshape(40, 60)
+    pixels = np.stack([grey % 251, grey % 83 * 3, grey // 10], axis=2).astype(np.uint8)
+    made = [preprocess(Image.fromarray(values)) for values in (pixels, pixels.transpose(1, 0, 2).copy())]
+    for tensor in made:
+        if not isinstance(tensor, Tensor) or tensor.dim() != 3:
+            what = tuple(tensor.shape) if isinstance(tensor, Tensor) else type(tensor).__name__
+            raise ModelError(f"preprocess gives {what} for an image; expected a tensor (3, H, W)")
+    return fingerprint([[list(tensor.shape), tensor.double().flatten().tolist()] for tensor in made])

@@ -1,0 +1,157 @@
+"""A model in memory: any object with `encode_text` and `encode_image`, what it is called, and where it works.
+
+open_clip's models take the fast text path; of anything else the plain `encode_text` is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from wsoup.encoder_id import encoder_id
+from wsoup.errors import MismatchError, ModelError, ParamsError
+from wsoup.runtime.progress import showing
+from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers import AUTOCAST, Encoder
+
+Tokenizer = Callable[[Sequence[str]], Tensor]
+
+
+@contextmanager
+def at_work(model: Any, *, bars: bool) -> Iterator[None]:
+    """Within, the model is in eval mode, and bars are drawn or not; afterwards it is as it was."""
+    module = as_module(model)
+    trained = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        with showing(bars=bars):
+            yield
+    finally:
+        for part in trained:
+            part.training = True
+
+
+def as_module(model: Any) -> nn.Module:
+    """The model itself, or, of an object that wraps models, its modules together."""
+    if isinstance(model, nn.Module):
+        return model
+    parts = {name: part for name, part in getattr(model, "__dict__", {}).items() if isinstance(part, nn.Module)}
+    return nn.ModuleDict(parts)
+
+
+def device_of(model: Any) -> torch.device:
+    """Where the model's weights are; the CPU where it has none."""
+    return next((weight.device for weight in as_module(model).parameters()), torch.device("cpu"))
+
+
+def autocast_dtype(precision: str) -> torch.dtype | None:
+    """Autocast dtype of a precision, None for float32 throughout."""
+    if precision not in AUTOCAST:
+        raise ParamsError(f"precision {precision!r} must be one of {', '.join(AUTOCAST)}")
+    return AUTOCAST[precision]
+
+
+def check_has(model: Any, method: str) -> None:
+    """Raise ModelError where a model lacks a method."""
+    if not callable(getattr(model, method, None)):
+        raise ModelError(
+            f"model is {type(model).__name__}, which has no {method}; expected an open_clip model or the like"
+        )
+
+
+def check_model(model: Any, tokenizer: Any) -> None:
+    """Raise ModelError where a model has no `encode_text`, or its tokenizer cannot be called."""
+    check_has(model, "encode_text")
+    if not callable(tokenizer):
+        raise ModelError(f"tokenizer is {type(tokenizer).__name__}; expected texts -> (P, context) token ids")
+
+
+def text_encoder(
+    model: Any, tokenizer: Tokenizer, *, names: Mapping[str, str | None] | None, precision: str
+) -> Encoder:
+    """A model in memory with its tokenizer, for texts alone.
+
+    Raises:
+        ModelError: it has no `encode_text`, or the tokenizer cannot be called.
+        ParamsError: see `identity`.
+    """
+    check_model(model, tokenizer)
+    return Encoder(
+        model=model,
+        tokenizer=tokenizer,
+        preprocess=_not_made_for_this,
+        augment=_not_made_for_this,
+        id=identity(model, tokenizer, names=names, precision=precision),
+        preprocessing={},
+        device=device_of(model),
+        dtype=autocast_dtype(precision),
+    )
+
+
+def image_encoder(
+    model: Any, preprocess: Callable[[Image.Image], Tensor], *, preprocessing: dict[str, Any], precision: str
+) -> Encoder:
+    """A model in memory with its preprocessing, for images alone; ModelError where it has no `encode_image`."""
+    check_has(model, "encode_image")
+    return Encoder(
+        model=model,
+        tokenizer=_not_made_for_this,
+        preprocess=preprocess,
+        augment=preprocess,
+        id=identity(model, None, names=None, precision=precision),
+        preprocessing=preprocessing,
+        device=device_of(model),
+        dtype=autocast_dtype(precision),
+    )
+
+
+def identity(
+    model: Any, tokenizer: Tokenizer | None, *, names: Mapping[str, str | None] | None, precision: str
+) -> dict[str, Any]:
+    """The encoder id of a model in memory, as the pipeline writes it; weights None where it has none to digest.
+
+    Args:
+        model, tokenizer: as handed in; no tokenizer where only images are encoded.
+        names: `model` and `pretrained`, as open_clip knows them, so that others can load the encoder by its id; None:
+            the name of its class.
+        precision: of the matrix products.
+
+    Raises:
+        ParamsError: another key in `names`.
+    """
+    names = names or {}
+    unknown = sorted(set(names) - {"model", "pretrained"})
+    if unknown:
+        raise ParamsError(f"encoder has {unknown[0]!r}; expected model and pretrained, as open_clip names them")
+    module = as_module(model)
+    found = encoder_id(
+        module,
+        tokenizer=tokenizer or _no_tokens,
+        model_name=names.get("model") or type(model).__name__,
+        pretrained=names.get("pretrained"),
+        precision=precision,
+    )
+    return found if any(True for _ in module.parameters()) else {**found, "weights": None}
+
+
+def check_sizes(image_features: Tensor, texts: PromptEncoder) -> None:
+    """Raise MismatchError where images and texts have another number of features."""
+    size = texts.encode(["a photo"]).shape[1]
+    if image_features.shape[1] != size:
+        raise MismatchError(
+            f"image features have {image_features.shape[1]} dimensions, the model's texts {size}: they are of "
+            "different models; encode the images with this model"
+        )
+
+
+def _not_made_for_this(_: Any) -> Tensor:
+    raise ModelError("this encoder was made for images alone, or for texts alone")
+
+
+def _no_tokens(texts: Sequence[str]) -> Tensor:
+    return torch.empty(0)

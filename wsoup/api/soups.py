@@ -1,0 +1,254 @@
+"""Soups for a model in memory, by the functions that the pipeline's stages call: the same members and counts.
+
+What is left open takes the paper's values (arXiv 2311.13612, section 3), as params.yaml states them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wsoup import project, prompts
+from wsoup.api.arguments import checked_names, checked_seed, checked_source, checked_texts
+from wsoup.api.model import Tokenizer, at_work, autocast_dtype, check_model, check_sizes, device_of, text_encoder
+from wsoup.params.search import ChainsSoup, GreedySoup, SoupParams
+from wsoup.params.section import parse
+from wsoup.runtime import code
+from wsoup.runtime.progress import progress as progress_bar
+from wsoup.scoring import normalize
+from wsoup.search import pools, soups
+from wsoup.search.ranking import ranked
+from wsoup.search.scores import COLUMNS, pool_cost, right_by_name, scores
+from wsoup.search.source import Source, check_fits
+from wsoup.soup import Soup
+from wsoup.texts.encoder import PromptEncoder
+
+TEMPLATE = "a photo of a {}."
+COMMON_WORDS = 10_000
+TEXTS_AT_ONCE = 500
+"""Candidates scored together, as `score.shard_size` of the profiles: batches decide the last bits of a score."""
+
+
+def word_soup(
+    features: Any,
+    labels: Any,
+    *,
+    class_names: Iterable[str],
+    model: Any,
+    tokenizer: Tokenizer,
+    seed: int,
+    template: str = TEMPLATE,
+    words: Iterable[str] | None = None,
+    k0: int = 250,
+    k1: int = 1000,
+    patience: int = 250,
+    m: int = 8,
+    max_words: int = 10,
+    period: bool = False,
+    precision: str = "fp32",
+    encoder: Mapping[str, str | None] | None = None,
+    progress: bool = True,
+) -> Soup:
+    """Algorithm 2: m chains of words, each grown from one of the k0 best words.
+
+    Args:
+        features: (N, D) image features of this model, L2-normalised; a handful of images of each class is enough.
+        labels: (N,) whole numbers in [0, C), or class names.
+        class_names: C names in label order.
+        model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
+        seed: names the draws; the same seed gives the same soup.
+        template: prompt template with one ``{}``.
+        words: the pool; None: the 10,000 most common English words.
+        k0, k1, patience, m, max_words: as in params.yaml.
+        period: whether texts carry the final period while they are searched; a finished soup always does.
+        precision: fp32, bf16, fp16 (autocast) or reference.
+        encoder: {"model": ..., "pretrained": ...} as open_clip names them, for `wsoup classify` to load it again.
+        progress: whether bars are drawn.
+
+    Raises:
+        DataError: features, labels or names that do not fit each other.
+        MismatchError: features of another model.
+        PoolError: fewer words than k1, or one too long for the model's context.
+        ParamsError: a number out of range, a template without placeholder.
+    """
+    shape = {"k0": k0, "k1": k1, "patience": patience, "m": m, "max_words": max_words}
+    definition = parse(ChainsSoup, {"kind": "chains", "pool": "words", **shape}, origin="word_soup")
+    pool = common_words(COMMON_WORDS) if words is None else checked_texts(words, name="words")
+    asked = _Asked(class_names, template=template, seed=seed, precision=precision, encoder=encoder, progress=progress)
+    with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
+        return asked.soup(definition, pool=pool, source=source, period=period)
+
+
+def descriptor_soup(
+    features: Any,
+    labels: Any,
+    *,
+    class_names: Iterable[str],
+    model: Any,
+    tokenizer: Tokenizer,
+    seed: int = 0,
+    template: str = TEMPLATE,
+    descriptors: Iterable[str] | None = None,
+    m: int = 16,
+    period: bool = True,
+    precision: str = "fp32",
+    encoder: Mapping[str, str | None] | None = None,
+    progress: bool = True,
+) -> Soup:
+    """Algorithm 1: the best descriptor, then each next one that makes the centroid strictly better, up to m.
+
+    Args:
+        seed: kept in the soup; nothing is drawn.
+        period: descriptors carry it in the search, as the authors' do.
+        descriptors: the pool; None: the few hundred that wsoup brings.
+        features, labels, class_names, model, tokenizer, template, m, precision, encoder, progress: as in
+            `word_soup`, and so are the errors.
+    """
+    definition = parse(GreedySoup, {"kind": "greedy", "pool": "descriptors", "m": m}, origin="descriptor_soup")
+    if descriptors is None:
+        pool = pools.descriptors([project.file("data/toy/descriptors.txt")])
+    else:
+        pool = checked_texts(descriptors, name="descriptors")
+    asked = _Asked(class_names, template=template, seed=seed, precision=precision, encoder=encoder, progress=progress)
+    with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
+        return asked.soup(definition, pool=pool, source=source, period=period)
+
+
+def score_texts(
+    features: Any,
+    labels: Any,
+    *,
+    texts: Iterable[str],
+    class_names: Iterable[str],
+    model: Any,
+    tokenizer: Tokenizer,
+    template: str = TEMPLATE,
+    period: bool = True,
+    precision: str = "fp32",
+    progress: bool = True,
+) -> dict[str, list[Any]]:
+    """What every text alone does, appended to every class name: columns of a table, for example of pandas.
+
+    Args:
+        texts: P descriptors or word chains, each once; "" is the class name alone.
+        features, labels, class_names, model, tokenizer, template, period, precision, progress: as in `word_soup`, and
+            so are the errors.
+
+    Returns:
+        text, n_correct, n_images, alignment (mean cosine of an image and its own class's text), uniformity (and the
+        other classes' texts), near_ties (answers that hang on rounding), k2 (likelihood) and gain_se (images; both see
+        `wsoup.search.statistics`); P values each, in the order of `texts`.
+    """
+    pool = checked_texts(texts, name="texts")
+    asked = _Asked(class_names, template=template, seed=0, precision=precision, encoder=None, progress=progress)
+    with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
+        check_fits(pool, source=source, origin="texts")
+        found = _scores(pool, source=source, period=period, label="score texts")
+    n_images = [len(source.labels)] * len(pool)
+    return {"text": pool, "n_images": n_images, **{name: found[name].tolist() for name in COLUMNS}}
+
+
+def common_words(count: int) -> list[str]:
+    """The `count` most common English words, the pool of word soups: see `wsoup.search.pools.common_words`."""
+    return pools.common_words(count)
+
+
+def classifier(
+    soup: Soup,
+    *,
+    template: str,
+    class_names: Iterable[str],
+    model: Any,
+    tokenizer: Tokenizer,
+    precision: str,
+) -> Tensor:
+    """What `Soup.classifier` returns: the soup's centroid for each class, (D, C) float32."""
+    names = checked_names(class_names)
+    with at_work(model, bars=False):
+        check_model(model, tokenizer)
+        encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=autocast_dtype(precision))
+        return soup_features(soup, template=template, class_names=names, encoder=encoder)[1].T
+
+
+def soup_features(
+    soup: Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder
+) -> tuple[Tensor, Tensor]:
+    """Features of every member with every class, (M, C, D), and the soup's centroid of each class, (C, D)."""
+    stems = prompts.stems(prompts.checked(template), class_names)
+    texts, weights = zip(*soup.weighted_texts, strict=True)
+    features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in texts])
+    share = torch.tensor(weights, device=features.device) / sum(weights)
+    return features[: len(soup.members)], normalize(torch.einsum("m,mcd->cd", share, features))
+
+
+class _Asked:
+    """What all searches share, checked; then the images and texts that a search may see, and what it found."""
+
+    def __init__(
+        self,
+        class_names: Iterable[str],
+        *,
+        template: str,
+        seed: int,
+        precision: str,
+        encoder: Mapping[str, str | None] | None,
+        progress: bool,
+    ) -> None:
+        self.class_names, self.template = checked_names(class_names), prompts.checked(template)
+        self.seed = checked_seed(seed)
+        self.precision, self.encoder, self.bars = precision, encoder, progress
+
+    @contextmanager
+    def source(self, features: Any, labels: Any, *, model: Any, tokenizer: Tokenizer) -> Iterator[Source]:
+        """The images with the seed's subset, all of them; within, the model is in eval mode."""
+        x, y = checked_source(features, labels, class_names=self.class_names)
+        with at_work(model, bars=self.bars):
+            encoder = text_encoder(model, tokenizer, names=self.encoder, precision=self.precision)
+            x, y = x.to(encoder.device), y.to(encoder.device)
+            everything = {self.seed: torch.arange(len(y), device=encoder.device)}
+            source = Source(encoder, x, y, everything, self.template, self.class_names)
+            check_sizes(x, source.texts)
+            yield source
+
+    def soup(self, definition: SoupParams, *, pool: list[str], source: Source, period: bool) -> Soup:
+        """Rank the pool and search, as stages score and soup do."""
+        check_fits(pool, source=source, origin=definition.pool)
+        found = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
+        cost = pool_cost(source, pool, period=period)
+        best = ranked(pool, n_correct=found["n_correct"], k2=found["k2"], period=period, cost=cost)
+        chosen = soups.candidates(definition, best)
+        parts = progress_bar(range(soups.parts(definition)), label=f"{definition.kind} soup", unit="part")
+        made = [soups.members(definition, ranked=chosen, source=source, seed=self.seed, part=part) for part in parts]
+        made_with = code.packages(Path(soups.__file__))
+        return soups.made(definition, made, pool=best, source=source, seed=self.seed, made_with=made_with)
+
+
+def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) -> dict[str, np.ndarray]:
+    """`COLUMNS` of every text on all images: (P,) each."""
+    images, found = source.images(), []
+    named = right_by_name(source, images=images, period=period)
+    with progress_bar(label=label, total=len(pool), unit="text") as bar:
+        for texts in _blocks(pool):
+            found.append(scores(source, texts, images=images, named=named, period=period))
+            bar.update(len(texts))
+    return {name: np.concatenate([block[name][0] for block in found]) for name in COLUMNS}
+
+
+def _blocks(pool: Sequence[str]) -> Iterator[Sequence[str]]:
+    """At most `TEXTS_AT_ONCE` texts each, in order; the empty text alone, as nothing can be shared with it.
+
+    >>> list(_blocks(["", "a", "b"]))
+    [[''], ['a', 'b']]
+    """
+    start = 0
+    for i in range(len(pool) + 1):
+        if i == len(pool) or i - start == TEXTS_AT_ONCE or not pool[i] or not pool[i - 1]:
+            if i > start:
+                yield pool[start:i]
+            start = i

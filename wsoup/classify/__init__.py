@@ -1,0 +1,1 @@
+"""New photos and a soup -> class names with probabilities: what `wsoup classify` does."""

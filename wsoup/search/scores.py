@@ -1,0 +1,52 @@
+"""Every candidate of a pool, alone, on the source's few-shot images of all seeds: what a ranking is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from wsoup import prompts
+from wsoup.scoring import ImageSet, correct
+from wsoup.search.cost import Cost, cost_of
+from wsoup.search.source import Source
+from wsoup.search.statistics import CandidateStatistics, statistics
+
+COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties", "k2", "gain_se")
+"""What is known of a scored candidate, as `CandidateStatistics` has it."""
+
+
+def right_by_name(source: Source, *, images: ImageSet, period: bool) -> Tensor:
+    """Which images the class name alone gets right: (N,) bool."""
+    (name_alone,) = source.text_blocks([""], period=period)
+    return correct(images.image_features, images.labels, name_alone[0])
+
+
+def scores(
+    source: Source, texts: Sequence[str], *, images: ImageSet, named: Tensor, period: bool
+) -> dict[str, np.ndarray]:
+    """`COLUMNS` of every text, each (K, P).
+
+    Args:
+        source: whose classes the texts are appended to.
+        texts: P candidates.
+        images: `source.images()`, made once for many calls.
+        named: `right_by_name`, also.
+        period: whether texts carry the final period.
+    """
+    blocks = [statistics(images, block, named=named) for block in source.text_blocks(texts, period=period)]
+    return {name: _gather(blocks, name) for name in COLUMNS}
+
+
+def pool_cost(source: Source, texts: Sequence[str], *, period: bool) -> Cost:
+    """What scoring a pool takes, once for all seeds."""
+    endings = [prompts.ending(text, period=period) for text in texts]
+    return cost_of(endings, classes=len(source.class_names), encoder=source.texts)
+
+
+def _gather(blocks: list[list[CandidateStatistics]], name: str) -> np.ndarray:
+    """One column of all seeds from the results of consecutive blocks: (K, P)."""
+    return np.stack(
+        [np.concatenate([getattr(block[k], name).cpu().numpy() for block in blocks]) for k in range(len(blocks[0]))]
+    )
