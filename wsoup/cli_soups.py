@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from wsoup.errors import MissingError, ParamsError
+from wsoup.files import shown
 
 soup_app = typer.Typer(help="Look at soups, compare and export them.", no_args_is_help=True)
 
@@ -31,7 +32,7 @@ def soup_show(
 
     soup = Soup.load(soup_file(path))
     if text:
-        print("\n".join(soup.texts))
+        print("\n".join(map(shown, soup.texts) if sys.stdout.isatty() else soup.texts))
     else:
         Console(soft_wrap=False).print(show(soup), highlight=False)
 

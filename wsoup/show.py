@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from wsoup.files import shown
 from wsoup.soup import Member, Soup
 
 CLASS_NAME_ONLY = "(class name only)"
@@ -20,7 +21,7 @@ def show(soup: Soup) -> Group:
     table.add_column("source accuracy", justify="right")
     table.add_column("grew: right in the search after each word or descriptor", overflow="fold")
     for number, member in enumerate(soup.members, start=1):
-        grew = " → ".join(f"{step.added} {step.n_correct}" for step in member.trace)
+        grew = shown(" → ".join(f"{step.added} {step.n_correct}" for step in member.trace))
         right, accuracy = _counts(member)
         table.add_row(str(number), _shown(member), right, accuracy, escape(grew))
     beside = [] if soup.class_name_correct is None else [Text(_beside_class_name(soup))]
@@ -38,7 +39,7 @@ def _beside_class_name(soup: Soup) -> str:
 def summary(soup: Soup) -> str:
     """A soup in one line."""
     encoder = soup.encoder
-    return (
+    return shown(
         f"{soup.kind} soup, seed {soup.seed}, {len(soup.members)} members, "
         f"encoder {encoder.get('model')}/{encoder.get('pretrained')}, template {soup.template!r}"
     )
@@ -74,7 +75,7 @@ def _table(first: str, justify: str) -> Table:
 
 
 def _shown(member: Member) -> str:
-    return escape(member.text) or CLASS_NAME_ONLY
+    return escape(shown(member.text)) or CLASS_NAME_ONLY
 
 
 def _counts(member: Member) -> tuple[str, str]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 KEYS = ("kind", "seed", "template", "encoder", "members")
+TYPES = {"kind": str, "seed": int, "template": str, "encoder": dict, "members": list, "made_with": dict, "cost": dict}
+"""What the values in a soup file are."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,11 @@ class Member:
     def from_json(cls, value: Mapping[str, Any]) -> Member:
         """What `as_json` made."""
         trace = tuple(Step(step["added"], step["n_correct"]) for step in value["trace"])
-        return cls(value["text"], value.get("n_correct"), value.get("n_images"), trace)
+        counts = (value.get("n_correct"), value.get("n_images"))
+        texts = (value["text"], *(step.added for step in trace))
+        if not all(isinstance(text, str) for text in texts) or not all(isinstance(n, int | None) for n in counts):
+            raise TypeError("texts are strings, counts whole numbers")
+        return cls(value["text"], *counts, trace)
 
 
 @dataclass(frozen=True)
@@ -223,10 +229,15 @@ class Soup:
         missing = set(KEYS) - set(value if isinstance(value, dict) else ())
         if missing:
             raise MismatchError(f"{path} is not a soup: it lacks {', '.join(sorted(missing))}")
+        wrong = [key for key, kind in TYPES.items() if not isinstance(value.get(key, kind()), kind)]
+        if wrong or not {"model", "pretrained"} <= set(value["encoder"]):
+            raise MismatchError(f"{path} is not a soup: {', '.join(wrong) or 'encoder'} is not as expected")
         try:
             members = tuple(Member.from_json(member) for member in value["members"])
-        except (KeyError, TypeError) as error:
-            raise MismatchError(f"{path} is not a soup: a member is not as expected ({error!r})") from None
+            cost = {part: Cost(**cost) for part, cost in value.get("cost", {}).items()}
+            prompts.checked(value["template"])
+        except (KeyError, TypeError, AttributeError, ParamsError) as error:
+            raise MismatchError(f"{path} is not a soup: a part of it is not as expected ({error!r})") from None
         if encoder is not None:
             store.check_encoder(value["encoder"], expected=encoder, where=path)
         return cls(
@@ -238,5 +249,5 @@ class Soup:
             made_with=value.get("made_with", {}),
             class_name_weight=value.get("class_name_weight", 0.0),
             class_name_correct=value.get("class_name_correct"),
-            cost={part: Cost(**cost) for part, cost in value.get("cost", {}).items()},
+            cost=cost,
         )

@@ -22,7 +22,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from wsoup.errors import MismatchError, MissingError, StorageError, WsoupError, needing, storage_error
+from wsoup.errors import MismatchError, MissingError, StorageError, WsoupError, needing, one_line, storage_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,8 +171,10 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise MissingError(f"{path} does not exist") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise MismatchError(f"{path} is not JSON ({error}); make it again with `dvc repro`") from None
+    except (ValueError, RecursionError, OSError) as error:  # numbers and depth that Python does not have, among others
+        raise MismatchError(
+            f"{path} is not JSON ({one_line(error, limit=200)}); make it again with `dvc repro`"
+        ) from None
 
 
 # ------------------------------------------------------------------------------------------------------- Parquet

@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hostile_stages import FIRST, LONG, REST, Stage, refused, run
 from project import Project
 
 from wsoup import store
-from wsoup.errors import LONGEST, StorageError
+from wsoup.errors import StorageError
 from wsoup.finetune.tuned import save_tuned
 from wsoup.search.pools import write_pool
 from wsoup.soup import Member, Soup
@@ -166,39 +167,6 @@ def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path, name: str) -> 
 
 # --------------------------------------------------------------------------------------------------------- stages
 
-FIRST = [("prepare", "photo"), ("prepare", "other"), ("candidates",), ("fewshot",)]
-"""Stages that need no model: a second each."""
-REST = [
-    *(("embed_train",), ("embed", "photo"), ("embed", "other"), ("embed", "dim"), ("gpt_descriptors",)),
-    *(("score", "words"), ("score", "descriptors"), ("class_name_soup",), ("soup", "word"), ("soup", "descriptor")),
-    *(("finetune", "ce"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce"), ("report",)),
-]
-LONG = [("embed_train",), ("embed", "photo"), ("score", "words"), ("soup", "word"), ("finetune", "ce")]
-
-
-def run(folder: Path, stage: tuple[str, ...]) -> tuple[int, list[str]]:
-    """Exit code of one stage, and what it wrote to stderr, by lines."""
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "WSOUP_CACHE")}
-    done = subprocess.run(
-        [sys.executable, "-m", f"stages.{stage[0]}", *stage[1:]],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stderr.splitlines()
-
-
-def refused(folder: Path, stage: tuple[str, ...]) -> str:
-    """The one line that a stage ends in; progress bars may stand before it."""
-    code, lines = run(folder, stage)
-    assert code == 1, lines
-    assert not any("Traceback" in line for line in lines), lines
-    assert [line for line in lines if line.startswith("error: ")] == lines[-1:], lines
-    assert len(lines[-1]) <= LONGEST + len("error: ")
-    return lines[-1]
-
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str, str]) -> Path:
@@ -213,7 +181,7 @@ def copy(started: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(started, tmp_path / "run", ignore=shutil.ignore_patterns(".git"), symlinks=True))
 
 
-def said_on_a_bad_disk(folder: Path, place: str, stage: tuple[str, ...], fault: str) -> str:
+def said_on_a_bad_disk(folder: Path, place: str, stage: Stage, fault: str) -> str:
     """The line that a stage ends in where one folder of the run lies on a disk that takes nothing more."""
     aside = folder / "aside"
     shutil.move(folder / place, aside) if (folder / place).exists() else aside.mkdir()
@@ -237,7 +205,7 @@ def said_on_a_bad_disk(folder: Path, place: str, stage: tuple[str, ...], fault: 
         (".cache", ("candidates",), "read_only"),
     ],
 )
-def test_a_stage_on_a_bad_disk(copy: Path, place: str, stage: tuple[str, ...], fault: str) -> None:
+def test_a_stage_on_a_bad_disk(copy: Path, place: str, stage: Stage, fault: str) -> None:
     said_on_a_bad_disk(copy, place, stage, fault)
 
 
@@ -284,17 +252,15 @@ def finished(project: Project, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["full", "read_only"])
-@pytest.mark.parametrize("stage", [*FIRST, *REST], ids="@".join)
-def test_every_stage_with_its_outs_on_a_bad_disk(finished: Path, stage: tuple[str, ...], fault: str) -> None:
+@pytest.mark.parametrize("stage", [*FIRST, *LONG, *REST], ids="@".join)
+def test_every_stage_with_its_outs_on_a_bad_disk(finished: Path, stage: Stage, fault: str) -> None:
     said_on_a_bad_disk(finished, "reports" if stage[0] == "report" else "artifacts", stage, fault)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["full", "read_only"])
 @pytest.mark.parametrize("stage", LONG, ids="@".join)
-def test_every_long_stage_with_its_resume_state_on_a_bad_disk(
-    finished: Path, stage: tuple[str, ...], fault: str
-) -> None:
+def test_every_long_stage_with_its_resume_state_on_a_bad_disk(finished: Path, stage: Stage, fault: str) -> None:
     said_on_a_bad_disk(finished, f".cache/wsoup/{'@'.join(stage)}", stage, fault)
 
 

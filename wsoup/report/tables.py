@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,10 @@ SHOWN = 0.005
 """A deviation below this would read as 0.00; that of equal means is rounding alone."""
 MARK = "*"
 """Beside a difference that is not like with like: another split of the data, or another encoder."""
+
+
+FORMULAS = ("=", "+", "-", "@", "\t")
+"""What a spreadsheet takes for the beginning of a formula; behind an apostrophe it is text."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,10 @@ class Table:
     notes: Sequence[str] = field(default_factory=tuple)
 
     def as_csv(self) -> str:
-        """CSV; numbers rounded to four places, missing ones empty."""
+        """CSV; numbers rounded to four places, missing ones empty, texts that a spreadsheet would compute defused."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
+        writer.writerow([_plain(column) for column in self.columns])
         for row in self.rows:
             writer.writerow([_plain(row.get(column)) for column in self.columns])
         return text.getvalue()
@@ -53,8 +58,9 @@ class Table:
     def as_markdown(self) -> str:
         """A Markdown table; a column ``X (paper)`` is folded into the cell of column ``X``."""
         shown = shown_columns(self.columns)
-        lines = ["| " + " | ".join(shown) + " |", "|" + "|".join(" --- " for _ in shown) + "|"]
-        lines += ["| " + " | ".join(cell(row, column) for column in shown) + " |" for row in self.rows]
+        rows = [shown, *([cell(row, column) for column in shown] for row in self.rows)]
+        lines = ["| " + " | ".join(map(_in_markdown, cells)) + " |" for cells in rows]
+        lines.insert(1, "|" + "|".join(" --- " for _ in shown) + "|")
         return "\n".join([f"# {self.title}", "", *lines, *(f"\n{note}" for note in self.notes)]) + "\n"
 
     def write(self, folder: Path) -> None:
@@ -88,7 +94,21 @@ def cell(row: Mapping[str, Any], column: str) -> str:
     return text
 
 
+def _in_markdown(text: str) -> str:
+    r"""A cell as it reads, whatever stands in it: no further columns, no HTML, no images from elsewhere.
+
+    >>> print(_in_markdown("a | b <img src=x> ![x](y)"))
+    a \| b &lt;img src=x> !\[x](y)
+    """
+    for what, instead in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("[", "\\[")):
+        text = text.replace(what, instead)
+    return " ".join(text.split())
+
+
 def _plain(value: object) -> object:
+    if isinstance(value, str):
+        line = re.sub(r"[\r\n]+", " ", value)
+        return f"'{line}" if line.startswith(FORMULAS) else line
     if isinstance(value, float):
         return "" if math.isnan(value) else round(value, 4)
     return "" if value is None else value
