@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from wsoup import store
@@ -43,3 +45,13 @@ def test_a_soup_of_another_encoder_is_refused_and_both_are_named(tmp_path):
     SOUP.save(tmp_path / "x.json")
     with pytest.raises(MismatchError, match="'m' there, 'ViT-B-16' wanted"):
         Soup.load(tmp_path / "x.json", encoder={**ENCODER, "model": "ViT-B-16"})
+
+
+def test_members_that_get_no_more_right_than_the_class_name_are_counted(tmp_path):
+    members = tuple(Member(text, n_correct=n, n_images=10) for text, n in (("a", 4), ("b", 5), ("c", 6)))
+    made = Soup("chains", 1, "a {}.", {"model": "m"}, members, class_name_correct=5)
+    made.save(tmp_path / "soup.json")
+    assert Soup.load(tmp_path / "soup.json") == made
+    assert made.no_better == 2
+    assert replace(made, kind="greedy").no_better == 0  # whose members were counted together
+    assert replace(made, class_name_correct=None).no_better == 0

@@ -48,3 +48,14 @@ def test_the_page_names_datasets_whose_features_are_older():
     (said,) = about.mixed(found)
     assert said.startswith("dtd: its features were made with pillow 10.4.0, others with 11.0.0;")
     assert about.mixed(results()) == []
+
+
+def test_time_beside_the_stages_is_that_of_the_last_dvc_repro(tmp_path):
+    path = tmp_path / "timings.jsonl"
+    assert about.beside_stages(path) is None
+    # The second run lasted from 1000 to 1045, 31 of them in stages.
+    lines = [(1, 100, 50.0), (2, 1010, 10.0), (2, 1040, 20.0), (2, 1045, 1.0)]
+    path.write_text("".join(json.dumps({"run": r, "time": t, "seconds": s}) + "\n" for r, t, s in lines) + "{half")
+    assert about.beside_stages(path) == 14
+    path.write_text(json.dumps({"run": 3, "time": 10, "seconds": 2.0}) + "\n")
+    assert about.beside_stages(path) is None

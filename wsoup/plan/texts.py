@@ -171,14 +171,17 @@ def _greedy(source: Source, ranked: Sequence[str], *, period: bool) -> Count:
 
 def _chains(source: Source, kept: Sequence[str], definition: Growth, *, seed: int, period: bool) -> Count:
     """One chain, told from the one that never grows and the one that always does."""
-    never, always = (_chain(source, list(kept), definition, seed=seed, period=period, grows=grows) for grows in (0, 1))
+    # The first one computes the class prompts, too; to the others they are known.
+    never, always, again_never = (
+        _chain(source, list(kept), definition, seed=seed, period=period, grows=grows) for grows in (0, 1, 0)
+    )
     classes, growths = len(source.class_names), min(definition.max_words, len(kept)) - 1
     again = growths * min(LARGEST_BATCH - 1, definition.patience) * classes  # texts counted again after a growth
     texts = never.texts[1] + again
     each = never.tokens[1] / never.texts[1]
     longest = min(8, max(len(word) for word in kept))  # no token is shorter than a letter
     tokens = round(each * texts) + classes * (growths + 1) * longest * (growths + 2)
-    low = [min(getattr(never, name)[0], getattr(always, name)[0]) for name in ("texts", "tokens")]
+    low = [min(getattr(again_never, name)[0], getattr(always, name)[0]) for name in ("texts", "tokens")]
     return Count((low[0], texts), (low[1], tokens), round(never.flops * tokens / never.tokens[1]), exact=False)
 
 

@@ -196,4 +196,5 @@ def _soup(name: str, soup: Soup) -> dict[str, Any]:
         members.append({"text": member.text, "steps": steps, "n_correct": member.n_correct, "over": over})
     images = next((member.n_images for member in soup.members if member.n_images), None)
     about = {"n_images": images, "name_correct": soup.class_name_correct, "worse": soup.no_better}
+    about["together"] = soup.kind == "greedy"
     return {"title": f"{soup_label(name)}, seed {soup.seed}", "members": members, **about}
