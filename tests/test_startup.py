@@ -12,7 +12,7 @@ FACTS = {
     "an encoder's images and texts need neither the compiler nor timm": """
         import sys
         import torch
-        from wsoup.texts import PromptEncoder
+        from wsoup.texts.encoder import PromptEncoder
         from wsoup.towers import random_model
         model, tokenizer = random_model("ViT-S-32-alt", seed=0)
         PromptEncoder(model, tokenizer, device=torch.device("cpu")).encode(["a cat"])

@@ -77,7 +77,7 @@ def _weights_problems(encoder: EncoderParams) -> list[str]:
     if encoder.comes_with_weights:
         return []
     if not encoder.pretrained:
-        return ["encoder.pretrained is empty: name a tag (open_clip.list_pretrained()) or a weights file"]
+        return ["encoder.pretrained is null: name a tag (open_clip.list_pretrained()) or a weights file"]
     if local is not None:
         return [] if local.is_file() else [f"encoder.pretrained: weights file {local} does not exist"]
     if encoder.pretrained in tags:

@@ -139,9 +139,8 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     """
     config = _check_name(params)
     if not params.pretrained and not params.comes_with_weights:
-        given = "null" if params.pretrained is None else "empty"
         raise ModelError(
-            f"encoder.pretrained is {given}, which would mean random weights: name a tag "
+            "encoder.pretrained is null, which would mean random weights: name a tag "
             "(open_clip.list_pretrained()) or a weights file"
         )
     local = params.weights_file

@@ -37,7 +37,7 @@ def encoder_of(
     """
     options = {name: value for name, value in given.items() if value is not None}
     names = {"model": soup.encoder.get("model"), "pretrained": soup.encoder.get("pretrained")}
-    section = {**names, "precision": soup.encoder.get("precision", "fp32"), "watch": ""}
+    section = {**names, "precision": soup.encoder.get("precision", "fp32"), "watch": "data/nothing_to_watch.txt"}
     section |= options if options else _section(params, names=names)
     wanted = parse(EncoderParams, section, origin=f"encoder of {origin}")
     _check_there(wanted, origin=origin)
