@@ -151,3 +151,13 @@ def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
 def test_a_soup_takes_one_integer_a_token_to_store(tiny_encoder):
     rows = [Row("class_name", (1,), ("",)), Row("soup", (1,), ("old", "which is red"))]
     assert tokens_stored(rows, tokenizer=tiny_encoder.tokenizer) == [0, 4]
+
+
+def test_the_class_name_joins_a_soup_with_its_weight(tests, texts):
+    rows = [
+        Row("class_name", (1,), ("",)),
+        Row("a", (1,), ("old", "new")),
+        Row("b", (1,), ("old", "new"), class_name_weight=2.0),
+    ]
+    name, plain, joined = mean_texts(rows, class_rows={}, tests=tests, encoder=texts).of(tests[0])
+    torch.testing.assert_close(joined, (2 * plain + 2 * name) / 4)

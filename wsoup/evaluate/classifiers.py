@@ -29,6 +29,7 @@ class Row:
         texts: the members, bare.
         offsets: null tokens between class name and text; each gives a copy of every member.
         text: what it is about, where it stands for one text alone.
+        class_name_weight: the class name without a text joins the mean as if it were so many members.
     """
 
     method: str
@@ -36,6 +37,7 @@ class Row:
     texts: tuple[str, ...]
     offsets: tuple[int, ...] = (0,)
     text: str | None = None
+    class_name_weight: float = 0.0
 
     @property
     def m(self) -> int:
@@ -119,7 +121,8 @@ def tuned_rows(
     found = []
     if trained is not None:
         name, members = trained
-        found.append(Row(f"{name}_soup", (seed,), tuple(material.soups[name][seed][:members])))
+        texts, weight = tuple(material.soups[name][seed][:members]), material.class_name_weights.get(name, 0.0)
+        found.append(Row(f"{name}_soup", (seed,), texts, class_name_weight=weight))
     for method in (method for method in methods(rows) if _has_texts(method, material)):
         whole = _texts(method, material, seeds=(seed,), m=params.tuned_baseline_m)
         if whole.texts:
@@ -134,7 +137,9 @@ def _has_texts(method: Method, material: Material) -> bool:
 
 def _texts(method: Method, material: Material, *, seeds: tuple[int, ...], m: int) -> Row:
     """A method's texts for the first of some seeds; none where it has prompts by class."""
-    return Row(method.name, seeds, () if method.texts is None else tuple(method.texts(material, seeds[0], m)))
+    texts = () if method.texts is None else tuple(method.texts(material, seeds[0], m))
+    weight = material.class_name_weights.get(method.soup, 0.0) if method.soup else 0.0
+    return Row(method.name, seeds, texts, class_name_weight=weight)
 
 
 def _with_offsets(row: Row, rows: Sequence[TableRow], *, offsets: Sequence[int]) -> list[Row]:
@@ -201,14 +206,15 @@ def load_material(
         MissingError, MismatchError: a soup is missing, or was selected with another encoder.
     """
     bound = artifacts.upper_bound
+    loaded = {
+        name: {seed: Soup.load(artifacts.soup(name, seed=seed), encoder=encoder) for seed in seeds} for name in soups
+    }
     return Material(
         seeds=tuple(seeds),
         words=read_pool(artifacts.pool("words")),
         descriptors=read_pool(artifacts.pool("descriptors")),
         source_class_names=next(test.class_names for test in tests if test.name == source),
-        soups={
-            name: {seed: Soup.load(artifacts.soup(name, seed=seed), encoder=encoder).texts for seed in seeds}
-            for name in soups
-        },
+        soups={name: {seed: soup.texts for seed, soup in of_seeds.items()} for name, of_seeds in loaded.items()},
+        class_name_weights={name: of_seeds[seeds[0]].class_name_weight for name, of_seeds in loaded.items()},
         upper_bound=Soup.load(bound, encoder=encoder).texts if bound.exists() else [],
     )

@@ -98,7 +98,10 @@ def mean_texts(
 
 
 def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptEncoder) -> Tensor:
-    """The mean text feature of R rows with each of S class prompts: (R, S, D)."""
+    """The mean text feature of R rows with each of S class prompts: (R, S, D).
+
+    A row with a `class_name_weight` needs the row of the class name alone beside it.
+    """
     means: Tensor | None = None
     for offset in sorted({offset for row in rows for offset in row.offsets}):
         users = [r for r, row in enumerate(rows) if offset in row.offsets]
@@ -116,6 +119,10 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptE
             means[users] += share.view(len(users), *block.shape[1:])
     if means is None:
         means = torch.zeros(0, len(stems), 0)
+    for r, row in enumerate(rows):
+        if row.class_name_weight:
+            plain = means[next(i for i, other in enumerate(rows) if other.texts == ("",))]
+            means[r] = (row.m * means[r] + row.class_name_weight * plain) / (row.m + row.class_name_weight)
     return means
 
 

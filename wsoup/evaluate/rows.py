@@ -8,7 +8,7 @@ params.yaml is a row without that. There is no torch here: the report reads this
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from wsoup.evaluate import baselines
 
@@ -23,6 +23,7 @@ class Material:
         source_class_names: class names that Waffle's shapes are taken from.
         soups: members by name in params.yaml and seed.
         upper_bound: members of the descriptor soup selected on the targets; empty where there is none.
+        class_name_weights: of soups in whose mean the class name takes part, by name.
     """
 
     seeds: tuple[int, ...]
@@ -31,6 +32,7 @@ class Material:
     source_class_names: list[str]
     soups: Mapping[str, Mapping[int, list[str]]]
     upper_bound: list[str]
+    class_name_weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def shown(self) -> str:
