@@ -51,7 +51,7 @@ def test_an_interrupted_stage_is_not_committed(other, number):
     assert "failed to run: python -m stages.score, exited with 130" in printed
     assert "Traceback" not in printed
     assert (other.folder / "dvc.lock").read_text() == lock
-    assert other.changed() == {"score@words"}, "its out is gone"
+    assert "score@words" in other.changed(), "its out is gone"
     other.run("dvc", "checkout")
     assert other.changed() == set()
 

@@ -94,6 +94,7 @@ STAGES = {
     "candidates": [],
     "gpt_descriptors": [],
     "score": ["words"],
+    "mix": [],
     "class_name_soup": [],
     "soup": ["word"],
     "finetune": ["ce"],
