@@ -9,15 +9,10 @@ from pathlib import Path
 import pytest
 from long_stages import Miniature
 from project import Project
+from small_world import TINY_CONFIG
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-TINY_CONFIG = {
-    "embed_dim": 16,
-    "vision_cfg": {"image_size": 16, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
-    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
-}
 
 
 @pytest.fixture(scope="session")

@@ -21,3 +21,10 @@ def write_image_folder(root: Path, *, splits: dict[str, int], classes: dict[str,
                 pixels = np.clip(np.array(colour) + rng.normal(0, 25, (20, 20, 3)), 0, 255).astype(np.uint8)
                 Image.fromarray(pixels).save(folder / f"{number:02d}.png")
     return root
+
+
+TINY_CONFIG = {
+    "embed_dim": 16,
+    "vision_cfg": {"image_size": 16, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
+    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
+}

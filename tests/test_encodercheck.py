@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from conftest import TINY_CONFIG
 from project import ROOT
 from run_cli import run
-from small_world import COLOURS, write_image_folder
+from small_world import COLOURS, TINY_CONFIG, write_image_folder
 
 from wsoup.encodercheck import check_encoder
 from wsoup.errors import ModelError
