@@ -15,7 +15,8 @@ ORDER = [
     *("errors", "project", "artifacts", "draws", "remote", "files", "prompts", "scoring", "store", "params"),
     *("runtime", "soup", "datasets", "startup", "encoder_id", "model_config", "towers", "images", "texts", "search"),
     *("api", "finetune", "evaluate", "report", "classify", "sklearn", "export", "show", "workspace", "bench"),
-    *("preflight", "datacheck", "encodercheck", "cache", "plan", "profiles", "verify", "cli_soups", "cli"),
+    *("preflight", "datacheck", "encodercheck", "cache", "plan", "profiles", "verify", "cli_soups", "cli_profiles"),
+    *("cli_bench", "cli"),
 ]
 """The walk along the data path (DESIGN section 3); a package imports only from those before it."""
 

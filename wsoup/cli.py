@@ -5,7 +5,6 @@ Heavy modules are imported where a command needs them, so that ``wsoup --help`` 
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from wsoup.artifacts import Artifacts
+from wsoup.cli_bench import bench_app
+from wsoup.cli_profiles import profile_app
 from wsoup.cli_soups import classify_command, soup_app
 from wsoup.errors import ParamsError, WsoupError, not_installed, one_line, storage_error
 from wsoup.runtime.streams import print_anything
@@ -28,9 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-profile_app = typer.Typer(help="Print a params.yaml to begin with.", no_args_is_help=True)
 data_app = typer.Typer(help="Look over the datasets of params.yaml.", no_args_is_help=True)
-bench_app = typer.Typer(help="Will this machine do? Ours beside the plain way, in one run.", no_args_is_help=True)
 verify_app = typer.Typer(help="Hold a run against answers that are known.", no_args_is_help=True)
 for name, group in {
     "profile": profile_app,
@@ -43,19 +42,6 @@ for name, group in {
 app.command("classify")(classify_command)
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
-Model = Annotated[str, typer.Option(help="An open_clip model; its weights are random.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")]
-Precision = Annotated[str, typer.Option(help="fp32, bf16, fp16 (autocast).")]
-GptDescriptors = Annotated[
-    str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
-]
-WithoutDescriptors = Annotated[
-    bool, typer.Option("--without-descriptors", help="Leave out the rows that need descriptors.")
-]
-MethodsGroup = Annotated[
-    str, typer.Option("--methods", help="core, few-shot, diversity, parameter-efficiency or all: what is finetuned.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def main() -> None:
@@ -74,7 +60,7 @@ def main() -> None:
         raise SystemExit(1) from None
 
 
-# -------------------------------------------------------------------------------------------------- init, profile
+# ---------------------------------------------------------------------------------------------------------- init
 
 
 @app.command("init")
@@ -86,132 +72,6 @@ def init_command(folder: Annotated[Path, typer.Argument(help="A new folder, or o
     from wsoup import workspace
 
     print("\n".join(workspace.create(folder)))
-
-
-@profile_app.command("demo")
-def profile_demo() -> None:
-    """The toy world: everything drawn and trained by the pipeline itself.
-
-    Example: wsoup profile demo > params.yaml
-    """
-    from wsoup.profiles import toy
-
-    print(toy.demo(), end="")
-
-
-@profile_app.command("methods")
-def profile_methods(methods: MethodsGroup = "all") -> None:
-    """The toy world with every finetuned method and ablation.
-
-    Example: wsoup profile methods > params.yaml
-    """
-    from wsoup.profiles import toy
-
-    print(toy.methods(methods), end="")
-
-
-@profile_app.command("base_to_new")
-def profile_base_to_new(
-    dataset: Annotated[str | None, typer.Option(help="One of the paper's datasets; the toy world without.")] = None,
-    data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
-    gpt_descriptors: GptDescriptors = None,
-    without_descriptors: WithoutDescriptors = False,
-) -> None:
-    """Base-to-new generalisation: half of a dataset's classes is the source, the other half the target.
-
-    Example: wsoup profile base_to_new --dataset dtd --data-root /data --gpt-descriptors /data/gpt > params.yaml
-    """
-    from wsoup.profiles.paper import base_to_new
-
-    text = base_to_new(
-        dataset, data_root=data_root, gpt_descriptors=gpt_descriptors, without_descriptors=without_descriptors
-    )
-    print(text, end="")
-
-
-@profile_app.command("paper")
-def profile_paper(
-    data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
-    gpt_descriptors: GptDescriptors = None,
-    without_descriptors: WithoutDescriptors = False,
-    methods: MethodsGroup = "core",
-    encoder: Annotated[str, typer.Option(help="A model of the paper: ViT-B-32, ViT-L-14, ...")] = "ViT-B-16",
-    source: Annotated[str, typer.Option(help="The source: imagenet, or another with training images.")] = "imagenet",
-    fewshot_pickles: Annotated[
-        str | None, typer.Option(help="Folder with the source's shot_16-seed_1.pkl ..., as CoOp's users have them.")
-    ] = None,
-    table: Annotated[
-        str | None, typer.Option(help="Instead: which rows of this table of the paper --params fills; or all.")
-    ] = None,
-    params: ParamsFile = Path("params.yaml"),
-) -> None:
-    """The paper: 15 datasets, 3 seeds, 16 shots, ViT-B-16 with OpenAI's weights.
-
-    Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot > params.yaml
-    """
-    from wsoup.profiles.paper import Choices, paper
-
-    if table is not None:
-        from wsoup.params.whole import load_params
-        from wsoup.profiles.coverage import coverage, shown
-
-        print(shown(coverage(load_params(params), table=table)), end="")
-        return
-    if data_root is None:
-        raise ParamsError("profile paper needs --data-root, the folder that holds CoOp's folders")
-    choices = Choices(
-        data_root,
-        gpt_descriptors=gpt_descriptors,
-        without_descriptors=without_descriptors,
-        methods=methods,
-        encoder=encoder,
-        source=source,
-        fewshot_pickles=fewshot_pickles,
-    )
-    print(paper(choices), end="")
-
-
-@profile_app.command("own")
-def profile_own(
-    images: Annotated[str, typer.Option(help="train/<class>/ and test/<class>/, or a folder of such folders.")],
-    model: Annotated[
-        str | None, typer.Option(help="An open_clip model, hf-hub:owner/name or local-dir:FOLDER; ViT-B-32.")
-    ] = None,
-    pretrained: Annotated[str, typer.Option(help="A tag of open_clip, or a weights file.")] = "openai",
-    config: Annotated[str | None, typer.Option(help="A local open_clip JSON config.")] = None,
-    image_mean: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
-    image_std: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
-    interpolation: Annotated[str | None, typer.Option(help="bicubic or bilinear, of a local model.")] = None,
-    quick_gelu: Annotated[bool, typer.Option("--quick-gelu", help="Of a local model trained with it.")] = False,
-    template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
-    shots: Annotated[int | None, typer.Option(help="Training images per class and seed; 16 or what there is.")] = None,
-    descriptors: Annotated[str | None, typer.Option(help="Your own pool: text, or GPT-descriptor JSON.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The file to write, whole or not at all; printed without.")] = None,
-) -> None:
-    """Your own images: source and targets from a folder.
-
-    Example: wsoup profile own --images photos --out params.yaml
-    """
-    from wsoup.profiles.own import own
-
-    encoder = {
-        "model": model or (Path(config).stem if config else "ViT-B-32"),
-        "pretrained": pretrained,
-        "config": config,
-        "image_mean": list(image_mean) if image_mean else None,
-        "image_std": list(image_std) if image_std else None,
-        "interpolation": interpolation,
-        "quick_gelu": quick_gelu or None,
-    }
-    encoder = {key: value for key, value in encoder.items() if value is not None}
-    text = own(images=images, encoder=encoder, template=template, shots=shots, descriptors=descriptors)
-    if out is None:
-        print(text, end="")
-        return
-    from wsoup.store import replacing
-
-    with replacing(out) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 # ---------------------------------------------------------------------------------------------------------- data
@@ -460,106 +320,6 @@ def cache_command(
         return
     for line in pruned(look()):
         print(line)
-
-
-# --------------------------------------------------------------------------------------------------------- bench
-
-
-@bench_app.command("text")
-def bench_text(
-    model: Model = "ViT-B-16",
-    classes: Annotated[int, typer.Option(help="How many of ImageNet's class names.")] = 1000,
-    words: Annotated[int, typer.Option(help="Words of the pool.")] = 10_000,
-    descriptors: Annotated[Path | None, typer.Option(help="A pool of descriptors, one a line.")] = None,
-    rounds: Annotated[int, typer.Option(help="Timings of each way, in turn.")] = 3,
-    block: Annotated[int | None, typer.Option(help="Candidates in a round; 32 on a CPU, 128 elsewhere.")] = None,
-    device: Device = "auto",
-    precision: Annotated[str, typer.Option(help="fp32, bf16, fp16 (autocast); several with commas.")] = "fp32",
-    as_json: AsJson = False,
-) -> None:
-    """Scoring a pool: texts through shared prefixes beside encode_text at 77 tokens.
-
-    Example: wsoup bench text --model ViT-B-16 --classes 1000
-    """
-    from wsoup.bench.text import bench_text as measure
-    from wsoup.search import pools
-
-    found = {"words": pools.common_words(words)}
-    if descriptors is not None:
-        found["descriptors"] = pools.descriptors([descriptors])
-    chosen = [_device(device, name.strip()) for name in precision.split(",")]
-    where, dtypes = chosen[0][0], [dtype for _, dtype in chosen]
-    result = measure(model, pools=found, classes=classes, device=where, dtypes=dtypes, rounds=rounds, block=block)
-    _print_result(result, as_json=as_json)
-
-
-@bench_app.command("search")
-def bench_search(
-    model: Model = "ViT-B-16",
-    classes: Annotated[int, typer.Option(help="How many of ImageNet's class names.")] = 1000,
-    patience: Annotated[int, typer.Option(help="Candidates tried.")] = 250,
-    device: Device = "auto",
-    precision: Precision = "fp32",
-    as_json: AsJson = False,
-) -> None:
-    """One word chain of Algorithm 2, beside the one-by-one loop at 77 tokens."""
-    from wsoup.bench.search import bench_search as measure
-    from wsoup.search import pools
-
-    where, dtype = _device(device, precision)
-    pool = pools.common_words(patience + 1)
-    result = measure(model, words=pool, classes=classes, patience=patience, device=where, dtype=dtype)
-    _print_result(result, as_json=as_json)
-
-
-@bench_app.command("images")
-def bench_images(
-    model: Model = "ViT-B-16",
-    count: Annotated[int, typer.Option(help="Images, drawn for the purpose.")] = 256,
-    device: Device = "auto",
-    precision: Precision = "fp32",
-    as_json: AsJson = False,
-) -> None:
-    """Decoding, preprocessing and encoding images, beside the plain loop."""
-    from wsoup.bench.images import bench_images as measure
-
-    where, dtype = _device(device, precision)
-    _print_result(measure(model, count=count, device=where, dtype=dtype), as_json=as_json)
-
-
-@bench_app.command("train")
-def bench_train(
-    model: Model = "ViT-B-16",
-    classes: Annotated[int, typer.Option(help="How many of ImageNet's class names.")] = 100,
-    batch_size: Annotated[int, typer.Option(help="Images in a step.")] = 16,
-    repeats: Annotated[int, typer.Option(help="Measured steps of each way, in turn.")] = 3,
-    device: Device = "auto",
-    as_json: AsJson = False,
-) -> None:
-    """One training step, beside the plain way: 77 tokens and a separate teacher."""
-    from wsoup.bench.train import bench_train, render
-
-    where, _ = _device(device, "fp32")
-    result = bench_train(model=model, n_classes=classes, batch_size=batch_size, repeats=repeats, device=str(where))
-    print(json.dumps(result, indent=2) if as_json else render(result))
-
-
-def _device(name: str, precision: str) -> tuple[Any, Any]:
-    """torch device and autocast dtype."""
-    from wsoup.towers import AUTOCAST, choose_device
-
-    if precision not in AUTOCAST:
-        raise ParamsError(f"precision {precision!r} must be one of {', '.join(AUTOCAST)}")
-    return choose_device(name), AUTOCAST[precision]
-
-
-def _print_result(result: dict[str, Any], *, as_json: bool) -> None:
-    from wsoup.bench.common import table
-
-    if as_json:
-        print(json.dumps(result, indent=2))
-    else:
-        Console().print(table(result), highlight=False)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ cluster has any, and as many CPUs as this process has threads, so that sums are 
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -82,7 +83,7 @@ def _connected() -> Any:
         address = os.environ.get("RAY_ADDRESS")
         local: dict[str, Any] = {} if address else {"include_dashboard": False}
         try:
-            ray.init(address=address or "local", log_to_driver=False, logging_level="error", **local)
+            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             reason = " ".join(str(error).split())[:300]
             raise WsoupError(f"RAY_ADDRESS={address}: no Ray cluster can be reached ({reason})") from None
