@@ -49,6 +49,8 @@ if __name__ == "__main__":
 def run(in_tmp: Path) -> Path:
     """A folder with the project's params.yaml, dvc.yaml and stages, and one more stage that takes its time."""
     shutil.copy(ROOT / "params.yaml", in_tmp)
+    made = shutil.ignore_patterns("world", "encoder")
+    shutil.copytree(ROOT / "data/toy", in_tmp / "data/toy", ignore=made)  # whose stages make what params.yaml names
     shutil.copytree(ROOT / "stages", in_tmp / "stages", ignore=shutil.ignore_patterns("__pycache__"))
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())
     stages["stages"]["slow"] = {"cmd": "python -m stages.slow"}

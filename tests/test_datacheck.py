@@ -38,6 +38,7 @@ def paper_params(root: Path, **changes: dict[str, Any]) -> Params:
     raw["fewshot"] = {"shots": 2}
     for name, change in changes.items():
         raw["datasets"][name] |= change
+        raw["candidates"]["watch"] = change.get("gpt_descriptors", raw["candidates"]["watch"])
     return parse_params(raw, origin="params.yaml")
 
 

@@ -51,7 +51,11 @@ def test_the_projects_own_params_are_good():
         ("datasets.counts.role", "source", "exactly one dataset has role: source"),
         ("datasets.counts.template", "a photo", "must hold exactly one placeholder"),
         ("landscape.methods", ["cop"], "landscape.methods: 'cop' is not among finetune.methods: ce, ce_diverse, coop"),
-        ("landscape.methods", ["ce"], "'ce' has tune.kind last_blocks; the plane is of a trained prompt: list methods"),
+        (
+            "landscape.methods",
+            ["ce"],
+            "'ce' has tune.kind last_blocks; the plane is of a trained prompt or of one soft descriptor: list methods",
+        ),
         ("landscape.steps", 0, "landscape.steps: 0 is not valid: input should be greater than or equal to 1"),
         ("encoder.precision", "fp8", "encoder.precision: 'fp8' is not valid: input should be 'fp32', 'bf16'"),
     ],

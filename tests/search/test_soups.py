@@ -159,7 +159,9 @@ def test_blocks_that_are_not_taken_cost_nothing(source):
 
 def test_a_soup_file_keeps_weight_and_cost(tmp_path):
     costs = {"ranking": Cost(10, 30, 300), "search": Cost(1, 2, None)}
-    soup = Soup("top", 1, "a {}.", {"model": "x", "pretrained": "y"}, (Member("sharp"),), {}, class_name_weight=2.0, cost=costs)
+    soup = Soup(
+        "top", 1, "a {}.", {"model": "x", "pretrained": "y"}, (Member("sharp"),), {}, class_name_weight=2.0, cost=costs
+    )
     soup.save(tmp_path / "soup.json")
     assert Soup.load(tmp_path / "soup.json") == soup
     assert soup.weighted_texts == [("sharp", 1.0), ("", 2.0)]

@@ -50,6 +50,9 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
         "ce": {"tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3}, "loss": taught, **COMMON},
         "coop": {"tune": {"kind": "prompt", "tokens": 3}, "loss": taught, **COMMON},
     }
+    pool = Path("data/toy/descriptors.txt")  # where params.yaml says
+    pool.parent.mkdir(parents=True)
+    pool.write_bytes((ROOT / pool).read_bytes())
     Path("params.yaml").write_text(yaml.safe_dump(params))
     return in_tmp
 
