@@ -54,7 +54,7 @@ def test_the_projects_own_params_are_good():
         (
             "landscape.methods",
             ["ce"],
-            "'ce' has tune.kind last_blocks; the plane is of a trained prompt or of one soft descriptor: list methods",
+            "'ce' has tune.kind last_blocks; the plane is of a trained prompt or of one soft desc",
         ),
         ("landscape.steps", 0, "landscape.steps: 0 is not valid: input should be greater than or equal to 1"),
         ("encoder.precision", "fp8", "encoder.precision: 'fp8' is not valid: input should be 'fp32', 'bf16'"),

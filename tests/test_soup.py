@@ -49,7 +49,7 @@ def test_a_soup_of_another_encoder_is_refused_and_both_are_named(tmp_path):
 
 def test_members_that_get_no_more_right_than_the_class_name_are_counted(tmp_path):
     members = tuple(Member(text, n_correct=n, n_images=10) for text, n in (("a", 4), ("b", 5), ("c", 6)))
-    made = Soup("chains", 1, "a {}.", {"model": "m"}, members, class_name_correct=5)
+    made = Soup("chains", 1, "a {}.", {"model": "m", "pretrained": "w"}, members, class_name_correct=5)
     made.save(tmp_path / "soup.json")
     assert Soup.load(tmp_path / "soup.json") == made
     assert made.no_better == 2
