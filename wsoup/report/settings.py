@@ -19,6 +19,7 @@ from wsoup.params.finetune import MethodParams
 from wsoup.report.paper import FOLDER
 
 TRAINING = "finetune"
+SNAPSHOTS = "snapshots"
 AUTHORS = "the authors' list"
 
 
@@ -74,6 +75,8 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: TableRow) ->
     wanted = list(_prefixes(row, variant=variant, soups=soups))
     found = []
     for key in dict.fromkeys(key for source in (paper, run) for key in source.below(*wanted)):
+        if f".{SNAPSHOTS}" in key:  # which look at training and change nothing
+            continue
         ours, theirs = run.values.get(key), paper.values.get(key)
         if not _same(ours, theirs) and not (key == "candidates.words.count" and _is_theirs("words", run, paper)):
             found.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
