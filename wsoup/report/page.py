@@ -41,7 +41,7 @@ FIGURES = {
     "accuracy_by_m": "Means over datasets and seeds; bars are ± one standard deviation over seeds.",
     "parameters": "A soup stores one integer a token, a finetuned model its trained weights.",
     "members_kl": "How far a soup's members stay apart in training: KL divergence between their predictions, in nats.",
-    "training": "Of the averaged weights, on the same few test images of every dataset; bars are ± one standard deviation "
+    "training": "Of the averaged weights, on the same few test images of every dataset; bars: ± one standard deviation "
     "over seeds.",
     "landscape": "First seed. From left to right the text turns from one member of the word soup (A) into another (B), "
     "upwards the prompt from its start into the trained one. Values between the measured points are linear.",
