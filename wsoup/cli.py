@@ -161,9 +161,11 @@ def plan_command(
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     """The last run: per cent on the source, means over XD and DG, every target with its gain, and the verdict."""
     from wsoup.params.whole import load_params
+    from wsoup.report.about import costs_shown
     from wsoup.report.judgement import load_judgement, sentence
     from wsoup.report.results import load_results
     from wsoup.report.terminal import per_target, summary, verdicts
+    from wsoup.store import cache_dir
 
     found = load_params(params)
     results = load_results(
@@ -179,6 +181,8 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
         Artifacts().results, soups=found.soups, roles=results.roles, confidence=found.report.confidence
     )
     print(verdicts(judgement), sentence(judgement), sep="\n\n")
+    if costs := costs_shown(cache_dir() / "timings.jsonl"):
+        print("", costs, sep="\n")
 
 
 @app.command("report")

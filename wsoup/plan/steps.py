@@ -20,10 +20,11 @@ from wsoup.evaluate.judged import random_rows
 from wsoup.evaluate.rows import Material, table
 from wsoup.evaluate.testsets import ClassPrompts
 from wsoup.evaluate.training import trained_row
+from wsoup.images.cost import image_flops
 from wsoup.params.search import GreedySoup, Growth
 from wsoup.params.whole import Params
 from wsoup.plan import texts
-from wsoup.plan.images import Dataset, features_bytes, image_flops
+from wsoup.plan.images import Dataset, features_bytes
 from wsoup.plan.texts import Count
 from wsoup.scoring import rank
 from wsoup.search import pools
