@@ -18,7 +18,7 @@ from wsoup import __version__, store
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_label
 from wsoup.params.whole import Params, load_params
-from wsoup.report import ablations, about, analyses, plots
+from wsoup.report import ablations, about, analyses, plots, scaling
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.gallery import changed_by, gallery
 from wsoup.report.judgement import Judgement, load_judgement, optimism_table, sentence, verdict_table
@@ -153,6 +153,7 @@ def _tables(results: Results, *, judgement: Judgement, params: Params, artifacts
         *made,
         optimism_table(judgement),
         paired_table(results, samples=report.bootstrap_samples, confidence=report.confidence),
+        *scaling.saved(artifacts.reports),
         analyses.single_texts(texts, results=results),
         analyses.alignment(results),
         analyses.parameters(results, methods=params.finetune.methods),
