@@ -58,7 +58,7 @@ def paper_settings(**changes: Any) -> Settings:
 
 @cache
 def _profile_paper() -> Settings:
-    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all")))
+    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles")))
     sections = parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True)
     return Settings.of_run(sections, pools=Settings.of_paper().pools)
 

@@ -13,6 +13,7 @@ from wsoup.evaluate.rows import TableRow
 FOLDER = Path("data/paper")
 COLUMNS = {
     "imagenet": "INet",
+    "laion": "INet",
     "caltech101": "Caltech",
     "oxford_pets": "Pets",
     "stanford_cars": "Cars",
@@ -28,7 +29,7 @@ COLUMNS = {
     "imagenet_a": "INet-A",
     "imagenet_r": "INet-R",
 }
-"""Dataset names of profile `paper` -> columns of the paper's tables."""
+"""Dataset names of profile `paper` -> columns of the paper's tables. LAION as the source is tested on ImageNet."""
 SCALING_ENCODERS = {
     ("ViT-B-32", "openai"): "Open-AI CLIP ViT-B/32",
     ("ViT-L-14", "laion2b_s32b_b82k"): "Open CLIP ViT-L/14",
