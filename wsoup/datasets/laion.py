@@ -91,10 +91,9 @@ def _in_tar(tar: Path, *, labels: Mapping[str, int]) -> Iterator[tuple[str, int]
         stem, suffix = os.path.splitext(name)
         if suffix.lower() not in IMAGE_SUFFIXES:
             continue
-        stated = f"{stem}.cls" in members
-        called = (
-            read_bytes(f"{tar}/{stem}.cls").decode("utf-8", "replace") if stated else PurePosixPath(name).parent.name
-        )
+        called = PurePosixPath(name).parent.name
+        if f"{stem}.cls" in members:
+            called = read_bytes(f"{tar}/{stem}.cls").decode("utf-8", "replace")
         label = _label(called, labels=labels)
         if label is None:
             raise DataError(f"{tar}: image {name!r} is of class {called[:40]!r}, none of ImageNet's; expected {NAMED}")
