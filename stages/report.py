@@ -104,6 +104,7 @@ def figures_of(
         "accuracy_by_m": plots.by_size(found),
         "parameters": plots.parameters(analyses.parameters(found, methods=methods)),
         "members_kl": ablations.members_kl(found, methods=methods),
+        "training": ablations.training(found, methods=methods),
         "landscape": plots.landscape(planes),  # `dvc plots` wants a file: [] for none
         "growth": plots.growth(plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)),
     }

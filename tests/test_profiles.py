@@ -117,6 +117,19 @@ def test_another_source_has_imagenet_as_a_target_and_no_shifts() -> None:
     assert len(roles) == 10
 
 
+def test_laion_as_the_source_takes_imagenets_place() -> None:
+    params = of_paper(source="laion", laion="/laion")
+    assert (params.source, list(params.datasets)) == (
+        "laion",
+        ["laion", *(name for name in PAPER if name != "imagenet")],
+    )
+    source = params.datasets["laion"]
+    assert (source.role, source.layout, source.root) == ("source", "laion:/laion", "/data")
+    for choice in ({"source": "laion"}, {"laion": "/laion"}):
+        with pytest.raises(ParamsError, match="--source laion and --laion FOLDER"):
+            of_paper(**choice)
+
+
 def test_what_the_paper_has_not_is_refused() -> None:
     for choice, message in (
         ({"encoder": "RN50"}, "--encoder 'RN50' is none of the paper's: ViT-B-16, ViT-B-32, "),
