@@ -27,9 +27,9 @@ from wsoup.search.statistics import statistics
 
 KINDS: dict[str, dict[str, Any]] = {
     "word (chains)": {"kind": "chains", **GROWTH},
-    "descriptor (greedy)": {"kind": "greedy", "pool": "descriptors", "m": 16},
     "first_words": {"kind": "first_words", "k0": 250},
     "top, count_k2": {"kind": "top", "k1": 1000, "rank_by": "count_k2"},
+    "descriptor (greedy)": {"kind": "greedy", "pool": "descriptors", "m": 16},
 }
 HEADER = (
     "| source | soup | XD mean, period false | XD mean, period true | true minus false | ... datasets resampled "
@@ -78,27 +78,22 @@ def soup(world: World, name: str, *, label: str, source: Source, period: bool) -
     return {int(seed): texts for seed, texts in json.loads(kept.read_text()).items()}
 
 
-def measured(world: World, name: str) -> list[str]:
-    """The lines of one source."""
+def measured(world: World, name: str, *, label: str) -> str:
+    """The line of one source and kind."""
     held_out, targets = SOURCES[name]
-    source, lines = world.source(name), []
-    for label, kind in KINDS.items():
-        if kind.get("pool", "words") not in world.pools:
-            continue
-        sides: dict[bool, Mapping[str, np.ndarray]] = {}
-        for period in (False, True):
-            texts = soup(world, name, label=label, source=source, period=period)
-            folders = (held_out, *targets)
-            sides[period] = {f: world.right(f, texts, weight=0.0, source=source) for f in folders}
-            print(name, label, period, texts[SEEDS[0]], flush=True)
-        gain = compare(*({f: sides[period][f] for f in targets} for period in (True, False)))
-        home = compare(*({held_out: sides[period][held_out]} for period in (True, False)))
-        assert gain.resampled is not None
-        means = [f"{100 * np.mean([sides[p][f].mean() for f in targets]):.2f}" for p in (False, True)]
-        cells = [name.split("/train")[0], label, *means, shown(gain.fixed), shown(gain.resampled), shown(home.fixed)]
-        lines.append(f"| {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
-    return lines
+    source = world.source(name)
+    sides: dict[bool, Mapping[str, np.ndarray]] = {}
+    for period in (False, True):
+        texts = soup(world, name, label=label, source=source, period=period)
+        sides[period] = {f: world.right(f, texts, weight=0.0, source=source) for f in (held_out, *targets)}
+        print(name, label, period, texts[SEEDS[0]], flush=True)
+    gain = compare(*({f: sides[period][f] for f in targets} for period in (True, False)))
+    home = compare(*({held_out: sides[period][held_out]} for period in (True, False)))
+    assert gain.resampled is not None
+    means = [f"{100 * np.mean([sides[p][f].mean() for f in targets]):.2f}" for p in (False, True)]
+    cells = [name.split("/train")[0], label, *means, shown(gain.fixed), shown(gain.resampled), shown(home.fixed)]
+    print(f"| {' | '.join(cells)} |", flush=True)
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -112,7 +107,8 @@ def main() -> None:
         known = set(pools["words"])
         pools["descriptors"] = [text for text in descriptors([options.descriptors]) if text not in known]
     world = World(options.data, cache=options.cache, pools=pools)
-    lines = [line for name in SOURCES for line in measured(world, name)]
+    labels = [label for label, kind in KINDS.items() if kind.get("pool", "words") in world.pools]
+    lines = [measured(world, name, label=label) for label in labels for name in SOURCES]
     page = Path(__file__).with_suffix(".md")
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
