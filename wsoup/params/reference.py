@@ -11,8 +11,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "params.md"
 HEAD = """# Every key of params.yaml
 
 Made from `data/params.schema.json` by `python -m wsoup.params.whole`. Editors that know YAML schemas complete and check
-the file by it; `wsoup check` says in one line what is wrong. `<name>` is any name of letters, digits, `-` and `_`. A key
-without a default has to be given.
+the file by it; `wsoup check` says in one line what is wrong. `<name>` is any name of letters, digits, `-` and `_`.
+A key without a default has to be given.
 """
 TABLE = "| key | values | default | |\n|---|---|---|---|\n"
 ENDLESS = 2**31
