@@ -53,6 +53,7 @@ def miniature_params(encoder: dict[str, str]) -> dict:
         "watch": "pools",
     }
     params["score"]["shard_size"] = 5
+    params["soups"] = {name: params["soups"][name] for name in ("descriptor", "word")}
     params["soups"]["descriptor"]["m"] = 2
     params["soups"]["word"].update(k0=4, k1=12, patience=6, m=2, max_words=3)
     params["finetune"].update(iterations=3, batch_size=4, methods=METHODS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -15,6 +15,7 @@ from run_cli import run
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import DataError, MissingError, ParamsError
+from wsoup.params.search import SoupParams
 from wsoup.params.whole import Params, parse_params
 from wsoup.profiles import methods, toy
 from wsoup.profiles.common import DATA, FOLDER
@@ -52,7 +53,7 @@ def test_the_paper_needs_no_data() -> None:
     assert list(params.datasets) == list(PAPER)
     assert (params.encoder.model, params.encoder.pretrained) == ("ViT-B-16", "openai")
     assert params.candidates.descriptors.paths == ["/gpt/descriptors_imagenet.json"]
-    assert list(params.soups) == ["descriptor", "word", "word_curve"]
+    assert list(params.soups) == ["descriptor", "word", "word_curve", "top", "sample", "joint", "descriptor_sample"]
 
 
 def values(found: Any, prefix: str = "") -> dict[str, Any]:
@@ -90,7 +91,7 @@ def test_descriptors_are_an_explicit_choice() -> None:
         paper(Choices("/data", gpt_descriptors="/gpt", without_descriptors=True))
     params = of_paper(gpt=None, without_descriptors=True, methods="all")
     assert params.candidates.descriptors.paths == []
-    assert list(params.soups) == ["word", "word_curve"]
+    assert list(params.soups) == ["word", "word_curve", "top", "sample", "joint"]
     assert not any(dataset.gpt_descriptors for dataset in params.datasets.values())
     assert "coop_descriptor" not in params.finetune.methods
 
@@ -120,6 +121,19 @@ def test_another_source_has_imagenet_as_a_target_and_no_shifts() -> None:
     assert len(roles) == 10
 
 
+def test_laion_as_the_source_takes_imagenets_place() -> None:
+    params = of_paper(source="laion", laion="/laion")
+    assert (params.source, list(params.datasets)) == (
+        "laion",
+        ["laion", *(name for name in PAPER if name != "imagenet")],
+    )
+    source = params.datasets["laion"]
+    assert (source.role, source.layout, source.root) == ("source", "laion:/laion", "/data")
+    for choice in ({"source": "laion"}, {"laion": "/laion"}):
+        with pytest.raises(ParamsError, match="--source laion and --laion FOLDER"):
+            of_paper(**choice)
+
+
 def test_what_the_paper_has_not_is_refused() -> None:
     for choice, message in (
         ({"encoder": "RN50"}, "--encoder 'RN50' is none of the paper's: ViT-B-16, ViT-B-32, "),
@@ -128,6 +142,24 @@ def test_what_the_paper_has_not_is_refused() -> None:
     ):
         with pytest.raises(ParamsError, match=message):
             of_paper(**choice)
+
+
+def test_every_soup_of_the_profiles_has_a_sample_to_beat_and_as_many_members(tmp_path: Path) -> None:
+    """What the verdict holds selections against; a small pool of one's own descriptors is drawn from as a whole."""
+    root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
+    for params in (of_paper(), loaded(toy.demo()), loaded(own(images=str(root), encoder=TAG))):
+        for name in ("word", "top", "joint"):
+            assert params.soups[name].m == params.soups["sample"].m
+            assert params.soups[name].pool == params.soups["sample"].pool
+    paper_soups = of_paper().soups
+    assert paper_soups["descriptor"].m == paper_soups["descriptor_sample"].m
+    assert paper_soups["joint"].model_dump(exclude={"kind"}) == paper_soups["word"].model_dump(exclude={"kind"})
+
+
+def test_the_demo_has_every_kind_of_soup() -> None:
+    kinds = {get_args(kind.model_fields["kind"].annotation)[0] for kind in get_args(SoupParams)}
+    assert {soup.kind for soup in loaded(toy.demo()).soups.values()} == kinds
+    assert "mixed" in {soup.pool for soup in loaded(toy.demo()).soups.values()}
 
 
 # -------------------------------------------------------------------------------------------------------- methods

@@ -74,9 +74,12 @@ def profile_paper(
     without_descriptors: WithoutDescriptors = False,
     methods: MethodsGroup = "core",
     encoder: Annotated[str, typer.Option(help="A model of the paper: ViT-B-32, ViT-L-14, ...")] = "ViT-B-16",
-    source: Annotated[str, typer.Option(help="The source: imagenet, or another with training images.")] = "imagenet",
+    source: Annotated[str, typer.Option(help="imagenet, another with training images, or laion.")] = "imagenet",
     fewshot_pickles: Annotated[
         str | None, typer.Option(help="Folder with the source's shot_16-seed_1.pkl ..., as CoOp's users have them.")
+    ] = None,
+    laion: Annotated[
+        str | None, typer.Option(help="With --source laion: its images, in folders or tars by ImageNet class.")
     ] = None,
     table: Annotated[
         str | None, typer.Option(help="Instead: which rows of this table of the paper --params fills; or all.")
@@ -106,6 +109,7 @@ def profile_paper(
         encoder=encoder,
         source=source,
         fewshot_pickles=fewshot_pickles,
+        laion=laion,
     )
     _put(paper(choices), out=out)
 

@@ -265,7 +265,7 @@ def _watched(dataset: DatasetParams) -> bool:
 
 
 NO_WORD = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
-"""Names that no caption would have: CamelCase, joined by _ or -, codes; or ending in a period, which prompts have."""
+"""Names that no caption has: CamelCase, joined by _ or -, codes; or with a period at the end, which the prompt has."""
 
 
 def _no_words(names: list[str], *, dataset: str) -> list[str]:

@@ -60,8 +60,10 @@ def small(raw: dict[str, Any], *, encoder: dict[str, Any]) -> dict[str, Any]:
     """The same keys with small numbers: all methods and soups stay."""
     raw |= {"encoder": encoder, "seeds": [1, 2], "fewshot": {"shots": 2}}
     raw["candidates"]["words"] |= {"count": 20}
-    for name, m in (("word", 8), ("word_curve", 64)):
-        raw["soups"][name] |= {"k0": 4, "k1": 12, "patience": 3, "max_words": 3, "m": m}
+    tiny = {"k0": 4, "k1": 12, "patience": 3, "max_words": 3}
+    for soup in raw["soups"].values():
+        soup |= {key: tiny[key] for key in soup if key in tiny}
+    raw["soups"]["descriptor_sample"] |= {"k1": 4, "m": 4}
     raw["finetune"] |= {"iterations": 2, "log_every": 1}
     raw["finetune"]["methods"]["coop_ensemble"]["iterations"] = 8
     raw["evaluate"] |= {"baseline_m": 2, "tuned_baseline_m": 3, "offsets": [0, 5]}

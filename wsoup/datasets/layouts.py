@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from wsoup.datasets import coop, folder, fraction, huggingface, tables, torchvision, webdataset
+from wsoup.datasets import coop, folder, fraction, huggingface, laion, tables, torchvision, webdataset
 from wsoup.datasets.listing import Listing, validated
 from wsoup.errors import ParamsError
 from wsoup.params.datasets import DatasetParams
@@ -13,6 +13,7 @@ from wsoup.params.datasets import DatasetParams
 LAYOUTS = {
     "imagefolder": "{train,val,test}/<class>/<image>, or <class>/<image> for a test set; classnames.txt may rename",
     "coop:NAME": "one of the paper's 15 datasets in CoOp's folders under one data root; plain `coop` goes by the name",
+    "laion:IMAGES": "ImageNet in CoOp's folders for testing, trained on images of LAION below IMAGES by ImageNet class",
     "manifest:FILE": "a CSV, TSV, Parquet or JSON list: path, label and/or class_name, split",
     "webdataset": "{train,test}/{0..n}.tar with .cls labels, and classnames.txt (CLIP_benchmark)",
     "huggingface": "a dataset saved with `save_to_disk`: one Image and one ClassLabel column",
@@ -53,6 +54,8 @@ def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
     if kind == "coop":
         which = argument or coop.name_of(name, root=params.root)
         return coop.read(which, root=params.root, wanted=wanted, imagenet_names=imagenet_names)
+    if kind == "laion":
+        return laion.read(argument, root=params.root, imagenet_names=imagenet_names)
     if kind == "manifest" and argument:
         return tables.read(argument, root=params.root, wanted=wanted, class_names=params.class_names)
     if kind == "webdataset":

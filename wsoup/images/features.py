@@ -14,8 +14,10 @@ from wsoup import remote, store
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.errors import DataError
 from wsoup.images import known
+from wsoup.images.cost import image_flops
 from wsoup.images.decode import batches
 from wsoup.params.encoder import EmbedParams, EncoderParams
+from wsoup.runtime import spent
 from wsoup.runtime.progress import counting, tick
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.store import fingerprint
@@ -142,13 +144,16 @@ def embed_images(
 
         def task(number: int, shard: int) -> dict[str, np.ndarray]:
             images, where = lists[number], _slice(shard)
-            found = encode_files(
-                encoders,
-                paths=[remote.joined(images.root, path) for path in images.paths[where]],
-                digests=images.digests[where],
-                batch_size=batch_size,
-                on_bad_image=on_bad_image,
-            )
+            with spent.timed(spent.IMAGES):
+                found = encode_files(
+                    encoders,
+                    paths=[remote.joined(images.root, path) for path in images.paths[where]],
+                    digests=images.digests[where],
+                    batch_size=batch_size,
+                    on_bad_image=on_bad_image,
+                )
+            each = sum(image_flops(encoder) for encoder in encoders.values())
+            spent.add_flops(spent.IMAGES, len(found.positions) * each)
             messages = json.dumps([[where.start + i, text] for i, text in sorted(found.skipped.items())])
             return {
                 **{f"features/{name}": features for name, features in found.features.items()},

@@ -18,7 +18,7 @@ class DatasetParams(Section):
     role: Role
     """source (soups are selected on it), xd (cross-dataset target) or dg (domain generalisation)."""
     layout: Text
-    """How it lies on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, huggingface, torchvision:NAME."""
+    """How it lies on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, ... (`wsoup data layouts`)."""
     root: Place
     """The folder that holds it."""
     watch: Place

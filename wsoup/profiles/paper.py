@@ -44,6 +44,10 @@ DESCRIPTOR_SOUP = """\
     pool: descriptors      # words | descriptors
     m: 64                  # members at most
 """
+DESCRIPTOR_SAMPLE = """\
+  descriptor_sample:       # any m of the top k1 descriptors: what the descriptor soup must beat
+    {kind: sample, pool: descriptors, m: 64, k1: 1000}
+"""
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,10 @@ class Choices:
         without_descriptors: leave out all rows that need them.
         methods: one of `wsoup.profiles.methods.GROUPS`.
         encoder: one of `ENCODERS`.
-        source: one of the paper's datasets that has training images.
-        fewshot_pickles: folder with CoOp's ``shot_16-seed_1.pkl`` of the source; None draws the splits.
+        source: one of the paper's datasets that has training images, or `laion`.
+        fewshot_pickles: folder with CoOp's ``shot_16-seed_1.pkl`` of the source; None draws the splits, and the report
+            marks what depends on them.
+        laion: the folder of LAION's images by ImageNet class, where the source is `laion` (`wsoup.datasets.laion`).
     """
 
     data_root: str
@@ -67,6 +73,7 @@ class Choices:
     encoder: str = "ViT-B-16"
     source: str = "imagenet"
     fewshot_pickles: str | None = None
+    laion: str | None = None
 
 
 def paper(choices: Choices) -> str:
@@ -93,6 +100,7 @@ def paper(choices: Choices) -> str:
         DATASETS=block(_datasets(choices)),
         DESCRIPTORS=descriptors(pool, watch=gpt or NOTHING_TO_WATCH),
         DESCRIPTOR_SOUP=DESCRIPTOR_SOUP if gpt else "",
+        DESCRIPTOR_SAMPLE=DESCRIPTOR_SAMPLE if gpt else "",
         METHODS=lines(found, indent=4),
         LANDSCAPES=f"[{', '.join(name for name in LANDSCAPES if name in found)}]",
     )
@@ -102,13 +110,18 @@ def paper(choices: Choices) -> str:
 
 def _datasets(choices: Choices) -> dict[str, dict[str, Any]]:
     """Section datasets, the source first. The shifts are ImageNet's: beside another source ImageNet is a target."""
-    if choices.source == "imagenet":
+    if (choices.source == "laion") != (choices.laion is not None):
+        raise ParamsError("--source laion and --laion FOLDER, that of its images by ImageNet class, go together")
+    if choices.source in ("imagenet", "laion"):
         names = list(PAPER)
     else:
         _check_source(choices.source, option="--source")
         names = [choices.source, *(n for n, d in PAPER.items() if d.role != "dg" and n != choices.source)]
     found = {name: _dataset(name, data_root=choices.data_root, gpt=choices.gpt_descriptors) for name in names}
-    if choices.source != "imagenet":
+    if choices.laion is not None:  # tested on ImageNet, so that takes its place
+        section = {**found.pop("imagenet"), "layout": f"laion:{choices.laion}"}
+        found = {"laion": section, **found}
+    elif choices.source != "imagenet":
         found["imagenet"]["role"] = "xd"
     found[choices.source]["role"] = "source"
     if choices.fewshot_pickles is not None:
