@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from evidence import CONFIDENCE, GROWTH, SEEDS, SOURCES, WORDS, World, define, ranking_cost, shown
+from evidence import CONFIDENCE, SOURCES, shown
+from evidence_trials import GROWTH
+from evidence_world import SEEDS, WORDS, Found, World, define
 
 from wsoup.report.verdict import compare
 from wsoup.scoring import correct
@@ -24,6 +26,7 @@ from wsoup.search.pools import common_words, descriptors
 from wsoup.search.ranking import Ranked, ranked
 from wsoup.search.source import Source
 from wsoup.search.statistics import statistics
+from wsoup.soup import NOTHING
 
 KINDS: dict[str, dict[str, Any]] = {
     "word (chains)": {"kind": "chains", **GROWTH},
@@ -31,6 +34,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "top, count_k2": {"kind": "top", "k1": 1000, "rank_by": "count_k2"},
     "descriptor (greedy)": {"kind": "greedy", "pool": "descriptors", "m": 16},
 }
+SIDES = ("bare", "period")
 HEADER = (
     "| source | soup | XD mean, period false | XD mean, period true | true minus false | ... datasets resampled "
     "| held-out source, true minus false |"
@@ -41,7 +45,7 @@ BEGIN, END = "<!-- made by docs/search_period.py -->", "<!-- end -->"
 def rankings(world: World, name: str, *, pool: str, source: Source, period: bool) -> dict[int, Ranked]:
     """One pool ranked on one source, by seed."""
     texts = list(world.pools[pool])
-    kept = world.cache / f"{name.replace('/', '-')}-{pool}-{'period' if period else 'bare'}.npz"
+    kept = world.kept(f"{name}-{pool}-{SIDES[period]}", "npz")
     if not kept.exists():
         images = source.images()
         (alone,) = source.text_blocks([""], period=period)
@@ -52,9 +56,9 @@ def rankings(world: World, name: str, *, pool: str, source: Source, period: bool
             for column in ("n_correct", "k2")
         }
         np.savez(kept, **columns)
-    found, cost = dict(np.load(kept)), ranking_cost(source, texts)
+    found = dict(np.load(kept))
     return {
-        seed: ranked(texts, n_correct=found["n_correct"][k], k2=found["k2"][k], period=period, cost=cost)
+        seed: ranked(texts, n_correct=found["n_correct"][k], k2=found["k2"][k], period=period, cost=NOTHING)
         for k, seed in enumerate(SEEDS)
     }
 
@@ -62,8 +66,7 @@ def rankings(world: World, name: str, *, pool: str, source: Source, period: bool
 def soup(world: World, name: str, *, label: str, source: Source, period: bool) -> dict[int, list[str]]:
     """The texts of one kind for every seed."""
     definition = define(KINDS[label])
-    plain = "".join(c if c.isalnum() else "-" for c in f"{name} {label}")
-    kept = world.cache / f"{plain}-{'period' if period else 'bare'}.json"
+    kept = world.kept(f"{name} {label}-{SIDES[period]}", "json")
     if not kept.exists():
         by_seed = rankings(world, name, pool=definition.pool, source=source, period=period)
         texts = {}
@@ -85,7 +88,8 @@ def measured(world: World, name: str, *, label: str) -> str:
     sides: dict[bool, Mapping[str, np.ndarray]] = {}
     for period in (False, True):
         texts = soup(world, name, label=label, source=source, period=period)
-        sides[period] = {f: world.right(f, texts, weight=0.0, source=source) for f in (held_out, *targets)}
+        found = {seed: Found(chosen, [1.0] * len(chosen), 0) for seed, chosen in texts.items()}
+        sides[period] = {f: world.right(f, found, source=source, class_name_weight=0.0) for f in (held_out, *targets)}
         print(name, label, period, texts[SEEDS[0]], flush=True)
     gain = compare(*({f: sides[period][f] for f in targets} for period in (True, False)))
     home = compare(*({held_out: sides[period][held_out]} for period in (True, False)))
