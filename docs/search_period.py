@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from evidence import CONFIDENCE, GROWTH, SEEDS, SOURCES, WORDS, World, define, ranking_cost, shown
+from evidence import CONFIDENCE, SOURCES, shown
+from evidence_trials import GROWTH
+from evidence_world import SEEDS, WORDS, Found, World, define
 
 from wsoup.report.verdict import compare
 from wsoup.scoring import correct
@@ -24,13 +26,15 @@ from wsoup.search.pools import common_words, descriptors
 from wsoup.search.ranking import Ranked, ranked
 from wsoup.search.source import Source
 from wsoup.search.statistics import statistics
+from wsoup.soup import NOTHING
 
 KINDS: dict[str, dict[str, Any]] = {
     "word (chains)": {"kind": "chains", **GROWTH},
-    "descriptor (greedy)": {"kind": "greedy", "pool": "descriptors", "m": 16},
     "first_words": {"kind": "first_words", "k0": 250},
     "top, count_k2": {"kind": "top", "k1": 1000, "rank_by": "count_k2"},
+    "descriptor (greedy)": {"kind": "greedy", "pool": "descriptors", "m": 16},
 }
+SIDES = ("bare", "period")
 HEADER = (
     "| source | soup | XD mean, period false | XD mean, period true | true minus false | ... datasets resampled "
     "| held-out source, true minus false |"
@@ -41,7 +45,7 @@ BEGIN, END = "<!-- made by docs/search_period.py -->", "<!-- end -->"
 def rankings(world: World, name: str, *, pool: str, source: Source, period: bool) -> dict[int, Ranked]:
     """One pool ranked on one source, by seed."""
     texts = list(world.pools[pool])
-    kept = world.cache / f"{name.replace('/', '-')}-{pool}-{'period' if period else 'bare'}.npz"
+    kept = world.kept(f"{name}-{pool}-{SIDES[period]}", "npz")
     if not kept.exists():
         images = source.images()
         (alone,) = source.text_blocks([""], period=period)
@@ -52,9 +56,9 @@ def rankings(world: World, name: str, *, pool: str, source: Source, period: bool
             for column in ("n_correct", "k2")
         }
         np.savez(kept, **columns)
-    found, cost = dict(np.load(kept)), ranking_cost(source, texts)
+    found = dict(np.load(kept))
     return {
-        seed: ranked(texts, n_correct=found["n_correct"][k], k2=found["k2"][k], period=period, cost=cost)
+        seed: ranked(texts, n_correct=found["n_correct"][k], k2=found["k2"][k], period=period, cost=NOTHING)
         for k, seed in enumerate(SEEDS)
     }
 
@@ -62,8 +66,7 @@ def rankings(world: World, name: str, *, pool: str, source: Source, period: bool
 def soup(world: World, name: str, *, label: str, source: Source, period: bool) -> dict[int, list[str]]:
     """The texts of one kind for every seed."""
     definition = define(KINDS[label])
-    plain = "".join(c if c.isalnum() else "-" for c in f"{name} {label}")
-    kept = world.cache / f"{plain}-{'period' if period else 'bare'}.json"
+    kept = world.kept(f"{name} {label}-{SIDES[period]}", "json")
     if not kept.exists():
         by_seed = rankings(world, name, pool=definition.pool, source=source, period=period)
         texts = {}
@@ -78,27 +81,23 @@ def soup(world: World, name: str, *, label: str, source: Source, period: bool) -
     return {int(seed): texts for seed, texts in json.loads(kept.read_text()).items()}
 
 
-def measured(world: World, name: str) -> list[str]:
-    """The lines of one source."""
+def measured(world: World, name: str, *, label: str) -> str:
+    """The line of one source and kind."""
     held_out, targets = SOURCES[name]
-    source, lines = world.source(name), []
-    for label, kind in KINDS.items():
-        if kind.get("pool", "words") not in world.pools:
-            continue
-        sides: dict[bool, Mapping[str, np.ndarray]] = {}
-        for period in (False, True):
-            texts = soup(world, name, label=label, source=source, period=period)
-            folders = (held_out, *targets)
-            sides[period] = {f: world.right(f, texts, weight=0.0, source=source) for f in folders}
-            print(name, label, period, texts[SEEDS[0]], flush=True)
-        gain = compare(*({f: sides[period][f] for f in targets} for period in (True, False)))
-        home = compare(*({held_out: sides[period][held_out]} for period in (True, False)))
-        assert gain.resampled is not None
-        means = [f"{100 * np.mean([sides[p][f].mean() for f in targets]):.2f}" for p in (False, True)]
-        cells = [name.split("/train")[0], label, *means, shown(gain.fixed), shown(gain.resampled), shown(home.fixed)]
-        lines.append(f"| {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
-    return lines
+    source = world.source(name)
+    sides: dict[bool, Mapping[str, np.ndarray]] = {}
+    for period in (False, True):
+        texts = soup(world, name, label=label, source=source, period=period)
+        found = {seed: Found(chosen, [1.0] * len(chosen), 0) for seed, chosen in texts.items()}
+        sides[period] = {f: world.right(f, found, source=source, class_name_weight=0.0) for f in (held_out, *targets)}
+        print(name, label, period, texts[SEEDS[0]], flush=True)
+    gain = compare(*({f: sides[period][f] for f in targets} for period in (True, False)))
+    home = compare(*({held_out: sides[period][held_out]} for period in (True, False)))
+    assert gain.resampled is not None
+    means = [f"{100 * np.mean([sides[p][f].mean() for f in targets]):.2f}" for p in (False, True)]
+    cells = [name.split("/train")[0], label, *means, shown(gain.fixed), shown(gain.resampled), shown(home.fixed)]
+    print(f"| {' | '.join(cells)} |", flush=True)
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -112,7 +111,8 @@ def main() -> None:
         known = set(pools["words"])
         pools["descriptors"] = [text for text in descriptors([options.descriptors]) if text not in known]
     world = World(options.data, cache=options.cache, pools=pools)
-    lines = [line for name in SOURCES for line in measured(world, name)]
+    labels = [label for label, kind in KINDS.items() if kind.get("pool", "words") in world.pools]
+    lines = [measured(world, name, label=label) for label in labels for name in SOURCES]
     page = Path(__file__).with_suffix(".md")
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
