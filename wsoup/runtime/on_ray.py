@@ -24,6 +24,7 @@ import numpy as np
 
 from wsoup.errors import ParamsError, WsoupError
 from wsoup.runtime import progress as bars
+from wsoup.runtime.memory import keep_memory
 
 AHEAD = 2
 """Shards given to a worker at a time: one that it works on, one that waits."""
@@ -44,6 +45,7 @@ class Worker:
             os.chdir(folder)
         os.environ.update(variables)
         bars.silence()
+        keep_memory()
 
     def load(self, task: Any) -> str:
         """Keep the task; the name of this node."""
