@@ -20,6 +20,7 @@ from wsoup.cli_bench import bench_app
 from wsoup.cli_profiles import profile_app
 from wsoup.cli_soups import classify_command, soup_app
 from wsoup.errors import ParamsError, WsoupError, not_installed, one_line, storage_error
+from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.streams import print_anything
 
 app = typer.Typer(
@@ -47,6 +48,7 @@ ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 def main() -> None:
     """Entry point: exit code 0 good, 1 a WsoupError, 2 a usage error."""
     print_anything()
+    keep_memory()
     try:
         app()
     except WsoupError as error:

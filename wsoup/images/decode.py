@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from wsoup.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
 from wsoup.files import read_bytes, reason_of, shown
+from wsoup.runtime.memory import keep_memory
 
 FEW_IMAGES = 1024
 """Below this many images, starting worker processes takes longer than decoding."""
@@ -209,6 +210,7 @@ def batches(
         num_workers=workers,
         collate_fn=list,
         prefetch_factor=2 if workers else None,
+        worker_init_fn=_begin_decoding,
     )
     start = 0
     for items in _alive(loader):
@@ -223,6 +225,11 @@ def batches(
             bad={i: str(error) for i, error in errors.items()},
         )
         start += len(items)
+
+
+def _begin_decoding(_: int) -> None:
+    """In a new process, which is not forked from this one on every system."""
+    keep_memory()
 
 
 def decoding_workers() -> int:
