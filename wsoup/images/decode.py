@@ -13,7 +13,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from wsoup.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
 from wsoup.files import read_bytes, reason_of, shown
+from wsoup.images.scratch import scratch, use
 
 FEW_IMAGES = 1024
 """Below this many images, starting worker processes takes longer than decoding."""
@@ -209,6 +210,7 @@ def batches(
         num_workers=workers,
         collate_fn=list,
         prefetch_factor=2 if workers else None,
+        worker_init_fn=partial(use, scratch()) if workers else None,
     )
     start = 0
     for items in _alive(loader):
