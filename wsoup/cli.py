@@ -161,9 +161,11 @@ def plan_command(
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     """The last run: per cent on the source, means over XD and DG, every target with its gain, and the verdict."""
     from wsoup.params.whole import load_params
+    from wsoup.report.about import costs_shown
     from wsoup.report.judgement import load_judgement, sentence
     from wsoup.report.results import load_results
     from wsoup.report.terminal import per_target, summary, verdicts
+    from wsoup.store import cache_dir
 
     found = load_params(params)
     results = load_results(
@@ -179,6 +181,8 @@ def results_command(params: ParamsFile = Path("params.yaml")) -> None:
         Artifacts().results, soups=found.soups, roles=results.roles, confidence=found.report.confidence
     )
     print(verdicts(judgement), sentence(judgement), sep="\n\n")
+    if costs := costs_shown(cache_dir() / "timings.jsonl"):
+        print("", costs, sep="\n")
 
 
 @app.command("report")
@@ -227,12 +231,28 @@ def sweep_command(
     variant: Annotated[str, typer.Option(help="pretrained, or a finetuned method.")] = "pretrained",
     figure: Annotated[Path | None, typer.Option(help="Also draw it: an SVG, or its Vega-Lite JSON.")] = None,
     revisions: Annotated[list[str] | None, typer.Argument(help="Which; all experiments if left out.")] = None,
+    run: Annotated[bool, typer.Option("--run", help="With model_scaling: first run the encoders not yet run.")] = False,
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(help="With --run: MODEL/TAG, or section encoder as a YAML file; else the paper's."),
+    ] = None,
 ) -> None:
-    """Rows over many experiments against one param, and their figure.
+    """Rows over many experiments against one param, and their figure; or the paper's table of model scaling.
 
     Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
     """
+    from wsoup.report import scaling
     from wsoup.report.sweep import check_figure, sweep, write_figure
+
+    if param == scaling.NAME:
+        wanted = [scaling.encoder_of(text) for text in encoder or map("/".join, scaling.paper.SCALING_ENCODERS)]
+        names = scaling.run(wanted) if run else []
+        table = scaling.scaling_table(revisions or names)
+        _print_table(table)
+        print(scaling.write(table, folder=Path("reports")))
+        return
+    if run or encoder:
+        raise ParamsError("--run and --encoder are for `wsoup sweep model_scaling`; queue others with `dvc exp run`")
 
     if figure is not None:
         check_figure(figure)

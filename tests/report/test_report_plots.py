@@ -180,6 +180,11 @@ def test_every_figure_draws_its_data(scores, surveyed, plane):
         "parameters": plots.parameters(analyses.parameters(found, methods={})),
         "growth": plots.growth(SOUPS),
         "members_kl": [{"method": "ce", "lambda": 0.5, "iteration": i, "kl": 0.1 * i, "std": 0.1} for i in range(3)],
+        "training": [
+            {"method": "ce", "lambda": 0.5, "mean": mean, "iteration": i, "accuracy": 50.0 + i, "std": 0.1}
+            for mean in ("XD mean", "DG mean")
+            for i in range(3)
+        ],
         "landscape": plots.landscape(plane),
     }
     assert set(data) == {path.stem for path in plots.TEMPLATES.glob("*.json")} - {"sweep"}  # of a command

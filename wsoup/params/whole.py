@@ -151,4 +151,7 @@ def schema() -> str:
 
 
 if __name__ == "__main__":
+    from wsoup.params import reference
+
     SCHEMA.write_text(schema(), encoding="utf-8")
+    reference.PAGE.write_text(reference.markdown(json.loads(schema())), encoding="utf-8")

@@ -19,10 +19,12 @@ from wsoup.evaluate.classifiers import class_rows, pretrained_rows, tuned_rows
 from wsoup.evaluate.judged import random_rows
 from wsoup.evaluate.rows import Material, table
 from wsoup.evaluate.testsets import ClassPrompts
+from wsoup.evaluate.training import trained_row
+from wsoup.images.cost import image_flops
 from wsoup.params.search import GreedySoup, Growth
 from wsoup.params.whole import Params
 from wsoup.plan import texts
-from wsoup.plan.images import Dataset, features_bytes, image_flops
+from wsoup.plan.images import Dataset, features_bytes
 from wsoup.plan.texts import Count
 from wsoup.search import pools
 from wsoup.search.racing import rounds
@@ -187,7 +189,8 @@ class Steps:
             text,
             images=source.n_train,
             image_flops=images * self.image_flops * BACKWARD,
-            why="estimate: every step through both towers, forward and back; tuned weights on disk are left out",
+            why="estimate: every step through both towers, forward and back; tuned weights on disk are left out"
+            + (f", and {copies} times as many for snapshots" if (copies := self._snapshots(name)) else ""),
         )
 
     # --------------------------------------------------------------------------------------------- evaluation
@@ -209,15 +212,29 @@ class Steps:
             rows = tuned_rows(material, params=self.params.evaluate, seed=seed)
             text, most = self._rows_on_tests(rows, beside=[], seeds=[seed], templates=[]), len(rows)
         images = sum(found.n_test for found in self.datasets.values()) if again else 0
-        seeds = len(self.params.seeds)
+        seeds, method = len(self.params.seeds), self.params.finetune.methods[name]
+        text = text.times(seeds)
+        if method.snapshots is not None:
+            copies = self._snapshots(name) * seeds
+            one = [trained_row(rows, soup=method.soup)]
+            tests = [found.tests for found in self.datasets.values()]
+            text += texts.rows(self.encoder, one, class_rows=[], beside=[], tests=tests).times(copies)
+            few = sum(min(method.snapshots.images, found.n_test) for found in self.datasets.values())
+            images += few * copies // seeds if again else 0
         return Need(
             "",
-            text.times(seeds),
+            text,
             images=images,
             image_flops=images * self.image_flops * seeds,
             memory=self._features_and_means(most) * (seeds if again else 1),
             why="estimate: a text tower as the pretrained one's",
         )
+
+    def _snapshots(self, name: str) -> int:
+        """Copies of one method's averaged weights that each seed keeps."""
+        wanted = self.params.finetune.methods[name]
+        iterations = wanted.iterations or self.params.finetune.iterations
+        return 0 if wanted.snapshots is None else -(-iterations // wanted.snapshots.every) + 1
 
     def _rows_on_tests(
         self, rows: Sequence[Any], *, beside: Sequence[Any], seeds: Sequence[int], templates: Sequence[Any]

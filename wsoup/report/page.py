@@ -18,7 +18,7 @@ from wsoup import __version__, store
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_label
 from wsoup.params.whole import Params, load_params
-from wsoup.report import ablations, about, analyses, plots
+from wsoup.report import ablations, about, analyses, plots, scaling
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.cost import cost_table
 from wsoup.report.gallery import changed_by, gallery
@@ -44,6 +44,8 @@ FIGURES = {
     "accuracy_by_m": "Means over datasets and seeds; bars are ± one standard deviation over seeds.",
     "parameters": "A soup stores one integer a token, a finetuned model its trained weights.",
     "members_kl": "How far a soup's members stay apart in training: KL divergence between their predictions, in nats.",
+    "training": "Of the averaged weights, on the same few test images of every dataset; bars: ± one standard deviation "
+    "over seeds.",
     "landscape": "First seed. From left to right the text turns from one member of the word soup (A) into another (B), "
     "upwards the prompt from its start into the trained one. Values between the measured points are linear.",
     "growth": "A line is one chain of a word soup, or one descriptor soup; hover for the word.",
@@ -155,6 +157,8 @@ def _tables(results: Results, *, judgement: Judgement, params: Params, artifacts
         optimism_table(judgement),
         cost_table(gains(judgement), soups=plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)),
         paired_table(results, samples=report.bootstrap_samples, confidence=report.confidence),
+        *scaling.saved(artifacts.reports),
+        *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
         analyses.single_texts(texts, results=results),
         analyses.alignment(results),
         analyses.parameters(results, methods=params.finetune.methods),

@@ -10,8 +10,16 @@ from wsoup.evaluate.rows import BEFORE_SOUPS
 from wsoup.report.means import MEANS, is_number
 from wsoup.report.tables import SIZES, Table, cell, shown_columns
 
-FIRST = ("method", "variant", "m", "stored", "base", "new", "H", "source", *MEANS.values())
-ACCURACIES = ("zero_shot", "finetuned", "few_shot", "diversity_ablation", "parameter_efficiency", "laion_source")
+FIRST = ("model", "method", "variant", "m", "stored", "base", "new", "H", "source", *MEANS.values())
+ACCURACIES = (
+    "zero_shot",
+    "finetuned",
+    "few_shot",
+    "diversity_ablation",
+    "parameter_efficiency",
+    "laion_source",
+    "model_scaling",
+)
 """Tables whose columns are accuracies of datasets."""
 DIFFERENCES = {"verdict": ("gain",), "paired": ("difference",), "cost": ("gain, XD mean", "gain, DG mean")}
 STRONG = 5.0
