@@ -16,8 +16,7 @@ import pytest
 import torch
 import yaml
 from miniature import VARIANTS, WNIDS, build_coop
-from project import ROOT
-from quick_stages import quick_stages
+from processes import ROOT, warm_python
 from safetensors.torch import save_file
 
 from wsoup.datasets.paper import PAPER
@@ -64,9 +63,10 @@ def changes(raw: dict[str, Any], *, encoder: dict[str, Any]) -> list[str]:
     """What `dvc exp run` sets: small numbers, with all methods, soups and rows as they are."""
     small = {f"encoder.{key}": value for key, value in encoder.items()}
     small |= {"seeds": "[1]", "fewshot.shots": 2, "candidates.words.count": 16}
-    for name in ("word", "word_curve"):
-        small |= {f"soups.{name}.{key}": value for key, value in {"k0": 3, "k1": 8, "patience": 2}.items()}
-        small[f"soups.{name}.max_words"] = 2
+    tiny = {"k0": 3, "k1": 8, "patience": 2, "max_words": 2}
+    for name, soup in raw["soups"].items():
+        small |= {f"soups.{name}.{key}": value for key, value in tiny.items() if key in soup}
+    small |= {"soups.descriptor_sample.k1": 4, "soups.descriptor_sample.m": 4}
     small |= {"finetune.iterations": 1, "finetune.log_every": 1, "finetune.methods.coop_ensemble.iterations": 8}
     small |= {"evaluate.baseline_m": 2, "evaluate.tuned_baseline_m": 2, "evaluate.offsets": "[0,5]"}
     small |= {"evaluate.survey.chains": 2, "evaluate.survey.chain_length": 2, "landscape.steps": 1}
@@ -91,19 +91,16 @@ def make_project(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_every_row_of_the_paper_is_filled_and_none_is_unmarked(tmp_path):
-    """Some 190 stages, forked off one process (`quick_stages`)."""
+    """Some 190 stages, forked off one process (`warm_python`)."""
     project = tmp_path / "project"
     make_project(project)
     build_coop(tmp_path / "data", train=2, test=2)
     write_descriptors(tmp_path / "gpt")
     encoder = write_encoder(tmp_path / "encoder")
 
-    def run(*command: str, **variables: str) -> str:
+    def run(*command: str) -> str:
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "WSOUP_CACHE")}
-        path = f"{Path(sys.executable).parent}:{environment['PATH']}"
-        done = subprocess.run(
-            command, cwd=project, env={**environment, "PATH": path, **variables}, capture_output=True, text=True
-        )
+        done = subprocess.run(command, cwd=project, env=environment | warm_python(), capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
         return done.stdout
 
@@ -115,8 +112,7 @@ def test_every_row_of_the_paper_is_filled_and_none_is_unmarked(tmp_path):
     run("git", "config", "user.name", "nobody")
     run("git", "add", "-A")
     run("git", "commit", "-q", "-m", "profile paper")
-    with quick_stages(project, folder=tmp_path) as variables:
-        printed = run("dvc", "exp", "run", *changes(yaml.safe_load(text), encoder=encoder), **variables)
+    printed = run("dvc", "exp", "run", *changes(yaml.safe_load(text), encoder=encoder))
     check_tables(project / "reports/tables")
     assert "* not comparable with the paper's: soups.word.k0: 3, the paper's 250" in printed
 

@@ -27,6 +27,8 @@ class DatasetParams(Section):
     """The prompt template, with one {} for the class name."""
     test_split: Text = "test"
     """The split that is evaluated."""
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of test images, by their digests, of an imagefolder without train/ and test/; null: it has a split."""
     classes: Literal["all", "base", "new"] = "all"
     """All classes, or the first (base) or second (new) half of them."""
     class_names: Place | None = None

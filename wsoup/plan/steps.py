@@ -26,9 +26,10 @@ from wsoup.params.whole import Params
 from wsoup.plan import texts
 from wsoup.plan.images import Dataset, features_bytes
 from wsoup.plan.texts import Count
-from wsoup.scoring import rank
 from wsoup.search import pools
-from wsoup.soup import Soup
+from wsoup.search.racing import rounds
+from wsoup.search.ranking import ranked
+from wsoup.soup import NOTHING, Soup
 from wsoup.texts.encoder import CACHE_BYTES, GRID_BYTES
 from wsoup.towers import Encoder, ensemble_templates
 
@@ -138,16 +139,24 @@ class Steps:
 
     def _score(self, name: str) -> Need:
         period, more = self.params.candidates.period(name), self.more.get(name, 1)
-        found = texts.score(
-            self._source(), self.pools[name], period=period, shard_size=self.params.score.shard_size
-        )  # fmt: skip
+        source, race = self._source(), self.params.score.race(name)
+        first, *later = texts.score(
+            source,
+            self.pools[name],
+            heats=rounds(race, n_classes=len(source.class_names)),
+            n_seeds=len(self.params.seeds),
+            period=period,
+            shard_size=self.params.score.shard_size,
+        )
+        found = sum(later, first if more == 1 else first.times(more))  # what stays for later rounds is a number
         lines = len(self.params.seeds) * (len(self.pools[name]) + 1) * more
+        why = "the race decides which texts are left: at least, at most" if later else ""
         return Need(
             "",
-            found if more == 1 else found.times(more),
+            found,
             disk=round(lines * BYTES_PER_SCORE),
             memory=round(CACHE_BYTES + 2 * GRID_BYTES + 200 * lines),
-            why="" if more == 1 and found.exact else "told from a part of the pool",
+            why=why or ("" if more == 1 and found.exact else "told from a part of the pool"),
         )
 
     def _soup(self, name: str) -> Need:
@@ -278,10 +287,11 @@ class Steps:
         path = self.artifacts.scores(pool)
         if not (self.cached("mix" if pool == "mixed" else f"score@{pool}") and path.exists()):
             return self._unranked(pool)
-        found = store.read_table(path, columns=["text", "seed", "n_correct"])
-        mine = np.asarray(found["seed"]) == self.params.seeds[0]
-        names = np.asarray(found["text"].to_pylist(), dtype=object)[mine]
-        return [names[i] for i in rank(np.asarray(found["n_correct"])[mine]) if names[i]]
+        found = store.read_table(path, columns=["text", "seed", "n_correct", "k2", "n_classes"])
+        mine = np.flatnonzero(np.asarray(found["seed"]) == self.params.seeds[0])
+        names = found["text"].to_pylist()
+        columns = {key: np.asarray(found[key])[mine] for key in ("n_correct", "k2", "n_classes")}
+        return ranked([names[i] for i in mine], **columns, period=False, cost=NOTHING).finalists().texts
 
     def _unranked(self, pool: str) -> list[str]:
         """A pool in its order; mixed: words first."""

@@ -49,6 +49,10 @@ DESCRIPTOR_SOUP = """\
     pool: descriptors      # words | descriptors
     m: 64                  # members at most
 """
+DESCRIPTOR_SAMPLE = """\
+  descriptor_sample:       # any m of the top k1 descriptors: what the descriptor soup must beat
+    {kind: sample, pool: descriptors, m: 64, k1: 1000}
+"""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,7 @@ def paper(choices: Choices) -> str:
         DATASETS=block(_datasets(choices)),
         DESCRIPTORS=descriptors(pool, watch=gpt or NOTHING_TO_WATCH),
         DESCRIPTOR_SOUP=DESCRIPTOR_SOUP if gpt else "",
+        DESCRIPTOR_SAMPLE=DESCRIPTOR_SAMPLE if gpt else "",
         METHODS=lines(found, indent=4),
         TEXTS=one_line(SINGLE_TEXTS.get(choices.source, [])),
         LANDSCAPES=f"[{', '.join(name for name in LANDSCAPES if name in found)}]",

@@ -20,8 +20,9 @@ from wsoup.evaluate.rows import soup_label
 from wsoup.params.whole import Params, load_params
 from wsoup.report import ablations, about, analyses, plots, scaling
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
+from wsoup.report.cost import cost_table
 from wsoup.report.gallery import changed_by, gallery
-from wsoup.report.judgement import Judgement, load_judgement, optimism_table, sentence, verdict_table
+from wsoup.report.judgement import Judgement, gains, load_judgement, optimism_table, sentence, verdict_table
 from wsoup.report.means import MEANS, mean_and_std
 from wsoup.report.moved import moved_classes
 from wsoup.report.results import Results, load_results
@@ -36,6 +37,8 @@ ROLES = {"source": "the source", "xd": "another label space, XD", "dg": "the sou
 FIGURES = {
     "gains": "Points gained over the class name only, each soup as cards show it; bars are intervals over images and "
     "seeds, datasets held fixed.",
+    "gain_by_cost": "The same against the tokens that a soup's ranking and search encode, mean over seeds: what a kind "
+    "of soup costs (log scale, 0 at its left end). Soups of nearly equal cost stand side by side.",
     "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is no text.",
     "transfer": "Each point is one descriptor that nobody selected.",
     "accuracy_by_m": "Means over datasets and seeds; bars are ± one standard deviation over seeds.",
@@ -152,6 +155,7 @@ def _tables(results: Results, *, judgement: Judgement, params: Params, artifacts
     return [
         *made,
         optimism_table(judgement),
+        cost_table(gains(judgement), soups=plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)),
         paired_table(results, samples=report.bootstrap_samples, confidence=report.confidence),
         *scaling.saved(artifacts.reports),
         *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),

@@ -21,7 +21,7 @@ ACCURACIES = (
     "model_scaling",
 )
 """Tables whose columns are accuracies of datasets."""
-DIFFERENCES = {"verdict": ("gain",), "paired": ("difference",)}
+DIFFERENCES = {"verdict": ("gain",), "paired": ("difference",), "cost": ("gain, XD mean", "gain, DG mean")}
 STRONG = 5.0
 """A gain of so many points has the full tint."""
 DETAILS = ("single_texts", "alignment", "accuracy_by_m")
