@@ -20,7 +20,6 @@ from processes import ROOT, warm_python
 from safetensors.torch import save_file
 
 from wsoup.datasets.paper import PAPER
-from wsoup.report.paper import COLUMNS
 
 CONFIG = {
     "embed_dim": 16,
@@ -124,8 +123,8 @@ def check_tables(folder: Path) -> None:
         beside = [line for line in lines if line["imagenet (paper)"]]
         assert len(beside) == count, name
         for line in beside:
-            assert all(line[f"{dataset} (paper)"] for dataset in (*COLUMNS, "XD mean", "DG mean")), line["method"]
-            assert all(line[dataset] for dataset in COLUMNS), line["method"]
+            assert all(line[f"{dataset} (paper)"] for dataset in (*PAPER, "XD mean", "DG mean")), line["method"]
+            assert all(line[dataset] for dataset in PAPER), line["method"]
         text = (folder / f"{name}.md").read_text()
         unmarked = [cell for cell in text.replace("*)", "").split("|") if "(" in cell and cell.strip().endswith(")")]
         assert [cell for cell in unmarked if "," in cell] == [], name
