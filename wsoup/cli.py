@@ -160,7 +160,7 @@ def plan_command(
 @app.command("results")
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     """The last run: per cent on the source, means over XD and DG, every target with its gain, and the verdict."""
-    from wsoup.report.terminal import whole_run
+    from wsoup.report.printed import whole_run
 
     print(whole_run(params))
 

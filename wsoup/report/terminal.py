@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
-from wsoup.artifacts import PRETRAINED, Artifacts
+from wsoup.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, soup_title
-from wsoup.params.whole import load_params
 from wsoup.report.accuracy import figures_beside
-from wsoup.report.judgement import OVER, Judgement, load_judgement, sentence
+from wsoup.report.judgement import OVER, Judgement
 from wsoup.report.means import MEANS, is_number, mean_and_std
-from wsoup.report.reading import as_written
-from wsoup.report.results import Cells, Results, load_results
+from wsoup.report.results import Cells, Results
 from wsoup.report.tables import MARK
 from wsoup.report.verdict import Estimate
 
 WIDTH = 100
 """Columns beyond this begin a new block of lines."""
 LABEL = 34
-
-
-def whole_run(params_file: str | Path) -> str:
-    """All that `wsoup results` prints of the run in the working folder.
-
-    Raises:
-        MissingError, MismatchError: a stage has not run, or a file of it is not as it was written.
-    """
-    found, folder = load_params(params_file), Artifacts().results
-    with as_written():
-        results = load_results(
-            folder,
-            datasets=found.datasets,
-            soups=list(found.soups),
-            methods=list(found.finetune.methods),
-            evaluate=found.evaluate,
-            sections=found.model_dump(mode="json", by_alias=True),
-        )
-        judgement = load_judgement(folder, soups=found.soups, roles=results.roles, confidence=found.report.confidence)
-        parts = [summary(results), per_target(results), verdicts(judgement), sentence(judgement)]
-    return "\n\n".join(parts)
 
 
 def summary(results: Results) -> str:
