@@ -349,6 +349,21 @@ def test_killed_decoding_processes_leave_nothing(tmp_path: Path, temporary: Path
     assert list(temporary.iterdir()) == []
 
 
+def test_half_written_files_are_none_of_gits_business(tmp_path: Path) -> None:
+    """Those of a stage that was killed lie beside its outs until the next one starts."""
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    path = tmp_path / "reports/tables" / f".x.md.{2**22}-0123abcd.tmp"  # no process has that number
+    path.parent.mkdir(parents=True)
+    path.touch()
+    done = subprocess.run(
+        ["git", "status", "--short", "-uall"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "?? .gitignore\n"
+    store.remove_abandoned(tmp_path / "reports")
+    assert not path.exists()
+
+
 # --------------------------------------------------------------------------- a whole run, file after file (slow)
 
 
