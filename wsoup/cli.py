@@ -20,6 +20,7 @@ from wsoup.cli_bench import bench_app
 from wsoup.cli_profiles import profile_app
 from wsoup.cli_soups import classify_command, soup_app
 from wsoup.errors import ParamsError, WsoupError, not_installed, one_line, storage_error
+from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.streams import print_anything
 
 app = typer.Typer(
@@ -47,6 +48,7 @@ ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 def main() -> None:
     """Entry point: exit code 0 good, 1 a WsoupError, 2 a usage error."""
     print_anything()
+    keep_memory()
     try:
         app()
     except WsoupError as error:
@@ -160,7 +162,7 @@ def plan_command(
 @app.command("results")
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     """The last run: per cent on the source, means over XD and DG, every target with its gain, and the verdict."""
-    from wsoup.report.printed import whole_run
+    from wsoup.report.whole_run import whole_run
 
     print(whole_run(params))
 
@@ -217,13 +219,29 @@ def sweep_command(
     variant: Annotated[str, typer.Option(help="pretrained, or a finetuned method.")] = "pretrained",
     figure: Annotated[Path | None, typer.Option(help="Also draw it: an SVG, or its Vega-Lite JSON.")] = None,
     revisions: Annotated[list[str] | None, typer.Argument(help="Which; all experiments if left out.")] = None,
+    run: Annotated[bool, typer.Option("--run", help="With model_scaling: first run the encoders not yet run.")] = False,
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(help="With --run: MODEL/TAG, or section encoder as a YAML file; else the paper's."),
+    ] = None,
 ) -> None:
-    """Rows over many experiments against one param, and their figure.
+    """Rows over many experiments against one param, and their figure; or the paper's table of model scaling.
 
     Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
     """
+    from wsoup.report import scaling
     from wsoup.report.reading import as_written
     from wsoup.report.sweep import check_figure, sweep, write_figure
+
+    if param == scaling.NAME:
+        wanted = [scaling.encoder_of(text) for text in encoder or map("/".join, scaling.paper.SCALING_ENCODERS)]
+        names = scaling.run(wanted) if run else []
+        table = scaling.scaling_table(revisions or names)
+        _print_table(table)
+        print(scaling.write(table, folder=Path("reports")))
+        return
+    if run or encoder:
+        raise ParamsError("--run and --encoder are for `wsoup sweep model_scaling`; queue others with `dvc exp run`")
 
     if figure is not None:
         check_figure(figure)

@@ -32,11 +32,6 @@ def _made(process: int) -> str:
     return folder
 
 
-def use(folder: str, _worker: int) -> None:
-    """Begin a decoding process: what it makes in passing goes there."""
-    tempfile.tempdir = folder
-
-
 def _remove(folder: str, process: int) -> None:
     if os.getpid() == process:  # not in a process that was forked from it
         shutil.rmtree(folder, ignore_errors=True)

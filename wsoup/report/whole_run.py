@@ -1,4 +1,4 @@
-"""``wsoup results``: the run in the working folder as text."""
+"""All that `wsoup results` prints; the stage's own table is in `wsoup.report.terminal`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from pathlib import Path
 
 from wsoup.artifacts import Artifacts
 from wsoup.params.whole import load_params
+from wsoup.report.about import costs_shown
 from wsoup.report.judgement import load_judgement, sentence
 from wsoup.report.reading import as_written
 from wsoup.report.results import load_results
 from wsoup.report.terminal import per_target, summary, verdicts
+from wsoup.store import cache_dir
 
 
 def whole_run(params_file: str | Path) -> str:
@@ -30,4 +32,5 @@ def whole_run(params_file: str | Path) -> str:
         )
         judgement = load_judgement(folder, soups=found.soups, roles=results.roles, confidence=found.report.confidence)
         parts = [summary(results), per_target(results), verdicts(judgement), sentence(judgement)]
+        parts += [costs] if (costs := costs_shown(cache_dir() / "timings.jsonl")) else []
     return "\n\n".join(parts)
