@@ -31,6 +31,12 @@ ELSEWHERE = {
     "dvc plots diff": "tests/report/test_report_plots.py draws what it draws",
     "wsoup report": "tests/report/test_report_page.py",
     "wsoup plan": "tests/plan/test_plan.py",
+    "wsoup compare": "tests/report/test_report_compare.py",
+    "wsoup sweep": "tests/report/test_report_sweep.py",
+    "dvc queue": "DVC's own",
+    "for name in": "tests/test_base_to_new.py",
+    "wsoup profile base_to_new": "tests/test_base_to_new.py",
+    "done": "the end of that loop",
     "wsoup profile own": "tests/test_encodercheck.py; with ViT-B-32 it needs the weights' tag alone",
     "wsoup check": "tests/test_datacheck.py, tests/test_encodercheck.py",
     "pip install": "registry; .ci/wheel installs the wheel",
@@ -72,6 +78,8 @@ def test_every_block_is_of_a_kind_that_is_tested():
     kinds = {kind for page in PAGES for kind in re.findall(r"^```(\w+)", page.read_text(), flags=re.MULTILINE)}
     assert kinds == {"bash", "python", "yaml", "diff"}  # diff: tests/test_contributing.py
     assert {page for page, _ in blocks("python")} <= PYTHON
+    outside = [re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE) for page in PAGES]
+    assert not any(re.search(r"\n\n    \w", text) for text in outside)  # no block without its kind
     unused = [start for start in ELSEWHERE if not any(line.startswith(start) for _, line in lines_of_commands())]
     assert [start for start in unused if start not in ("python docs/", "--num-cpus", "export RAY")] == []
     assert len(HERE) >= 12

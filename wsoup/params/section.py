@@ -97,7 +97,7 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise MissingError(f"{path} does not exist; write one with `wsoup profile demo > params.yaml`") from None
+        raise MissingError(f"{path} does not exist; write one with `wsoup profile demo --out params.yaml`") from None
     except OSError as error:
         raise StorageError(f"{path} cannot be read ({error.strerror}); it must be a file of YAML") from None
     except UnicodeDecodeError as error:
