@@ -32,7 +32,7 @@ SOURCES = {
 }
 """Source -> its held-out images, and the targets."""
 COUNT_K2 = {"kind": "top", "rank_by": "count_k2"}
-RACED, RACED_K1 = RACES
+(RACED,) = RACES
 KINDS: dict[str, dict[str, Any]] = {
     "Algorithm 2 (chains)": {"kind": "chains", **GROWTH},
     "Algorithm 1 on descriptors (greedy)": {"kind": "greedy", "pool": "descriptors"},
@@ -49,11 +49,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "joint, class name x 2": {"kind": "joint", **GROWTH, "class_name_weight": 2},
     "Algorithm 2, class name x 2": {"kind": "chains", **GROWTH, "class_name_weight": 2},
     "top, count_k2, class name x 2": {**COUNT_K2, "k1": 1000, "class_name_weight": 2},
-    "top, count_k2, raced": {**COUNT_K2, "k1": 300, "ranking": RACED},
-    "first_words, raced": {"kind": "first_words", "k0": 250, "ranking": RACED_K1},
+    "top, count_k2, raced": {**COUNT_K2, "k1": 1000, "ranking": RACED},
+    "sample of the top 1,000, raced": {"kind": "sample", "k1": 1000, "ranking": RACED},
+    "first_words, raced": {"kind": "first_words", "k0": 250, "ranking": RACED},
 }
 REFERENCE = "Algorithm 2 (chains)"
-RACES_AGAINST = {"top, count_k2, raced": "top, count_k2", "first_words, raced": "first_words"}
+RACES_AGAINST = {f"{whole}, raced": whole for whole in ("top, count_k2", "sample of the top 1,000", "first_words")}
 HEADER = (
     "| soup (m = 8) | gain over the class name | ... datasets resampled | minus Algorithm 2 | ... datasets resampled "
     "| p (Holm) | gain, held-out source | optimism | million tokens |"
@@ -198,7 +199,8 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path(".cache/evidence"))
     parser.add_argument("--source", choices=SOURCES, help="with --only: of this source")
     parser.add_argument("--only", nargs="*", help="do the soups of these rows or trials, and write no page")
-    parser.add_argument("--without", nargs="*", default=[], help="rows and trials that are left out of the page")
+    parser.add_argument("--seed", type=int, nargs="*", default=SEEDS, help="with --only: of these seeds")
+    parser.add_argument("--without", nargs="*", default=[], help="what is left out: LABEL, or SOURCE:LABEL")
     options = parser.parse_args()
     pools = {"words": common_words(WORDS)}
     if options.descriptors:
@@ -210,9 +212,12 @@ def main() -> None:
     if options.only is not None:
         for name in [options.source] if options.source else SOURCES:
             for label in options.only:
-                print(name, label, [soup(world, name, label, seed=seed).texts for seed in SEEDS], flush=True)
+                print(name, label, [soup(world, name, label, seed=seed).texts for seed in options.seed], flush=True)
         return
-    sections = [text for name in SOURCES for text in measured(world, name, kinds=kinds, trials=trials)]
+    sections = []
+    for name in SOURCES:
+        some = [[label for label in labels if f"{name}:{label}" not in options.without] for labels in (kinds, trials)]
+        sections += measured(world, name, kinds=some[0], trials=some[1])
     page = Path(__file__).with_suffix(".md")
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)

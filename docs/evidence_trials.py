@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wsoup.draws import member_generator
 from wsoup.scoring import normalize
-from wsoup.search.chains import draw_chain_words
+from wsoup.search.chains import draw_chain_words, word_soup_member
 from wsoup.search.cost import Meter
 from wsoup.search.greedy import greedy_soup
 from wsoup.search.joint import fitted_scale, joint_soup
@@ -68,15 +68,12 @@ def joint(
     *,
     rule: Callable[[Tensor], Callable[[Tensor], bool]] = lambda labels: on_average,
     scale_free: bool = False,
-    by_first_half: bool = False,
-    shape: dict[str, int] | None = None,
+    draws: int = 0,
 ) -> Found:
-    """`joint` with another rule of acceptance, a scale-free likelihood, or words judged on half of the shots."""
-    source, definition = world.source(name), define({"kind": "joint", **GROWTH, **(shape or {})})
+    """`joint` with another rule of acceptance, a scale-free likelihood, or other draws on the same images."""
+    source, definition = world.source(name), define({"kind": "joint", **GROWTH})
     pool = world.ranked(name, "words")[seed]
     images, labels = source.images_of(seed)
-    if by_first_half:
-        images, labels = images[first_half(labels)], labels[first_half(labels)]
     class_names = next(source.text_blocks([""], period=True))[0]
     scale, rises = fitted_scale(images, labels, class_names), rule(labels)
 
@@ -90,7 +87,17 @@ def joint(
 
     meter = Meter(source, seed=seed, period=False)
     about = definition.model_dump(include={"m", "k0", "k1", "patience", "max_words"})
-    members = joint_soup(pool.texts[: GROWTH["k1"]], seed=seed, features=meter.features, measure=measure, **about)
+    texts = pool.texts[: GROWTH["k1"]]
+    members = joint_soup(texts, seed=seed + draws, features=meter.features, measure=measure, **about)
+    return _equal([member.text for member in members], tokens=pool.cost.tokens + meter.cost().tokens)
+
+
+def chains(world: World, name: str, seed: int, *, draws: int) -> Found:
+    """Algorithm 2 with other draws on the same images."""
+    source, pool = world.source(name), world.ranked(name, "words")[seed]
+    meter = Meter(source, seed=seed, period=False)
+    ranked = pool.texts[: GROWTH["k1"]]
+    members = [word_soup_member(ranked, member=i, seed=seed + draws, count=meter.count, **GROWTH) for i in range(8)]
     return _equal([member.text for member in members], tokens=pool.cost.tokens + meter.cost().tokens)
 
 
@@ -197,6 +204,20 @@ TRIALS: dict[str, tuple[Trial, str]] = {
         lambda world, name, seed: joint(world, name, seed, rule=both_halves),
         "joint",
     ),
+    **{
+        f"`joint`, drawn again ({i})": (
+            lambda world, name, seed, i=i: joint(world, name, seed, draws=100 * i),
+            "joint",
+        )
+        for i in (1, 2, 3)
+    },
+    **{
+        f"Algorithm 2, drawn again ({i})": (
+            lambda world, name, seed, i=i: chains(world, name, seed, draws=100 * i),
+            "Algorithm 2 (chains)",
+        )
+        for i in (1, 2, 3)
+    },
     "Algorithm 2 with a beam of 4 and a quarter of the patience": (beam, "Algorithm 2 (chains)"),
     "Algorithm 1 on the top 1,000 words, by likelihood": (likely_words, "top, count_k2"),
     "the 8 of the top 30 by count that are nearest their mean": (near_the_mean, "top, count"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from functools import partial
 
@@ -10,9 +9,9 @@ import numpy as np
 
 from wsoup import store
 from wsoup.artifacts import Artifacts
-from wsoup.errors import ParamsError, one_line
+from wsoup.errors import ParamsError
 from wsoup.finetune.data import read_training_set
-from wsoup.finetune.train import SAVE_SECONDS, Trainer
+from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
 from wsoup.finetune.tuners import check_templates
 from wsoup.params.datasets import Datasets
@@ -21,7 +20,7 @@ from wsoup.params.finetune import FinetuneParams
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
 from wsoup.runtime.progress import progress
-from wsoup.runtime.shards import Owner, Shards, finish_shards
+from wsoup.runtime.shards import Owner, Shards, finish_shards, save_seconds
 from wsoup.towers import load_encoder
 
 
@@ -43,7 +42,7 @@ def main(owner: Owner, method: str) -> None:
         raise ParamsError(f"finetune.methods has no {method!r}; it has {', '.join(params.finetune.methods)}")
     wanted, shared = params.finetune.methods[method], params.finetune
     save_memory = bool(os.environ.get("WSOUP_SAVE_MEMORY"))  # recompute activations instead of keeping them
-    save_seconds = _save_seconds()
+    saved_every = save_seconds()
     encoder = load_encoder(params.encoder)
     check_templates(wanted.tune, params.datasets, source=params.source, tokenizer=encoder.tokenizer)
     sources = [
@@ -85,24 +84,13 @@ def main(owner: Owner, method: str) -> None:
             encoder, source=sources[number], method=wanted, shared=shared, seed=seed, save_memory=save_memory
         )
         bar = partial(progress, label=f"{method} seed {seed}")
-        student = trainer.run(resume=work[number].running(0), save_seconds=save_seconds, progress=bar)
+        student = trainer.run(resume=work[number].running(0), save_seconds=saved_every, progress=bar)
         return pack_student(student, log=trainer.log, snapshots=trainer.snapshots)
 
     finish_shards(work, task=task, label=method, unit="seed", bar=False)
     with store.replacing(artifacts.tuned(method, seed=0).parent) as folder:
         for seed, config, shards in zip(params.seeds, configs, work, strict=True):
             save_tuned(folder / f"seed{seed}", packed=shards.load()[0], config=config)
-
-
-def _save_seconds() -> float:
-    text = os.environ.get("WSOUP_SAVE_SECONDS", str(SAVE_SECONDS))
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < math.inf:
-        raise ParamsError(f"WSOUP_SAVE_SECONDS={one_line(text, limit=80)}: must be a number of seconds, 0 or more")
-    return seconds
 
 
 if __name__ == "__main__":

@@ -94,6 +94,8 @@ def tables_of(
     if found.variants != [PRETRAINED]:
         tables += [finetuned_table(found), *paper_tables(found)]
         tables += [ablations.diversity(found, methods=params.finetune.methods)]
+    if params.evaluate.texts:
+        tables.append(analyses.given_texts(artifacts.results / PRETRAINED / "texts.parquet", results=found))
     if found.halves is not None:
         tables.append(analyses.base_to_new(found, halves=found.halves))
     return tables

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 import yaml
@@ -15,10 +14,13 @@ def test_two_encoders_fill_the_table_and_the_second_call_runs_nothing(project, t
     other = project.copy(tmp_path / "project")
     asked = []
     for name in ("first", "second"):
-        weights = tmp_path / f"{name}.safetensors"
+        folder = tmp_path / name
+        folder.mkdir()
+        weights, config = folder / f"{name}.safetensors", folder / "tiny-clip.json"
         shutil.copy(tiny_encoder_files["pretrained"], weights)
+        shutil.copy(tiny_encoder_files["config"], config)
         file = tmp_path / f"{name}.yaml"
-        encoder = {"pretrained": str(weights), "watch": str(weights), "config": tiny_encoder_files["config"]}
+        encoder = {"pretrained": str(weights), "watch": str(folder), "config": str(config)}
         file.write_text(yaml.safe_dump({"model": "tiny-clip", **encoder}))
         asked += ["--encoder", str(file)]
     before = (other.folder / "params.yaml").read_bytes()
@@ -27,7 +29,7 @@ def test_two_encoders_fill_the_table_and_the_second_call_runs_nothing(project, t
     assert "Running stage 'finetune" not in printed
     table = json.loads((other.folder / "reports/model_scaling.json").read_text())
     assert {row["model"] for row in table["rows"]} == {
-        f"tiny-clip / {Path(f'{name}.safetensors')}" for name in ("first", "second")
+        f"tiny-clip / {name}.safetensors" for name in ("first", "second")
     }
     assert {row["method"] for row in table["rows"]} == {"ZS", "Waffle CLIP", "Desc. soup + offsets", "Word soup"}
     assert all(isinstance(row["photo"], float) for row in table["rows"])

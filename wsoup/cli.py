@@ -20,6 +20,7 @@ from wsoup.cli_bench import bench_app
 from wsoup.cli_profiles import profile_app
 from wsoup.cli_soups import classify_command, soup_app
 from wsoup.errors import ParamsError, WsoupError, not_installed, one_line, storage_error
+from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.streams import print_anything
 
 app = typer.Typer(
@@ -47,13 +48,14 @@ ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 def main() -> None:
     """Entry point: exit code 0 good, 1 a WsoupError, 2 a usage error."""
     print_anything()
+    keep_memory()
     try:
         app()
     except WsoupError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         raise SystemExit(1) from None
     except OSError as error:
-        print(f"error: {storage_error(error, path=Path.cwd())}", file=sys.stderr)
+        print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
         raise SystemExit(1) from None
     except ModuleNotFoundError as error:
         print(f"error: {not_installed(error)}", file=sys.stderr)
@@ -160,29 +162,9 @@ def plan_command(
 @app.command("results")
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     """The last run: per cent on the source, means over XD and DG, every target with its gain, and the verdict."""
-    from wsoup.params.whole import load_params
-    from wsoup.report.about import costs_shown
-    from wsoup.report.judgement import load_judgement, sentence
-    from wsoup.report.results import load_results
-    from wsoup.report.terminal import per_target, summary, verdicts
-    from wsoup.store import cache_dir
+    from wsoup.report.whole_run import whole_run
 
-    found = load_params(params)
-    results = load_results(
-        Artifacts().results,
-        datasets=found.datasets,
-        soups=list(found.soups),
-        methods=list(found.finetune.methods),
-        evaluate=found.evaluate,
-        sections=found.model_dump(mode="json", by_alias=True),
-    )
-    print(summary(results), per_target(results), sep="\n\n", end="\n\n")
-    judgement = load_judgement(
-        Artifacts().results, soups=found.soups, roles=results.roles, confidence=found.report.confidence
-    )
-    print(verdicts(judgement), sentence(judgement), sep="\n\n")
-    if costs := costs_shown(cache_dir() / "timings.jsonl"):
-        print("", costs, sep="\n")
+    print(whole_run(params))
 
 
 @app.command("report")
@@ -196,8 +178,12 @@ def report_command(
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
     from wsoup.report.page import TITLE, write_page
+    from wsoup.report.reading import as_written
 
-    print(write_page(out, params_file=params, title=title or TITLE))
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ParamsError(f"--out {out} must end with .html: whatever stands there is replaced by the page")
+    with as_written():
+        print(write_page(out, params_file=params, title=title or TITLE))
 
 
 @app.command("compare")
@@ -211,8 +197,10 @@ def compare_command(
     Example: wsoup compare HEAD
     """
     from wsoup.report.compare import compare
+    from wsoup.report.reading import as_written
 
-    params, accuracies = compare(first, second)
+    with as_written():
+        params, accuracies = compare(first, second)
     lines = [line for line in accuracies.rows if row in ("all", line["row"])]
     if accuracies.rows and not lines:
         known = ", ".join(dict.fromkeys(line["row"] for line in accuracies.rows))
@@ -242,6 +230,7 @@ def sweep_command(
     Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
     """
     from wsoup.report import scaling
+    from wsoup.report.reading import as_written
     from wsoup.report.sweep import check_figure, sweep, write_figure
 
     if param == scaling.NAME:
@@ -256,7 +245,8 @@ def sweep_command(
 
     if figure is not None:
         check_figure(figure)
-    table = sweep(param, rows=row or ["word_soup"], variant=variant, revisions=revisions or [])
+    with as_written():
+        table = sweep(param, rows=row or ["word_soup"], variant=variant, revisions=revisions or [])
     _print_table(table)
     if figure is not None:
         write_figure(figure, table=table, param=param)

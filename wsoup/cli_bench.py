@@ -70,6 +70,7 @@ def bench_search(
 def bench_images(
     model: Model = "ViT-B-16",
     count: Annotated[int, typer.Option(help="Images, drawn for the purpose.")] = 256,
+    batch_size: Annotated[int, typer.Option(help="Images in a batch, of which a CPU takes parts.")] = 64,
     device: Device = "auto",
     precision: Precision = "fp32",
     as_json: AsJson = False,
@@ -78,7 +79,7 @@ def bench_images(
     from wsoup.bench.images import bench_images as measure
 
     where, dtype = _device(device, precision)
-    _print_result(measure(model, count=count, device=where, dtype=dtype), as_json=as_json)
+    _print_result(measure(model, count=count, device=where, dtype=dtype, batch_size=batch_size), as_json=as_json)
 
 
 @bench_app.command("train")

@@ -37,6 +37,8 @@ with deferring():
 
 QUICK_GELU = "-quickgelu"
 """What names of open_clip's models end with that are built with QuickGELU."""
+CPU_IMAGES = 32
+"""Images in one forward pass on a CPU, at most: larger batches take more memory, and more time an image."""
 AUTOCAST = {"fp32": None, "reference": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -77,6 +79,10 @@ class Encoder:
         if self.dtype is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
+
+    def images_at_once(self, batch_size: int) -> int:
+        """How many of a batch go through the image tower at once on this device."""
+        return min(batch_size, CPU_IMAGES) if self.device.type == "cpu" else batch_size
 
     @torch.inference_mode()
     def encode_images(self, pixels: Tensor) -> Tensor:
@@ -122,9 +128,9 @@ def choose_device(name: str | None = None) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
+        torch.zeros(1, device=device).item()  # not so on the device meta, which has no values
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
+        reason = one_line(str(error).splitlines()[0], limit=300)
         raise ModelError(f"device {name!r} cannot be used ({reason}); try --device auto, cpu or cuda") from None
     return check_device(device)
 

@@ -42,9 +42,9 @@ def listed(paths: list[str]) -> ImageList:
     return ImageList(".", paths, [sha256_file(path) for path in paths])
 
 
-def embed(encoder, images: ImageList, *, on_bad_image: str = "stop"):
+def embed(encoder, images: ImageList, *, on_bad_image: str = "stop", batch_size: int = 2):
     (found,) = embed_images(
-        {"only": encoder}, lists=[images], batch_size=2, on_bad_image=on_bad_image, label="test", owner=OWNER
+        {"only": encoder}, lists=[images], batch_size=batch_size, on_bad_image=on_bad_image, label="test", owner=OWNER
     )
     return found
 
@@ -62,8 +62,63 @@ def test_embedding_keeps_order_and_goes_on_after_a_kill(five_images, tiny_encode
     Path("2.png").write_bytes(kept)
     again = embed(tiny_encoder, images)
     assert first.stat().st_mtime_ns == time_ns
-    assert np.allclose(again.features["only"], whole.features["only"], atol=1e-6)
+    assert np.array_equal(again.features["only"], whole.features["only"])
     assert again.positions.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_the_size_of_a_shard_changes_no_byte(five_images, tiny_encoder, monkeypatch, size):
+    """A shard is of whole batches, whatever is asked for."""
+    Path("1.png").write_bytes(b"broken")
+    whole = embed(tiny_encoder, listed(five_images), on_bad_image="skip")
+    monkeypatch.setattr("wsoup.images.features.IMAGES_PER_SHARD", size)
+    monkeypatch.setenv("WSOUP_CACHE", "elsewhere")
+    cut = embed(tiny_encoder, listed(five_images), on_bad_image="skip")
+    assert len(list(Path("elsewhere").rglob("*.part"))) == {1: 3, 2: 3, 3: 3, 5: 2}[size]
+    assert cut.features["only"].tobytes() == whole.features["only"].tobytes()
+    assert (cut.positions.tolist(), cut.skipped) == ([0, 2, 3, 4], whole.skipped)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_kill_within_a_shard_loses_what_was_done_since_it_was_last_saved(
+    five_images, tiny_encoder, monkeypatch, capsys, damaged
+):
+    from wsoup.images import decode
+
+    whole = embed(tiny_encoder, listed(five_images))
+    monkeypatch.setenv("WSOUP_CACHE", "elsewhere")
+    monkeypatch.setenv("WSOUP_SAVE_SECONDS", "0")
+    read, load_rgb, dying = [], decode.load_rgb, [True]
+
+    def killed_at_the_last(path, **how):
+        if dying and path.endswith("4.png"):
+            raise KeyboardInterrupt
+        read.append(path)
+        return load_rgb(path, **how)
+
+    monkeypatch.setattr(decode, "load_rgb", killed_at_the_last)
+    with pytest.raises(KeyboardInterrupt):
+        embed(tiny_encoder, listed(five_images))
+    (state,) = Path("elsewhere").rglob("*.running")
+    assert not list(Path("elsewhere").rglob("*.part"))
+    if damaged:
+        state.write_bytes(state.read_bytes()[:-1])
+    read.clear()
+    dying.clear()
+    again = embed(tiny_encoder, listed(five_images))
+    assert [Path(path).name for path in read] == (five_images if damaged else ["4.png"])
+    assert ("its images are encoded again" in capsys.readouterr().err) == damaged
+    assert again.features["only"].tobytes() == whole.features["only"].tobytes()
+    assert again.positions.tolist() == whole.positions.tolist()
+    assert not state.exists()
+
+
+def test_a_cpu_takes_a_large_batch_in_parts(five_images, tiny_encoder):
+    """The features are those of the parts, so a batch may be as large as a GPU likes."""
+    images = listed(five_images * 8)
+    assert [tiny_encoder.images_at_once(n) for n in (2, 32, 33, 65_536)] == [2, 32, 32, 32]
+    large, small = (embed(tiny_encoder, images, batch_size=n).features["only"] for n in (64, 32))
+    assert np.array_equal(large, small)
 
 
 def test_several_encoders_see_each_image_decoded_once(five_images, tiny_encoder, other, monkeypatch):

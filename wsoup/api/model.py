@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from wsoup.encoder_id import encoder_id
 from wsoup.errors import MismatchError, ModelError, ParamsError
+from wsoup.runtime.memory import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import AUTOCAST, Encoder, check_device
@@ -29,7 +30,7 @@ def at_work(model: Any, *, bars: bool) -> Iterator[None]:
     trained = [part for part in module.modules() if part.training]
     module.eval()
     try:
-        with showing(bars=bars):
+        with showing(bars=bars), kept_memory():
             yield
     finally:
         for part in trained:

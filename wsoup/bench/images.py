@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from torchvision.transforms import v2
 
 from wsoup import towers
-from wsoup.bench.common import Clock, Result, about, cosine_distance
+from wsoup.bench.common import Clock, Result, about, cosine_distance, page_faults
 from wsoup.images.decode import batches, load_rgb
 
 
@@ -33,16 +33,18 @@ def bench_images(
     The plain loop decodes a batch and then encodes it, in one process; ours decodes the next batch meanwhile, in
     worker processes once there are enough images to pay for starting them.
     """
-    model, _ = towers.random_model(name, seed=0)
-    model = model.to(device)
+    found, tokenizer = towers.random_model(name, seed=0)
+    model = found.to(device)
     transform = _preprocess(model)
+    encoder = towers.Encoder(model, tokenizer, transform, transform, {}, {}, device, dtype)
     with tempfile.TemporaryDirectory() as folder:
         files = _drawn_images(Path(folder), count=min(count, 256))
         paths = [files[i % len(files)] for i in range(count)]
-        clock = Clock(device)
-        ahead = batches(paths, transform=transform, batch_size=batch_size, on_bad_image="stop", workers=workers)
-        ours = torch.cat([_encode_images(model, batch.pixels, device=device, dtype=dtype) for batch in ahead])
-        ours_s = clock.lap()
+        clock, faults = Clock(device), page_faults()
+        at_once = encoder.images_at_once(batch_size)
+        ahead = batches(paths, transform=transform, batch_size=at_once, on_bad_image="stop", workers=workers)
+        ours = torch.cat([encoder.encode_images(batch.pixels) for batch in ahead])
+        ours_s, faults = clock.lap(), page_faults() - faults
         sample = paths[: max(1, min(count, 2 * batch_size))]
         parts = []
         for start in range(0, len(sample), batch_size):
@@ -56,6 +58,7 @@ def bench_images(
         "plain": plain_s,
         "ratio": plain_s * count / ours_s,
         "images_per_s": count / ours_s,
+        "page_faults_per_image": faults / count,
         "flops_per_s": flops * count / ours_s,
         "cosine_distance": cosine_distance(ours[: len(sample)], torch.cat(parts)),
     }

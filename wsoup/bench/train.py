@@ -18,12 +18,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup import prompts
+from wsoup.bench.common import page_faults
 from wsoup.finetune import losses
 from wsoup.finetune.objective import Objective
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
 from wsoup.params.finetune import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
+from wsoup.runtime.peak import peak_bytes
 from wsoup.towers import Encoder, imagenet_class_names, random_model
 
 TEMPLATE = "a photo of a {}."
@@ -76,20 +78,23 @@ def bench_train(
     pixels = torch.randn(batch_size, 3, size, size, generator=draw).to(device)
     labels = torch.randperm(n_classes, generator=draw)[:batch_size].to(device)
     rows = [_measure(name, encoder, names=names, pixels=pixels, labels=labels, repeats=repeats) for name in cases]
-    return {"model": model, "device": device, "n_classes": n_classes, "batch_size": batch_size, "rows": rows}
+    about = {"model": model, "device": device, "n_classes": n_classes, "batch_size": batch_size}
+    return {**about, "peak_memory": peak_bytes(), "rows": rows}
 
 
 def render(result: dict[str, Any]) -> str:
     """The result as a Markdown table."""
+    peak = "" if result["peak_memory"] is None else f", peak memory {result['peak_memory'] / 2**30:.2f} GiB"
+    about = f"{result['n_classes']} classes, batch {result['batch_size']}, float32{peak}"
     lines = [
-        f"{result['model']}, {result['device']}, {result['n_classes']} classes, batch {result['batch_size']}, float32",
+        f"{result['model']}, {result['device']}, {about}",
         "",
-        "| step | plain s | ours s | ratio | gradients differ by |",
-        "|---|---:|---:|---:|---:|",
+        "| step | plain s | ours s | ratio | page faults | gradients differ by |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     for row in result["rows"]:
         seconds = f"{row['plain_s']:.2f} | {row['ours_s']:.2f} | {row['ratio']:.1f} x"
-        lines.append(f"| {row['case']} | {seconds} | {row['gradient']:.1e} |")
+        lines.append(f"| {row['case']} | {seconds} | {row['page_faults']:,} | {row['gradient']:.1e} |")
     return "\n".join(lines)
 
 
@@ -125,7 +130,8 @@ def _measure(
         tokens = encoder.tokenizer([stem + ending for stem in stems]).to(encoder.device)
         _plain_loss(plain, teacher, pixels, labels, tokens).backward()
 
-    seconds = _interleaved([plain_step, our_step], students=[plain, ours], repeats=repeats, device=encoder.device)
+    steps = [plain_step, our_step]
+    seconds, faults = _interleaved(steps, students=[plain, ours], repeats=repeats, device=encoder.device)
     pairs = zip(plain.trained().values(), ours.trained().values(), strict=True)
     gradient = max(_difference(p.grad, q.grad) for p, q in pairs)
     return {
@@ -133,6 +139,7 @@ def _measure(
         "plain_s": seconds[0],
         "ours_s": seconds[1],
         "ratio": seconds[0] / seconds[1],
+        "page_faults": faults[1],
         "gradient": gradient,
     }
 
@@ -155,19 +162,21 @@ def _plain_loss(student: Student, teacher: Any, pixels: Tensor, labels: Tensor, 
 
 
 def _interleaved(
-    steps: list[Callable[[int], None]], *, students: list[Student], repeats: int, device: torch.device
-) -> list[float]:
-    """Median seconds of each step; the first round warms up and is not counted."""
+    steps: Sequence[Callable[[int], None]], *, students: list[Student], repeats: int, device: torch.device
+) -> tuple[list[float], list[int]]:
+    """Median seconds and page faults of each step; the first round warms up and is not counted."""
     seconds: list[list[float]] = [[] for _ in steps]
+    faults: list[list[int]] = [[] for _ in steps]
     for iteration in range(repeats + 1):
-        for step, student, taken in zip(steps, students, seconds, strict=True):
+        for step, student, taken, faulted in zip(steps, students, seconds, faults, strict=True):
             student.zero_grad(set_to_none=True)
-            began = time.perf_counter()
+            began, before = time.perf_counter(), page_faults()
             step(iteration)
             if device.type == "cuda":
                 torch.cuda.synchronize()
             taken.append(time.perf_counter() - began)
-    return [statistics.median(taken[1:]) for taken in seconds]
+            faulted.append(page_faults() - before)
+    return [statistics.median(taken[1:]) for taken in seconds], [int(statistics.median(f[1:])) for f in faults]
 
 
 def _difference(a: Tensor | None, b: Tensor | None) -> float:

@@ -109,7 +109,7 @@ def present_stages(dvc_yaml: str | Path = "dvc.yaml", params_yaml: str | Path = 
             found |= {name: script} if items is None else {f"{name}@{item}": script for item in items}
     except FileNotFoundError:
         raise MissingError(f"{dvc_yaml} does not exist: run this in the folder of dvc.yaml and params.yaml") from None
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise MismatchError(f"{dvc_yaml} names no stages ({' '.join(str(error).split())[:200]})") from None
     return found
 

@@ -72,7 +72,8 @@ class Classifier:
             explain: whether to say which members agree.
             batch_size: photos in one forward pass.
         """
-        decoded = batches(paths, transform=self.encoder.preprocess, batch_size=batch_size, on_bad_image="skip")
+        at_once = self.encoder.images_at_once(batch_size)
+        decoded = batches(paths, transform=self.encoder.preprocess, batch_size=at_once, on_bad_image="skip")
         with progress(label="classify", total=len(paths), unit="photo") as bar:
             for batch in decoded:
                 done = len(batch.positions) + len(batch.bad)

@@ -28,11 +28,9 @@ from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, make_student
 from wsoup.params.finetune import FinetuneParams, MethodParams
+from wsoup.runtime.shards import SAVE_SECONDS
 from wsoup.store import read_checked, write_checked
 from wsoup.towers import Encoder
-
-SAVE_SECONDS = 30.0
-"""How often a running training is saved, so that a kill costs no more than this."""
 
 
 class Trainer:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +15,21 @@ import torch
 
 from wsoup import remote, store
 from wsoup.artifacts import PRETRAINED, Artifacts
-from wsoup.errors import DataError
+from wsoup.errors import DataError, MismatchError
 from wsoup.images import known
 from wsoup.images.cost import image_flops
 from wsoup.images.decode import batches
 from wsoup.params.encoder import EmbedParams, EncoderParams
 from wsoup.runtime import spent
 from wsoup.runtime.progress import counting, tick
-from wsoup.runtime.shards import Owner, Shards, finish_shards
-from wsoup.store import fingerprint
-from wsoup.towers import Encoder, check_finite, load_encoder
+from wsoup.runtime.shards import Owner, Shards, finish_shards, save_seconds
+from wsoup.store import fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked
+from wsoup.towers import CPU_IMAGES, Encoder, check_finite, load_encoder
 
 IMAGES_PER_SHARD = 2048
+"""About as many: a shard is of whole batches, so its size changes no feature."""
+FEATURES = "features/"
+"""Before an encoder's name, in the arrays of a shard."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +69,17 @@ def encode_files(
     digests: Sequence[str | None] | None,
     batch_size: int,
     on_bad_image: str,
+    running: Path | None = None,
 ) -> Embedded:
-    """Encode image files in order and in one go, each decoded once for all encoders; each moves the bar that there is.
+    """Encode image files in order, each decoded once for all encoders; each moves the bar that there is.
 
     Args:
         encoders: image towers by name; their preprocessing is the same.
         paths: N files.
         digests: N content digests, which the files must still have, or None.
-        batch_size: images in one forward pass.
+        batch_size: images in one forward pass, at most.
         on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
+        running: file that what is done is saved in every `save_seconds`, and begun from where it exists.
 
     Returns:
         What was found; without features where no image could be decoded.
@@ -81,23 +89,65 @@ def encode_files(
         DataError: a file cannot be decoded and `on_bad_image` is ``"stop"``.
         ModelError: the features of an image are not finite.
     """
-    transform = next(iter(encoders.values())).preprocess
-    decoded = batches(paths, transform=transform, batch_size=batch_size, digests=digests, on_bad_image=on_bad_image)
-    features: dict[str, list[np.ndarray]] = {name: [] for name in encoders}
-    positions, bad = [np.empty(0, dtype=np.int64)], {}
+    begun = _begun(running)
+    features = {name: [begun.features[name]] if name in begun.features else [] for name in encoders}
+    positions, bad = [begun.positions], dict(begun.skipped)
+    first, saved = len(begun.positions) + len(begun.skipped), time.monotonic()
+    tick(first)
+    encoder = next(iter(encoders.values()))
+    decoded = batches(
+        paths[first:],
+        transform=encoder.preprocess,
+        batch_size=encoder.images_at_once(batch_size),
+        digests=None if digests is None else digests[first:],
+        on_bad_image=on_bad_image,
+    )
+
+    def found_so_far() -> Embedded:
+        joined = {name: np.concatenate(parts) for name, parts in features.items() if parts}
+        return Embedded(joined, np.concatenate(positions), bad)
+
     for batch in decoded:
-        bad.update(batch.bad)
+        bad.update({first + i: text for i, text in batch.bad.items()})
+        here = batch.positions.numpy() + first
         if len(batch.positions):
             room = batch.pixels.new_zeros(len(batch.bad), *batch.pixels.shape[1:])  # a batch stays as large
             pixels = torch.cat([batch.pixels, room]) if len(batch.bad) else batch.pixels
             for name, encoder in encoders.items():
-                found = encoder.encode_images(pixels)[: len(batch.positions)].cpu()
-                check_finite(found, paths=[paths[i] for i in batch.positions.tolist()])
+                found = encoder.encode_images(pixels)[: len(here)].cpu()
+                check_finite(found, paths=[paths[i] for i in here.tolist()])
                 features[name].append(found.numpy())
-            positions.append(batch.positions.numpy())
+            positions.append(here)
         tick(len(batch.positions) + len(batch.bad))
-    joined = {name: np.concatenate(parts) for name, parts in features.items() if parts}
-    return Embedded(joined, np.concatenate(positions), bad)
+        if running is not None and time.monotonic() - saved >= save_seconds():
+            write_checked(running, pack_arrays(_packed(found_so_far(), start=0)))
+            saved = time.monotonic()
+    return found_so_far()
+
+
+def _begun(running: Path | None) -> Embedded:
+    """What a killed run had saved of the same images; nothing where there is none, or it is damaged."""
+    if running is not None and running.exists():
+        try:
+            return _unpacked(unpack_arrays(read_checked(running), origin=running))
+        except MismatchError as error:
+            print(f"{error}: its images are encoded again", file=sys.stderr)
+    return Embedded({}, np.empty(0, dtype=np.int64), {})
+
+
+def _packed(found: Embedded, *, start: int) -> dict[str, np.ndarray]:
+    """As arrays; positions count from `start`."""
+    messages = json.dumps([[start + i, text] for i, text in sorted(found.skipped.items())])
+    return {
+        **{f"{FEATURES}{name}": features for name, features in found.features.items()},
+        "positions": found.positions + start,
+        "skipped": np.frombuffer(messages.encode(), dtype=np.uint8),
+    }
+
+
+def _unpacked(part: Mapping[str, np.ndarray]) -> Embedded:
+    features = {name.removeprefix(FEATURES): array for name, array in part.items() if name.startswith(FEATURES)}
+    return Embedded(features, part["positions"], dict(json.loads(part["skipped"].tobytes())))
 
 
 def embed_images(
@@ -109,7 +159,7 @@ def embed_images(
     label: str,
     owner: Owner,
 ) -> list[Embedded]:
-    """`encode_files` for each list, in shards: those that a killed run had finished are reused.
+    """`encode_files` for each list, in shards: what a killed run had finished is reused, to half a minute.
 
     Args:
         encoders, batch_size, on_bad_image: as of `encode_files`.
@@ -126,16 +176,21 @@ def embed_images(
         "batch_size": batch_size,
         "on_bad_image": on_bad_image,
     }
+    size_of_shard = _size_of_shard(batch_size)
     work = [
         Shards(
             owner,
             inputs={**inputs, "images": fingerprint(list(images.digests)), "paths": fingerprint(list(images.paths))},
-            n=-(-len(images.paths) // IMAGES_PER_SHARD),
+            n=-(-len(images.paths) // size_of_shard),
         )
         for images in lists
     ]
+
+    def part(shard: int) -> slice:
+        return slice(shard * size_of_shard, (shard + 1) * size_of_shard)
+
     done = sum(
-        len(images.paths[_slice(i)])
+        len(images.paths[part(i)])
         for images, shards in zip(lists, work, strict=True)
         for i in range(shards.n)
         if shards.done(i)
@@ -143,7 +198,7 @@ def embed_images(
     with counting(label=label, total=sum(len(images.paths) for images in lists), initial=done, unit="image"):
 
         def task(number: int, shard: int) -> dict[str, np.ndarray]:
-            images, where = lists[number], _slice(shard)
+            images, where, kept = lists[number], part(shard), work[number].running(shard)
             with spent.timed(spent.IMAGES):
                 found = encode_files(
                     encoders,
@@ -151,41 +206,37 @@ def embed_images(
                     digests=images.digests[where],
                     batch_size=batch_size,
                     on_bad_image=on_bad_image,
+                    running=kept if kept.parent.is_dir() else None,  # a node of a cluster may not share the folder
                 )
             each = sum(image_flops(encoder) for encoder in encoders.values())
             spent.add_flops(spent.IMAGES, len(found.positions) * each)
-            messages = json.dumps([[where.start + i, text] for i, text in sorted(found.skipped.items())])
-            return {
-                **{f"features/{name}": features for name, features in found.features.items()},
-                "positions": found.positions + where.start,
-                "skipped": np.frombuffer(messages.encode(), dtype=np.uint8),
-            }
+            return _packed(found, start=where.start)
 
         def size(number: int, shard: int) -> int:
-            return len(lists[number].paths[_slice(shard)])
+            return len(lists[number].paths[part(shard)])
 
         finish_shards(work, task=task, label=label, unit="shard", bar=False, size=size)
     return [_joined(shards.load(), images, encoders=encoders) for shards, images in zip(work, lists, strict=True)]
 
 
-def _slice(shard: int) -> slice:
-    return slice(shard * IMAGES_PER_SHARD, (shard + 1) * IMAGES_PER_SHARD)
+def _size_of_shard(batch_size: int) -> int:
+    """About `IMAGES_PER_SHARD`, in whole batches of any device, so that features do not depend on it."""
+    batches_of_all = math.lcm(batch_size, min(batch_size, CPU_IMAGES))
+    return max(1, IMAGES_PER_SHARD // batches_of_all) * batches_of_all
 
 
 def _joined(
     parts: Sequence[Mapping[str, np.ndarray]], images: ImageList, *, encoders: Mapping[str, Encoder]
 ) -> Embedded:
     """The shards of one list as one."""
-    good = [part for part in parts if len(part["positions"])]
+    found = [_unpacked(part) for part in parts]
+    good = [part for part in found if len(part.positions)]
     if not good:
         raise DataError(f"{images.root}: none of the {len(images.paths)} images could be decoded")
-    skipped: dict[int, str] = {}
-    for part in parts:
-        skipped.update(json.loads(part["skipped"].tobytes()))
     return Embedded(
-        features={name: np.concatenate([part[f"features/{name}"] for part in good]) for name in encoders},
-        positions=np.concatenate([part["positions"] for part in good]),
-        skipped=skipped,
+        features={name: np.concatenate([part.features[name] for part in good]) for name in encoders},
+        positions=np.concatenate([part.positions for part in good]),
+        skipped={i: text for part in found for i, text in part.skipped.items()},
     )
 
 
@@ -212,10 +263,10 @@ def embed_added(
         )
         return found
 
-    inputs = [model.id, model.preprocessing, params.batch_size, model.device.type]
-    earlier = known.Known(owner, inputs, params.batch_size)
-    features = earlier.read() if IMAGES_PER_SHARD % params.batch_size == 0 else {}
-    chosen = known.plan(images.digests, known=features, batch_size=params.batch_size)
+    at_once = model.images_at_once(params.batch_size)
+    earlier = known.Known(owner, [model.id, model.preprocessing, at_once, model.device.type], at_once)
+    features = earlier.read()
+    chosen = known.plan(images.digests, known=features, batch_size=at_once)
     found, reused = None, 0
     if chosen is not None:
         places = chosen.encoded.tolist()
@@ -230,8 +281,7 @@ def embed_added(
             found, reused = Embedded({PRETRAINED: whole[0]}, whole[1], skipped), len(chosen.reused) - chosen.fill
     if found is None:
         found = embed(images)
-    if IMAGES_PER_SHARD % params.batch_size == 0:
-        earlier.write(found.features[PRETRAINED], digests=images.digests, positions=found.positions)
+    earlier.write(found.features[PRETRAINED], digests=images.digests, positions=found.positions)
     return found, reused
 
 

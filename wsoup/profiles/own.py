@@ -60,12 +60,15 @@ def own(
     if test_fraction is not None:
         listings[source] = fraction.divided(listings[source], fraction=test_fraction, test_split="test")
     fewest = _smallest_class(listings[source])
-    chosen = shots or max(1, min(16, fewest))
+    chosen = max(1, min(16, fewest)) if shots is None else shots
     why = "" if chosen >= 16 else f"; the smallest class has {fewest}"
+    for option, file in (("--descriptors", descriptors), ("--config", encoder.get("config"))):
+        if file is not None and not Path(file).is_file():
+            raise MissingError(f"{option} {file} is no file; correct its path")
     pool = _absolute(descriptors) or OWN_DESCRIPTORS
     text = filled(
         text_of("own"),
-        SOURCE=source,
+        SOURCE=one_line(source),
         ENCODER=_encoder(encoder),
         DATASETS=block(_own_datasets(listings, template=template, test_fraction=test_fraction)),
         SHOTS=str(chosen),

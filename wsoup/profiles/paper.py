@@ -11,13 +11,18 @@ import yaml
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import ParamsError
 from wsoup.profiles import methods
-from wsoup.profiles.common import NOTHING_TO_WATCH, block, descriptors, filled, lines, template
+from wsoup.profiles.common import NOTHING_TO_WATCH, block, descriptors, filled, lines, one_line, template
 from wsoup.report import paper as theirs
 
 ENCODERS = dict(theirs.ENCODERS)
 """Models of the paper with their weights."""
 LANDSCAPES = ("soft_random", "soft_word_diverse")
 """Methods of the paper's figure of the loss landscape."""
+SINGLE_TEXTS = {
+    "oxford_pets": ["a type of pet"],
+    "dtd": ["a type of texture"],
+}
+"""Single descriptors that the paper counts alone, of the sources that they are about."""
 DATASET_OF_HALVES = "shapes"
 """The toy world's dataset that base-to-new takes where none is named."""
 HALVES = """\
@@ -102,6 +107,7 @@ def paper(choices: Choices) -> str:
         DESCRIPTOR_SOUP=DESCRIPTOR_SOUP if gpt else "",
         DESCRIPTOR_SAMPLE=DESCRIPTOR_SAMPLE if gpt else "",
         METHODS=lines(found, indent=4),
+        TEXTS=one_line(SINGLE_TEXTS.get(choices.source, [])),
         LANDSCAPES=f"[{', '.join(name for name in LANDSCAPES if name in found)}]",
     )
     first, rest = text.split("\n", 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ AUTO = "auto"
 SPENT = ("images_seconds", "texts_seconds", "images_gflops", "texts_gflops")
 """What `wsoup.runtime.spent` notes of a stage."""
 EVALUATING = ("embed", "evaluate", "evaluate_tuned")
+KEPT = ("run", "time", "seconds")
+MOST = 2**53
+"""No seconds and no bytes are more."""
 TIMED = ("stage", "seconds", "cpu_seconds", "peak_mib", "device")
 
 
@@ -85,18 +89,36 @@ def timings(path: Path) -> list[dict[str, Any]]:
 
     Half a line, of a stage that was killed while it wrote, is left out.
     """
-    if not path.exists():
-        return []
     latest: dict[str, dict[str, Any]] = {}
+    for entry in _lines(path, texts=("stage", "device"), figures=("seconds", "cpu_seconds", "peak_mib")):
+        latest.pop(entry["stage"], None)
+        latest[entry["stage"]] = {**{key: entry[key] for key in TIMED}, "spent": _spent(entry.get("spent"))}
+    return list(latest.values())
+
+
+def _lines(path: Path, *, texts: Sequence[str], figures: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The lines of the timings whose texts are texts and whose figures are numbers that time or memory can be."""
+    if not path.is_file():
+        return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            read = json.loads(line)
-            entry = {**{key: read[key] for key in TIMED}, "spent": read.get("spent", {})}
-        except (ValueError, TypeError, KeyError):
+            entry = json.loads(line)
+            whole = all(isinstance(entry[key], str) for key in texts)
+            numbers = [entry[key] for key in figures if key != "peak_mib" or entry[key] is not None]
+        except (ValueError, TypeError, KeyError, RecursionError):
             continue
-        latest.pop(str(entry["stage"]), None)
-        latest[str(entry["stage"])] = entry
-    return list(latest.values())
+        if whole and all(map(_is_figure, numbers)):
+            yield entry
+
+
+def _spent(noted: object) -> dict[str, float]:
+    """What a stage noted of images and texts; nothing where that is not what stages note."""
+    found = noted if isinstance(noted, dict) else {}
+    return {key: float(found[key]) for key in SPENT if _is_figure(found.get(key))}
+
+
+def _is_figure(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number < MOST
 
 
 def timings_shown(path: Path) -> dict[str, Any]:
@@ -145,15 +167,7 @@ def beside_stages(path: Path) -> int | None:
 
     From the first stage's begin to the last one's end, without what stages took. None where less than two stages ran.
     """
-    if not path.exists():
-        return None
-    lines = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            entry = json.loads(line)
-            lines.append((entry["run"], float(entry["time"]), float(entry["seconds"])))
-        except (ValueError, TypeError, KeyError):
-            continue
+    lines = [(entry["run"], entry["time"], entry["seconds"]) for entry in _lines(path, texts=(), figures=KEPT)]
     last = [(time, seconds) for run, time, seconds in lines if run == lines[-1][0]]
     if len(last) < 2:
         return None

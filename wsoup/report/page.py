@@ -158,6 +158,7 @@ def _tables(results: Results, *, judgement: Judgement, params: Params, artifacts
         cost_table(gains(judgement), soups=plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)),
         paired_table(results, samples=report.bootstrap_samples, confidence=report.confidence),
         *scaling.saved(artifacts.reports),
+        *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
         analyses.single_texts(texts, results=results),
         analyses.alignment(results),
         analyses.parameters(results, methods=params.finetune.methods),

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from wsoup import store
 from wsoup.artifacts import PRETRAINED
 from wsoup.errors import MissingError
 from wsoup.evaluate.rows import Method, TableRow, table
 from wsoup.params.datasets import DatasetParams
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.report.halves import harmonic, pair_of_halves
+from wsoup.report.reading import attributes_of, result_lines
 from wsoup.report.settings import Settings
 
 MEASURED = ("n_correct", "n_images", "alignment", "uniformity")
@@ -202,16 +202,16 @@ def load_results(
     first = folder / PRETRAINED / "results.parquet"
     if not first.exists():
         raise MissingError(f"{first} does not exist; it is made by stage 'evaluate': run `dvc repro evaluate`")
-    attributes = store.table_attributes(first)
-    lines = store.read_table(first).to_pylist()
+    attributes = attributes_of(first, "datasets", "encoder")
+    lines = result_lines(first, variant=PRETRAINED, datasets=datasets)
     parameters: dict[str, int] = {}
     divergence: dict[str, dict[int, list[float]]] = {}
     training: dict[str, list[list[Any]]] = {}
     for method in methods:
         path = folder / f"{method}.parquet"
         if path.exists():
-            lines += store.read_table(path).to_pylist()
-            about = store.table_attributes(path)
+            lines += result_lines(path, variant=method, datasets=datasets)
+            about = attributes_of(path, "parameters", "members_kl")
             parameters[method] = about["parameters"]
             if about.get("training"):
                 training[method] = about["training"]

@@ -25,6 +25,7 @@ import numpy as np
 from wsoup.errors import ParamsError, WsoupError
 from wsoup.runtime import progress as bars
 from wsoup.runtime import spent
+from wsoup.runtime.memory import keep_memory
 
 AHEAD = 2
 """Shards given to a worker at a time: one that it works on, one that waits."""
@@ -45,6 +46,7 @@ class Worker:
             os.chdir(folder)
         os.environ.update(variables)
         bars.silence()
+        keep_memory()
 
     def load(self, task: Any) -> str:
         """Keep the task; the name of this node."""

@@ -8,6 +8,7 @@ DVC's cache is where finished results live; here lies only what was interrupted.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -18,13 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.errors import MismatchError, MissingError, ParamsError
+from wsoup.errors import MismatchError, MissingError, ParamsError, one_line
 from wsoup.runtime import code
+from wsoup.runtime.memory import give_back
 from wsoup.runtime.progress import progress, tick
 from wsoup.store import cache_dir, fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked, write_json
 
 ABOUT = "about.json"
 EXECUTORS = ("here", "ray")
+SAVE_SECONDS = 30.0
+"""How often a shard that takes long saves itself, so that a kill costs no more than this."""
 Task = Callable[[int, int], Mapping[str, np.ndarray]]
 
 
@@ -182,6 +186,7 @@ def finish_shards(
     if _executor() == "here":
         for s, i in progress(missing, label=label, unit=unit) if bar else missing:
             work[s].save(i, task(s, i))
+        give_back()
         return
     from wsoup.runtime import on_ray
 
@@ -190,6 +195,18 @@ def finish_shards(
         work[s].save(i, arrays)
         if size:
             tick(size(s, i))
+
+
+def save_seconds() -> float:
+    """How often a shard that takes long saves what is done of it: ``$WSOUP_SAVE_SECONDS``."""
+    text = os.environ.get("WSOUP_SAVE_SECONDS", str(SAVE_SECONDS))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise ParamsError(f"WSOUP_SAVE_SECONDS={one_line(text, limit=80)}: must be a number of seconds, 0 or more")
+    return seconds
 
 
 def _executor() -> str:

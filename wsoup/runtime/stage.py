@@ -68,7 +68,7 @@ def run(main: Callable[..., None]) -> None:
         print(f"error: {one_line(error)}", file=sys.stderr)
         raise SystemExit(1) from None
     except OSError as error:
-        print(f"error: {storage_error(error, path=Path.cwd())}", file=sys.stderr)
+        print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         print(f"{script.stem}: interrupted; what is finished is kept, run it again to go on", file=sys.stderr)
