@@ -19,7 +19,7 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup import cli
 from wsoup.params.datasets import DatasetParams
-from wsoup.params.search import Soups
+from wsoup.params.whole import Params
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {
@@ -140,14 +140,11 @@ def test_commands_in_the_text_exist_with_their_options():
 
 
 def test_yaml_of_the_docs_is_good_params():
-    for page, block in blocks("yaml"):
-        value = yaml.safe_load(block)
-        if "soups" in value:
-            TypeAdapter(Soups).validate_python(value["soups"])
-        else:
-            for section in value.values():
-                DatasetParams.model_validate(section)
-        assert page in ("README.md", "scaling.md")
+    sections = Params.model_fields
+    found = [item for _, block in blocks("yaml") for item in yaml.safe_load(block).items()]
+    for key, value in found:  # a section of params.yaml, or one dataset
+        TypeAdapter(sections[key].annotation if key in sections else DatasetParams).validate_python(value)
+    assert {"soups", "photos"} <= {key for key, _ in found}
 
 
 def test_the_readme_is_short():
