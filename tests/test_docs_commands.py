@@ -18,6 +18,7 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 from wsoup import cli
+from wsoup.datasets.layouts import LAYOUTS
 from wsoup.params.datasets import DatasetParams
 from wsoup.params.whole import Params
 
@@ -149,6 +150,11 @@ def test_yaml_of_the_docs_is_good_params():
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) < 130
+
+
+def test_every_layout_is_described():
+    text = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)[1:] == list(LAYOUTS)
 
 
 def test_links_of_the_docs_lead_somewhere():
