@@ -332,6 +332,10 @@ def test_a_folder_without_a_split_is_a_source_with_a_test_fraction(in_tmp: Path)
     assert loaded(own(images="all", encoder=TAG, test_fraction=0.3)).source == "x"
     with pytest.raises(ParamsError, match=r"--test-fraction is 30, expected a share between 0 and 1"):
         own(images=str(root), encoder=TAG, test_fraction=30)
+    flowers = write_image_folder(Path("flowers"), splits={"test": 4}, classes=COLOURS) / "test"
+    for number, path in enumerate(sorted(flowers.rglob("*.png"))):
+        Image.new("RGB", (4, 4), (0, number, 0)).save(path)
+    assert loaded(own(images=str(flowers), encoder=TAG, test_fraction=0.3)).source == "flowers"
     write_image_folder(Path("all/y"), splits={"test": 1}, classes=COLOURS)
     with pytest.raises(DataError, match=r"found folders of folders \(x, y\). Several datasets: give the one that is"):
         own(images="all", encoder=TAG, test_fraction=0.3)
