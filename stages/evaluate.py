@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from wsoup import store
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows, shown_soup
-from wsoup.evaluate.counts import evaluate, flips, mean_texts
+from wsoup.evaluate.counts import confusion, evaluate, flips, mean_texts
 from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.judged import random_rows, right_images, selection_counts
 from wsoup.evaluate.rows import judged_soups, table
@@ -41,8 +41,8 @@ def main(owner: Owner) -> None:
     """Evaluate on the test features of every dataset, with all soups and pools.
 
     Writes results.parquet (the tables' rows), texts.parquet (single texts), flips.parquet (images that the soup which
-    the gallery shows turned right or wrong), and for the verdict right.parquet and selection.parquet
-    (`wsoup.evaluate.judged`).
+    the gallery shows turned right or wrong), confusion.parquet (what that soup takes images for), and for the verdict
+    right.parquet and selection.parquet (`wsoup.evaluate.judged`).
     """
     params, artifacts = load(Wanted), Artifacts()
     encoder = load_encoder(params.encoder)
@@ -64,12 +64,9 @@ def main(owner: Owner) -> None:
     )
     lines = evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=PRETRAINED)
     single = pc.is_valid(lines["text"])
-    changed = flips(
-        classifiers,
-        before=next(row for row in rows if row.method == "class_name"),
-        after=shown_soup(material),
-        tests=tests,
-    )
+    alone, shown = next(row for row in rows if row.method == "class_name"), shown_soup(material)
+    changed = flips(classifiers, before=alone, after=shown, tests=tests)
+    taken = confusion(classifiers, before=alone, after=shown, tests=tests)
     # Apart from the tables' rows, whose features keep the sums that they have without these.
     names = judged_soups(list(params.soups))
     drawn = random_rows(material, pools={name: params.soups[name].pool for name in names})
@@ -94,7 +91,8 @@ def main(owner: Owner) -> None:
         store.write_table(folder / "texts.parquet", lines.filter(single), attributes=attributes)
         store.write_table(folder / "right.parquet", right, attributes=attributes)
         store.write_table(folder / "selection.parquet", pa.concat_tables(counts), attributes=attributes)
-        store.write_table(folder / "flips.parquet", changed, attributes={**attributes, "soup": material.shown})
+        for name, found in (("flips", changed), ("confusion", taken)):
+            store.write_table(folder / f"{name}.parquet", found, attributes={**attributes, "soup": material.shown})
     print(f"{out}: {len(rows)} rows on {len(tests)} datasets, {texts.encoded}")
 
 

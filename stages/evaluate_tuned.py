@@ -11,6 +11,7 @@ from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import load_tests
+from wsoup.evaluate.training import during_training, some_images, trained_row
 from wsoup.evaluate.tuned import seen_by
 from wsoup.finetune.tuned import load_tuned, members_divergence_log
 from wsoup.params.datasets import Datasets
@@ -59,7 +60,8 @@ def main(owner: Owner, method: str) -> None:
     config = store.read_json(folders[0] / "config.json")
     settings = config["params"]
     trained = (settings["soup"], settings["members"]) if settings["members"] else None
-    tables = []
+    tables, training = [], []
+    few = some_images(tests, images=(settings["snapshots"] or {"images": 0})["images"])
     for seed in params.seeds:
         tuned = encoders[seed]
         rows = tuned_rows(material, params=params.evaluate, seed=seed, trained=trained)
@@ -74,11 +76,22 @@ def main(owner: Owner, method: str) -> None:
             label=f"evaluate {method} seed {seed}",
         )
         tables.append(evaluate(classifiers, tests=seen[seed], tokenizer=tuned.tokenizer, variant=method))
+        training += during_training(
+            method,
+            seed=seed,
+            row=trained_row(rows, soup=settings["soup"]),
+            encoder=encoder,
+            tests=few,
+            artifacts=artifacts,
+            batch_size=params.embed.batch_size,
+            owner=owner,
+        )
     attributes = {
         "encoder": encoder.id,
         "method": method,
         "parameters": config["parameters"],
         "members_kl": [members_divergence_log(folder) for folder in folders],
+        "training": training,
         "made_with": dict(owner.packages),
     }
     out = artifacts.results / f"{method}.parquet"

@@ -85,7 +85,7 @@ def main(owner: Owner, method: str) -> None:
         )
         bar = partial(progress, label=f"{method} seed {seed}")
         student = trainer.run(resume=work[number].running(0), save_seconds=saved_every, progress=bar)
-        return pack_student(student, log=trainer.log)
+        return pack_student(student, log=trainer.log, snapshots=trainer.snapshots)
 
     finish_shards(work, task=task, label=method, unit="seed", bar=False)
     with store.replacing(artifacts.tuned(method, seed=0).parent) as folder:

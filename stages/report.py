@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wsoup.artifacts import PRETRAINED, Artifacts
@@ -13,6 +14,7 @@ from wsoup.params.search import CandidatesParams, Soups
 from wsoup.params.section import Sections, Seeds, load
 from wsoup.report import ablations, analyses, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
+from wsoup.report.cost import cost_table, gain_by_cost
 from wsoup.report.judgement import (
     Judgement,
     gains,
@@ -29,6 +31,10 @@ from wsoup.report.terminal import summary
 from wsoup.report.written import write_reports
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner
+from wsoup.soup import Soup
+
+AllSoups = Mapping[str, Sequence[Soup]]
+"""All seeds of each soup, by its name."""
 
 
 class Wanted(Sections):
@@ -60,20 +66,24 @@ def main(owner: Owner) -> None:
     judgement = load_judgement(
         artifacts.results, soups=params.soups, roles=found.roles, confidence=params.report.confidence
     )
-    tables = tables_of(found, judgement=judgement, params=params, artifacts=artifacts)
-    figures = figures_of(found, judgement=judgement, params=params, artifacts=artifacts)
+    soups = plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)
+    tables = tables_of(found, judgement=judgement, soups=soups, params=params, artifacts=artifacts)
+    figures = figures_of(found, judgement=judgement, soups=soups, params=params, artifacts=artifacts)
     values = metrics(found) | {"verdict": verdict_metrics(judgement)}
     write_reports(artifacts.reports, tables=tables, figures=figures, metrics=values)
     print(summary(found))
     print(sentence(judgement))
 
 
-def tables_of(found: Results, *, judgement: Judgement, params: Wanted, artifacts: Artifacts) -> list[Table]:
+def tables_of(
+    found: Results, *, judgement: Judgement, soups: AllSoups, params: Wanted, artifacts: Artifacts
+) -> list[Table]:
     """Every table of this run."""
     tables = [
         zero_shot_table(found),
         verdict_table(judgement),
         optimism_table(judgement),
+        cost_table(gains(judgement), soups=soups),
         paired_table(found, samples=params.report.bootstrap_samples, confidence=params.report.confidence),
         size_table(found),
         analyses.single_texts(artifacts.results / PRETRAINED / "texts.parquet", results=found),
@@ -84,13 +94,15 @@ def tables_of(found: Results, *, judgement: Judgement, params: Wanted, artifacts
     if found.variants != [PRETRAINED]:
         tables += [finetuned_table(found), *paper_tables(found)]
         tables += [ablations.diversity(found, methods=params.finetune.methods)]
+    if params.evaluate.texts:
+        tables.append(analyses.given_texts(artifacts.results / PRETRAINED / "texts.parquet", results=found))
     if found.halves is not None:
         tables.append(analyses.base_to_new(found, halves=found.halves))
     return tables
 
 
 def figures_of(
-    found: Results, *, judgement: Judgement, params: Wanted, artifacts: Artifacts
+    found: Results, *, judgement: Judgement, soups: AllSoups, params: Wanted, artifacts: Artifacts
 ) -> dict[str, list[dict[str, Any]]]:
     """Data of every figure, by the name of its template."""
     methods, survey = params.finetune.methods, artifacts.survey
@@ -99,13 +111,15 @@ def figures_of(
     planes = {method: artifacts.results / "landscape" / f"{method}.parquet" for method in params.landscape.methods}
     return {
         "gains": gains(judgement),
+        "gain_by_cost": gain_by_cost(gains(judgement), soups=soups),
         "candidates": plots.candidates(pools, seed=params.seeds[0]),
         "transfer": plots.transfer(survey / "descriptors.parquet"),
         "accuracy_by_m": plots.by_size(found),
         "parameters": plots.parameters(analyses.parameters(found, methods=methods)),
         "members_kl": ablations.members_kl(found, methods=methods),
+        "training": ablations.training(found, methods=methods),
         "landscape": plots.landscape(planes),  # `dvc plots` wants a file: [] for none
-        "growth": plots.growth(plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)),
+        "growth": plots.growth(soups),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -13,7 +15,8 @@ from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.runtime import stage
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.search.pools import read_pool
-from wsoup.search.scores import COLUMNS, pool_cost, right_by_name, scores
+from wsoup.search.racing import images_scored, part_of, race, racing_cost, rounds
+from wsoup.search.scores import COLUMNS, right_by_name, scores
 from wsoup.search.source import check_fits, identity, load_source
 from wsoup.towers import load_encoder
 
@@ -36,42 +39,55 @@ def main(owner: Owner, pool: str) -> None:
     pooled = read_pool(artifacts.pool(pool))
     texts = ["", *pooled]  # the first row is the class name without a descriptor
     check_fits(pooled, source=source, origin=artifacts.pool(pool))
-    images, size, period = source.images(), params.score.shard_size, params.candidates.period(pool)
-    inputs = [identity(source, encoder=encoder), store.fingerprint(texts), size, period]
-    named = right_by_name(source, images=images, period=period)
-    shards = Shards(owner, inputs=inputs, n=1 + -(-(len(texts) - 1) // size))
+    size, period = params.score.shard_size, params.candidates.period(pool)
+    heats = rounds(params.score.race(pool), n_classes=len(source.class_names))
 
-    def task(_: int, shard: int) -> dict[str, np.ndarray]:
-        chosen = texts[:1] if shard == 0 else texts[1 + (shard - 1) * size : 1 + shard * size]
-        return scores(source, chosen, images=images, named=named, period=period)
+    def scored(number: int, left: Sequence[str]) -> dict[str, np.ndarray]:
+        part = part_of(source, heats[number].classes)
+        images = part.images()
+        inputs = [identity(part, encoder=encoder), store.fingerprint(list(left)), size, period]
+        named = right_by_name(part, images=images, period=period)
+        shards = Shards(owner, inputs=inputs, n=1 + -(-(len(left) - 1) // size))
 
-    finish_shards([shards], task=task, label=f"score {pool}", unit="shard")
-    parts = shards.load()
-    columns = {name: np.concatenate([part[name] for part in parts], axis=1) for name in COLUMNS}  # (K, P)
-    n_images = [len(index) for index in source.subsets.values()]
+        def task(_: int, shard: int) -> dict[str, np.ndarray]:
+            chosen = left[:1] if shard == 0 else left[1 + (shard - 1) * size : 1 + shard * size]
+            return scores(part, chosen, images=images, named=named, period=period)
+
+        label = f"score {pool}" + (f": round {number + 1} of {len(heats)}" if len(heats) > 1 else "")
+        finish_shards([shards], task=task, label=label, unit="shard")
+        encoded.append(f"{len(left) - 1} on {len(heats[number].classes)} classes: {part.texts.encoded}")
+        done = shards.load()
+        return {name: np.concatenate([found[name] for found in done], axis=1) for name in COLUMNS}  # (K, P')
+
+    encoded: list[str] = []
+    columns = race(texts, heats, n_seeds=len(params.seeds), score=scored)  # (K, P)
+    n_images = images_scored(source, heats, n_classes=columns["n_classes"])
     table = pa.table(
         {
             "text": texts * len(params.seeds),
             "seed": np.repeat(params.seeds, len(texts)),
-            "n_images": np.repeat(n_images, len(texts)),
+            "n_images": n_images.ravel(),
+            "n_classes": columns["n_classes"].ravel(),
             **{name: columns[name].ravel() for name in COLUMNS},
         }
     )
-    cost = pool_cost(source, pooled, period=period)
+    cost, by_seed = racing_cost(source, texts, heats, n_classes=columns["n_classes"], period=period)
     attributes = {
         "encoder": encoder.id,
         "pool": pool,
         "period": period,
         "template": source.template,
         "cost": cost.as_json(),
+        "cost_by_seed": {str(seed): one.as_json() for seed, one in zip(params.seeds, by_seed, strict=True)},
+        "racing": [{"classes": len(heat.classes), "keep": heat.keep} for heat in heats],
         "made_with": dict(owner.packages),
     }
     store.write_table(artifacts.scores(pool), table, attributes=attributes)
-    best = int(columns["n_correct"][0].argmax())
+    finalist = columns["n_classes"][0] == len(source.class_names)
+    best = int(np.where(finalist, columns["n_correct"][0], -1).argmax())
     print(
         f"{artifacts.scores(pool)}: {len(texts) - 1} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
-        f"{int(columns['near_ties'].sum())} of {len(texts) * sum(n_images)} answers hang on rounding; "
-        f"{source.texts.encoded}"
+        f"{int(columns['near_ties'].sum())} of {int(n_images.sum())} answers hang on rounding; {'; '.join(encoded)}"
     )
 
 

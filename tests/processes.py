@@ -1,21 +1,27 @@
 """Stages as processes of their own that start at once: forked from one that has imported the heavy packages already.
 
-They are as any other process to the kernel, to the lock and to the file system; only Python's start is shared.
+They are as any other process to the kernel, to the lock and to the file system; only Python's start is shared. DVC's
+stages, too: `warm_python` gives the environment in which `python -m stages.X` is such a process.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import runpy
 import signal
+import socket
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from project import ROOT
-
+ROOT = Path(__file__).parents[1]
 HEAVY = ["pytest", "torch", "open_clip", "torchvision", "pyarrow.parquet", "zarr", "pydantic", "safetensors.torch"]
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(HEAVY)
@@ -28,7 +34,7 @@ class Running:
 
     def __init__(self, folder: Path, stage: str, *arguments: str, root: Path = ROOT, **variables: str) -> None:
         self.printed = folder / f".{stage}-{'-'.join(arguments)}-{time.monotonic_ns()}.txt"
-        about = (str(folder), str(root), stage, arguments, variables, str(self.printed))
+        about = (str(folder), str(root), stage, list(arguments), variables, str(self.printed))
         self.process = FORKING.Process(target=_run, args=about)
         self.process.start()
 
@@ -65,13 +71,54 @@ def run_stage(folder: Path, stage: str, *arguments: str, code: int = 0, root: Pa
     return printed
 
 
-def _run(folder: str, root: str, stage: str, arguments: tuple[str, ...], variables: dict[str, str], out: str) -> None:
+@functools.cache
+def warm_python() -> dict[str, str]:
+    """Environment variables with which `python -m stages.X` is forked from here: tests/warm/python asks a thread."""
+    address = str(Path(tempfile.mkdtemp(prefix="warm-")) / "socket")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(address)
+    server.listen()
+
+    def serve() -> None:
+        while True:
+            threading.Thread(target=_answer, args=(server.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    path = os.pathsep.join([str(ROOT / "tests/warm"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {"PATH": path, "WSOUP_WARM_PYTHON": address, "WSOUP_REAL_PYTHON": sys.executable}
+
+
+def _answer(asked: socket.socket) -> None:
+    """Run one stage for tests/warm/python: tell it the process's number, then its exit code."""
+    with asked, asked.makefile("rw") as lines:
+        about = json.loads(lines.readline())
+        module, *arguments = about["arguments"]
+        streams = [f"/proc/{about['pid']}/fd/{stream}" for stream in (1, 2)]
+        about = (about["folder"], about["folder"], module.removeprefix("stages."), arguments, about["environment"])
+        process = FORKING.Process(target=_run, args=(*about, *streams))
+        process.start()
+        print(process.pid, file=lines, flush=True)
+        if asked in multiprocessing.connection.wait([process.sentinel, asked]):  # who asked was killed
+            process.kill()
+        process.join()
+        print(process.exitcode, file=lines, flush=True)
+
+
+def _run(
+    folder: str,
+    root: str,
+    stage: str,
+    arguments: list[str],
+    variables: dict[str, str],
+    out: str,
+    err: str | None = None,
+) -> None:
     """In the new process: the stage as Python's ``-m`` would run it."""
     os.chdir(folder)
     os.environ.pop("WSOUP_CACHE", None)
     os.environ.update(variables)
-    for stream in (1, 2):
-        os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+    for stream, path in ((1, out), (2, err or out)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
     sys.stdout, sys.stderr = (open(stream, "w", buffering=1, closefd=False) for stream in (1, 2))  # noqa: SIM115
     for name in [name for name in sys.modules if name.partition(".")[0] in ("wsoup", "stages")]:
         del sys.modules[name]

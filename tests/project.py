@@ -13,11 +13,11 @@ from pathlib import Path
 from types import ModuleType
 
 import yaml
+from processes import ROOT, warm_python
 from small_world import COLOURS, write_image_folder
 
 from wsoup.runtime.shards import Owner
 
-ROOT = Path(__file__).parents[1]
 METHODS = {
     "ce": {
         "tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3},
@@ -53,6 +53,7 @@ def miniature_params(encoder: dict[str, str]) -> dict:
         "watch": "pools",
     }
     params["score"]["shard_size"] = 5
+    params["soups"] = {name: params["soups"][name] for name in ("descriptor", "word")}
     params["soups"]["descriptor"]["m"] = 2
     params["soups"]["word"].update(k0=4, k1=12, patience=6, m=2, max_words=3)
     params["finetune"].update(iterations=3, batch_size=4, methods=METHODS)
@@ -136,7 +137,7 @@ class Project:
 
     def run(self, *command: str, good: bool = True, **variables: str) -> str:
         """Run a command as a user would, from the project's folder; what it printed."""
-        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **variables}
+        environment = {**os.environ, **warm_python(), **variables}
         environment.pop("WSOUP_CACHE", None)
         done = subprocess.run(
             command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import os
 import shutil
 import signal
@@ -23,6 +25,7 @@ from wsoup.cache.prune import prune
 from wsoup.cache.show import shown_size
 from wsoup.datasets import digests
 from wsoup.errors import MismatchError, MissingError
+from wsoup.images import known
 from wsoup.runtime.shards import Owner, Shards
 
 ROOT = Path(__file__).parents[1]
@@ -226,6 +229,22 @@ def test_digests_say_whose_they_are(run: Path) -> None:
     }
     command("--prune")
     assert [entry.useless for entry in found("digests")] == [None]
+
+
+def test_features_of_present_stages_stay_and_others_go(run: Path) -> None:
+    for name, version in (("embed@shapes", "now"), ("embed@counts", "before"), ("embed@gone", "now")):
+        owner = Owner.of(Path("stages/embed.py").resolve(), name=name)
+        owner = owner if version == "now" else dataclasses.replace(owner, packages={"torch": "0.1"})
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        known.Known(owner, None, 1).write(np.ones((1, 4), np.float32), digests=[digest], positions=np.array([0]))
+    (run / ".cache/wsoup/features/embed@forms.checked").write_bytes(b"damaged")
+    entries = {entry.name: (entry.state, entry.useless) for entry in found("features")}
+    assert entries["embed@shapes"] == ("1 images", None)
+    assert str(entries["embed@counts"][1]).startswith("packages of 'embed@counts' changed (")
+    assert entries["embed@gone"] == ("1 images", "dvc.yaml and params.yaml make no stage 'embed@gone'")
+    assert entries["embed@forms"] == ("", "damaged")
+    command("--prune")
+    assert [entry.name for entry in found("features")] == ["embed@shapes"]
 
 
 def test_half_written_files_of_dead_processes_go_those_of_living_ones_stay(run: Path) -> None:

@@ -22,7 +22,7 @@ def params_of(**choices: Any) -> Params:
 
 @cache
 def _params_of(choices: tuple[tuple[str, Any], ...]) -> Params:
-    given = {"gpt_descriptors": "/gpt", "methods": "all", **dict(choices)}
+    given = {"gpt_descriptors": "/gpt", "methods": "all", "fewshot_pickles": "/pickles", **dict(choices)}
     return parse_params(yaml.safe_load(paper(Choices("/data", **given))), origin="paper")
 
 
@@ -69,8 +69,20 @@ def test_what_is_not_filled_says_why(choices: dict[str, Any], label: str, why: s
     assert why in rows[label].missing
 
 
+def test_images_that_are_not_the_authors_mark_what_was_selected_or_trained_on_them():
+    """Their draws of ImageNet are CoOp's pickles; their images of LAION are not published."""
+    drawn = {f"{row.table}/{row.label}": row.marks for row in coverage(params_of(fewshot_pickles=None), table="all")}
+    why = ("datasets.imagenet.fewshot_pickles: none, the paper's are the authors' (--fewshot-pickles)",)
+    assert drawn["zero_shot/Word soup"] == drawn["few_shot/Vanilla CoOp"] == why
+    assert drawn["zero_shot/CLIP ZS"] == drawn["zero_shot/Waffle CLIP"] == ()
+    laion = coverage(params_of(source="laion", laion="/laion", fewshot_pickles=None), table="laion_source")
+    assert {row.label: row.missing for row in laion} == dict.fromkeys((row.label for row in laion), "")
+    unpublished = ("datasets.laion: the authors' images of LAION are not published",)
+    assert [row.marks for row in laion] == [(), unpublished, unpublished, unpublished]
+
+
 def test_a_changed_key_marks_and_a_missing_size_leaves_out():
-    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all")))
+    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles")))
     raw["soups"]["word"]["k0"] = 100
     raw["evaluate"]["m"] = [1, 8]
     rows = {f"{row.table}/{row.label}": row for row in coverage(parse_params(raw, origin="x"), table="all")}
@@ -79,7 +91,8 @@ def test_a_changed_key_marks_and_a_missing_size_leaves_out():
 
 
 def test_the_list_is_printed_for_the_present_params(tmp_path):
-    (tmp_path / "params.yaml").write_text(paper(Choices("/data", gpt_descriptors="/gpt")))
+    made = paper(Choices("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles"))
+    (tmp_path / "params.yaml").write_text(made)
     code, printed, _ = run("profile", "paper", "--table", "few_shot", "--params", str(tmp_path / "params.yaml"))
     assert code == 0
     assert "  x  Vanilla CoOp: coop, class_name\n" in printed

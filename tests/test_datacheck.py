@@ -176,6 +176,15 @@ def test_class_names_that_differ_in_capitals_alone_are_a_warning(tmp_path: Path)
     ]
 
 
+@pytest.mark.parametrize("odd", ["HerbaceousVegetation", "T-shirt", "747-400", "D.C."])
+def test_class_names_that_no_caption_would_have_are_a_warning(odd: str, tmp_path: Path) -> None:
+    for name in (odd, "red panda", "owl"):
+        draw(tmp_path / f"mine/test/{name}/{name}.png")
+    (warning,) = own_folder(tmp_path / "mine", role="dg").warnings
+    assert warning.startswith(f"1 of 3 class names are not written as in a caption: {odd!r}; prompts use them as")
+    assert warning.endswith("in datasets.mine.class_names")
+
+
 def test_an_image_in_train_and_test_or_under_two_labels_is_a_warning(tmp_path: Path) -> None:
     for name in ("ant", "bee"):
         for split, number in (("train", 0), ("train", 1), ("test", 2)):

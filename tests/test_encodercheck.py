@@ -28,10 +28,13 @@ CE = {
 }
 
 
+COOP = {**CE, "tune": {"kind": "prompt", "tokens": 3}}
+
+
 def checked(encoder, *, methods=()):
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
     raw["encoder"] = {"precision": "fp32", "watch": encoder.get("config", "x"), **encoder}
-    raw["finetune"]["methods"] = dict.fromkeys(methods, CE)
+    raw["finetune"]["methods"] = {name: COOP if name == "coop" else CE for name in methods}
     raw["landscape"]["methods"] = []
     return check_encoder(parse_params(raw, origin="test"))
 
@@ -73,6 +76,9 @@ def test_what_finetuning_refuses_is_known_before_a_run(tmp_path):
         "finetune.methods ce: finetuning needs an image tower of open_clip's VisionTr" in p for p in found.problems
     )
     assert not any("finetun" in text for text in checked(given).problems)
+    both = checked(given, methods=["coop", "ce"])
+    assert "finetuning: coop can train it" in both.facts
+    assert any("finetune.methods ce: finetuning needs" in problem for problem in both.problems)
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from project import miniature_params
 from small_world import COLOURS, write_image_folder
 
 from wsoup.errors import LONGEST, ParamsError
+from wsoup.params import reference
 from wsoup.params.whole import SCHEMA, Params, load_params, parse_params, schema
 from wsoup.profiles import toy
 from wsoup.profiles.common import FOLDER
@@ -197,3 +200,24 @@ def test_params_and_profiles_name_the_schema_in_their_first_line(in_tmp: Path) -
         assert (ROOT / place).resolve() == SCHEMA
         assert second.startswith("# ")
         assert text.count("yaml-language-server") == 1
+
+
+def test_the_reference_is_made_from_the_schema_and_has_every_key() -> None:
+    text = reference.PAGE.read_text(encoding="utf-8")
+    assert text == reference.markdown(json.loads(schema())), "run `python -m wsoup.params.whole`"
+    keys = set(re.findall(r"^\| `([^`]+)`", text, flags=re.MULTILINE))
+    wanted = set(_keys(RAW, prefix=""))
+    assert {key for key in wanted if key not in keys and not key.endswith(".kind")} == set()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert [line for line in rows if line.endswith(("|  |", "| |"))] == []  # each says what it is
+
+
+def _keys(value: Any, *, prefix: str) -> Iterator[str]:
+    """Keys of a params.yaml as the reference writes them: names become <name>."""
+    named = prefix in ("datasets.", "soups.", "finetune.methods.")
+    for key, inner in value.items():
+        place = f"{prefix}{'<name>' if named else key}"
+        if isinstance(inner, dict) and not place.endswith("augment"):
+            yield from _keys(inner, prefix=f"{place}.")
+        else:
+            yield place

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 from miniature import build_coop
 from PIL import Image
+from run_cli import run
 
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import DataError, MissingError, ParamsError
+from wsoup.params.search import SoupParams
 from wsoup.params.whole import Params, parse_params
 from wsoup.profiles import methods, toy
 from wsoup.profiles.common import DATA, FOLDER
 from wsoup.profiles.own import own
 from wsoup.profiles.paper import ENCODERS, Choices, base_to_new, paper
+from wsoup.profiles.written import write
 from wsoup.report.halves import pair_of_halves
 
 COLOURS = ("blue", "green", "red")
@@ -49,7 +53,7 @@ def test_the_paper_needs_no_data() -> None:
     assert list(params.datasets) == list(PAPER)
     assert (params.encoder.model, params.encoder.pretrained) == ("ViT-B-16", "openai")
     assert params.candidates.descriptors.paths == ["/gpt/descriptors_imagenet.json"]
-    assert list(params.soups) == ["descriptor", "word", "word_curve"]
+    assert list(params.soups) == ["descriptor", "word", "word_curve", "top", "sample", "joint", "descriptor_sample"]
 
 
 def values(found: Any, prefix: str = "") -> dict[str, Any]:
@@ -87,7 +91,7 @@ def test_descriptors_are_an_explicit_choice() -> None:
         paper(Choices("/data", gpt_descriptors="/gpt", without_descriptors=True))
     params = of_paper(gpt=None, without_descriptors=True, methods="all")
     assert params.candidates.descriptors.paths == []
-    assert list(params.soups) == ["word", "word_curve"]
+    assert list(params.soups) == ["word", "word_curve", "top", "sample", "joint"]
     assert not any(dataset.gpt_descriptors for dataset in params.datasets.values())
     assert "coop_descriptor" not in params.finetune.methods
 
@@ -117,6 +121,19 @@ def test_another_source_has_imagenet_as_a_target_and_no_shifts() -> None:
     assert len(roles) == 10
 
 
+def test_laion_as_the_source_takes_imagenets_place() -> None:
+    params = of_paper(source="laion", laion="/laion")
+    assert (params.source, list(params.datasets)) == (
+        "laion",
+        ["laion", *(name for name in PAPER if name != "imagenet")],
+    )
+    source = params.datasets["laion"]
+    assert (source.role, source.layout, source.root) == ("source", "laion:/laion", "/data")
+    for choice in ({"source": "laion"}, {"laion": "/laion"}):
+        with pytest.raises(ParamsError, match="--source laion and --laion FOLDER"):
+            of_paper(**choice)
+
+
 def test_what_the_paper_has_not_is_refused() -> None:
     for choice, message in (
         ({"encoder": "RN50"}, "--encoder 'RN50' is none of the paper's: ViT-B-16, ViT-B-32, "),
@@ -125,6 +142,24 @@ def test_what_the_paper_has_not_is_refused() -> None:
     ):
         with pytest.raises(ParamsError, match=message):
             of_paper(**choice)
+
+
+def test_every_soup_of_the_profiles_has_a_sample_to_beat_and_as_many_members(tmp_path: Path) -> None:
+    """What the verdict holds selections against; a small pool of one's own descriptors is drawn from as a whole."""
+    root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
+    for params in (of_paper(), loaded(toy.demo()), loaded(own(images=str(root), encoder=TAG))):
+        for name in ("word", "top", "joint"):
+            assert params.soups[name].m == params.soups["sample"].m
+            assert params.soups[name].pool == params.soups["sample"].pool
+    paper_soups = of_paper().soups
+    assert paper_soups["descriptor"].m == paper_soups["descriptor_sample"].m
+    assert paper_soups["joint"].model_dump(exclude={"kind"}) == paper_soups["word"].model_dump(exclude={"kind"})
+
+
+def test_the_demo_has_every_kind_of_soup() -> None:
+    kinds = {get_args(kind.model_fields["kind"].annotation)[0] for kind in get_args(SoupParams)}
+    assert {soup.kind for soup in loaded(toy.demo()).soups.values()} == kinds
+    assert "mixed" in {soup.pool for soup in loaded(toy.demo()).soups.values()}
 
 
 # -------------------------------------------------------------------------------------------------------- methods
@@ -283,3 +318,55 @@ def test_a_template_or_weights_file_that_will_not_do(tmp_path: Path) -> None:
         own(images=str(root), encoder=TAG | {"pretrained": "none.safetensors"})
     with pytest.raises(ParamsError, match=r"encoder has no 'mean'; known are model, pretrained"):
         own(images=str(root), encoder=TAG | {"mean": 0.5})
+
+
+def test_a_folder_without_a_split_is_a_source_with_a_test_fraction(in_tmp: Path) -> None:
+    root = write_image_folder(Path("all"), splits={"x": 30}, classes=COLOURS) / "x"
+    for number, path in enumerate(sorted(root.rglob("*.png"))):
+        Image.new("RGB", (4, 4), (number, 0, 0)).save(path)
+    with pytest.raises(DataError, match=r"--test-fraction 0.3 takes them from a folder of <class>/<image>"):
+        own(images=str(root), encoder=TAG)
+    params = loaded(own(images=str(root), encoder=TAG, test_fraction=0.3))
+    assert (params.source, params.datasets["x"].test_fraction) == ("x", 0.3)
+    assert 10 <= params.fewshot.shots <= 16  # of the training images
+    assert loaded(own(images="all", encoder=TAG, test_fraction=0.3)).source == "x"
+    with pytest.raises(ParamsError, match=r"--test-fraction is 30, expected a share between 0 and 1"):
+        own(images=str(root), encoder=TAG, test_fraction=30)
+    write_image_folder(Path("all/y"), splits={"test": 1}, classes=COLOURS)
+    with pytest.raises(DataError, match=r"found folders of folders \(x, y\). Several datasets: give the one that is"):
+        own(images="all", encoder=TAG, test_fraction=0.3)
+
+
+# -------------------------------------------------------------------------------------------------------- in place
+
+
+def test_another_worlds_committed_reports_are_removed_and_ones_own_stay(in_tmp: Path) -> None:
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"]
+    subprocess.run(["git", "init", "-q"], check=True)
+    Path("reports").mkdir()
+    Path("reports/metrics.json").write_text("{}")
+    assert write(toy.demo(), out=Path("params.yaml")) is None
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "toy"], check=True)
+    assert write(toy.demo(), out=Path("params.yaml")) is None  # the same world
+    root = write_image_folder(Path("pets"), splits={"train": 3, "test": 1}, classes=COLOURS)
+    text = own(images=str(root), encoder=TAG)
+    Path("reports/metrics.json").write_text('{"mine": 1}')
+    assert write(text, out=Path("params.yaml")) is None  # not as git holds them: somebody's own
+    subprocess.run([*git, "checkout", "-q", "."], check=True)
+    assert "commit now" in str(write(text, out=Path("params.yaml")))
+    assert not Path("reports").exists()
+    assert Path("params.yaml").read_text() == text
+
+
+@pytest.mark.parametrize("name", ["demo", "methods", "base_to_new", "paper", "own"])
+def test_every_profile_is_written_whole_or_not_at_all(name: str, in_tmp: Path) -> None:
+    if name in ("paper", "own"):
+        wrong = ["--images", "nowhere"] if name == "own" else ["--data-root", "/data"]  # no descriptors
+        assert run("profile", name, *wrong, "--out", "params.yaml")[0] == 1
+        assert not Path("params.yaml").exists()
+        return
+    code, printed, said = run("profile", name, "--out", "params.yaml")
+    assert (code, printed) == (0, "")
+    assert said.startswith("wrote params.yaml; next: wsoup check")
+    assert Path("params.yaml").read_text() == run("profile", name)[1]

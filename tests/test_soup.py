@@ -8,6 +8,7 @@ import pytest
 
 from wsoup import store
 from wsoup.errors import MismatchError, MissingError
+from wsoup.prompts import prompt
 from wsoup.soup import Member, Soup, Step
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
@@ -28,6 +29,13 @@ def test_templates_hold_one_place_for_the_class_name_whatever_a_member_says():
         "a photo of a cat.",
     ]
     assert odd.templates("art of a {c}.")[1].format("cat", c="cat") == "art of a cat."
+
+
+@pytest.mark.parametrize("template", ["a photo of the {}.", "a photo of the {}", "{c} seen from above."])
+def test_a_class_name_that_ends_in_a_period_keeps_it_in_templates_and_in_the_pipeline(template):
+    for name in ("Capitol in D.C.", "cat"):
+        prompts_there = [prompt(template, name, text) for text in SOUP.texts]
+        assert [other.format(name) for other in SOUP.templates(template)] == prompts_there
 
 
 def test_a_file_that_is_not_a_soup_is_refused(tmp_path):

@@ -12,8 +12,20 @@ from project import ROOT, stage_module
 from wsoup.runtime import code
 
 ORDER = [
-    *("errors", "project", "artifacts", "draws", "remote", "files", "prompts", "scoring", "store", "params"),
-    *("runtime", "soup", "datasets", "startup", "encoder_id", "model_config", "towers", "images", "texts", "search"),
+    *("errors", "cells", "project", "artifacts", "draws", "remote", "files", "prompts", "scoring", "store", "params"),
+    *(
+        "runtime",
+        "soup_file",
+        "soup",
+        "datasets",
+        "startup",
+        "encoder_id",
+        "model_config",
+        "towers",
+        "images",
+        "texts",
+        "search",
+    ),
     *("api", "finetune", "evaluate", "report", "classify", "sklearn", "export", "show", "workspace", "bench"),
     *("preflight", "datacheck", "encodercheck", "cache", "plan", "profiles", "verify", "cli_soups", "cli_profiles"),
     *("cli_bench", "cli"),

@@ -170,7 +170,8 @@ def run_on_disk(folder: Path, *, source: Source, encoder: Any) -> None:
     store.write_features(made.features("imagenet", split="train"), features)
     for seed, index in source.subsets.items():
         store.write_table(made.split("imagenet", seed=seed), pa.table({"row": index.numpy()}))
-    scores = pa.table({"text": ["", "sharp", "wet"], "seed": [2] * 3, "n_correct": [9, 5, 6], "n_images": [200] * 3})
+    scores = {"text": ["", "sharp", "wet"], "seed": [2] * 3, "n_correct": [9, 5, 6], "n_images": [200] * 3}
+    scores = pa.table({**scores, "n_classes": [50] * 3})
     store.write_table(made.scores("words"), scores, attributes={"encoder": encoder.id})
     members = tuple(Member(text, 1, 200) for text in SOUP)
     Soup("greedy", 1, source.template, encoder.id, members).save(made.soup("descriptor", seed=1))

@@ -55,7 +55,7 @@ def main() -> None:
         print(f"error: {one_line(error)}", file=sys.stderr)
         raise SystemExit(1) from None
     except OSError as error:
-        print(f"error: {storage_error(error, path=Path.cwd())}", file=sys.stderr)
+        print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
         raise SystemExit(1) from None
     except ModuleNotFoundError as error:
         print(f"error: {not_installed(error)}", file=sys.stderr)
@@ -162,25 +162,9 @@ def plan_command(
 @app.command("results")
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     """The last run: per cent on the source, means over XD and DG, every target with its gain, and the verdict."""
-    from wsoup.params.whole import load_params
-    from wsoup.report.judgement import load_judgement, sentence
-    from wsoup.report.results import load_results
-    from wsoup.report.terminal import per_target, summary, verdicts
+    from wsoup.report.whole_run import whole_run
 
-    found = load_params(params)
-    results = load_results(
-        Artifacts().results,
-        datasets=found.datasets,
-        soups=list(found.soups),
-        methods=list(found.finetune.methods),
-        evaluate=found.evaluate,
-        sections=found.model_dump(mode="json", by_alias=True),
-    )
-    print(summary(results), per_target(results), sep="\n\n", end="\n\n")
-    judgement = load_judgement(
-        Artifacts().results, soups=found.soups, roles=results.roles, confidence=found.report.confidence
-    )
-    print(verdicts(judgement), sentence(judgement), sep="\n\n")
+    print(whole_run(params))
 
 
 @app.command("report")
@@ -194,8 +178,12 @@ def report_command(
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
     from wsoup.report.page import TITLE, write_page
+    from wsoup.report.reading import as_written
 
-    print(write_page(out, params_file=params, title=title or TITLE))
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ParamsError(f"--out {out} must end with .html: whatever stands there is replaced by the page")
+    with as_written():
+        print(write_page(out, params_file=params, title=title or TITLE))
 
 
 @app.command("compare")
@@ -209,8 +197,10 @@ def compare_command(
     Example: wsoup compare HEAD
     """
     from wsoup.report.compare import compare
+    from wsoup.report.reading import as_written
 
-    params, accuracies = compare(first, second)
+    with as_written():
+        params, accuracies = compare(first, second)
     lines = [line for line in accuracies.rows if row in ("all", line["row"])]
     if accuracies.rows and not lines:
         known = ", ".join(dict.fromkeys(line["row"] for line in accuracies.rows))
@@ -229,16 +219,34 @@ def sweep_command(
     variant: Annotated[str, typer.Option(help="pretrained, or a finetuned method.")] = "pretrained",
     figure: Annotated[Path | None, typer.Option(help="Also draw it: an SVG, or its Vega-Lite JSON.")] = None,
     revisions: Annotated[list[str] | None, typer.Argument(help="Which; all experiments if left out.")] = None,
+    run: Annotated[bool, typer.Option("--run", help="With model_scaling: first run the encoders not yet run.")] = False,
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(help="With --run: MODEL/TAG, or section encoder as a YAML file; else the paper's."),
+    ] = None,
 ) -> None:
-    """Rows over many experiments against one param, and their figure.
+    """Rows over many experiments against one param, and their figure; or the paper's table of model scaling.
 
     Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
     """
+    from wsoup.report import scaling
+    from wsoup.report.reading import as_written
     from wsoup.report.sweep import check_figure, sweep, write_figure
+
+    if param == scaling.NAME:
+        wanted = [scaling.encoder_of(text) for text in encoder or map("/".join, scaling.paper.SCALING_ENCODERS)]
+        names = scaling.run(wanted) if run else []
+        table = scaling.scaling_table(revisions or names)
+        _print_table(table)
+        print(scaling.write(table, folder=Path("reports")))
+        return
+    if run or encoder:
+        raise ParamsError("--run and --encoder are for `wsoup sweep model_scaling`; queue others with `dvc exp run`")
 
     if figure is not None:
         check_figure(figure)
-    table = sweep(param, rows=row or ["word_soup"], variant=variant, revisions=revisions or [])
+    with as_written():
+        table = sweep(param, rows=row or ["word_soup"], variant=variant, revisions=revisions or [])
     _print_table(table)
     if figure is not None:
         write_figure(figure, table=table, param=param)

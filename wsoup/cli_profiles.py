@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from wsoup.errors import ParamsError
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
-profile_app = typer.Typer(help="Print a params.yaml to begin with.", no_args_is_help=True)
+profile_app = typer.Typer(help="Write a params.yaml to begin with.", no_args_is_help=True)
 
 GptDescriptors = Annotated[
     str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
@@ -18,31 +19,32 @@ GptDescriptors = Annotated[
 WithoutDescriptors = Annotated[
     bool, typer.Option("--without-descriptors", help="Leave out the rows that need descriptors.")
 ]
+Out = Annotated[Path | None, typer.Option(help="The file to write, whole or not at all; printed without.")]
 MethodsGroup = Annotated[
     str, typer.Option("--methods", help="core, few-shot, diversity, parameter-efficiency or all: what is finetuned.")
 ]
 
 
 @profile_app.command("demo")
-def profile_demo() -> None:
+def profile_demo(out: Out = None) -> None:
     """The toy world: everything drawn and trained by the pipeline itself.
 
-    Example: wsoup profile demo > params.yaml
+    Example: wsoup profile demo --out params.yaml
     """
     from wsoup.profiles import toy
 
-    print(toy.demo(), end="")
+    _put(toy.demo(), out=out)
 
 
 @profile_app.command("methods")
-def profile_methods(methods: MethodsGroup = "all") -> None:
+def profile_methods(methods: MethodsGroup = "all", out: Out = None) -> None:
     """The toy world with every finetuned method and ablation.
 
-    Example: wsoup profile methods > params.yaml
+    Example: wsoup profile methods --out params.yaml
     """
     from wsoup.profiles import toy
 
-    print(toy.methods(methods), end="")
+    _put(toy.methods(methods), out=out)
 
 
 @profile_app.command("base_to_new")
@@ -51,17 +53,18 @@ def profile_base_to_new(
     data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
     gpt_descriptors: GptDescriptors = None,
     without_descriptors: WithoutDescriptors = False,
+    out: Out = None,
 ) -> None:
     """Base-to-new generalisation: half of a dataset's classes is the source, the other half the target.
 
-    Example: wsoup profile base_to_new --dataset dtd --data-root /data --gpt-descriptors /data/gpt > params.yaml
+    Example: wsoup profile base_to_new --dataset dtd --data-root /data --gpt-descriptors /data/gpt --out params.yaml
     """
     from wsoup.profiles.paper import base_to_new
 
     text = base_to_new(
         dataset, data_root=data_root, gpt_descriptors=gpt_descriptors, without_descriptors=without_descriptors
     )
-    print(text, end="")
+    _put(text, out=out)
 
 
 @profile_app.command("paper")
@@ -71,18 +74,22 @@ def profile_paper(
     without_descriptors: WithoutDescriptors = False,
     methods: MethodsGroup = "core",
     encoder: Annotated[str, typer.Option(help="A model of the paper: ViT-B-32, ViT-L-14, ...")] = "ViT-B-16",
-    source: Annotated[str, typer.Option(help="The source: imagenet, or another with training images.")] = "imagenet",
+    source: Annotated[str, typer.Option(help="imagenet, another with training images, or laion.")] = "imagenet",
     fewshot_pickles: Annotated[
         str | None, typer.Option(help="Folder with the source's shot_16-seed_1.pkl ..., as CoOp's users have them.")
+    ] = None,
+    laion: Annotated[
+        str | None, typer.Option(help="With --source laion: its images, in folders or tars by ImageNet class.")
     ] = None,
     table: Annotated[
         str | None, typer.Option(help="Instead: which rows of this table of the paper --params fills; or all.")
     ] = None,
     params: ParamsFile = Path("params.yaml"),
+    out: Out = None,
 ) -> None:
     """The paper: 15 datasets, 3 seeds, 16 shots, ViT-B-16 with OpenAI's weights.
 
-    Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot > params.yaml
+    Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot --out params.yaml
     """
     from wsoup.profiles.paper import Choices, paper
 
@@ -102,8 +109,9 @@ def profile_paper(
         encoder=encoder,
         source=source,
         fewshot_pickles=fewshot_pickles,
+        laion=laion,
     )
-    print(paper(choices), end="")
+    _put(paper(choices), out=out)
 
 
 @profile_app.command("own")
@@ -121,7 +129,10 @@ def profile_own(
     template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
     shots: Annotated[int | None, typer.Option(help="Training images per class and seed; 16 or what there is.")] = None,
     descriptors: Annotated[str | None, typer.Option(help="Your own pool: text, or GPT-descriptor JSON.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The file to write, whole or not at all; printed without.")] = None,
+    test_fraction: Annotated[
+        float | None, typer.Option(help="Share of test images where the images have no train/ and test/: 0.3.")
+    ] = None,
+    out: Out = None,
 ) -> None:
     """Your own images: source and targets from a folder.
 
@@ -139,11 +150,25 @@ def profile_own(
         "quick_gelu": quick_gelu or None,
     }
     encoder = {key: value for key, value in encoder.items() if value is not None}
-    text = own(images=images, encoder=encoder, template=template, shots=shots, descriptors=descriptors)
+    text = own(
+        images=images,
+        encoder=encoder,
+        template=template,
+        shots=shots,
+        descriptors=descriptors,
+        test_fraction=test_fraction,
+    )
+    _put(text, out=out)
+
+
+def _put(text: str, *, out: Path | None) -> None:
+    """Print a profile, or write it and say what to do next."""
     if out is None:
         print(text, end="")
         return
-    from wsoup.store import replacing
+    from wsoup.profiles.written import write
 
-    with replacing(out) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    note = write(text, out=out)
+    print(f"wrote {out}; next: wsoup check", file=sys.stderr)
+    if note:
+        print(note, file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wsoup.errors import MissingError, ParamsError
+from wsoup.errors import MissingError, ParamsError, one_line
 from wsoup.files import shown
 
 soup_app = typer.Typer(help="Look at soups, compare and export them.", no_args_is_help=True)
@@ -84,7 +84,10 @@ def soup_export(
     if out is None:
         print(written, end="")
     else:
-        out.write_text(written, encoding="utf-8")
+        from wsoup.store import replacing
+
+        with replacing(out) as temporary:
+            temporary.write_text(written, encoding="utf-8")
 
 
 def classify_command(
@@ -114,6 +117,13 @@ def classify_command(
     """
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise ParamsError(f"--out {out} must end with .csv or .parquet")
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise ParamsError(f"--html {html} must end with .html: whatever stands there is replaced by the page")
+    for option, written in (("--out", out), ("--html", html)):
+        if written is not None and any(
+            Path(place).resolve() == written.resolve() for place in (*photos, soup, classes)
+        ):
+            raise ParamsError(f"{option} {written} is also read, and would be replaced; give another name")
     if as_json and out is not None:
         raise ParamsError("--json writes to stdout: leave --out away, or redirect it into a file")
     from wsoup.classify import outputs, sheet
@@ -145,7 +155,7 @@ def classify_command(
         title = f"{len(names)} classes with {file.parent.name} {file.stem}"
         sheet.write_sheet(html, kept, title=title, bad=classifier.bad)
     for text in classifier.bad.values():
-        print(f"not read: {text}", file=sys.stderr)
+        print(f"not read: {one_line(text)}", file=sys.stderr)
     if classifier.bad:
         print(f"{len(classifier.bad)} of {len(paths)} photos could not be read", file=sys.stderr)
 

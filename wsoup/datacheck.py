@@ -264,8 +264,8 @@ def _watched(dataset: DatasetParams) -> bool:
     return watch.is_dir() and root.resolve().is_relative_to(watch.resolve())
 
 
-NO_WORD = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$")
-"""Names that no caption would have: CamelCase, joined by _ or -, codes."""
+NO_WORD = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
+"""Names that no caption has: CamelCase, joined by _ or -, codes; or with a period at the end, which the prompt has."""
 
 
 def _no_words(names: list[str], *, dataset: str) -> list[str]:

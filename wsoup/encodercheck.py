@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import difflib
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torch import nn
 
 from wsoup.errors import ModelError, WsoupError
 from wsoup.finetune.student import check_model
+from wsoup.finetune.tuners import OUTSIDE_IMAGES
 from wsoup.params.encoder import EncoderParams
+from wsoup.params.finetune import MethodParams
 from wsoup.params.whole import Params
 from wsoup.texts.reading import read_tower
 from wsoup.towers import forced_quick_gelu, known_tags, untrained_model
@@ -59,16 +62,21 @@ def check_encoder(params: Params) -> EncoderFinding:
     ]
     found.warnings += [" ".join(str(warning.message).split()) for warning in said]
     if params.finetune.methods:
-        _methods(found, model, methods=list(params.finetune.methods))
+        _methods(found, model, methods=params.finetune.methods)
     return found
 
 
-def _methods(found: EncoderFinding, model: nn.Module, *, methods: list[str]) -> None:
-    try:
-        check_model(model)
-        found.facts.append(f"finetuning: {', '.join(methods)} can train it")
-    except ModelError as error:
-        found.problems.append(f"finetune.methods {', '.join(methods)}: {error}; or set finetune.methods: {{}}")
+def _methods(found: EncoderFinding, model: nn.Module, *, methods: Mapping[str, MethodParams]) -> None:
+    """Which of them can train it: those inside the image tower need a ViT, the others any."""
+    for inside in (False, True):
+        names = [name for name, method in methods.items() if (method.tune.kind not in OUTSIDE_IMAGES) == inside]
+        if not names:
+            continue
+        try:
+            check_model(model, inside_images=inside)
+            found.facts.append(f"finetuning: {', '.join(names)} can train it")
+        except ModelError as error:
+            found.problems.append(f"finetune.methods {', '.join(names)}: {error}; or remove them from finetune.methods")
 
 
 def _weights_problems(encoder: EncoderParams) -> list[str]:

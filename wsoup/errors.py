@@ -84,10 +84,11 @@ def storage_error(error: OSError, *, path: str | Path) -> StorageError:
     """What the operating system refused, in one line: where, why, and what to do; `path` where the error names none."""
     if isinstance(error, StorageError):
         return error
-    where = one_line(error.filename or path)
+    where = error.filename or path
     why = one_line(error.strerror or error, limit=200) or type(error).__name__
     step = _NEXT_STEP.get(error.errno or 0, "look at that place")
-    return StorageError(f"{where}: {why}; {step}, then run it again: what was finished before is kept")
+    said = f": {why}; {step}, then run it again: what was finished before is kept"
+    return StorageError(one_line(where, limit=LONGEST - len(said)) + said)
 
 
 class PackageError(WsoupError, ImportError):

@@ -11,7 +11,9 @@ import json
 from collections.abc import Sequence
 
 from wsoup import prompts
+from wsoup.cells import defused
 from wsoup.errors import ParamsError
+from wsoup.files import shown
 from wsoup.soup import Soup
 
 FORMATS = ("open_clip", "clip_benchmark", "text", "csv")
@@ -50,6 +52,9 @@ def export(
         return json.dumps(dict.fromkeys(datasets, named), indent=2, ensure_ascii=False) + "\n"
     if form == "text":
         lines = [text.format(name) for name in class_names for text in templates] if class_names else templates
+        broken = next((line for line in lines if len(line.splitlines()) > 1), None)
+        if broken is not None:
+            raise ParamsError(f"{broken[:80]!r} holds a line break: one text a line would be two; use --format csv")
         return "".join(f"{line}\n" for line in lines)
     if form == "csv":
         return _csv(soup, template=template or soup.template, class_names=class_names)
@@ -59,8 +64,9 @@ def export(
 def _python(soup: Soup, templates: Sequence[str]) -> str:
     lines = "".join(f"    {text!r},\n" for text in templates)
     made_for = f"{soup.encoder.get('model')} / {soup.encoder.get('pretrained')}"
+    about = shown(f"{len(templates)} members, kind {soup.kind}, seed {soup.seed}, found with {made_for}.")
     return (
-        f"# A soup of wsoup: {len(templates)} members, kind {soup.kind}, seed {soup.seed}, found with {made_for}.\n"
+        f"# A soup of wsoup: {about}\n"  # of one line, whatever stands in it: what comes after would be run
         "# open_clip.build_zero_shot_classifier(model, tokenizer, classnames, templates)\n"
         f"templates = [\n{lines}]\n"
     )
@@ -75,10 +81,10 @@ def _csv(soup: Soup, *, template: str, class_names: Sequence[str] | None) -> str
     for number, (member, whole) in enumerate(zip(soup.members, soup.templates(template), strict=False), start=1):
         counts = [member.n_correct, member.n_images]
         if class_names is None:
-            writer.writerow([number, member.text, whole, *counts])
+            writer.writerow([number, defused(member.text), defused(whole), *counts])
         else:
             writer.writerows(
-                [number, member.text, name, prompts.prompt(template, name, member.text), *counts]
+                [number, *map(defused, (member.text, name, prompts.prompt(template, name, member.text))), *counts]
                 for name in class_names
             )
     return file.getvalue()

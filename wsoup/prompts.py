@@ -39,12 +39,14 @@ def checked(template: str) -> str:
 
 
 def stem(template: str, class_name: str) -> str:
-    """The filled template without its final period: what every text of this class begins with.
+    """The template without its final period, filled: what every text of this class begins with.
 
-    >>> stem("a photo of a {}.", "cat")
-    'a photo of a cat'
+    A period that is the class name's own stays, as in a template that others fill (`wsoup.soup.Soup.templates`).
+
+    >>> stem("a photo of a {}.", "cat"), stem("a photo of the {}", "Capitol in D.C.")
+    ('a photo of a cat', 'a photo of the Capitol in D.C.')
     """
-    return fill(template, class_name).removesuffix(".")
+    return fill(template.removesuffix("."), class_name)
 
 
 def stems(template: str, class_names: Sequence[str]) -> list[str]:

@@ -8,15 +8,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wsoup import prompts, store
-from wsoup.errors import MismatchError, MissingError, ParamsError
+from wsoup import prompts, soup_file, store
+from wsoup.errors import MismatchError, ParamsError
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-KEYS = ("kind", "seed", "template", "encoder", "members")
-TYPES = {"kind": str, "seed": int, "template": str, "encoder": dict, "members": list, "made_with": dict, "cost": dict}
-"""What the values in a soup file are."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +50,7 @@ class Member:
     def from_json(cls, value: Mapping[str, Any]) -> Member:
         """What `as_json` made."""
         trace = tuple(Step(step["added"], step["n_correct"]) for step in value["trace"])
-        counts = (value.get("n_correct"), value.get("n_images"))
-        texts = (value["text"], *(step.added for step in trace))
-        if not all(isinstance(text, str) for text in texts) or not all(isinstance(n, int | None) for n in counts):
-            raise TypeError("texts are strings, counts whole numbers")
-        return cls(value["text"], *counts, trace)
+        return cls(value["text"], value.get("n_correct"), value.get("n_images"), trace)
 
 
 @dataclass(frozen=True)
@@ -197,7 +189,7 @@ class Soup:
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON, whole or not at all."""
-        value = {key: getattr(self, key) for key in KEYS[:-1]}
+        value = {key: getattr(self, key) for key in ("kind", "seed", "template")}
         store.write_json(
             path,
             {
@@ -223,21 +215,13 @@ class Soup:
             MissingError: no such file.
             MismatchError: no soup, or a soup of another encoder.
         """
-        if not Path(path).exists():
-            raise MissingError(f"{path} does not exist; soups are made by stage 'soup': run `dvc repro`")
-        value = store.read_json(path)
-        missing = set(KEYS) - set(value if isinstance(value, dict) else ())
-        if missing:
-            raise MismatchError(f"{path} is not a soup: it lacks {', '.join(sorted(missing))}")
-        wrong = [key for key, kind in TYPES.items() if not isinstance(value.get(key, kind()), kind)]
-        if wrong or not {"model", "pretrained"} <= set(value["encoder"]):
-            raise MismatchError(f"{path} is not a soup: {', '.join(wrong) or 'encoder'} is not as expected")
+        value = soup_file.read(path)
         try:
-            members = tuple(Member.from_json(member) for member in value["members"])
-            cost = {part: Cost(**cost) for part, cost in value.get("cost", {}).items()}
             prompts.checked(value["template"])
-        except (KeyError, TypeError, AttributeError, ParamsError) as error:
-            raise MismatchError(f"{path} is not a soup: a part of it is not as expected ({error!r})") from None
+        except ParamsError as error:
+            raise MismatchError(f"{path} is not a soup: {error}") from None
+        members = tuple(Member.from_json(member) for member in value["members"])
+        cost = {part: Cost(**cost) for part, cost in value.get("cost", {}).items()}
         if encoder is not None:
             store.check_encoder(value["encoder"], expected=encoder, where=path)
         return cls(

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -98,7 +99,7 @@ def abandoned(*folders: str | Path) -> Iterator[Path]:
     for folder in folders:
         for path in Path(folder).rglob(".*.tmp"):
             owner = path.name.removesuffix(".tmp").rpartition(".")[2].partition("-")[0]
-            if owner.isdecimal() and not _alive(int(owner)):
+            if owner.isdecimal() and not alive(int(owner)):
                 yield path
 
 
@@ -108,14 +109,15 @@ def remove_abandoned(*folders: str | Path) -> None:
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def _alive(process: int) -> bool:
+def alive(process: int) -> bool:
+    """Whether a process of that number is there."""
     if os.name == "nt":
         return True  # there signal 0 would be sent, and end it
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:
+    except (OSError, OverflowError):  # not ours to ask; no number of a process
         return True
     return True
 
@@ -165,16 +167,36 @@ def write_json(path: str | Path, value: Any) -> None:
         temporary.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+LARGEST_JSON = 1 << 28
+"""Bytes of a JSON file."""
+
+
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file; a missing or broken one is one clear error."""
+    """Read a JSON file; a missing or broken one is one clear error, and so is a key that stands twice, or NaN."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_JSON:
+            raise ValueError(f"no file, or one of more than {LARGEST_JSON:,} bytes")
+        text = Path(path).read_text(encoding="utf-8")
+        return json.loads(text, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
     except FileNotFoundError:
         raise MissingError(f"{path} does not exist") from None
     except (ValueError, RecursionError, OSError) as error:  # numbers and depth that Python does not have, among others
         raise MismatchError(
             f"{path} is not JSON ({one_line(error, limit=200)}); make it again with `dvc repro`"
         ) from None
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands there twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
 
 
 # ------------------------------------------------------------------------------------------------------- Parquet
@@ -198,13 +220,30 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
         MismatchError: it is damaged, or lacks a column.
     """
     with _reading_parquet(path) as pq:
-        return pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
+        found = pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
+        if columns and (lost := sorted(set(columns) - set(found.column_names))):
+            raise ValueError(f"it has no column {lost[0]}")
+        return found
 
 
 def table_attributes(path: str | Path) -> dict[str, Any]:
     """The attributes that `write_table` stored; empty if none."""
     with _reading_parquet(path) as pq:
-        return json.loads((pq.read_schema(path).metadata or {}).get(b"wsoup", b"{}"))
+        found = json.loads((pq.read_schema(path).metadata or {}).get(b"wsoup", b"{}"))
+        if not isinstance(found, dict):
+            raise ValueError("its attributes are no object")
+        return _Attributes(found, path)
+
+
+class _Attributes(dict[str, Any]):
+    """Attributes of a table; one that is not there is an error that names the file."""
+
+    def __init__(self, found: Mapping[str, Any], path: str | Path) -> None:
+        super().__init__(found)
+        self._path = path
+
+    def __missing__(self, key: str) -> Any:
+        raise MismatchError(f"{self._path} does not say its {key}: it is another table; remove it and run `dvc repro`")
 
 
 @contextmanager
@@ -212,12 +251,14 @@ def _reading_parquet(path: str | Path) -> Iterator[Any]:
     """Yields pyarrow.parquet; what it raises is one line."""
     if not Path(path).exists():
         raise MissingError(f"{path} does not exist; make it with `dvc repro`")
+    if not Path(path).is_file():
+        raise MismatchError(f"{path} is no file; remove it and run `dvc repro`")
     with needing():
         import pyarrow as pa
         import pyarrow.parquet as pq
     try:
         yield pq
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError, RecursionError) as error:
         reason = " ".join(str(error).split())[:300]
         raise MismatchError(f"{path} cannot be read as Parquet ({reason}); remove it and run `dvc repro`") from None
 

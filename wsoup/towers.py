@@ -128,9 +128,9 @@ def choose_device(name: str | None = None) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
+        torch.zeros(1, device=device).item()  # not so on the device meta, which has no values
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
+        reason = one_line(str(error).splitlines()[0], limit=300)
         raise ModelError(f"device {name!r} cannot be used ({reason}); try --device auto, cpu or cuda") from None
     return device
 

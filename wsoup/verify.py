@@ -225,7 +225,9 @@ def of_run(params: Params, *, artifacts: Artifacts) -> tuple[list[Checked], list
 
 def ranking(scores: Path, *, seed: int) -> list[tuple[str, float]]:
     """Candidates of a scored pool with their accuracies on one seed in per cent, the best first; "" is left out."""
-    lines = store.read_table(scores, columns=["text", "seed", "n_correct", "n_images"]).to_pylist()
+    lines = store.read_table(scores, columns=["text", "seed", "n_correct", "n_images", "n_classes"]).to_pylist()
     mine = [line for line in lines if line["seed"] == seed and line["text"]]
+    most = max((line["n_classes"] for line in mine), default=0)
+    mine = [line for line in mine if line["n_classes"] == most]  # of a race, those of the last round
     order = rank([line["n_correct"] for line in mine])
     return [(mine[i]["text"], 100.0 * mine[i]["n_correct"] / mine[i]["n_images"]) for i in order]

@@ -24,7 +24,7 @@ RECORD = "code/wsoup.json"
 """Which files the folder got, with the digest that each had: what the user has changed since is left alone."""
 THE_USERS = ("params.yaml", "data/toy/params.yaml", "data/toy/dvc.lock", ".gitignore", "data/toy/.gitignore")
 """Files that are written once and never again."""
-GITIGNORE = "/.cache/\n/artifacts/\n__pycache__/\n*.py[cod]\n"
+GITIGNORE = "/.cache/\n/artifacts/\n__pycache__/\n*.py[cod]\n.*.tmp\n"
 PLOT_TEMPLATES = "wsoup/report/templates"
 
 
@@ -32,12 +32,12 @@ def create(folder: Path) -> list[str]:
     """Make a pipeline folder, or bring one up to date; says what was done, one line each.
 
     Raises:
-        DataError: the folder holds something else.
+        DataError: the folder holds something else, or its record of what it got is damaged.
     """
     record = folder / RECORD
     if folder.exists() and any(folder.iterdir()) and not record.is_file():
         raise DataError(f"{folder} is not empty and was not made by `wsoup init`; name a new folder")
-    before: dict[str, str] = store.read_json(record)["files"] if record.is_file() else {}
+    before = _files_before(record) if record.is_file() else {}
     written, kept = {}, []
     for name, content in sorted(_contents().items()):
         place, digest = folder / name, hashlib.sha256(content).hexdigest()
@@ -55,6 +55,17 @@ def create(folder: Path) -> list[str]:
     said = [f"{folder}: a pipeline folder of wsoup {wsoup.__version__}, {len(written)} files"]
     said += [f"kept as you changed it: {name}" for name in kept]
     return said + _set_up_dvc(folder)
+
+
+def _files_before(record: Path) -> dict[str, str]:
+    """What the folder got when it was made, with each file's digest."""
+    found = store.read_json(record)
+    files = found.get("files") if isinstance(found, dict) else None
+    if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
+        raise DataError(
+            f"{record} is not what `wsoup init` wrote; restore it from git, or make a new folder and copy params.yaml"
+        )
+    return files
 
 
 def _contents() -> dict[str, bytes]:

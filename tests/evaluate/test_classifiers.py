@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+from pydantic import ValidationError
+
 from wsoup.evaluate.classifiers import ClassRow, Row, class_rows, pretrained_rows, shown_soup, tuned_rows
 from wsoup.evaluate.rows import Material, table
 from wsoup.params.evaluation import EvaluateParams
@@ -57,6 +60,14 @@ def test_pretrained_rows_are_unique_and_complete():
     tricked = {row.method for row in rows if row.offsets == (0, 5)}
     assert tricked == {"random_descriptors", "waffle", "descriptor_soup", "word_soup"}
     assert {row.texts_per_class for row in rows if row.offsets == (0, 5) and row.method == "waffle"} == {6.0}
+
+
+def test_texts_of_your_own_are_counted_alone():
+    params = PARAMS.model_copy(update={"texts": ["a type of pet.", "which is red"]})
+    found = [row for row in pretrained_rows(MATERIAL, params=params) if row.method == "given_text"]
+    assert found == [Row("given_text", (1,), (text,), text=text) for text in ("a type of pet", "which is red")]
+    with pytest.raises(ValidationError, match="must name each text once"):
+        EvaluateParams.model_validate({**PARAMS.model_dump(), "texts": ["a type of pet.", "a type of pet"]})
 
 
 def test_a_tuned_model_is_evaluated_with_its_own_seed_alone():

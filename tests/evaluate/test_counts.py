@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from wsoup import prompts
 from wsoup.evaluate.classifiers import Row, class_rows
-from wsoup.evaluate.counts import count, evaluate, flips, mean_texts, tokens_stored
+from wsoup.evaluate.counts import confusion, count, evaluate, flips, mean_texts, tokens_stored
 from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.transfer import Grid
@@ -146,6 +146,10 @@ def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
                 wanted.append((test.name, 100 + i, label, first, second))
     assert [tuple(row.values()) for row in found] == wanted
     assert wanted
+    taken = confusion(classifiers, before=before, after=after, tests=tests).to_pylist()
+    assert sum(line["n_images"] for line in taken) == sum(len(test.labels) for test in tests)
+    one_right = [x["n_images"] for x in taken if (x["before"] == x["label"]) != (x["after"] == x["label"])]
+    assert sum(one_right) == len(wanted)
 
 
 def test_a_soup_takes_one_integer_a_token_to_store(tiny_encoder):

@@ -26,9 +26,22 @@ def test_other_models_are_refused_in_one_line(name):
             net = nn.Module()
             net.visual, net.text = nn.Linear(1, 1), open_clip.transformer.TextTransformer(layers=1, width=64)
     with pytest.raises(ModelError, match=r"^finetuning needs an? \w+ tower .* choose a ViT CLIP") as caught:
-        check_model(net)
+        check_model(net, inside_images=True)
     assert "\n" not in str(caught.value)
     assert json.dumps(str(caught.value))
+
+
+def test_what_trains_texts_alone_takes_any_image_tower_but_no_other_text_tower():
+    with torch.device("meta"):
+        config = open_clip.get_model_config("RN50")
+        check_model(open_clip.model.CLIP(**_towers(config)), inside_images=False)
+        net = open_clip.model.CustomTextCLIP(**_towers(open_clip.get_model_config("coca_ViT-B-32")))
+    with pytest.raises(ModelError, match=r"text tower without class token"):
+        check_model(net, inside_images=False)
+
+
+def _towers(config: dict) -> dict:
+    return {name: config[name] for name in ("embed_dim", "vision_cfg", "text_cfg")}
 
 
 @pytest.mark.parametrize("tower", ["image", "text"])
@@ -37,4 +50,4 @@ def test_a_block_on_another_attention_is_named(tower):
     inside = net.visual if tower == "image" else net
     inside.transformer.resblocks[1].attn = open_clip.transformer.Attention(inside.transformer.width, num_heads=2)
     with pytest.raises(ModelError, match=rf"an? {tower} tower with standard blocks, found R\w+ \(.*attn Attention"):
-        check_model(net)
+        check_model(net, inside_images=True)

@@ -9,6 +9,7 @@ import torch
 from finetune_cases import METHODS, finetune_params
 
 from wsoup.finetune.train import Trainer
+from wsoup.params.finetune import SnapshotParams
 
 
 def trainer(encoder, source, name, *, seed=1, **changes) -> Trainer:
@@ -54,6 +55,36 @@ def test_a_training_cut_in_two_ends_with_the_same_weights(tiny_encoder, colours,
     found = weights(resumed.run(resume=file))
     assert all(torch.equal(found[k], expected[k]) for k in expected)
     assert resumed.log == whole.log
+
+
+def test_snapshots_are_the_average_as_it_was_and_survive_a_kill(tiny_encoder, colours, tmp_path: Path):
+    def asked() -> Trainer:
+        run = trainer(tiny_encoder, colours, "coop", iterations=5)
+        run.method = run.method.model_copy(update={"snapshots": SnapshotParams(every=2, images=1)})
+        run.snapshots = {}
+        run._keep_snapshot()
+        return run
+
+    whole, averages = asked(), {}
+    for i in range(6):
+        averages[i] = whole.average["soft_prompt"].clone()
+        if i < 5:
+            whole.step()
+    assert list(whole.snapshots) == [0, 2, 4, 5]
+    assert all(torch.equal(copy["soft_prompt"], averages[i]) for i, copy in whole.snapshots.items())
+
+    broken, file = asked(), tmp_path / "state.safetensors"
+    for _ in range(3):
+        broken.step()
+    broken.save(file)
+    resumed = asked()
+    resumed.run(resume=file)
+    assert list(resumed.snapshots) == [0, 2, 4, 5]
+    assert all(
+        torch.equal(resumed.snapshots[i]["soft_prompt"], whole.snapshots[i]["soft_prompt"])
+        for i in averages
+        if i in (0, 2, 4, 5)
+    )
 
 
 def test_the_average_follows_its_closed_form(tiny_encoder, colours):

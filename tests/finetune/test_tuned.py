@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from wsoup.errors import MismatchError, MissingError
 from wsoup.finetune.train import Trainer
-from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
+from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned, snapshots_in
+from wsoup.params.finetune import SnapshotParams
 from wsoup.texts.encoder import PromptEncoder
 
 TEXTS = ["a photo of a red.", "a photo of a blue, ears."]
@@ -62,6 +63,24 @@ def test_loading_gives_the_features_that_were_trained(tiny_encoder, colours, nam
     assert config["tunes_images"] == tuned.model.tunes_images
     if not tuned.model.tunes_images:
         assert torch.equal(tuned.encode_images(pixels), tiny_encoder.encode_images(pixels))
+
+
+def test_a_snapshot_loads_as_the_model_was_then(tiny_encoder, colours, tmp_path):
+    shared = finetune_params(iterations=3)
+    method = shared.methods["coop"].model_copy(update={"snapshots": SnapshotParams(every=2, images=1)})
+    run = Trainer(tiny_encoder, source=colours, method=method, shared=shared, seed=3)
+    config = {"encoder": run.encoder.id, "method": "coop", "seed": 3, "tune": method.tune.model_dump()}
+    packed = pack_student(run.run(), log=run.log, snapshots=run.snapshots)
+    save_tuned(tmp_path, packed=packed, config={**config, "template": colours.template})
+    assert snapshots_in(tmp_path) == [0, 2, 3]
+    then = {i: load_tuned(tmp_path, encoder=tiny_encoder, iteration=i) for i in (0, 2, 3)}
+    for i, tuned in then.items():
+        assert torch.equal(tuned.model.soft_prompt, run.snapshots[i]["soft_prompt"])
+        assert tuned.id["iteration"] == i
+    last = load_tuned(tmp_path, encoder=tiny_encoder)
+    assert torch.equal(then[3].model.soft_prompt, last.model.soft_prompt)
+    assert not torch.equal(then[0].model.soft_prompt, last.model.soft_prompt)
+    assert torch.equal(then[2].load().model.soft_prompt, then[2].model.soft_prompt)  # as another process loads it
 
 
 def test_another_encoder_is_refused(tiny_encoder, colours, tmp_path):

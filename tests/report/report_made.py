@@ -58,7 +58,7 @@ def paper_settings(**changes: Any) -> Settings:
 
 @cache
 def _profile_paper() -> Settings:
-    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all")))
+    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles")))
     sections = parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True)
     return Settings.of_run(sections, pools=Settings.of_paper().pools)
 
@@ -72,6 +72,7 @@ def results(
     layout: str | None = None,
     parameters: dict[str, int] | None = None,
     divergence: dict[str, dict[int, list[float]]] | None = None,
+    training: dict[str, list[list[Any]]] | None = None,
     halves: tuple[str, str] | None = None,
     halved: tuple[str, ...] = (),
     soups: tuple[str, ...] = ("descriptor", "word", "word_curve"),
@@ -101,6 +102,7 @@ def results(
         encoder=encoder,
         parameters=parameters or {},
         divergence=divergence or {},
+        training=training or {},
         halves=halves,
         halved=halved,
         settings=settings or paper_settings(),

@@ -61,3 +61,17 @@ def test_the_figure_has_every_logged_iteration_with_its_mean_over_seeds(found):
 def test_without_a_soup_in_training_there_is_nothing_to_show():
     assert ablations.members_kl(results(), methods=METHODS) == []
     assert not ablations.diversity(results(), methods=METHODS).rows
+
+
+def test_accuracy_during_training_is_a_mean_over_datasets_and_then_over_seeds():
+    counts = {"imagenet": (50, 60), "dtd": (10, 20), "eurosat": (30, 40), "imagenet_a": (5, 5)}
+    lines = [
+        [seed, i, name, pair[seed - 1] + i, 100] for seed in (1, 2) for i in (0, 2) for name, pair in counts.items()
+    ]
+    found = ablations.training(results(training={"half": lines}), methods=METHODS)
+    assert [(row["mean"], row["iteration"], row["accuracy"], row["lambda"]) for row in found] == [
+        ("DG mean", 0, 5, 0.5), ("DG mean", 2, 7, 0.5), ("XD mean", 0, 25, 0.5), ("XD mean", 2, 27, 0.5),
+        ("source", 0, 55, 0.5), ("source", 2, 57, 0.5),
+    ]  # fmt: skip
+    assert found[2]["std"] == pytest.approx(7.071, abs=1e-3)
+    assert ablations.training(results(), methods=METHODS) == []

@@ -59,3 +59,26 @@ def test_time_beside_the_stages_is_that_of_the_last_dvc_repro(tmp_path):
     assert about.beside_stages(path) == 14
     path.write_text(json.dumps({"run": 3, "time": 10, "seconds": 2.0}) + "\n")
     assert about.beside_stages(path) is None
+
+
+def test_seconds_and_flops_are_split_into_images_and_texts(tmp_path):
+    path = tmp_path / "timings.jsonl"
+    usual = {"cpu_seconds": 1.0, "peak_mib": 9, "device": "auto"}
+    images, texts = {"images_seconds": 234.0, "images_gflops": 9e6}, {"texts_seconds": 4.6, "texts_gflops": 2e3}
+    lines = [
+        {"stage": "embed@dtd", "seconds": 99.0, "spent": {"images_seconds": 98.0}},  # an earlier run
+        {"stage": "score@words", "seconds": 7.0},  # of an earlier version, which noted nothing
+        {"stage": "embed@dtd", "seconds": 100.0, "spent": {"images_seconds": 94.0, "images_gflops": 4e6}},
+        {"stage": "embed@eurosat", "seconds": 150.0, "spent": {"images_seconds": 140.0, "images_gflops": 5e6}},
+        {"stage": "evaluate", "seconds": 10.0, "spent": texts},
+        {"stage": "embed_train", "seconds": 3.0, "spent": {"images_seconds": 2.0}},
+        {"stage": "report", "seconds": 3.0, "spent": {}},
+    ]
+    path.write_text("".join(json.dumps({**usual, **line}) + "\n" for line in lines))
+    found = {row.pop("stage"): row for row in about.costs(path)}
+    assert list(found) == ["embed", "evaluate", "embed_train", "evaluation, all of it"]
+    assert found["evaluation, all of it"] == {"seconds": 260.0, **images, **texts}
+    assert found["embed"] == {"seconds": 250.0, **images, "texts_seconds": 0.0, "texts_gflops": 0.0}
+    shown = about.costs_shown(path).splitlines()
+    assert shown[-1].split() == ["evaluation,", "all", "of", "it", "260.0", "234.0", "4.6", "9,000,000.0", "2,000.0"]
+    assert about.costs_shown(tmp_path / "none.jsonl") == ""

@@ -71,13 +71,20 @@ def test_the_sentence_says_what_is_sure_and_what_is_not(judgement):
     assert text.startswith("More than noise over the class name only: word soup +")
     assert "No more than noise: soup any" in text
     assert "this run could have seen differences from" in text
-    assert text.count(". ") == 1
+    assert ". Better than a sample of the ranking by more than noise: word soup +" in text
+    assert text.count(". ") == 2
 
 
 def test_where_nothing_is_sure_the_sentence_begins_with_that(tmp_path):
     write(tmp_path, chances=CHANCES | {"word_soup": 0.5})
     found = load_judgement(tmp_path, soups={"word": WORD}, roles=ROLES, confidence=0.95)
     assert sentence(found).startswith("No soup's gain over the class name only is more than noise: word soup ")
+
+
+def test_the_sentence_says_where_a_search_adds_nothing_to_a_sample(tmp_path):
+    write(tmp_path, chances=CHANCES | {"any_soup": 0.8})
+    found = load_judgement(tmp_path, soups={"word": WORD, "any": SAMPLE}, roles=ROLES, confidence=0.95)
+    assert sentence(found).endswith(". No search is better than a sample of the ranking by more than noise.")
 
 
 def test_the_soup_that_only_draws_a_curve_is_not_judged(tmp_path):

@@ -11,18 +11,18 @@ from wsoup import store
 from wsoup.artifacts import Artifacts
 from wsoup.report.moved import moved_classes
 
-NAMES = ["cat", "dog", "fox"]
-#        label, before, after
-FLIPS = [(0, 1, 0), (0, 1, 0), (0, 2, 0), (1, 1, 2)]
+NAMES = ["cat", "dog", "fox", "St. Bernard Jr."]
+#         label, before, after, images
+COUNTS = [(0, 1, 0, 2), (0, 2, 0, 1), (0, 0, 0, 7), (1, 1, 2, 1), (1, 1, 1, 2), (1, 3, 3, 1), (3, 3, 3, 4)]
 
 
 @pytest.fixture
 def artifacts(tmp_path):
     made = Artifacts(tmp_path)
-    lines = [{"dataset": "pets", "row": 0, "label": y, "before": a, "after": b} for y, a, b in FLIPS]
-    store.write_table(made.results / "pretrained/flips.parquet", pa.Table.from_pylist(lines))
-    labels = pa.table({"label": [0] * 10 + [1] * 4 + [0], "split": ["test"] * 14 + ["train"]})
-    store.write_table(made.manifest("pets"), labels, attributes={"class_names": NAMES})
+    keys = ("label", "before", "after", "n_images")
+    lines = [{"dataset": "pets", **dict(zip(keys, line, strict=True))} for line in COUNTS]
+    store.write_table(made.results / "pretrained/confusion.parquet", pa.Table.from_pylist(lines))
+    store.write_table(made.manifest("pets"), pa.table({"label": [0]}), attributes={"class_names": NAMES})
     return made
 
 
@@ -45,3 +45,14 @@ def test_confusions_that_changed_most_come_first(artifacts):
     (found,) = moved_classes(artifacts, params=SimpleNamespace(datasets={"pets": SimpleNamespace(role="xd")}))
     assert found["moves"][0] == {"label": "cat", "other": "dog", "count": -2}
     assert {"label": "dog", "other": "fox", "count": 1} in found["moves"]
+
+
+def test_the_confusion_of_the_most_moved_classes_holds_all_their_images(artifacts):
+    (found,) = moved_classes(artifacts, params=SimpleNamespace(datasets={"pets": SimpleNamespace(role="xd")}))
+    confusion = found["confusion"]
+    assert confusion["columns"] == ["cat", "dog", "fox", "St. Bernard Jr.", "others"]
+    cat, dog = confusion["rows"]
+    assert [(cell["before"], cell["after"]) for cell in cat["cells"]] == [(7, 10), (2, 0), (1, 0), (0, 0), (0, 0)]
+    assert [cell["better"] for cell in cat["cells"]] == [0.3, 0.2, 0.1, 0, 0]
+    assert [(cell["before"], cell["after"]) for cell in dog["cells"]] == [(0, 0), (3, 2), (0, 1), (1, 1), (0, 0)]
+    assert [cell["better"] < 0 for cell in dog["cells"]] == [False, True, True, False, False]

@@ -14,6 +14,8 @@ import pytest
 from wsoup.errors import MissingError
 from wsoup.report.page import FIGURES, script_json, write_page
 
+NONE_HERE = {"landscape", "training"}
+"""Figures of what the miniature does not do."""
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
@@ -92,7 +94,7 @@ def test_the_page_opens_sorts_and_draws(page, width, tmp_path):
     seen, console = look(page, width=width, folder=tmp_path)
     assert console == []
     assert seen["errors"] == []
-    assert set(seen["figures"]) == set(FIGURES) - {"landscape"}  # of which this run has none
+    assert set(seen["figures"]) == set(FIGURES) - NONE_HERE
     assert all(marks > 0 for marks in seen["figures"].values())
     assert seen["falling"] == sorted(seen["falling"], reverse=True)
     assert seen["rising"] == sorted(seen["rising"])
@@ -125,7 +127,7 @@ def test_the_page_shows_the_run(page, project):
 
 
 def test_each_figure_is_also_a_file(page):
-    assert {path.stem for path in (page.parent / "figures").glob("*.svg")} == set(FIGURES) - {"landscape"}
+    assert {path.stem for path in (page.parent / "figures").glob("*.svg")} == set(FIGURES) - NONE_HERE
 
 
 def test_data_cannot_end_the_script_they_stand_in():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pyarrow as pa
 import pytest
@@ -11,14 +12,28 @@ from report_made import both_seeds, results
 
 from wsoup import store
 from wsoup.report import analyses, plots
+from wsoup.report.cost import APART, KNEE, cost_table, gain_by_cost
 from wsoup.report.page import FIGURES
-from wsoup.soup import Member, Soup, Step
+from wsoup.soup import NOTHING, Cost, Member, Soup, Step
 
 TRACE = (Step("sharp", 5), Step("old", 6))
 SOUPS = {
     "word": [Soup("chains", 1, "a {}.", {}, (Member("sharp old", 6, 10, TRACE),) * 2)],
     "descriptor": [Soup("greedy", 1, "a {}.", {}, tuple(Member(s.added, s.n_correct, 10, (s,)) for s in TRACE))],
 }
+
+
+def costing(ranking: int, search: int) -> list[Soup]:
+    """Two seeds, of which the second searched for nothing."""
+    costs = [{"ranking": Cost(10, ranking, None), "search": found} for found in (Cost(2, 2 * search, None), NOTHING)]
+    return [Soup("top", seed, "a {}.", {}, (), cost=cost) for seed, cost in enumerate(costs)]
+
+
+COSTS = {"free": costing(0, 0), "dear": costing(10**6, 0), "dearer": costing(10**6, 1000), "dearest": costing(10**9, 0)}
+GAINS = [
+    {"soup": f"soup {name}", "mean": "XD mean", "gain": 1.0, "low": -1.0, "high": 3.0, "verdict": "noise"}
+    for name in COSTS
+]
 
 
 @pytest.fixture
@@ -53,6 +68,33 @@ def test_a_long_curve_is_thinned_and_keeps_both_ends(tmp_path):
     assert len(rows) == plots.POINTS
     assert (rows[0]["accuracy"], rows[-1]["accuracy"]) == (99.98, 0.0)
     assert rows[0]["none"] is None
+
+
+def test_a_soup_that_costs_nothing_stands_at_the_left_end_of_the_log_axis():
+    rows = {row["soup"]: row for row in gain_by_cost(GAINS, soups=COSTS)}
+    assert [row["tokens"] for row in rows.values()] == [0, 10**6, 10**6 + 1000, 10**9]
+    assert rows["soup free"]["place"] == 0
+    assert rows["soup dearest"]["place"] == pytest.approx(10**9, rel=1e-6)
+
+
+def test_soups_of_nearly_equal_cost_stand_side_by_side():
+    rows = {row["soup"]: row for row in gain_by_cost(GAINS, soups=COSTS)}
+    left, right = (math.log1p(rows[f"soup {name}"]["place"] / KNEE) for name in ("dear", "dearer"))
+    assert right - left == pytest.approx(APART * math.log1p(10**9 / KNEE), rel=1e-4)
+    assert (left + right) / 2 == pytest.approx(math.log1p(10**6 / KNEE), abs=1e-3), "moved as little as can be"
+
+
+def test_soups_that_know_no_cost_are_in_neither_table_nor_figure():
+    assert gain_by_cost(GAINS, soups=SOUPS) == []
+    assert cost_table(GAINS, soups=SOUPS).rows == []
+
+
+def test_what_soups_cost_by_hand():
+    free, _, dearer, _ = cost_table(GAINS, soups=COSTS).rows
+    assert (free["thousand tokens"], free["gain, XD mean"]) == (0, 1)
+    assert (dearer["texts ranked"], dearer["texts searched"]) == (10, 1)
+    figures = [dearer[f"thousand tokens{part}"] for part in (" ranked", " searched", "")]
+    assert figures == [1000, 1, 1001]
 
 
 def test_correlation_of_source_and_targets(surveyed):
@@ -131,12 +173,18 @@ def test_every_figure_draws_its_data(scores, surveyed, plane):
     )
     data = {
         "gains": [{"soup": "word soup", "mean": "XD mean", "gain": 1.0, "low": -1.0, "high": 3.0, "verdict": "noise"}],
+        "gain_by_cost": gain_by_cost(GAINS, soups=COSTS),
         "candidates": plots.candidates(scores, seed=1),
         "transfer": plots.transfer(surveyed),
         "accuracy_by_m": plots.by_size(found),
         "parameters": plots.parameters(analyses.parameters(found, methods={})),
         "growth": plots.growth(SOUPS),
         "members_kl": [{"method": "ce", "lambda": 0.5, "iteration": i, "kl": 0.1 * i, "std": 0.1} for i in range(3)],
+        "training": [
+            {"method": "ce", "lambda": 0.5, "mean": mean, "iteration": i, "accuracy": 50.0 + i, "std": 0.1}
+            for mean in ("XD mean", "DG mean")
+            for i in range(3)
+        ],
         "landscape": plots.landscape(plane),
     }
     assert set(data) == {path.stem for path in plots.TEMPLATES.glob("*.json")} - {"sweep"}  # of a command

@@ -7,9 +7,12 @@ import io
 import math
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from report_made import CLASS_NAME, PAPER_ENCODER, TOY_ENCODER, both_seeds, results
+from report_made import line as line_of
 
+from wsoup import store
 from wsoup.artifacts import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.params.whole import load_params
@@ -237,3 +240,22 @@ def test_a_deviation_that_is_rounding_is_not_shown():
 
 def test_csv_leaves_missing_numbers_empty():
     assert Table("t", "T", ["a", "b"], [{"a": "x", "b": math.nan}]).as_csv() == "a,b\nx,\n"
+
+
+def test_texts_alone_are_shown_with_signed_differences_of_all_three(tmp_path):
+    """A text that helps on one dataset and harms on another, by hand."""
+    counts = {"imagenet": 58, "dtd": 40, "eurosat": 26, "imagenet_a": 30}
+    lines = [
+        {**line_of("given_text", name, 1, n, alignment=0.31, uniformity=0.17), "text": "a type of pet"}
+        for name, n in counts.items()
+    ]
+    store.write_table(tmp_path / "texts.parquet", pa.Table.from_pylist(lines))
+    table = analyses.given_texts(tmp_path / "texts.parquet", results=results())
+    plain, pet = table.rows
+    assert (plain["text"], pet["text"]) == ("(class name only)", "a type of pet")
+    assert (pet["source accuracy"], pet["change of source accuracy"]) == (58, -2)
+    assert (pet["xd accuracy"], pet["change of xd accuracy"], pet["change of dtd accuracy"]) == (33, 3, 0)
+    assert pet["change of xd alignment"] == pytest.approx(0.01)
+    assert pet["change of xd uniformity"] == pytest.approx(-0.03)
+    assert plain["change of xd alignment"] is None
+    assert "-0.030" in table.as_markdown()

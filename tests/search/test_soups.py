@@ -170,7 +170,7 @@ def test_a_soup_file_keeps_weight_and_cost(tmp_path):
 # ------------------------------------------------------------------------------------------------------------ ranking
 
 
-def write_scores(path, *, pool, texts, counts, seeds=(1, 2)):
+def write_scores(path, *, pool, texts, counts, seeds=(1, 2), classes=None):
     import pyarrow as pa
 
     n = len(texts)
@@ -179,8 +179,10 @@ def write_scores(path, *, pool, texts, counts, seeds=(1, 2)):
         "seed": np.repeat(seeds, n),
         "n_correct": [count + seed for seed in seeds for count in counts],
         "k2": -np.arange(n * len(seeds), dtype=float),
+        "n_classes": (classes or [3] * n) * len(seeds),
     }
     about = {"encoder": {"model": "x"}, "pool": pool, "period": pool == "descriptors", "cost": Cost(n, n, n).as_json()}
+    about["cost_by_seed"] = {str(seed): Cost(n, n, n).as_json() for seed in seeds}
     write_table(path, pa.table(columns), attributes=about)
     return path
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -37,6 +38,8 @@ def checked_names(class_names: Iterable[str]) -> list[str]:
     for label, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
             raise DataError(f"class_names[{label}] is {name!r}; expected a name to put into a prompt")
+        if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
+            raise DataError(f"class_names[{label}], {name[:80]!r}, holds a control character; name it in plain text")
     twice = {name: count for name, count in Counter(names).items() if count > 1}
     if twice:
         first = next(iter(twice))

@@ -17,6 +17,7 @@ from torch import Tensor
 from wsoup import project, prompts
 from wsoup.api.arguments import checked_names, checked_seed, checked_source, checked_texts
 from wsoup.api.model import Tokenizer, at_work, autocast_dtype, check_model, check_sizes, device_of, text_encoder
+from wsoup.errors import PoolError, one_line
 from wsoup.params.search import ChainsSoup, GreedySoup, SoupParams
 from wsoup.params.section import parse
 from wsoup.runtime import code
@@ -28,6 +29,7 @@ from wsoup.search.scores import COLUMNS, pool_cost, right_by_name, scores
 from wsoup.search.source import Source, check_fits
 from wsoup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.tokens import token_lengths
 
 TEMPLATE = "a photo of a {}."
 COMMON_WORDS = 10_000
@@ -182,9 +184,25 @@ def soup_features(
     """Features of every member with every class, (M, C, D), and the soup's centroid of each class, (C, D)."""
     stems = prompts.stems(prompts.checked(template), class_names)
     texts, weights = zip(*soup.weighted_texts, strict=True)
+    _check_context(texts, stems=stems, tokenizer=encoder.tokenizer)
     features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in texts])
     share = torch.tensor(weights, device=features.device) / sum(weights)
     return features[: len(soup.members)], normalize(torch.einsum("m,mcd->cd", share, features))
+
+
+def _check_context(texts: Sequence[str], *, stems: Sequence[str], tokenizer: Tokenizer) -> None:
+    """Raise PoolError where the longest text would be cut behind the longest class name, for want of context."""
+    before = token_lengths(stems, tokenizer=tokenizer)
+    behind = token_lengths([prompts.ending(text, period=True) for text in texts], tokenizer=tokenizer)
+    context = tokenizer([""]).shape[1]
+    if int(before.max()) + int(behind.max()) - 2 < context:  # both have a start and an end
+        return
+    stem, text = stems[int(before.argmax())], texts[int(behind.argmax())]
+    if int(token_lengths([stem + prompts.ending(text, period=True)], tokenizer=tokenizer)[0]) >= context:
+        raise PoolError(
+            f"{one_line(text, limit=120)!r} after {one_line(stem, limit=160)!r} does not fit the model's context of "
+            f"{context} tokens, and would be cut; shorten the class name or the template"
+        )
 
 
 class _Asked:

@@ -1,7 +1,8 @@
 """What lies in the cache folder, whose it is, and what no present stage can use: `wsoup cache`.
 
 Nothing there is a result; results are DVC's. It holds what was finished of interrupted stages, digests of images by the
-root of their dataset, locks of running stages, and seconds that stages took.
+root of their dataset, image features by content (so that added images cost what they are), locks of running stages, and
+seconds that stages took.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from filelock import FileLock, Timeout
 from wsoup import remote, store
 from wsoup.datasets import digests
 from wsoup.errors import MismatchError, MissingError, WsoupError
+from wsoup.images import known
 from wsoup.params.section import read_yaml
 from wsoup.params.whole import load_params
 from wsoup.runtime import code
@@ -38,7 +40,7 @@ class Entry:
     """One thing in the cache folder.
 
     Attributes:
-        kind: resume state, digests, locks, timings, half-written or unknown.
+        kind: resume state, digests, features, locks, timings, half-written or unknown.
         name: whose it is: a stage, the root of a dataset, a file.
         paths: where it lies.
         state: how far it is, and which datasets use it.
@@ -78,9 +80,11 @@ def look() -> list[Entry]:
             f"this is the wsoup of {code.ROOT}, not the one of {beside.parent}; run `python -m wsoup.cli cache` there"
         )
     cache, present = store.cache_dir(), present_stages()
-    folders = [path for path in inside(cache) if path.is_dir() and path.name not in ("locks", digests.FOLDER)]
+    others = ("locks", digests.FOLDER, known.FOLDER)
+    folders = [path for path in inside(cache) if path.is_dir() and path.name not in others]
     entries = [entry for folder in folders for entry in _resume(folder, present=present)]
     entries += _digests(cache / digests.FOLDER)
+    entries += _features(cache / known.FOLDER, present=present)
     entries += _locks(cache / "locks", present=present)
     for path in inside(cache):
         if not path.is_dir():
@@ -105,7 +109,7 @@ def present_stages(dvc_yaml: str | Path = "dvc.yaml", params_yaml: str | Path = 
             found |= {name: script} if items is None else {f"{name}@{item}": script for item in items}
     except FileNotFoundError:
         raise MissingError(f"{dvc_yaml} does not exist: run this in the folder of dvc.yaml and params.yaml") from None
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise MismatchError(f"{dvc_yaml} names no stages ({' '.join(str(error).split())[:200]})") from None
     return found
 
@@ -176,6 +180,24 @@ def _digests(folder: Path) -> Iterator[Entry]:
         yield Entry(
             "digests", root or path.name, (path,), state, None if users else "no dataset of params.yaml is there"
         )
+
+
+def _features(folder: Path, *, present: Mapping[str, Path]) -> Iterator[Entry]:
+    """Image features of earlier runs, one file for each stage."""
+    for path in inside(folder):
+        name, state = path.stem, ""
+        if path.suffix != ".checked":
+            if not path.name.endswith(".tmp"):
+                yield Entry("unknown", f"{folder.name}/{path.name}", (path,))
+            continue
+        try:
+            about, found, _ = known.contents(path)
+            state = f"{len(found):,} images"
+            gone = f"dvc.yaml and params.yaml make no stage {name!r}"
+            useless = Owner.of(present[name], name=name).changed_since(about) if name in present else gone
+        except (WsoupError, OSError, KeyError, TypeError, AttributeError):
+            useless = "damaged"
+        yield Entry("features", name, (path,), state, None if held(name) else useless, stage=name)
 
 
 def _together(root: str, place: str, *, path: Path) -> bool:

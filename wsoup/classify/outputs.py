@@ -8,19 +8,24 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from wsoup import store
+from wsoup.cells import defused, defused_path
 from wsoup.classify.predict import Prediction
 from wsoup.errors import needing
 
 
 def columns(prediction: Prediction, *, top: int) -> dict[str, Any]:
-    """One row: path, class, probability, class_2, probability_2, ...; agree and members where they are known."""
-    row: dict[str, Any] = {"path": prediction.path}
+    """One row: path, class, probability, class_2, probability_2, ...; agree and members where they are known.
+
+    No text in it is a spreadsheet's formula, and all of it is UTF-8, whatever a file is called.
+    """
+    path = prediction.path.encode(errors="backslashreplace").decode()
+    row: dict[str, Any] = {"path": defused_path(path)}
     for place in range(top):
         end = "" if place == 0 else f"_{place + 1}"
-        row[f"class{end}"] = prediction.classes[place]
+        row[f"class{end}"] = defused(prediction.classes[place])
         row[f"probability{end}"] = round(prediction.probabilities[place], 6)
     if prediction.agreeing is not None:
-        row |= {"agree": len(prediction.agreeing), "members": "; ".join(prediction.agreeing)}
+        row |= {"agree": len(prediction.agreeing), "members": defused("; ".join(prediction.agreeing))}
     return row
 
 
@@ -41,7 +46,8 @@ def write_csv_file(predictions: Iterable[Prediction], *, top: int, explain: bool
 
 
 def write_json_lines(predictions: Iterable[Prediction], *, file: IO[str]) -> Iterator[Prediction]:
-    """Write one JSON object a line as they come, and hand the predictions on."""
+    """Write one JSON object a line as they come, and hand the predictions on; where a stream is no UTF-8, in ASCII."""
+    only_ascii = "utf" not in str(getattr(file, "encoding", "")).lower()
     for prediction in predictions:
         pairs = zip(prediction.classes, prediction.probabilities, strict=True)
         line: dict[str, Any] = {
@@ -50,7 +56,7 @@ def write_json_lines(predictions: Iterable[Prediction], *, file: IO[str]) -> Ite
         }
         if prediction.agreeing is not None:
             line["members"] = list(prediction.agreeing)
-        print(json.dumps(line, ensure_ascii=False), file=file, flush=True)
+        print(json.dumps(line, ensure_ascii=only_ascii), file=file, flush=True)
         yield prediction
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from wsoup.api.arguments import checked_names
 from wsoup.datasets.listing import IMAGE_SUFFIXES
 from wsoup.errors import DataError, MissingError
-from wsoup.files import reason_of, shown
+from wsoup.files import reason_of, regular_file, shown
 
 PATH_COLUMNS = ("path", "file", "filename", "filepath", "image")
 """Columns of a list that may hold paths, the first that is there."""
+LARGEST_LIST, LARGEST_NAMES = 1 << 30, 1 << 24
+"""Bytes of a list of photos, and of one of class names."""
 
 
 def find_photos(places: Sequence[str]) -> list[str]:
@@ -51,6 +53,8 @@ def class_names(text: str) -> list[str]:
         DataError: fewer than two, one twice, or a file that is no text.
     """
     if os.path.isfile(text):
+        if regular_file(text).st_size > LARGEST_NAMES:
+            raise DataError(f"--classes {shown(text)} has more than {LARGEST_NAMES:,} bytes; is it a list of names?")
         try:
             names = Path(text).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
@@ -82,6 +86,8 @@ def _in_folder(folder: str) -> list[str]:
 
 def _in_list(path: Path) -> list[str]:
     """The paths of a CSV or TSV file; relative ones are looked for beside it, then in the working folder."""
+    if regular_file(str(path)).st_size > LARGEST_LIST:
+        raise DataError(f"{path} has more than {LARGEST_LIST:,} bytes; split the list")
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
@@ -91,5 +97,6 @@ def _in_list(path: Path) -> list[str]:
     if column is None:
         has = ", ".join(str(name) for name in rows[0]) if rows else "no rows"
         raise DataError(f"{path} has {has}; expected a column {', '.join(PATH_COLUMNS[:-1])} or {PATH_COLUMNS[-1]}")
-    beside = [(path.parent / row[column], row[column]) for row in rows if row[column]]
-    return [str(near) if near.exists() else given for near, given in beside]
+    # A list names files here; a URL in it is a file of that odd name, and nothing is fetched.
+    beside = [(str(path.parent / row[column]), str(Path(row[column]))) for row in rows if row[column]]
+    return [near if os.path.exists(near) else given for near, given in beside]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from wsoup.datasets import coop, folder, huggingface, tables, torchvision, webdataset
+from wsoup.datasets import coop, folder, fraction, huggingface, laion, tables, torchvision, webdataset
 from wsoup.datasets.listing import Listing, validated
 from wsoup.errors import ParamsError
 from wsoup.params.datasets import DatasetParams
@@ -13,6 +13,7 @@ from wsoup.params.datasets import DatasetParams
 LAYOUTS = {
     "imagefolder": "{train,val,test}/<class>/<image>, or <class>/<image> for a test set; classnames.txt may rename",
     "coop:NAME": "one of the paper's 15 datasets in CoOp's folders under one data root; plain `coop` goes by the name",
+    "laion:IMAGES": "ImageNet in CoOp's folders for testing, trained on images of LAION below IMAGES by ImageNet class",
     "manifest:FILE": "a CSV, TSV, Parquet or JSON list: path, label and/or class_name, split",
     "webdataset": "{train,test}/{0..n}.tar with .cls labels, and classnames.txt (CLIP_benchmark)",
     "huggingface": "a dataset saved with `save_to_disk`: one Image and one ClassLabel column",
@@ -30,7 +31,7 @@ def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
         imagenet_names: ImageNet's class names, called only where a layout needs them.
 
     Raises:
-        ParamsError: no such layout, or `verify` without a folder to watch.
+        ParamsError: no such layout, `verify` without a folder to watch, or `test_fraction` of what has a split.
         MissingError, DataError: as the layout's module says.
     """
     if params.verify and not Path(params.watch).is_dir():
@@ -40,11 +41,21 @@ def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
         )
     wanted = {params.test_split, "train"} if params.role == "source" else {params.test_split}
     kind, _, argument = params.layout.partition(":")
+    if kind != "imagefolder" and params.test_fraction is not None:
+        raise ParamsError(
+            f"datasets.{name}: test_fraction divides an imagefolder without a split; layout {params.layout!r} has its "
+            "own: remove test_fraction"
+        )
     if kind == "imagefolder":
-        return folder.read(params.root, wanted=wanted, class_names=params.class_names)
+        found = folder.read(params.root, wanted=wanted, class_names=params.class_names)
+        if params.test_fraction is None:
+            return found
+        return fraction.divided(found, fraction=params.test_fraction, test_split=params.test_split)
     if kind == "coop":
         which = argument or coop.name_of(name, root=params.root)
         return coop.read(which, root=params.root, wanted=wanted, imagenet_names=imagenet_names)
+    if kind == "laion":
+        return laion.read(argument, root=params.root, imagenet_names=imagenet_names)
     if kind == "manifest" and argument:
         return tables.read(argument, root=params.root, wanted=wanted, class_names=params.class_names)
     if kind == "webdataset":

@@ -137,4 +137,6 @@ def expected_n_test(layout: str, *, dataset: str) -> int | None:
 
 def _of(layout: str, *, dataset: str) -> PaperDataset | None:
     kind, _, name = layout.partition(":")
+    if kind == "laion":  # tested on ImageNet
+        return PAPER["imagenet"]
     return PAPER.get(name or dataset) if kind == "coop" else None

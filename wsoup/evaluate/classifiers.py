@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from wsoup import prompts
 from wsoup.artifacts import Artifacts
-from wsoup.evaluate.rows import ClassMaterial, Material, Method, TableRow, methods, soup_rows, table
+from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, TableRow, methods, soup_rows, table
 from wsoup.evaluate.testsets import TestSet
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.search.pools import read_pool
@@ -86,7 +87,8 @@ def pretrained_rows(material: Material, *, params: EvaluateParams) -> list[Row]:
         for method in methods(rows):
             if method.by_seed:
                 found += _sizes(method, material, rows, params=params, seeds=(seed,))
-    return found + single_rows(material)
+    given = [Row(GIVEN, material.seeds[:1], (bare,), text=bare) for bare in map(prompts.bare, params.texts)]
+    return found + single_rows(material) + given
 
 
 def _sizes(

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
@@ -52,6 +53,15 @@ FLIPS = pa.schema(
         ("label", pa.int64()),
         ("before", pa.int64()),  # the class predicted
         ("after", pa.int64()),
+    ]
+)
+CONFUSION = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("label", pa.int64()),
+        ("before", pa.int64()),  # the class predicted
+        ("after", pa.int64()),
+        ("n_images", pa.int64()),
     ]
 )
 
@@ -210,20 +220,32 @@ def tokens_stored(rows: Sequence[Row], *, tokenizer: Tokenizer) -> list[int]:
 
 def flips(classifiers: Classifiers, *, before: Row, after: Row, tests: Sequence[TestSet]) -> pa.Table:
     """Images that exactly one of two rows (centroids) gets right, with what each predicts; columns of `FLIPS`."""
-    pair = [list(classifiers.rows).index(row) for row in (before, after)]
     lines = []
-    for test in tests:
-        classes = normalize(classifiers.of(test)[pair])  # (2, C, D)
-        predicted = (test.image_features @ classes.transpose(1, 2)).argmax(dim=2)  # (2, N)
-        right = predicted == test.labels
-        for i in (right[0] != right[1]).nonzero().flatten().tolist():
-            lines.append(
-                {
-                    "dataset": test.name,
-                    "row": int(test.rows[i]),
-                    "label": int(test.labels[i]),
-                    "before": int(predicted[0, i]),
-                    "after": int(predicted[1, i]),
-                }
-            )
+    for test, labels, predicted in _predicted(classifiers, pair=(before, after), tests=tests):
+        right = predicted == labels
+        for i in np.flatnonzero(right[0] != right[1]).tolist():
+            line = {"dataset": test.name, "row": int(test.rows[i]), "label": int(labels[i])}
+            lines.append({**line, "before": int(predicted[0, i]), "after": int(predicted[1, i])})
     return pa.Table.from_pylist(lines, schema=FLIPS)
+
+
+def confusion(classifiers: Classifiers, *, before: Row, after: Row, tests: Sequence[TestSet]) -> pa.Table:
+    """How many images of each class two rows (centroids) take for which class; columns of `CONFUSION`, sorted."""
+    lines = []
+    for test, labels, predicted in _predicted(classifiers, pair=(before, after), tests=tests):
+        kinds, counts = np.unique(np.stack([labels, *predicted], axis=1), axis=0, return_counts=True)  # (kinds, 3)
+        for (label, first, second), count in zip(kinds.tolist(), counts.tolist(), strict=True):
+            line = {"dataset": test.name, "label": label, "before": first, "after": second}
+            lines.append({**line, "n_images": count})
+    return pa.Table.from_pylist(lines, schema=CONFUSION)
+
+
+def _predicted(
+    classifiers: Classifiers, *, pair: tuple[Row, Row], tests: Sequence[TestSet]
+) -> Iterator[tuple[TestSet, np.ndarray, np.ndarray]]:
+    """Labels (N,) of each dataset, and the classes (2, N) that two rows predict."""
+    places = [list(classifiers.rows).index(row) for row in pair]
+    for test in tests:
+        classes = normalize(classifiers.of(test)[places])  # (2, C, D)
+        predicted = (test.image_features @ classes.transpose(1, 2)).argmax(dim=2)  # (2, N)
+        yield test, test.labels.cpu().numpy(), predicted.cpu().numpy()

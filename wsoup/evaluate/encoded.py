@@ -13,9 +13,11 @@ import numpy as np
 import torch
 
 from wsoup.evaluate.classifiers import ClassRow, Row
+from wsoup.evaluate.cost import TextFlops
 from wsoup.evaluate.counts import Classifiers, mean_of_stems, mean_prompts
 from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
+from wsoup.runtime import spent
 from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers import Encoder
@@ -59,11 +61,14 @@ def encode_rows(
     ]
 
     def task(number: int, shard: int) -> dict[str, np.ndarray]:
-        if number:
-            found = mean_prompts(further[shard][1], encoder=texts)
-        else:
-            some = stems[shard * CLASS_PROMPTS : (shard + 1) * CLASS_PROMPTS]
-            found = mean_of_stems(rows, stems=some, encoder=texts)
+        flops = TextFlops(texts, encoder=encoder)
+        with spent.timed(spent.TEXTS):
+            if number:
+                found = mean_prompts(further[shard][1], encoder=texts)
+            else:
+                some = stems[shard * CLASS_PROMPTS : (shard + 1) * CLASS_PROMPTS]
+                found = mean_of_stems(rows, stems=some, encoder=texts)
+        spent.add_flops(spent.TEXTS, flops.done())
         return {"means": found.cpu().numpy()}
 
     finish_shards(work, task=task, label=label, unit="block")

@@ -164,6 +164,8 @@ RANDOM_CHAINS = Method(
 )
 UPPER_BOUND = Method("upper_bound", lambda material, seed, m: material.upper_bound, by_seed=False, sized=True)
 
+GIVEN = "given_text"
+"""Results' name of the texts of ``evaluate.texts``, each alone."""
 BEFORE_SOUPS = (
     TableRow(
         *("class_name", "CLIP ZS", CLASS_NAME),

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,9 +48,11 @@ class Passes:
         save_memory: bool = False,
     ) -> None:
         self.encoder, self.student = encoder, student
-        self.image_tower = TrainableImageTower(student.model, save_memory=save_memory)
         self.text_tower = TrainableTextTower(student.model, save_memory=save_memory)
-        self.frozen_images = FrozenImageTower(encoder.model, dtype=encoder.dtype)
+        vit = bool(len(student.image_blocks))  # another tower is called as a whole, and never trained
+        model: Any = encoder.model
+        self.frozen_images: Any = FrozenImageTower(model, dtype=encoder.dtype) if vit else model.encode_image
+        self.image_tower: Any = TrainableImageTower(student.model, save_memory=save_memory) if vit else None
         self.frozen_texts = TrainableTextTower(encoder.model)
         stems = prompts.stems(template, class_names)
         self.members = len(student.soft_descriptors) or len(soup)

@@ -44,9 +44,16 @@ class Student(nn.Module):
     image_adapter: nn.Module | None
     projector: nn.Module | None
 
-    def __init__(self, model: nn.Module, *, blocks: int, tokenizer: Callable[[Sequence[str]], Tensor]) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        blocks: int,
+        tokenizer: Callable[[Sequence[str]], Tensor],
+        inside_images: bool = True,
+    ) -> None:
         super().__init__()
-        check_model(model)
+        check_model(model, inside_images=inside_images)
         self.model = _copy_above(model, blocks=blocks)
         for name in ("soft_prompt", "deep_prompts", "visual_prompts"):
             self.register_parameter(name, None)
@@ -70,8 +77,9 @@ class Student(nn.Module):
         return getattr(self.model, "text", self.model)
 
     @property
-    def image_blocks(self) -> nn.ModuleList:
-        return self.model.visual.transformer.resblocks
+    def image_blocks(self) -> Sequence[Any]:
+        """Of a ViT; none of another image tower, which is left as it is."""
+        return _blocks(self.model.visual) if is_vit(self.model.visual) else ()
 
     @property
     def text_blocks(self) -> nn.ModuleList:
@@ -128,13 +136,24 @@ class Student(nn.Module):
         return self.requires_grad_(False).eval()
 
 
-def check_model(model: nn.Module) -> None:
-    """Raise ModelError unless both towers are open_clip's own transformers with standard blocks."""
+def is_vit(visual: Any) -> bool:
+    """Whether an image tower is open_clip's VisionTransformer."""
+    return bool(hasattr(visual, "class_embedding") and hasattr(visual, "_embeds") and _blocks(visual))
+
+
+def check_model(model: nn.Module, *, inside_images: bool) -> None:
+    """Raise ModelError unless a model can be trained.
+
+    Args:
+        model: of open_clip.
+        inside_images: whether something inside the image tower is trained, which must then be a transformer with
+            standard blocks, too. What trains texts alone, or follows the image tower, takes any.
+    """
     visual, text = getattr(model, "visual", None), getattr(model, "text", model)
     problem = None
-    if not (hasattr(visual, "class_embedding") and hasattr(visual, "_embeds") and _blocks(visual)):
+    if inside_images and not is_vit(visual):
         problem = f"an image tower of open_clip's VisionTransformer, found {type(visual).__name__}"
-    elif foreign := foreign_block(_blocks(visual)):
+    elif inside_images and (foreign := foreign_block(_blocks(visual))):
         problem = f"an image tower with standard blocks, found {foreign}"
     elif not (hasattr(text, "token_embedding") and _blocks(text)):
         problem = f"a text tower of open_clip's TextTransformer, found {type(text).__name__}"
@@ -143,7 +162,8 @@ def check_model(model: nn.Module) -> None:
     elif getattr(text, "cls_emb", None) is not None or getattr(text, "use_pad_mask", False):
         problem = "a text tower without class token and padding mask (CoCa has them)"
     if problem:
-        raise ModelError(f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16")
+        other = ", or tune.kind prompt, which trains texts alone" if "image tower" in problem else ""
+        raise ModelError(f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16{other}")
 
 
 def _blocks(tower: Any) -> Sequence[nn.Module]:
@@ -151,10 +171,13 @@ def _blocks(tower: Any) -> Sequence[nn.Module]:
 
 
 def _copy_above(model: Any, *, blocks: int) -> Any:
-    """A copy that shares with `model` its embeddings and all but the last `blocks` blocks of both towers."""
+    """A copy that shares with `model` its embeddings and all but the last `blocks` blocks of both towers.
+
+    An image tower that is no ViT is shared whole.
+    """
     text: Any = getattr(model, "text", model)
-    shared: list[Any] = [text.token_embedding, model.visual.conv1]
-    for tower in (model.visual, text):
+    shared: list[Any] = [text.token_embedding, model.visual.conv1 if is_vit(model.visual) else model.visual]
+    for tower in (model.visual, text) if is_vit(model.visual) else (text,):
         layers = tower.transformer.resblocks
         shared.extend(layers[: len(layers) - blocks])
     return copy.deepcopy(model, memo={id(module): module for module in shared})

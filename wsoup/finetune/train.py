@@ -96,6 +96,8 @@ class Trainer:
         self.iteration = 0
         self._not_finite = torch.full((), -1, device=encoder.device)  # the first iteration with such a loss, or -1
         self.log: list[dict[str, float]] = []
+        self.snapshots: dict[int, dict[str, Tensor]] = {}
+        self._keep_snapshot()
         self._ahead: dict[int, Future[tuple[Tensor, Tensor]]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1)
 
@@ -170,6 +172,13 @@ class Trainer:
         if self.iteration % self.shared.log_every == 0 or self.iteration == self.iterations:
             self._check_losses()
             self._note(loss, logits=logits, images=images.detach(), labels=labels)
+        self._keep_snapshot()
+
+    def _keep_snapshot(self) -> None:
+        """Copy the averaged weights where params ask for it: {iteration: {name: tensor}} in memory."""
+        wanted = self.method.snapshots
+        if wanted is not None and (self.iteration % wanted.every == 0 or self.iteration == self.iterations):
+            self.snapshots[self.iteration] = {name: p.detach().cpu().clone() for name, p in self.average.items()}
 
     def _check_losses(self) -> None:
         if int(self._not_finite) >= 0:
@@ -235,13 +244,15 @@ class Trainer:
     # -------------------------------------------------------------------------------------------------- resume
 
     def save(self, path: Path) -> None:
-        """Write weights, average, momentum, loss scale, log and iteration; batches and crops follow from those."""
+        """Write weights, averages, momentum, loss scale, log and iteration; batches and crops follow from those."""
         tensors = {f"weight/{name}": p.detach() for name, p in self.parameters.items()}
         tensors |= {f"average/{name}": p for name, p in self.average.items()}
         for name, p in self.parameters.items():
             momentum = self.optimizer.state.get(p, {}).get("momentum_buffer")
             if momentum is not None:
                 tensors[f"momentum/{name}"] = momentum
+        for iteration, copies in self.snapshots.items():
+            tensors |= {f"snapshot/{iteration}/{name}": copy for name, copy in copies.items()}
         state = {"iteration": self.iteration, "log": self.log, "scaler": self.scaler.state_dict()}
         tensors["state"] = torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)
         write_checked(path, safetensors.torch.save({k: v.cpu().contiguous() for k, v in tensors.items()}))
@@ -257,5 +268,10 @@ class Trainer:
                 if f"momentum/{name}" in found:
                     momentum = found[f"momentum/{name}"].to(self.encoder.device)
                     self.optimizer.state[parameter]["momentum_buffer"] = momentum
-        self.iteration, self.log = state["iteration"], state["log"]
+        self.iteration, self.log, self.snapshots = state["iteration"], state["log"], {}
+        for key in found:
+            kind, _, rest = key.partition("/")
+            if kind == "snapshot":
+                iteration, _, name = rest.partition("/")
+                self.snapshots.setdefault(int(iteration), {})[name] = found[key]
         self.scaler.load_state_dict(state["scaler"])

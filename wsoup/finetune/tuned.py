@@ -8,9 +8,11 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import safetensors
 import safetensors.torch
 import torch
 from pydantic import TypeAdapter
@@ -23,22 +25,30 @@ from wsoup.params.finetune import TuneParams
 from wsoup.towers import Encoder
 
 WEIGHTS, CONFIG, LOG = "weights.safetensors", "config.json", "log.csv"
+SNAPSHOTS = "snapshots.safetensors"
 
 
-def pack_student(student: Student, *, log: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+def pack_student(
+    student: Student,
+    *,
+    log: Sequence[Mapping[str, Any]],
+    snapshots: Mapping[int, Mapping[str, torch.Tensor]] = MappingProxyType({}),
+) -> dict[str, np.ndarray]:
     """What was trained, and how it went, as named arrays.
 
     Args:
         student: after training, not merged.
         log: lines of the training log.
+        snapshots: the averaged weights during training, by iteration and name.
     """
+    during = {f"snapshots/{i}/{name}": p.numpy() for i, copies in snapshots.items() for name, p in copies.items()}
     about = {"tunes_images": student.tunes_images, "log": list(log)}
     weights = {f"weights/{name}": p.detach().cpu().contiguous().numpy() for name, p in student.trained().items()}
-    return {**weights, "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)}
+    return {**weights, **during, "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)}
 
 
 def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> None:
-    """Write weights.safetensors, config.json and log.csv into `folder`.
+    """Write weights.safetensors, config.json and log.csv into `folder`, and snapshots.safetensors where there are any.
 
     Args:
         folder: where to.
@@ -48,9 +58,14 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
     """
     folder = Path(folder)
     about = json.loads(packed["about"].tobytes())
-    trained = {name.removeprefix("weights/"): array for name, array in packed.items() if name.startswith("weights/")}
-    with store.replacing(folder / WEIGHTS) as temporary:
-        temporary.write_bytes(store.pack_arrays(trained))
+    trained, during = (
+        {name.removeprefix(kind): array for name, array in packed.items() if name.startswith(kind)}
+        for kind in ("weights/", "snapshots/")
+    )
+    for name, arrays in ((WEIGHTS, trained), (SNAPSHOTS, during)):
+        if arrays or name == WEIGHTS:
+            with store.replacing(folder / name) as temporary:
+                temporary.write_bytes(store.pack_arrays(arrays))
     count = sum(array.size for array in trained.values())
     facts = {"parameters": count, "tunes_images": about["tunes_images"]}
     store.write_json(folder / CONFIG, {**config, **facts})
@@ -68,7 +83,16 @@ def members_divergence_log(folder: str | Path) -> list[tuple[int, float]]:
     return found if any(value for _, value in found) else []
 
 
-def load_tuned(folder: str | Path, *, encoder: Encoder) -> Encoder:
+def snapshots_in(folder: str | Path) -> list[int]:
+    """Iterations that a training kept its averaged weights of, rising; none where params asked for none."""
+    path = Path(folder) / SNAPSHOTS
+    if not path.exists():
+        return []
+    with safetensors.safe_open(path, framework="pt") as file:
+        return sorted({int(key.partition("/")[0]) for key in file.keys()})  # noqa: SIM118 (no mapping)
+
+
+def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = None) -> Encoder:
     """The encoder with tuned weights in place, merged into plain ones where that is exact.
 
     Its `model` is a `Student`: encode_image, encode_text, soft_prompt, tunes_images, and all else as open_clip's model.
@@ -76,6 +100,7 @@ def load_tuned(folder: str | Path, *, encoder: Encoder) -> Encoder:
     Args:
         folder: what `save_tuned` wrote.
         encoder: the pretrained model that was tuned; it is left as it is, and shares its frozen parts.
+        iteration: one of `snapshots_in`, for the model as it was then; None for the finished one.
 
     Raises:
         MissingError: no such folder.
@@ -93,13 +118,12 @@ def load_tuned(folder: str | Path, *, encoder: Encoder) -> Encoder:
         template=config["template"],
         generator=torch.Generator().manual_seed(0),  # every random starting value is overwritten below
     )
-    found = safetensors.torch.load_file(folder / WEIGHTS, device=str(encoder.device))
+    path = folder / (WEIGHTS if iteration is None else SNAPSHOTS)
+    found = _read(path, iteration=iteration, device=str(encoder.device))
     wanted = student.trained()
     if {name: p.shape for name, p in wanted.items()} != {name: t.shape for name, t in found.items()}:
         differing = sorted({*wanted} ^ {*found}) or sorted(n for n in wanted if wanted[n].shape != found[n].shape)
-        raise MismatchError(
-            f"{folder / WEIGHTS} does not fit its {CONFIG} (first at {differing[0]}); run `dvc repro` again"
-        )
+        raise MismatchError(f"{path} does not fit its {CONFIG} (first at {differing[0]}); run `dvc repro` again")
     with torch.no_grad():
         for name, parameter in wanted.items():
             parameter.copy_(found[name])
@@ -107,7 +131,17 @@ def load_tuned(folder: str | Path, *, encoder: Encoder) -> Encoder:
         **encoder.id,
         "method": config["method"],
         "seed": config["seed"],
-        "tuned_weights": store.sha256_file(folder / WEIGHTS),
+        "tuned_weights": store.sha256_file(path),
+        **({} if iteration is None else {"iteration": iteration}),
     }
-    load = partial(load_tuned, folder.resolve(), encoder=encoder)
+    load = partial(load_tuned, folder.resolve(), encoder=encoder, iteration=iteration)
     return dataclasses.replace(encoder, model=student.merge(), id=identity, load=load)
+
+
+def _read(path: Path, *, iteration: int | None, device: str) -> dict[str, torch.Tensor]:
+    """The weights by their names in the model."""
+    if iteration is None:
+        return safetensors.torch.load_file(path, device=device)
+    start = f"{iteration}/"
+    with safetensors.safe_open(path, framework="pt", device=device) as file:
+        return {key.removeprefix(start): file.get_tensor(key) for key in file.keys() if key.startswith(start)}  # noqa: SIM118

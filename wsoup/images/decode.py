@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from wsoup.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
 from wsoup.files import read_bytes, reason_of, shown
+from wsoup.images.scratch import scratch
 from wsoup.runtime.memory import keep_memory
 
 FEW_IMAGES = 1024
@@ -210,7 +212,7 @@ def batches(
         num_workers=workers,
         collate_fn=list,
         prefetch_factor=2 if workers else None,
-        worker_init_fn=_begin_decoding,
+        worker_init_fn=partial(_begin_decoding, scratch()) if workers else None,
     )
     start = 0
     for items in _alive(loader):
@@ -227,9 +229,10 @@ def batches(
         start += len(items)
 
 
-def _begin_decoding(_: int) -> None:
-    """In a new process, which is not forked from this one on every system."""
+def _begin_decoding(folder: str, _worker: int) -> None:
+    """In a new process, not forked from this one on every system; what it makes in passing goes to `folder`."""
     keep_memory()
+    tempfile.tempdir = folder
 
 
 def decoding_workers() -> int:

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from wsoup import remote, store
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.errors import DataError, MismatchError
+from wsoup.images import known
+from wsoup.images.cost import image_flops
 from wsoup.images.decode import batches
 from wsoup.params.encoder import EmbedParams, EncoderParams
+from wsoup.runtime import spent
 from wsoup.runtime.progress import counting, tick
 from wsoup.runtime.shards import Owner, Shards, finish_shards, save_seconds
 from wsoup.store import fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked
@@ -107,8 +111,10 @@ def encode_files(
         bad.update({first + i: text for i, text in batch.bad.items()})
         here = batch.positions.numpy() + first
         if len(batch.positions):
+            room = batch.pixels.new_zeros(len(batch.bad), *batch.pixels.shape[1:])  # a batch stays as large
+            pixels = torch.cat([batch.pixels, room]) if len(batch.bad) else batch.pixels
             for name, encoder in encoders.items():
-                found = encoder.encode_images(batch.pixels).cpu()
+                found = encoder.encode_images(pixels)[: len(here)].cpu()
                 check_finite(found, paths=[paths[i] for i in here.tolist()])
                 features[name].append(found.numpy())
             positions.append(here)
@@ -193,14 +199,17 @@ def embed_images(
 
         def task(number: int, shard: int) -> dict[str, np.ndarray]:
             images, where, kept = lists[number], part(shard), work[number].running(shard)
-            found = encode_files(
-                encoders,
-                paths=[remote.joined(images.root, path) for path in images.paths[where]],
-                digests=images.digests[where],
-                batch_size=batch_size,
-                on_bad_image=on_bad_image,
-                running=kept if kept.parent.is_dir() else None,  # a node of a cluster may not share the folder
-            )
+            with spent.timed(spent.IMAGES):
+                found = encode_files(
+                    encoders,
+                    paths=[remote.joined(images.root, path) for path in images.paths[where]],
+                    digests=images.digests[where],
+                    batch_size=batch_size,
+                    on_bad_image=on_bad_image,
+                    running=kept if kept.parent.is_dir() else None,  # a node of a cluster may not share the folder
+                )
+            each = sum(image_flops(encoder) for encoder in encoders.values())
+            spent.add_flops(spent.IMAGES, len(found.positions) * each)
             return _packed(found, start=where.start)
 
         def size(number: int, shard: int) -> int:
@@ -231,6 +240,51 @@ def _joined(
     )
 
 
+def embed_added(
+    model: Encoder, images: ImageList, *, params: EmbedParams, label: str, owner: Owner
+) -> tuple[Embedded, int]:
+    """One list by one encoder, features of images that an earlier run saw taken from there; see `wsoup.images.known`.
+
+    Args:
+        model: the encoder; its features are those of `PRETRAINED`.
+        images, params, label, owner: as of `embed_images`.
+
+    Returns:
+        What was found, and how many images of it an earlier run had seen.
+
+    Raises:
+        ChangedError, DataError: as `embed_images`.
+    """
+
+    def embed(some: ImageList) -> Embedded:
+        size, bad = params.batch_size, params.on_bad_image
+        (found,) = embed_images(
+            {PRETRAINED: model}, lists=[some], batch_size=size, on_bad_image=bad, label=label, owner=owner
+        )
+        return found
+
+    at_once = model.images_at_once(params.batch_size)
+    earlier = known.Known(owner, [model.id, model.preprocessing, at_once, model.device.type], at_once)
+    features = earlier.read()
+    chosen = known.plan(images.digests, known=features, batch_size=at_once)
+    found, reused = None, 0
+    if chosen is not None:
+        places = chosen.encoded.tolist()
+        new = embed(ImageList(images.root, [images.paths[i] for i in places], [images.digests[i] for i in places]))
+        whole = known.completed(
+            images.digests, known=features, chosen=chosen, features=new.features[PRETRAINED], positions=new.positions
+        )
+        if whole is None:
+            print("features kept from an earlier run come out otherwise here: all images are encoded anew")
+        else:
+            skipped = {places[i]: text for i, text in new.skipped.items()}
+            found, reused = Embedded({PRETRAINED: whole[0]}, whole[1], skipped), len(chosen.reused) - chosen.fill
+    if found is None:
+        found = embed(images)
+    earlier.write(found.features[PRETRAINED], digests=images.digests, positions=found.positions)
+    return found, reused
+
+
 def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: EmbedParams, owner: Owner) -> None:
     """Stages embed and embed_train: the images of one split of a manifest -> their features, as artifacts.
 
@@ -247,14 +301,7 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
     chosen = table.take(rows)
     model = load_encoder(encoder)
     images = ImageList(about["root"], chosen["path"].to_pylist(), chosen["digest"].to_pylist())
-    (embedded,) = embed_images(
-        {PRETRAINED: model},
-        lists=[images],
-        batch_size=params.batch_size,
-        on_bad_image=params.on_bad_image,
-        label=f"embed {dataset} {split}",
-        owner=owner,
-    )
+    embedded, reused = embed_added(model, images, params=params, label=f"embed {dataset} {split}", owner=owner)
     skipped = [embedded.skipped[i] for i in sorted(embedded.skipped)]
     attributes = {
         **about,
@@ -272,4 +319,5 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
     store.write_features(out, store.ImageFeatures(features, labels, kept, attributes))
     for text in skipped:
         print(f"skipped: {text}")
-    print(f"{out}: {len(labels)} images, {features.shape[1]} dimensions, {model.id['model']}")
+    kept_from = f"; {reused} as an earlier run found them" if reused else ""
+    print(f"{out}: {len(labels)} images, {features.shape[1]} dimensions, {model.id['model']}{kept_from}")

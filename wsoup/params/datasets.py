@@ -18,7 +18,7 @@ class DatasetParams(Section):
     role: Role
     """source (soups are selected on it), xd (cross-dataset target) or dg (domain generalisation)."""
     layout: Text
-    """How it lies on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, huggingface, torchvision:NAME."""
+    """How it lies on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, ... (`wsoup data layouts`)."""
     root: Place
     """The folder that holds it."""
     watch: Place
@@ -27,6 +27,8 @@ class DatasetParams(Section):
     """The prompt template, with one {} for the class name."""
     test_split: Text = "test"
     """The split that is evaluated."""
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of test images, by their digests, of an imagefolder without train/ and test/; null: it has a split."""
     classes: Literal["all", "base", "new"] = "all"
     """All classes, or the first (base) or second (new) half of them."""
     class_names: Place | None = None

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section
+from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text
+from wsoup.prompts import bare
 
 Members = Annotated[PositiveInt, Field(le=10_000)]
 Texts = Annotated[PositiveInt, Field(le=1_000_000)]
@@ -39,6 +40,8 @@ class EvaluateParams(Section):
     """Null tokens between class name and descriptor, rising: the offset trick's copies of a member."""
     ensemble: bool
     """Also evaluate OpenAI's 80 prompt templates."""
+    texts: Annotated[list[Text], Field(max_length=1000, default_factory=list)]
+    """Texts of your own, each counted alone beside the class name, such as "a type of pet"."""
     survey: SurveyParams
     """Texts that nobody selected (stage survey)."""
 
@@ -47,6 +50,8 @@ class EvaluateParams(Section):
         for key, values in (("m", self.m), ("offsets", self.offsets)):
             if values != sorted(set(values)):
                 raise ValueError(f"{key} {values} must rise: each value once, in order")
+        if len({bare(text) for text in self.texts}) < len(self.texts):
+            raise ValueError(f"texts {self.texts} must name each text once")
         return self
 
 

@@ -197,6 +197,19 @@ class ProdaLoss(Section):
 LossParams = CrossEntropyLoss | ContrastiveLoss | KgcoopLoss | ProgradLoss | ProdaLoss
 
 
+class SnapshotParams(Section):
+    """Accuracy during training (the paper's figure of diversity): copies of the averaged weights, and who scores them.
+
+    Every copy is as large as what is trained, and encodes all class prompts again with the method's texts; methods that
+    train the image tower also read the images again. `wsoup plan` counts both.
+    """
+
+    every: Iterations
+    """Iterations between two copies (the paper: 50); the first and the last iteration have one, too."""
+    images: Annotated[PositiveInt, Field(le=1_000_000)]
+    """Of each dataset's test images, drawn once: the same for all copies, seeds and methods."""
+
+
 class MethodParams(Section):
     """One finetuned method: what is trained, with which loss, on which texts."""
 
@@ -216,6 +229,8 @@ class MethodParams(Section):
     """Steps of SGD; null: as finetune.iterations."""
     batch_size: Images | None = None
     """Distinct classes in a step; null: as finetune.batch_size."""
+    snapshots: SnapshotParams | None = None
+    """Accuracy on some images of every dataset during training; null: only that of the end."""
 
     @model_validator(mode="after")
     def _parts_fit(self) -> MethodParams:

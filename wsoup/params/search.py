@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from wsoup.params.section import Name, Place, PositiveInt, Section
 
@@ -51,11 +52,45 @@ class CandidatesParams(Section):
         return self.words.period if pool == "words" else self.descriptors.period
 
 
+class RacingRound(Section):
+    """Candidates on some of the classes, of which the best stay."""
+
+    classes: Annotated[float, Field(gt=0, lt=1)]
+    """Share of the classes that this round scores, two at least; it costs so much of the whole ranking a candidate."""
+    keep: Texts
+    """How many candidates go on to the next round; behind the last one of these all classes are scored."""
+
+
+def _narrowing(race: tuple[RacingRound, ...]) -> tuple[RacingRound, ...]:
+    for before, after in pairwise(race):
+        if after.classes <= before.classes or after.keep >= before.keep:
+            raise ValueError("each round must have more classes than the one before it, and keep fewer candidates")
+    return race
+
+
+Race = Annotated[tuple[RacingRound, ...], Field(max_length=8), AfterValidator(_narrowing)]
+
+
+class RacingParams(Section):
+    """Rounds of a race for each pool; none: every candidate is scored on all classes."""
+
+    words: Race = ()
+    """Rounds for the pool of words."""
+    descriptors: Race = ()
+    """Rounds for the pool of descriptors."""
+
+
 class ScoreParams(Section):
-    """How the pools are scored: candidates in one shard of the resume state."""
+    """How the pools are scored: candidates in one shard of the resume state, and whether they race."""
 
     shard_size: Texts
     """Candidates in one shard of the resume cache."""
+    racing: RacingParams = RacingParams()
+    """Ranking at a part of the cost: rounds on few classes first (wsoup/search/racing.py); none: no race."""
+
+    def race(self, pool: str) -> tuple[RacingRound, ...]:
+        """The rounds of one pool."""
+        return self.racing.words if pool == "words" else self.racing.descriptors
 
 
 class AnySoup(Section):

@@ -102,6 +102,12 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
         raise StorageError(f"{path} cannot be read ({error.strerror}); it must be a file of YAML") from None
     except UnicodeDecodeError as error:
         raise ParamsError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    return parse_yaml(text, origin=str(path))
+
+
+def parse_yaml(text: str, *, origin: str) -> Mapping[str, Any]:
+    """The same of a text, which may be that of another revision; `origin` names it in errors."""
+    path = origin
     if len(text) > LARGEST_FILE:
         raise ParamsError(f"{path} has {len(text):,} letters, params have {LARGEST_FILE:,} at most; is it the file?")
     try:

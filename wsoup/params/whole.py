@@ -122,6 +122,18 @@ class Params(Section):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _soups_fit_what_races_keep(self) -> Params:
+        for name, soup in self.soups.items():
+            race = () if soup.pool == "mixed" else self.score.race(soup.pool)
+            for key, value in soup.model_dump(include={"k0", "k1"}).items():
+                if race and value is not None and value > race[-1].keep:
+                    raise ValueError(
+                        f"soups.{name}.{key}: {value} exceeds the {race[-1].keep} candidates that the last round of "
+                        f"score.racing.{soup.pool} keeps; lower {key} or keep more"
+                    )
+        return self
+
 
 def load_params(path: str | Path = "params.yaml") -> Params:
     """Read and check params.yaml; raises as `section.load`."""
@@ -139,4 +151,7 @@ def schema() -> str:
 
 
 if __name__ == "__main__":
+    from wsoup.params import reference
+
     SCHEMA.write_text(schema(), encoding="utf-8")
+    reference.PAGE.write_text(reference.markdown(json.loads(schema())), encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from wsoup.errors import MismatchError, MissingError, ParamsError
+from wsoup.errors import MismatchError, MissingError, ParamsError, one_line
 
 PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
 
@@ -56,7 +56,7 @@ def with_changes(raw: Mapping[str, Any], changes: Sequence[str]) -> dict[str, An
             raise ParamsError(f"-S {change}: expected a key of params.yaml and a value, such as soups.word.k0=50")
         try:
             section[last] = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):  # dates, numbers and depth that Python does not have
             raise ParamsError(f"-S {change}: the value is not YAML") from None
     return found
 
@@ -70,12 +70,13 @@ def read_stages(raw: Mapping[str, Any], *, dvc_yaml: str | Path = "dvc.yaml") ->
     """
     try:
         written = yaml.safe_load(Path(dvc_yaml).read_text(encoding="utf-8"))["stages"]
+        found = [stage for name, stage in written.items() for stage in _expanded(name, stage, raw=raw)]
     except FileNotFoundError:
         raise MissingError(f"{dvc_yaml} does not exist: run this in the folder of dvc.yaml and params.yaml") from None
-    try:
-        found = [stage for name, stage in written.items() for stage in _expanded(name, stage, raw=raw)]
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise MismatchError(f"{dvc_yaml} is not YAML ({one_line(error, limit=200)})") from None
     except (KeyError, TypeError, AttributeError) as error:
-        raise MismatchError(f"{dvc_yaml} and params.yaml do not agree (at {error})") from None
+        raise MismatchError(f"{dvc_yaml} and params.yaml do not agree (at {one_line(error, limit=200)})") from None
     return _ordered(found)
 
 
@@ -133,8 +134,9 @@ def to_run(stages: Sequence[Stage], raw: Mapping[str, Any], *, changed_files: Ma
         changed_files: from `changed_files`.
     """
     lock: Mapping[str, Any] = {}
-    with suppress(FileNotFoundError, yaml.YAMLError):
-        lock = (yaml.safe_load(Path("dvc.lock").read_text(encoding="utf-8")) or {}).get("stages", {})
+    with suppress(FileNotFoundError, yaml.YAMLError, ValueError, RecursionError, AttributeError):
+        stored = yaml.safe_load(Path("dvc.lock").read_text(encoding="utf-8")).get("stages", {})
+        lock = {name: known for name, known in stored.items() if isinstance(known, Mapping)}
     found: dict[str, str] = {}
     for stage in stages:
         behind = next((s.name for s in stages if s.name in found and _meet(stage.deps, s.outs)), None)

@@ -18,7 +18,7 @@ from wsoup.datasets import layouts, manifest
 from wsoup.errors import DataError, MissingError
 from wsoup.evaluate.testsets import TestSet
 from wsoup.params.whole import Params
-from wsoup.towers import Encoder, imagenet_class_names
+from wsoup.towers import imagenet_class_names
 
 SAMPLE_ROWS = 4096
 FILES_SAMPLED = 200
@@ -97,17 +97,6 @@ def features_bytes(n: int, *, size: int, attributes: dict[str, Any]) -> int:
         written = [(file.name, file.stat().st_size) for file in path.rglob("*") if file.is_file()]
     about = sum(found for name, found in written if name == "zarr.json")
     return about + round((sum(found for _, found in written) - about) * n / max(1, rows))
-
-
-def image_flops(encoder: Encoder) -> int:
-    """Of one image through the image tower; multiplications and additions."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    size = encoder.preprocessing["size"]
-    height, width = (size, size) if isinstance(size, int) else size
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        encoder.model.encode_image(torch.empty(1, 3, height, width, device="meta"))  # type: ignore[operator]
-    return counter.get_total_flops()
 
 
 def total(datasets: Sequence[Dataset]) -> int:

@@ -19,14 +19,17 @@ from wsoup.evaluate.classifiers import class_rows, pretrained_rows, tuned_rows
 from wsoup.evaluate.judged import random_rows
 from wsoup.evaluate.rows import Material, table
 from wsoup.evaluate.testsets import ClassPrompts
+from wsoup.evaluate.training import trained_row
+from wsoup.images.cost import image_flops
 from wsoup.params.search import GreedySoup, Growth
 from wsoup.params.whole import Params
 from wsoup.plan import texts
-from wsoup.plan.images import Dataset, features_bytes, image_flops
+from wsoup.plan.images import Dataset, features_bytes
 from wsoup.plan.texts import Count
-from wsoup.scoring import rank
 from wsoup.search import pools
-from wsoup.soup import Soup
+from wsoup.search.racing import rounds
+from wsoup.search.ranking import ranked
+from wsoup.soup import NOTHING, Soup
 from wsoup.texts.encoder import CACHE_BYTES, GRID_BYTES
 from wsoup.towers import Encoder, ensemble_templates
 
@@ -136,16 +139,24 @@ class Steps:
 
     def _score(self, name: str) -> Need:
         period, more = self.params.candidates.period(name), self.more.get(name, 1)
-        found = texts.score(
-            self._source(), self.pools[name], period=period, shard_size=self.params.score.shard_size
-        )  # fmt: skip
+        source, race = self._source(), self.params.score.race(name)
+        first, *later = texts.score(
+            source,
+            self.pools[name],
+            heats=rounds(race, n_classes=len(source.class_names)),
+            n_seeds=len(self.params.seeds),
+            period=period,
+            shard_size=self.params.score.shard_size,
+        )
+        found = sum(later, first if more == 1 else first.times(more))  # what stays for later rounds is a number
         lines = len(self.params.seeds) * (len(self.pools[name]) + 1) * more
+        why = "the race decides which texts are left: at least, at most" if later else ""
         return Need(
             "",
-            found if more == 1 else found.times(more),
+            found,
             disk=round(lines * BYTES_PER_SCORE),
             memory=round(CACHE_BYTES + 2 * GRID_BYTES + 200 * lines),
-            why="" if more == 1 and found.exact else "told from a part of the pool",
+            why=why or ("" if more == 1 and found.exact else "told from a part of the pool"),
         )
 
     def _soup(self, name: str) -> Need:
@@ -178,7 +189,8 @@ class Steps:
             text,
             images=source.n_train,
             image_flops=images * self.image_flops * BACKWARD,
-            why="estimate: every step through both towers, forward and back; tuned weights on disk are left out",
+            why="estimate: every step through both towers, forward and back; tuned weights on disk are left out"
+            + (f", and {copies} times as many for snapshots" if (copies := self._snapshots(name)) else ""),
         )
 
     # --------------------------------------------------------------------------------------------- evaluation
@@ -200,15 +212,29 @@ class Steps:
             rows = tuned_rows(material, params=self.params.evaluate, seed=seed)
             text, most = self._rows_on_tests(rows, beside=[], seeds=[seed], templates=[]), len(rows)
         images = sum(found.n_test for found in self.datasets.values()) if again else 0
-        seeds = len(self.params.seeds)
+        seeds, method = len(self.params.seeds), self.params.finetune.methods[name]
+        text = text.times(seeds)
+        if method.snapshots is not None:
+            copies = self._snapshots(name) * seeds
+            one = [trained_row(rows, soup=method.soup)]
+            tests = [found.tests for found in self.datasets.values()]
+            text += texts.rows(self.encoder, one, class_rows=[], beside=[], tests=tests).times(copies)
+            few = sum(min(method.snapshots.images, found.n_test) for found in self.datasets.values())
+            images += few * copies // seeds if again else 0
         return Need(
             "",
-            text.times(seeds),
+            text,
             images=images,
             image_flops=images * self.image_flops * seeds,
             memory=self._features_and_means(most) * (seeds if again else 1),
             why="estimate: a text tower as the pretrained one's",
         )
+
+    def _snapshots(self, name: str) -> int:
+        """Copies of one method's averaged weights that each seed keeps."""
+        wanted = self.params.finetune.methods[name]
+        iterations = wanted.iterations or self.params.finetune.iterations
+        return 0 if wanted.snapshots is None else -(-iterations // wanted.snapshots.every) + 1
 
     def _rows_on_tests(
         self, rows: Sequence[Any], *, beside: Sequence[Any], seeds: Sequence[int], templates: Sequence[Any]
@@ -261,10 +287,11 @@ class Steps:
         path = self.artifacts.scores(pool)
         if not (self.cached("mix" if pool == "mixed" else f"score@{pool}") and path.exists()):
             return self._unranked(pool)
-        found = store.read_table(path, columns=["text", "seed", "n_correct"])
-        mine = np.asarray(found["seed"]) == self.params.seeds[0]
-        names = np.asarray(found["text"].to_pylist(), dtype=object)[mine]
-        return [names[i] for i in rank(np.asarray(found["n_correct"])[mine]) if names[i]]
+        found = store.read_table(path, columns=["text", "seed", "n_correct", "k2", "n_classes"])
+        mine = np.flatnonzero(np.asarray(found["seed"]) == self.params.seeds[0])
+        names = found["text"].to_pylist()
+        columns = {key: np.asarray(found[key])[mine] for key in ("n_correct", "k2", "n_classes")}
+        return ranked([names[i] for i in mine], **columns, period=False, cost=NOTHING).finalists().texts
 
     def _unranked(self, pool: str) -> list[str]:
         """A pool in its order; mixed: words first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from wsoup.params.search import GreedySoup, Growth, JointSoup, SoupParams
 from wsoup.prompts import stems
 from wsoup.search.chains import word_soup_member
 from wsoup.search.greedy import LARGEST_BATCH
+from wsoup.search.racing import Round, part_of
 from wsoup.search.source import Source
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
@@ -97,19 +99,44 @@ def flops_per_token(texts: PromptEncoder) -> int:
 
 def weightless_source(encoder: Encoder, *, template: str, class_names: list[str]) -> Source:
     """The source's class texts without its images."""
-    nothing = torch.empty(0, device="meta")
     return Source(
         encoder=encoder,
-        image_features=nothing,
-        labels=nothing,
+        image_features=torch.empty(0, 0),
+        labels=torch.empty(0, dtype=torch.int64),
         subsets={},
         template=template,
         class_names=class_names,
     )
 
 
-def score(source: Source, pool: Sequence[str], *, period: bool, shard_size: int) -> Count:
-    """Stage score: every candidate with every class, shard by shard."""
+def score(source: Source, pool: Sequence[str], *, heats: Sequence[Round], n_seeds: int, **how: Any) -> list[Count]:
+    """Stage score, each round of it: every candidate with every class; in a race, those that are left with its classes.
+
+    How many texts are left is between what one seed keeps and what all keep, which ones the race decides: at least the
+    shortest, at most the longest.
+
+    Args:
+        heats: `wsoup.search.racing.rounds`.
+        n_seeds: each keeps its own.
+        how: of `_scored`.
+    """
+    found, least, most = [], len(pool), len(pool)
+    by_length = sorted(pool, key=len)
+    for heat in heats:
+        part = part_of(source, heat.classes)
+        if most == len(pool) == least:
+            found.append(_scored(part, pool, **how))
+        else:
+            low, high = (_scored(part, texts, **how) for texts in (by_length[:least], by_length[-most:]))
+            counts = (low.texts[0], high.texts[1]), (low.tokens[0], high.tokens[1])
+            found.append(Count(*counts, high.flops, exact=False))
+        if heat.keep is not None:
+            least, most = min(heat.keep, least), min(heat.keep * n_seeds, most)
+    return found
+
+
+def _scored(source: Source, pool: Sequence[str], *, period: bool, shard_size: int) -> Count:
+    """One round, shard by shard."""
     counter = Counter(source.texts)
     _use_up(source.text_blocks([""], period=period))  # what the statistics compare with
     shards = [[""], *(pool[start : start + shard_size] for start in range(0, len(pool), shard_size))]

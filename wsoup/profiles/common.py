@@ -32,13 +32,13 @@ def block(sections: Mapping[str, Mapping[str, Any]]) -> str:
     """Sections by name two spaces in, one key a line."""
     lines = []
     for name, section in sections.items():
-        lines += [f"  {name}:", *(f"    {key}: {one_line(value)}" for key, value in section.items())]
+        lines += [f"  {one_line(name)}:", *(f"    {key}: {one_line(value)}" for key, value in section.items())]
     return "\n".join(lines) + "\n"
 
 
 def lines(sections: Mapping[str, Mapping[str, Any]], *, indent: int) -> str:
     """Sections by name, one a line."""
-    return "".join(f"{'':{indent}}{name}: {one_line(section)}\n" for name, section in sections.items())
+    return "".join(f"{'':{indent}}{one_line(name)}: {one_line(section)}\n" for name, section in sections.items())
 
 
 def descriptors(paths: Sequence[str], *, watch: str) -> str:

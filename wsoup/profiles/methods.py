@@ -52,7 +52,11 @@ def of_toy(group: str) -> dict[str, dict[str, Any]]:
     """The same list at the scales of data/toy/scales.yaml; over the soups that the toy world has."""
     scales = _read("toy/scales.yaml")
     chosen = of_paper(group, soups=("descriptor", "word"))
-    return {name: _scaled(method, scales) for name, method in chosen.items() if name not in scales["left_out"]}
+    found = {name: _scaled(method, scales) for name, method in chosen.items() if name not in scales["left_out"]}
+    for name, snapshots in scales["snapshots"].items():
+        if name in found:
+            found[name]["snapshots"] = snapshots
+    return found
 
 
 def _scaled(method: dict[str, Any], scales: dict[str, Any]) -> dict[str, Any]:

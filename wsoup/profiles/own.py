@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from wsoup.datasets import folder
+from wsoup.datasets import folder, fraction
 from wsoup.datasets.listing import Listing
 from wsoup.errors import DataError, MissingError, ParamsError
 from wsoup.params.encoder import EncoderParams
@@ -34,6 +34,7 @@ def own(
     template: str = "a photo of a {}.",
     shots: int | None = None,
     descriptors: str | None = None,
+    test_fraction: float | None = None,
 ) -> str:
     """params.yaml for a folder of one's own images.
 
@@ -44,23 +45,32 @@ def own(
         template: prompt template with one ``{}``.
         shots: training images per class and seed; None: 16, or as many as the smallest class has.
         descriptors: a text file or GPT-descriptor JSON file as pool; None: a few hundred of wsoup's own.
+        test_fraction: share of the source's images that are for testing, where it has no train/: see
+            `wsoup.datasets.fraction`. With it a folder of class folders is a source.
 
     Raises:
         MissingError, DataError: no such folder, no training images, or more than one source.
         ParamsError: a value that params.yaml would refuse.
     """
-    roots = {name: root.resolve() for name, root in _image_roots(images).items()}
+    if test_fraction is not None and not 0 < test_fraction < 1:
+        raise ParamsError(f"--test-fraction is {test_fraction:g}, expected a share between 0 and 1, for example 0.3")
+    roots = {name: root.resolve() for name, root in _image_roots(images, divide=test_fraction is not None).items()}
     listings = {name: folder.read(str(root)) for name, root in roots.items()}
     source = next(iter(roots))
+    if test_fraction is not None:
+        listings[source] = fraction.divided(listings[source], fraction=test_fraction, test_split="test")
     fewest = _smallest_class(listings[source])
-    chosen = shots or max(1, min(16, fewest))
+    chosen = max(1, min(16, fewest)) if shots is None else shots
     why = "" if chosen >= 16 else f"; the smallest class has {fewest}"
+    for option, file in (("--descriptors", descriptors), ("--config", encoder.get("config"))):
+        if file is not None and not Path(file).is_file():
+            raise MissingError(f"{option} {file} is no file; correct its path")
     pool = _absolute(descriptors) or OWN_DESCRIPTORS
     text = filled(
         text_of("own"),
-        SOURCE=source,
+        SOURCE=one_line(source),
         ENCODER=_encoder(encoder),
-        DATASETS=block(_own_datasets(listings, template=template)),
+        DATASETS=block(_own_datasets(listings, template=template, test_fraction=test_fraction)),
         SHOTS=str(chosen),
         SHOTS_COMMENT=f"                # training images per class and seed{why}",
         DESCRIPTORS=descriptors_lines([pool], watch=pool),
@@ -69,7 +79,9 @@ def own(
     return text
 
 
-def _own_datasets(listings: Mapping[str, Listing], *, template: str) -> dict[str, dict[str, Any]]:
+def _own_datasets(
+    listings: Mapping[str, Listing], *, template: str, test_fraction: float | None
+) -> dict[str, dict[str, Any]]:
     """Section datasets; the first one is the source. DVC watches the folders themselves."""
     source, *_ = listings
     same = listings[source].class_names
@@ -80,6 +92,7 @@ def _own_datasets(listings: Mapping[str, Listing], *, template: str) -> dict[str
             "root": listing.root,
             "watch": listing.root,
             "template": template,
+            **({"test_fraction": test_fraction} if name == source and test_fraction is not None else {}),
             "verify": True,
         }
         for name, listing in listings.items()
@@ -91,18 +104,27 @@ def _smallest_class(source: Listing) -> int:
     return int(np.bincount(source.split("train").labels, minlength=len(source.class_names)).min())
 
 
-def _image_roots(images: str) -> dict[str, Path]:
-    """Dataset name -> root, the source first."""
+def _image_roots(images: str, *, divide: bool) -> dict[str, Path]:
+    """Dataset name -> root, the source first; `divide`: the source has no train/ of its own."""
     base = folder.require_folder(images)
-    if (base / "train").is_dir():
+    if not divide and (base / "train").is_dir():
         return {_name(base.resolve().name): base}
     inner = [base / name for name in folder.subfolders(base)]
-    sources = [path for path in inner if (path / "train").is_dir()]
+    if divide and inner and not any(folder.subfolders(path) for path in inner):
+        return {_name(base.resolve().name): base}
+    sources = [path for path in inner if (divide and len(inner) == 1) or (not divide and (path / "train").is_dir())]
+    if len(sources) != 1 and divide:
+        raise DataError(
+            f"{images} must hold <class>/<image> with --test-fraction; found folders of folders "
+            f"({', '.join(path.name for path in inner) or 'none'}). Several datasets: give the one that is to be the "
+            "source train/<class>/ and test/<class>/, and leave --test-fraction out"
+        )
     if len(sources) != 1:
         found = f"found {len(sources)}: {', '.join(path.name for path in sources)}" if sources else "found none"
         raise DataError(
             f"{images} must hold train/<class>/<image> and test/<class>/<image>, or folders of which exactly one has "
-            f"train/ ({found}); the source needs training images of its own"
+            f"train/ ({found}); the source needs training images of its own: --test-fraction 0.3 takes them from a "
+            "folder of <class>/<image>"
         )
     targets = [path for path in inner if path != sources[0] and folder.subfolders(path)]
     return {_name(path.name): path for path in (*sources, *targets)}

@@ -11,13 +11,18 @@ import yaml
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import ParamsError
 from wsoup.profiles import methods
-from wsoup.profiles.common import NOTHING_TO_WATCH, block, descriptors, filled, lines, template
+from wsoup.profiles.common import NOTHING_TO_WATCH, block, descriptors, filled, lines, one_line, template
 from wsoup.report import paper as theirs
 
 ENCODERS = dict(theirs.ENCODERS)
 """Models of the paper with their weights."""
 LANDSCAPES = ("soft_random", "soft_word_diverse")
 """Methods of the paper's figure of the loss landscape."""
+SINGLE_TEXTS = {
+    "oxford_pets": ["a type of pet"],
+    "dtd": ["a type of texture"],
+}
+"""Single descriptors that the paper counts alone, of the sources that they are about."""
 DATASET_OF_HALVES = "shapes"
 """The toy world's dataset that base-to-new takes where none is named."""
 HALVES = """\
@@ -44,6 +49,10 @@ DESCRIPTOR_SOUP = """\
     pool: descriptors      # words | descriptors
     m: 64                  # members at most
 """
+DESCRIPTOR_SAMPLE = """\
+  descriptor_sample:       # any m of the top k1 descriptors: what the descriptor soup must beat
+    {kind: sample, pool: descriptors, m: 64, k1: 1000}
+"""
 
 
 @dataclass(frozen=True)
@@ -56,8 +65,10 @@ class Choices:
         without_descriptors: leave out all rows that need them.
         methods: one of `wsoup.profiles.methods.GROUPS`.
         encoder: one of `ENCODERS`.
-        source: one of the paper's datasets that has training images.
-        fewshot_pickles: folder with CoOp's ``shot_16-seed_1.pkl`` of the source; None draws the splits.
+        source: one of the paper's datasets that has training images, or `laion`.
+        fewshot_pickles: folder with CoOp's ``shot_16-seed_1.pkl`` of the source; None draws the splits, and the report
+            marks what depends on them.
+        laion: the folder of LAION's images by ImageNet class, where the source is `laion` (`wsoup.datasets.laion`).
     """
 
     data_root: str
@@ -67,6 +78,7 @@ class Choices:
     encoder: str = "ViT-B-16"
     source: str = "imagenet"
     fewshot_pickles: str | None = None
+    laion: str | None = None
 
 
 def paper(choices: Choices) -> str:
@@ -93,7 +105,9 @@ def paper(choices: Choices) -> str:
         DATASETS=block(_datasets(choices)),
         DESCRIPTORS=descriptors(pool, watch=gpt or NOTHING_TO_WATCH),
         DESCRIPTOR_SOUP=DESCRIPTOR_SOUP if gpt else "",
+        DESCRIPTOR_SAMPLE=DESCRIPTOR_SAMPLE if gpt else "",
         METHODS=lines(found, indent=4),
+        TEXTS=one_line(SINGLE_TEXTS.get(choices.source, [])),
         LANDSCAPES=f"[{', '.join(name for name in LANDSCAPES if name in found)}]",
     )
     first, rest = text.split("\n", 1)
@@ -102,13 +116,18 @@ def paper(choices: Choices) -> str:
 
 def _datasets(choices: Choices) -> dict[str, dict[str, Any]]:
     """Section datasets, the source first. The shifts are ImageNet's: beside another source ImageNet is a target."""
-    if choices.source == "imagenet":
+    if (choices.source == "laion") != (choices.laion is not None):
+        raise ParamsError("--source laion and --laion FOLDER, that of its images by ImageNet class, go together")
+    if choices.source in ("imagenet", "laion"):
         names = list(PAPER)
     else:
         _check_source(choices.source, option="--source")
         names = [choices.source, *(n for n, d in PAPER.items() if d.role != "dg" and n != choices.source)]
     found = {name: _dataset(name, data_root=choices.data_root, gpt=choices.gpt_descriptors) for name in names}
-    if choices.source != "imagenet":
+    if choices.laion is not None:  # tested on ImageNet, so that takes its place
+        section = {**found.pop("imagenet"), "layout": f"laion:{choices.laion}"}
+        found = {"laion": section, **found}
+    elif choices.source != "imagenet":
         found["imagenet"]["role"] = "xd"
     found[choices.source]["role"] = "source"
     if choices.fewshot_pickles is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wsoup.params.finetune import CrossEntropyLoss, MethodParams
-from wsoup.report.means import ROLES, mean_and_std
+from wsoup.report.means import MEANS, ROLES, mean_and_std
 from wsoup.report.results import Results
 from wsoup.report.tables import Table
 
@@ -29,6 +29,26 @@ def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> list
         if methods[method].soup != "class_name"
         for iteration, values in sorted(steps.items())
     ]
+
+
+def training(results: Results, *, methods: Mapping[str, MethodParams]) -> list[dict[str, Any]]:
+    """Data of the figure: {method, lambda, mean, iteration, accuracy, std}, per cent on some images of every dataset.
+
+    A mean is over the datasets of a role, mean and deviation over seeds, as in the tables.
+    """
+    rows, means = [], {"source": "source", **MEANS}
+    for method, lines in results.training.items():
+        found: dict[tuple[str, int], dict[int, list[float]]] = {}
+        for seed, iteration, dataset, n_correct, n_images in lines:
+            mean = means.get(results.roles.get(dataset, ""))
+            if mean is not None:
+                found.setdefault((mean, iteration), {}).setdefault(seed, []).append(100.0 * n_correct / n_images)
+        for (mean, iteration), of_seeds in sorted(found.items()):
+            values = [statistics.mean(accuracies) for accuracies in of_seeds.values()]
+            place = {"method": method, "lambda": _weight(methods[method]), "mean": mean, "iteration": iteration}
+            deviation = round(statistics.stdev(values), 3) if len(values) > 1 else 0.0
+            rows.append({**place, "accuracy": round(statistics.mean(values), 3), "std": deviation})
+    return rows
 
 
 def diversity(results: Results, *, methods: Mapping[str, MethodParams]) -> Table:

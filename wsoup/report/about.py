@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,12 @@ from wsoup.report.results import Results
 from wsoup.report.versions import differing
 
 AUTO = "auto"
+SPENT = ("images_seconds", "texts_seconds", "images_gflops", "texts_gflops")
+"""What `wsoup.runtime.spent` notes of a stage."""
+EVALUATING = ("embed", "evaluate", "evaluate_tuned")
+KEPT = ("run", "time", "seconds")
+MOST = 2**53
+"""No seconds and no bytes are more."""
 TIMED = ("stage", "seconds", "cpu_seconds", "peak_mib", "device")
 
 
@@ -82,23 +89,77 @@ def timings(path: Path) -> list[dict[str, Any]]:
 
     Half a line, of a stage that was killed while it wrote, is left out.
     """
-    if not path.exists():
-        return []
     latest: dict[str, dict[str, Any]] = {}
+    for entry in _lines(path, texts=("stage", "device"), figures=("seconds", "cpu_seconds", "peak_mib")):
+        latest.pop(entry["stage"], None)
+        latest[entry["stage"]] = {**{key: entry[key] for key in TIMED}, "spent": _spent(entry.get("spent"))}
+    return list(latest.values())
+
+
+def _lines(path: Path, *, texts: Sequence[str], figures: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The lines of the timings whose texts are texts and whose figures are numbers that time or memory can be."""
+    if not path.is_file():
+        return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            entry = {key: json.loads(line)[key] for key in TIMED}
-        except (ValueError, TypeError, KeyError):
+            entry = json.loads(line)
+            whole = all(isinstance(entry[key], str) for key in texts)
+            numbers = [entry[key] for key in figures if key != "peak_mib" or entry[key] is not None]
+        except (ValueError, TypeError, KeyError, RecursionError):
             continue
-        latest.pop(str(entry["stage"]), None)
-        latest[str(entry["stage"])] = entry
-    return list(latest.values())
+        if whole and all(map(_is_figure, numbers)):
+            yield entry
+
+
+def _spent(noted: object) -> dict[str, float]:
+    """What a stage noted of images and texts; nothing where that is not what stages note."""
+    found = noted if isinstance(noted, dict) else {}
+    return {key: float(found[key]) for key in SPENT if _is_figure(found.get(key))}
+
+
+def _is_figure(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number < MOST
 
 
 def timings_shown(path: Path) -> dict[str, Any]:
     """`timings`, whether any stage was told its device, and `beside_stages`."""
     rows = timings(path)
-    return {"timings": rows, "devices": any(row["device"] != AUTO for row in rows), "rest": beside_stages(path)}
+    return {
+        "timings": rows,
+        "costs": costs(path),
+        "devices": any(row["device"] != AUTO for row in rows),
+        "rest": beside_stages(path),
+    }
+
+
+def costs(path: Path) -> list[dict[str, Any]]:
+    """What images and texts took in the latest run of each stage, all its items together; a stage without is left out.
+
+    The last row is the sum of those that evaluate: the paper's "239 s, of which 234 s images and 4.6 s texts".
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for entry in timings(path):
+        kind = str(entry["stage"]).rpartition(":")[2].partition("@")[0]
+        names = [kind, *(["evaluation"] if kind in EVALUATING else [])]
+        for name in names if entry["spent"] else ():
+            row = found.setdefault(name, {"stage": name, "seconds": 0.0, **dict.fromkeys(SPENT, 0.0)})
+            row["seconds"] += entry["seconds"]
+            for key in SPENT:
+                row[key] += entry["spent"].get(key, 0.0)
+    rows = [row for name, row in found.items() if name != "evaluation"]
+    return rows + ([{**found["evaluation"], "stage": "evaluation, all of it"}] if "evaluation" in found else [])
+
+
+def costs_shown(path: Path) -> str:
+    """`costs` for the terminal; empty where nothing was noted."""
+    rows = costs(path)
+    if not rows:
+        return ""
+    heads = ("seconds", "images", "texts", "GFLOPs images", "GFLOPs texts")
+    keys = ("seconds", "images_seconds", "texts_seconds", "images_gflops", "texts_gflops")
+    lines = [f"{'seconds of stages here':<24}" + "".join(f"{head:>15}" for head in heads)]
+    lines += [f"{row['stage']:<24}" + "".join(f"{row[key]:>15,.1f}" for key in keys) for row in rows]
+    return "\n".join(lines)
 
 
 def beside_stages(path: Path) -> int | None:
@@ -106,15 +167,7 @@ def beside_stages(path: Path) -> int | None:
 
     From the first stage's begin to the last one's end, without what stages took. None where less than two stages ran.
     """
-    if not path.exists():
-        return None
-    lines = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            entry = json.loads(line)
-            lines.append((entry["run"], float(entry["time"]), float(entry["seconds"])))
-        except (ValueError, TypeError, KeyError):
-            continue
+    lines = [(entry["run"], entry["time"], entry["seconds"]) for entry in _lines(path, texts=(), figures=KEPT)]
     last = [(time, seconds) for run, time, seconds in lines if run == lines[-1][0]]
     if len(last) < 2:
         return None

@@ -105,6 +105,7 @@ def accuracy_row(
             line.update(_beside(name, cells.of([name]), figure, marks=why | unlike.get(name, set())))
         if role in MEANS and names:
             same = len(names) == (10 if role == "xd" else 4) and all(_papers(results, name) for name in names)
+            same = same and "imagenet" not in names  # a target beside another source
             shown = theirs.get(MEANS[role]) if same else None
             reasons = {reason for found in unlike.values() for reason in found}
             line.update(_beside(MEANS[role], cells.of(names), shown, marks=why | reasons))
@@ -117,7 +118,8 @@ def accuracy_row(
 
 def _papers(results: Results, name: str) -> bool:
     """Whether a dataset is one of the paper's: by name, by where its images come from, and with all its classes."""
-    laid_out = results.facts.get(name, {}).get("layout") in ("coop", f"coop:{name}")
+    layout = str(results.facts.get(name, {}).get("layout"))
+    laid_out = layout in ("coop", f"coop:{name}") or (name == "laion" and layout.startswith("laion:"))
     return name in paper.COLUMNS and laid_out and name not in results.halved
 
 

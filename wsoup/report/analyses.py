@@ -10,8 +10,8 @@ import numpy as np
 
 from wsoup import store
 from wsoup.artifacts import PRETRAINED
+from wsoup.evaluate.rows import GIVEN, soup_label, soup_title
 from wsoup.evaluate.rows import methods as methods_of
-from wsoup.evaluate.rows import soup_label, soup_title
 from wsoup.params.finetune import MethodParams
 from wsoup.report.accuracy import bound_notes
 from wsoup.report.means import ROLES, is_number, mean_and_std
@@ -49,6 +49,45 @@ def single_texts(path: Path, *, results: Results) -> Table:
         columns += [name, f"{name} change", f"{name} alignment"]
     notes = ["Per cent, change in points against the class name alone, and alignment; random texts are the grey rows."]
     return Table("single_texts", "Members of the soups, each alone", columns, list(found.values()), notes)
+
+
+def given_texts(path: Path, *, results: Results) -> Table:
+    """Texts of ``evaluate.texts`` alone, beside the class name: accuracy, alignment, uniformity and their differences.
+
+    As the paper shows single descriptors such as "a type of pet."; a difference is the text's minus the class name's.
+
+    Args:
+        path: texts.parquet of stage evaluate.
+        results: the class name alone, to compare with.
+    """
+    base = results.cells(PRETRAINED, results.table[0])
+    if base is None:
+        return Table("given_texts", "Texts of your own, each alone", [], [])
+    whats = {"accuracy": base.accuracy, "alignment": base.alignment, "uniformity": base.uniformity}
+    plain = {what: dict(zip(base.datasets, values.mean(axis=1), strict=True)) for what, values in whats.items()}
+    texts: dict[str, dict[str, dict[str, float]]] = {"(class name only)": plain}
+    for line in store.read_table(path).to_pylist():
+        if line["method"] == GIVEN:
+            measured = {**line, "accuracy": 100.0 * line["n_correct"] / line["n_images"]}
+            for what in whats:
+                texts.setdefault(line["text"], {}).setdefault(what, {})[line["dataset"]] = measured[what]
+    groups = {role: results.datasets(role) for role in ROLES if results.datasets(role)}
+    groups |= {name: [name] for name in results.datasets()}
+    lines = []
+    for text, found in texts.items():
+        cells: dict[str, Any] = {"text": text}
+        for group, names in groups.items():
+            for what in whats:
+                cells[f"{group} {what}"] = float(np.mean([found[what][name] for name in names]))
+                change = np.mean([found[what][name] - plain[what][name] for name in names])
+                cells[f"change of {group} {what}"] = None if found is plain else float(change)
+        lines.append(cells)
+    pairs = [(group, what) for group in groups for what in whats]
+    columns = [f"{start}{group} {what}" for group, what in pairs for start in ("", "change of ")]
+    notes = [
+        "Per cent and points; alignment and uniformity are mean cosines. Changes are against the class name alone."
+    ]
+    return Table("given_texts", "Texts of your own, each alone", ["text", *columns], lines, notes)
 
 
 def alignment(results: Results) -> Table:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from wsoup.errors import MissingError
+from wsoup.params.section import parse_yaml
 from wsoup.report.means import MEANS, paired_interval
 from wsoup.report.tables import Table
 
@@ -83,7 +83,7 @@ def flat(value: Any, *, prefix: str = "") -> dict[str, Any]:
 
 def params_changes(first: str, second: str) -> list[tuple[str, str, str]]:
     """(key, before, after) of every key that differs between two params.yaml texts; ``-`` where it is not there."""
-    before, after = flat(yaml.safe_load(first)), flat(yaml.safe_load(second))
+    before, after = (flat(parse_yaml(text, origin=f"{PARAMS} of a revision")) for text in (first, second))
     keys = [key for key in {**before, **after} if before.get(key, "-") != after.get(key, "-")]
     return [(key, _short(before.get(key, "-")), _short(after.get(key, "-"))) for key in keys]
 

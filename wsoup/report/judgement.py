@@ -266,7 +266,7 @@ def gains(judgement: Judgement) -> list[dict[str, Any]]:
 
 
 def sentence(judgement: Judgement) -> str:
-    """What was found over the class name only, in one plain sentence; "" where there is no target."""
+    """What was found over the class name only, in plain words, and over a sample; "" where there is no target."""
     found = [judged for judged in judgement.comparisons if judged.over == "class_name"]
     if not found:
         return ""
@@ -275,9 +275,15 @@ def sentence(judgement: Judgement) -> str:
     smallest = [judged.comparison.fixed.smallest_visible(judgement.confidence) for judged in unsure]
     seen = f"this run could have seen differences from {max(smallest):.2f} points" if smallest else ""
     if not sure:
-        return f"No soup's gain over the class name only is more than noise: {_listed(judgement, unsure)}; {seen}."
-    said = f"More than noise over the class name only: {_listed(judgement, sure)}"
-    return f"{said}. No more than noise: {_listed(judgement, unsure)}; {seen}." if unsure else f"{said}."
+        said = f"No soup's gain over the class name only is more than noise: {_listed(judgement, unsure)}; {seen}."
+    else:
+        said = f"More than noise over the class name only: {_listed(judgement, sure)}."
+        said += f" No more than noise: {_listed(judgement, unsure)}; {seen}." if unsure else ""
+    drawn = [judged for judged in judgement.comparisons if judged.over == "sample"]
+    better = [judged for judged in drawn if judgement.word(judged.p_fixed, judged.comparison.fixed.mean) == "better"]
+    if better:
+        return f"{said} Better than a sample of the ranking by more than noise: {_listed(judgement, better)}."
+    return f"{said} No search is better than a sample of the ranking by more than noise." if drawn else said
 
 
 def _listed(judgement: Judgement, found: Sequence[Judged]) -> str:

@@ -18,10 +18,11 @@ from wsoup import __version__, store
 from wsoup.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_label
 from wsoup.params.whole import Params, load_params
-from wsoup.report import ablations, about, analyses, plots
+from wsoup.report import ablations, about, analyses, plots, scaling
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
+from wsoup.report.cost import cost_table
 from wsoup.report.gallery import changed_by, gallery
-from wsoup.report.judgement import Judgement, load_judgement, optimism_table, sentence, verdict_table
+from wsoup.report.judgement import Judgement, gains, load_judgement, optimism_table, sentence, verdict_table
 from wsoup.report.means import MEANS, mean_and_std
 from wsoup.report.moved import moved_classes
 from wsoup.report.results import Results, load_results
@@ -36,11 +37,15 @@ ROLES = {"source": "the source", "xd": "another label space, XD", "dg": "the sou
 FIGURES = {
     "gains": "Points gained over the class name only, each soup as cards show it; bars are intervals over images and "
     "seeds, datasets held fixed.",
+    "gain_by_cost": "The same against the tokens that a soup's ranking and search encode, mean over seeds: what a kind "
+    "of soup costs (log scale, 0 at its left end). Soups of nearly equal cost stand side by side.",
     "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is no text.",
     "transfer": "Each point is one descriptor that nobody selected.",
     "accuracy_by_m": "Means over datasets and seeds; bars are ± one standard deviation over seeds.",
     "parameters": "A soup stores one integer a token, a finetuned model its trained weights.",
     "members_kl": "How far a soup's members stay apart in training: KL divergence between their predictions, in nats.",
+    "training": "Of the averaged weights, on the same few test images of every dataset; bars: ± one standard deviation "
+    "over seeds.",
     "landscape": "First seed. From left to right the text turns from one member of the word soup (A) into another (B), "
     "upwards the prompt from its start into the trained one. Values between the measured points are linear.",
     "growth": "A line is one chain of a word soup, or one descriptor soup; hover for the word.",
@@ -150,7 +155,10 @@ def _tables(results: Results, *, judgement: Judgement, params: Params, artifacts
     return [
         *made,
         optimism_table(judgement),
+        cost_table(gains(judgement), soups=plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)),
         paired_table(results, samples=report.bootstrap_samples, confidence=report.confidence),
+        *scaling.saved(artifacts.reports),
+        *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
         analyses.single_texts(texts, results=results),
         analyses.alignment(results),
         analyses.parameters(results, methods=params.finetune.methods),

@@ -33,14 +33,17 @@ FINER = 4
 def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Any]]:
     """Accuracy of all candidates on the source's few-shot images, sorted: {pool, share, accuracy, none}.
 
+    Of a pool that raced only those that went through all rounds: the others were scored on fewer classes.
+
     Args:
         scores: pool -> its Parquet of scores; a text that is empty is the class name without a descriptor.
         seed: which seed's images.
     """
     rows: list[dict[str, Any]] = []
     for pool, path in scores.items():
-        table = store.read_table(path, columns=["text", "seed", "n_correct", "n_images"])
-        lines = [line for line in table.to_pylist() if line["seed"] == seed]
+        lines = [line for line in store.read_table(path).to_pylist() if line["seed"] == seed]
+        most = max((line.get("n_classes", 0) for line in lines), default=0)
+        lines = [line for line in lines if line.get("n_classes", 0) == most]
         accuracy = sorted(
             (100.0 * line["n_correct"] / line["n_images"] for line in lines if line["text"]), reverse=True
         )

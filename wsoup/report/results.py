@@ -9,17 +9,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from wsoup import store
 from wsoup.artifacts import PRETRAINED
 from wsoup.errors import MissingError
 from wsoup.evaluate.rows import Method, TableRow, table
 from wsoup.params.datasets import DatasetParams
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.report.halves import harmonic, pair_of_halves
+from wsoup.report.reading import attributes_of, result_lines
 from wsoup.report.settings import Settings
 
 MEASURED = ("n_correct", "n_images", "alignment", "uniformity")
@@ -69,6 +70,7 @@ class Results:
         encoder: id of the encoder.
         parameters: numbers that each finetuned method stores.
         divergence: of each method trained over several texts: iteration -> KL between members, one a seed.
+        training: of each method that kept snapshots: lines of seed, iteration, dataset, n_correct, n_images.
         halves: the base and the new half of one dataset, where the run is such a run.
         halved: datasets of which the run has half the classes only.
         settings: of the run, to be held against the paper's.
@@ -85,13 +87,14 @@ class Results:
         encoder: dict[str, Any],
         parameters: Mapping[str, int],
         divergence: Mapping[str, Mapping[int, Sequence[float]]],
+        training: Mapping[str, Sequence[Sequence[Any]]] = MappingProxyType({}),
         halves: tuple[str, str] | None,
         halved: Collection[str],
         settings: Settings,
     ) -> None:
         self.settings = settings
         self.table = tuple(table)
-        self.parameters, self.divergence = parameters, divergence
+        self.parameters, self.divergence, self.training = parameters, divergence, training
         self.halves, self.halved = halves, halved
         self.roles, self.evaluate, self.facts, self.encoder = roles, evaluate, facts, encoder
         self.variants = sorted({line["variant"] for line in lines}, key=lambda name: (name != PRETRAINED, name))
@@ -199,16 +202,19 @@ def load_results(
     first = folder / PRETRAINED / "results.parquet"
     if not first.exists():
         raise MissingError(f"{first} does not exist; it is made by stage 'evaluate': run `dvc repro evaluate`")
-    attributes = store.table_attributes(first)
-    lines = store.read_table(first).to_pylist()
+    attributes = attributes_of(first, "datasets", "encoder")
+    lines = result_lines(first, variant=PRETRAINED, datasets=datasets)
     parameters: dict[str, int] = {}
     divergence: dict[str, dict[int, list[float]]] = {}
+    training: dict[str, list[list[Any]]] = {}
     for method in methods:
         path = folder / f"{method}.parquet"
         if path.exists():
-            lines += store.read_table(path).to_pylist()
-            about = store.table_attributes(path)
+            lines += result_lines(path, variant=method, datasets=datasets)
+            about = attributes_of(path, "parameters", "members_kl")
             parameters[method] = about["parameters"]
+            if about.get("training"):
+                training[method] = about["training"]
             for log in about["members_kl"]:
                 for iteration, value in log:
                     divergence.setdefault(method, {}).setdefault(iteration, []).append(value)
@@ -222,6 +228,7 @@ def load_results(
         encoder=attributes["encoder"],
         parameters=parameters,
         divergence=divergence,
+        training=training,
         halves=pair_of_halves(datasets),
         halved=[name for name, dataset in datasets.items() if dataset.classes != "all"],
         settings=Settings.of_run(sections, pools=attributes.get("pools", {})),

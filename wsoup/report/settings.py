@@ -6,6 +6,7 @@ Datasets (split, template, classes) and encoder are judged elsewhere (`wsoup.dat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from wsoup.params.finetune import MethodParams
 from wsoup.report.paper import FOLDER
 
 TRAINING = "finetune"
+SNAPSHOTS = "snapshots"
 AUTHORS = "the authors' list"
 
 
@@ -74,10 +76,28 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: TableRow) ->
     wanted = list(_prefixes(row, variant=variant, soups=soups))
     found = []
     for key in dict.fromkeys(key for source in (paper, run) for key in source.below(*wanted)):
+        if f".{SNAPSHOTS}" in key:  # which look at training and change nothing
+            continue
         ours, theirs = run.values.get(key), paper.values.get(key)
         if not _same(ours, theirs) and not (key == "candidates.words.count" and _is_theirs("words", run, paper)):
             found.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
+    if variant != PRETRAINED or row.method.soup:
+        found += _images_differ(run)
     return found + [text for pool in _pools(row, soups=soups, run=run) for text in _pool_differs(pool, run, paper)]
+
+
+def _images_differ(run: Settings) -> Iterable[str]:
+    """Why the few-shot images are not the paper's: the authors' draws of ImageNet are CoOp's pickles."""
+    roles = [
+        key for key, value in run.values.items() if re.fullmatch(r"datasets\.[^.]+\.role", key) and value == "source"
+    ]
+    for source in (key.split(".")[1] for key in roles):
+        if source == "laion":
+            yield "datasets.laion: the authors' images of LAION are not published"
+        elif source != "imagenet":
+            yield f"source: {source}, the paper's imagenet"
+        elif run.values.get(f"datasets.{source}.fewshot_pickles") is None:
+            yield f"datasets.{source}.fewshot_pickles: none, the paper's are the authors' (--fewshot-pickles)"
 
 
 def _soups(run: Settings, *, variant: str, row: TableRow) -> list[str]:

@@ -10,10 +10,18 @@ from wsoup.evaluate.rows import BEFORE_SOUPS
 from wsoup.report.means import MEANS, is_number
 from wsoup.report.tables import SIZES, Table, cell, shown_columns
 
-FIRST = ("method", "variant", "m", "stored", "base", "new", "H", "source", *MEANS.values())
-ACCURACIES = ("zero_shot", "finetuned", "few_shot", "diversity_ablation", "parameter_efficiency", "laion_source")
+FIRST = ("model", "method", "variant", "m", "stored", "base", "new", "H", "source", *MEANS.values())
+ACCURACIES = (
+    "zero_shot",
+    "finetuned",
+    "few_shot",
+    "diversity_ablation",
+    "parameter_efficiency",
+    "laion_source",
+    "model_scaling",
+)
 """Tables whose columns are accuracies of datasets."""
-DIFFERENCES = {"verdict": ("gain",), "paired": ("difference",)}
+DIFFERENCES = {"verdict": ("gain",), "paired": ("difference",), "cost": ("gain, XD mean", "gain, DG mean")}
 STRONG = 5.0
 """A gain of so many points has the full tint."""
 DETAILS = ("single_texts", "alignment", "accuracy_by_m")

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import vl_convert
-import yaml
 
 from wsoup import store
 from wsoup.errors import ParamsError
+from wsoup.params.section import parse_yaml
 from wsoup.report import plots
 from wsoup.report.compare import PARAMS, WORKSPACE, experiments, flat, read_at
 from wsoup.report.means import is_number
@@ -52,7 +52,7 @@ def sweep(
     seen: list[Any] = []
     # The workspace comes last: it often is an experiment that has just run, and that one has a name.
     for revision in revisions or [*experiments(root=Path(root)), WORKSPACE]:
-        params = flat(yaml.safe_load(read_at(revision, PARAMS, root=Path(root))))
+        params = flat(parse_yaml(read_at(revision, PARAMS, root=Path(root)), origin=f"{PARAMS} of {revision}"))
         metrics = json.loads(read_at(revision, METRICS, root=Path(root)))
         if not revisions and revision == WORKSPACE and (params, metrics) in seen:
             continue

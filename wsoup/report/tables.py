@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wsoup import store
+from wsoup.cells import defused
 from wsoup.report.means import is_number
 
 SIZES = ("m", "stored")
@@ -22,10 +23,6 @@ SHOWN = 0.005
 """A deviation below this would read as 0.00; that of equal means is rounding alone."""
 MARK = "*"
 """Beside a difference that is not like with like: another split of the data, or another encoder."""
-
-
-FORMULAS = ("=", "+", "-", "@", "\t")
-"""What a spreadsheet takes for the beginning of a formula; behind an apostrophe it is text."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +104,7 @@ def _in_markdown(text: str) -> str:
 
 def _plain(value: object) -> object:
     if isinstance(value, str):
-        line = re.sub(r"[\r\n]+", " ", value)
-        return f"'{line}" if line.startswith(FORMULAS) else line
+        return defused(re.sub(r"[\r\n]+", " ", value))
     if isinstance(value, float):
         return "" if math.isnan(value) else round(value, 4)
     return "" if value is None else value

@@ -103,6 +103,9 @@ def verdicts(judgement: Judgement) -> str:
             word = judgement.word(judged.p_resampled, resampled.mean)
             line += f"   {_interval(resampled, judgement)} {word}"
         lines.append(line)
+    if judgement.optimism:
+        said = ", ".join(f"{soup_title(one.soup)} {one.excess:+.2f}" for one in judgement.optimism)
+        lines.append(f"optimism, points lost from selection images to held-out ones beyond the class name's: {said}")
     lines.append(
         f"better, worse, noise: by Holm's p over these {len(judgement.comparisons)} comparisons; visible: the smallest "
         "difference that this run could have seen."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -11,6 +13,9 @@ from types import FrameType
 
 INTERRUPTED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+_interrupted = False
 
 
 def leave_at_once() -> None:
@@ -36,4 +41,19 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
+    global _interrupted
+    _interrupted = True
     raise KeyboardInterrupt
+
+
+@atexit.register  # at the first import of all, so it runs after every other module's
+def _leave_with_130() -> None:
+    """CPython ends by SIGINT, not with the exit code asked for, where the interrupt fell into `exec` of a string.
+
+    Dataclasses and named tuples are made that way, so any import can be such a moment.
+    """
+    if _interrupted:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(INTERRUPTED)

@@ -24,6 +24,7 @@ import numpy as np
 
 from wsoup.errors import ParamsError, WsoupError
 from wsoup.runtime import progress as bars
+from wsoup.runtime import spent
 from wsoup.runtime.memory import keep_memory
 
 AHEAD = 2
@@ -54,9 +55,9 @@ class Worker:
         self.task = ray.cloudpickle.loads(task)
         return str(ray.util.get_node_ip_address())
 
-    def do(self, key: Key) -> dict[str, np.ndarray]:
-        """One shard."""
-        return dict(self.task(*key))
+    def do(self, key: Key) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+        """One shard, and what it took (`wsoup.runtime.spent`)."""
+        return dict(self.task(*key)), spent.take()
 
 
 def run(task: Task, keys: Sequence[Key], *, label: str) -> Iterator[tuple[Key, Mapping[str, np.ndarray]]]:
@@ -124,13 +125,14 @@ class _Pool:
                     continue  # of a worker that went while this loop looked at its other shard
                 actor, key = self.running[future]
                 try:
-                    found = self.ray.get(future)
+                    found, took = self.ray.get(future)
                 except self.ray.exceptions.RayTaskError as error:
                     raise self._of_task(error) from None
                 except self.ray.exceptions.RayError as error:  # the worker or its node is gone
                     self._replace(actor, waiting=waiting, lost=lost, error=error)
                     continue
                 del self.running[future]
+                spent.add(took)
                 yield key, found
 
     def _give(self, waiting: deque[Key]) -> None:

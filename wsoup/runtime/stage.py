@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from wsoup.artifacts import Artifacts
 from wsoup.errors import MismatchError, ParamsError, WsoupError, one_line, storage_error
-from wsoup.runtime import code
+from wsoup.runtime import code, spent
 from wsoup.runtime.interrupts import INTERRUPTED, interruptible
 from wsoup.runtime.peak import peak_bytes
 from wsoup.runtime.shards import Owner
@@ -68,7 +68,7 @@ def run(main: Callable[..., None]) -> None:
         print(f"error: {one_line(error)}", file=sys.stderr)
         raise SystemExit(1) from None
     except OSError as error:
-        print(f"error: {storage_error(error, path=Path.cwd())}", file=sys.stderr)
+        print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         print(f"{script.stem}: interrupted; what is finished is kept, run it again to go on", file=sys.stderr)
@@ -172,6 +172,7 @@ def _note_timing(name: str, *, seconds: float) -> None:
         "device": os.environ.get("WSOUP_DEVICE", "auto"),
         "time": int(time.time()),
         "run": os.getppid(),  # DVC: the same for all stages of one `dvc repro`
+        "spent": spent.take(),
     }
     cache_dir().mkdir(parents=True, exist_ok=True)
     with open(cache_dir() / "timings.jsonl", "a", encoding="utf-8") as file:

@@ -27,7 +27,9 @@ class Ranked:
         n_correct: (P,) int64, images of the seed that each gets right alone.
         k2: (P,) float64, see `wsoup.search.statistics`.
         period: whether they carry the final period in ranking and search.
-        cost: what scoring the pool took, for all seeds together: its texts are encoded once.
+        cost: what scoring the pool takes for this seed; all seeds together take no more, unless they race.
+        full: so many of them, the first ones, were scored on all classes (`wsoup.search.racing`), and the others'
+            values are not to be compared with theirs; None: all were.
     """
 
     texts: list[str]
@@ -35,17 +37,38 @@ class Ranked:
     k2: np.ndarray
     period: bool
     cost: Cost
+    full: int | None = None
 
     def cut(self, most: int) -> Ranked:
         """The first `most` of them."""
         return Ranked(self.texts[:most], self.n_correct[:most], self.k2[:most], self.period, self.cost)
 
+    def finalists(self) -> Ranked:
+        """Those that were scored on all classes."""
+        return self if self.full is None else self.cut(self.full)
 
-def ranked(texts: list[str], *, n_correct: np.ndarray, k2: np.ndarray, period: bool, cost: Cost) -> Ranked:
-    """Rank candidates, given in pool order with their counts and likelihoods (P,); see `Ranked`."""
+
+def ranked(
+    texts: list[str],
+    *,
+    n_correct: np.ndarray,
+    k2: np.ndarray,
+    period: bool,
+    cost: Cost,
+    n_classes: np.ndarray | None = None,
+) -> Ranked:
+    """Rank candidates, given in pool order with their counts and likelihoods (P,); see `Ranked`.
+
+    `n_classes` (P,) is how many classes each was scored on last, in a race (None: all): those with most come first,
+    by falling count, the others behind them by falling number of classes, in pool order.
+    """
     chosen = np.flatnonzero([bool(text) for text in texts])
-    order = chosen[rank(n_correct[chosen])]
-    return Ranked([texts[i] for i in order], n_correct[order], k2[order], period, cost)
+    classes = np.zeros(len(texts), dtype=np.int64) if n_classes is None else n_classes
+    finalist = classes[chosen] == classes[chosen].max(initial=0)
+    first, others = chosen[finalist], chosen[~finalist]
+    order = np.concatenate([first[rank(n_correct[first])], others[rank(classes[others])]])
+    full = len(first) if len(others) else None
+    return Ranked([texts[i] for i in order], n_correct[order], k2[order], period, cost, full)
 
 
 def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranked:
@@ -54,7 +77,7 @@ def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranke
     Raises:
         MissingError, MismatchError: no scores, scores of another encoder or without this seed.
     """
-    table = store.read_table(scores, columns=["text", "seed", "n_correct", "k2"])
+    table = store.read_table(scores, columns=["text", "seed", "n_correct", "k2", "n_classes"])
     about = store.table_attributes(scores)
     store.check_encoder(about["encoder"], expected=encoder, where=scores)
     texts = table["text"].to_pylist()
@@ -66,7 +89,8 @@ def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranke
         n_correct=np.asarray(table["n_correct"])[mine],
         k2=np.asarray(table["k2"])[mine],
         period=about["period"],
-        cost=Cost(**about["cost"]),
+        cost=Cost(**about["cost_by_seed"][str(seed)]),
+        n_classes=np.asarray(table["n_classes"])[mine],
     )
 
 
@@ -92,5 +116,9 @@ def mixed(words: Path, descriptors: Path) -> tuple[pa.Table, dict[str, Any]]:
     tables[1] = tables[1].filter(pa.array([text not in known for text in tables[1]["text"].to_pylist()]))
     both = pa.concat_tables(tables)
     order = np.argsort(np.searchsorted(np.sort(seeds[0]), np.asarray(both["seed"])), kind="stable")
+    costs = {
+        seed: (Cost(**cost) + Cost(**other["cost_by_seed"][seed])).as_json()
+        for seed, cost in about["cost_by_seed"].items()
+    }
     cost = Cost(**about["cost"]) + Cost(**other["cost"])
-    return both.take(order), {**about, "pool": "mixed", "cost": cost.as_json()}
+    return both.take(order), {**about, "pool": "mixed", "cost": cost.as_json(), "cost_by_seed": costs}

@@ -38,8 +38,14 @@ def top(
     """
     if rank_by == "count":
         return list(texts[:m])
-    value = _standardised(n_correct[:k1]) + _standardised(k2[:k1])
+    value = count_and_likelihood(n_correct[:k1], k2[:k1])
     return [texts[i] for i in np.argsort(-value, kind="stable")[:m]]
+
+
+def count_and_likelihood(n_correct: np.ndarray, k2: np.ndarray) -> np.ndarray:
+    """z(n_correct) + z(k2) of P candidates, which see `top`: (P,) float64."""
+    total: np.ndarray = _standardised(n_correct) + _standardised(k2)
+    return total
 
 
 def _standardised(values: np.ndarray) -> np.ndarray:

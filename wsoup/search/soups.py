@@ -39,18 +39,25 @@ def parts(definition: SoupParams) -> int:
 
 
 def candidates(definition: SoupParams, ranked: Ranked) -> Ranked:
-    """What of the ranked pool can get into the soup.
+    """What of the ranked pool can get into the soup: where it raced, those that went through all rounds.
 
     Raises:
-        PoolError: the pool is smaller than the definition says.
+        PoolError: the pool is smaller than the definition says, or fewer went through all rounds.
     """
-    limits = definition.model_dump(include={"k0"} if isinstance(definition, FirstWordsSoup) else {"k1"})
-    ((name, most),) = limits.items() or [("", None)]
-    if most is None:
+    if isinstance(definition, SampleSoup) and definition.k1 is None:
         return ranked
-    if len(ranked.texts) < most:
-        raise PoolError(f"{name} is {most} but the pool {definition.pool} holds {len(ranked.texts)}; lower {name}")
-    return ranked.cut(most)
+    finalists = ranked.finalists()
+    limits = definition.model_dump(include={"k0"} if isinstance(definition, FirstWordsSoup) else {"k1"})
+    for name, most in limits.items():
+        if len(ranked.texts) < most:
+            raise PoolError(f"{name} is {most} but the pool {definition.pool} holds {len(ranked.texts)}; lower {name}")
+        if len(finalists.texts) < most:
+            raise PoolError(
+                f"{name} is {most} but {len(finalists.texts)} of the pool {definition.pool} went through all rounds of "
+                f"score.racing; lower {name}, or let its last round keep more"
+            )
+        return finalists.cut(most)
+    return finalists
 
 
 def ranking_cost(definition: SoupParams, ranked: Ranked) -> Cost:
@@ -150,9 +157,10 @@ def _recounted(
 
 
 def _singles(texts: Sequence[str], *, ranked: Ranked) -> list[Member]:
-    """Members of one text each, whose trace is their count in the ranking."""
-    counts = dict(zip(ranked.texts, ranked.n_correct.tolist(), strict=True))
-    return [Member(text, trace=(Step(text, counts[text]),)) for text in texts]
+    """Members of one text each, whose trace is their count in the ranking; none where that had not all classes."""
+    known = ranked.finalists()
+    counts = dict(zip(known.texts, known.n_correct.tolist(), strict=True))
+    return [Member(text, trace=(Step(text, counts[text]),) if text in counts else ()) for text in texts]
 
 
 def _grown(definition: Growth, *, texts: Sequence[str], meter: Meter, member: int) -> Member:

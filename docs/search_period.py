@@ -1,0 +1,125 @@
+"""Ranking and search with or without the prompt's final period: makes the table of docs/search_period.md.
+
+    python docs/search_period.py --data FOLDER [--descriptors FILE] [--cache FOLDER]
+
+The data, the sources and the targets are those of docs/evidence.py. What is evaluated always ends in a period; only
+`candidates.<pool>.period` differs between the two sides of a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from evidence import CONFIDENCE, SOURCES, shown
+from evidence_trials import GROWTH
+from evidence_world import SEEDS, WORDS, Found, World, define
+
+from wsoup.report.verdict import compare
+from wsoup.scoring import correct
+from wsoup.search import soups
+from wsoup.search.pools import common_words, descriptors
+from wsoup.search.ranking import Ranked, ranked
+from wsoup.search.source import Source
+from wsoup.search.statistics import statistics
+from wsoup.soup import NOTHING
+
+KINDS: dict[str, dict[str, Any]] = {
+    "word (chains)": {"kind": "chains", **GROWTH},
+    "first_words": {"kind": "first_words", "k0": 250},
+    "top, count_k2": {"kind": "top", "k1": 1000, "rank_by": "count_k2"},
+    "descriptor (greedy)": {"kind": "greedy", "pool": "descriptors", "m": 16},
+}
+SIDES = ("bare", "period")
+HEADER = (
+    "| source | soup | XD mean, period false | XD mean, period true | true minus false | ... datasets resampled "
+    "| held-out source, true minus false |"
+)
+BEGIN, END = "<!-- made by docs/search_period.py -->", "<!-- end -->"
+
+
+def rankings(world: World, name: str, *, pool: str, source: Source, period: bool) -> dict[int, Ranked]:
+    """One pool ranked on one source, by seed."""
+    texts = list(world.pools[pool])
+    kept = world.kept(f"{name}-{pool}-{SIDES[period]}", "npz")
+    if not kept.exists():
+        images = source.images()
+        (alone,) = source.text_blocks([""], period=period)
+        named = correct(images.image_features, images.labels, alone[0])
+        parts = [statistics(images, block, named=named) for block in source.text_blocks(texts, period=period)]
+        columns = {
+            column: np.stack([np.concatenate([getattr(part[k], column) for part in parts]) for k in range(len(SEEDS))])
+            for column in ("n_correct", "k2")
+        }
+        np.savez(kept, **columns)
+    found = dict(np.load(kept))
+    return {
+        seed: ranked(texts, n_correct=found["n_correct"][k], k2=found["k2"][k], period=period, cost=NOTHING)
+        for k, seed in enumerate(SEEDS)
+    }
+
+
+def soup(world: World, name: str, *, label: str, source: Source, period: bool) -> dict[int, list[str]]:
+    """The texts of one kind for every seed."""
+    definition = define(KINDS[label])
+    kept = world.kept(f"{name} {label}-{SIDES[period]}", "json")
+    if not kept.exists():
+        by_seed = rankings(world, name, pool=definition.pool, source=source, period=period)
+        texts = {}
+        for seed in SEEDS:
+            cut = soups.candidates(definition, by_seed[seed])
+            parts = [
+                soups.members(definition, ranked=cut, source=source, seed=seed, part=part)
+                for part in range(soups.parts(definition))
+            ]
+            texts[seed] = [member.text for members, _ in parts for member in members]
+        kept.write_text(json.dumps(texts))
+    return {int(seed): texts for seed, texts in json.loads(kept.read_text()).items()}
+
+
+def measured(world: World, name: str, *, label: str) -> str:
+    """The line of one source and kind."""
+    held_out, targets = SOURCES[name]
+    source = world.source(name)
+    sides: dict[bool, Mapping[str, np.ndarray]] = {}
+    for period in (False, True):
+        texts = soup(world, name, label=label, source=source, period=period)
+        found = {seed: Found(chosen, [1.0] * len(chosen), 0) for seed, chosen in texts.items()}
+        sides[period] = {f: world.right(f, found, source=source, class_name_weight=0.0) for f in (held_out, *targets)}
+        print(name, label, period, texts[SEEDS[0]], flush=True)
+    gain = compare(*({f: sides[period][f] for f in targets} for period in (True, False)))
+    home = compare(*({held_out: sides[period][held_out]} for period in (True, False)))
+    assert gain.resampled is not None
+    means = [f"{100 * np.mean([sides[p][f].mean() for f in targets]):.2f}" for p in (False, True)]
+    cells = [name.split("/train")[0], label, *means, shown(gain.fixed), shown(gain.resampled), shown(home.fixed)]
+    print(f"| {' | '.join(cells)} |", flush=True)
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Make docs/search_period.md.")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the encoder and the images")
+    parser.add_argument("--descriptors", type=Path, help="a file of descriptors, one a line; without it, no such soups")
+    parser.add_argument("--cache", type=Path, default=Path(".cache/evidence"))
+    options = parser.parse_args()
+    pools = {"words": common_words(WORDS)}
+    if options.descriptors:
+        known = set(pools["words"])
+        pools["descriptors"] = [text for text in descriptors([options.descriptors]) if text not in known]
+    world = World(options.data, cache=options.cache, pools=pools)
+    labels = [label for label, kind in KINDS.items() if kind.get("pool", "words") in world.pools]
+    lines = [measured(world, name, label=label) for label in labels for name in SOURCES]
+    page = Path(__file__).with_suffix(".md")
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    about = f"{len(SEEDS)} seeds, intervals of {100 * CONFIDENCE:.0f} %."
+    table = "\n".join([HEADER, "|---" * 7 + "|", *lines])
+    page.write_text("\n\n".join([before + BEGIN, table, about, END + after]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""A folder of classes without a split: which side an image is on depends on what it holds, and on nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from wsoup.datasets import layouts
+from wsoup.datasets.fraction import is_test
+from wsoup.errors import DataError, ParamsError
+from wsoup.params.datasets import DatasetParams
+
+TEMPLATE = "a photo of a {}."
+
+
+@pytest.fixture
+def photos(in_tmp: Path) -> Path:
+    """Two classes of forty images each, all different."""
+    rng, root = np.random.default_rng(0), Path("photos")
+    for name in ("cat", "dog"):
+        (root / name).mkdir(parents=True)
+        for number in range(40):
+            Image.fromarray(rng.integers(256, size=(4, 4, 3), dtype=np.uint8)).save(root / name / f"{number:02d}.png")
+    return root
+
+
+def splits(root: Path, *, fraction: float = 0.3, role: str = "source", layout: str = "imagefolder") -> dict[str, set]:
+    params = DatasetParams(
+        role=role, layout=layout, root=str(root), watch=str(root), template=TEMPLATE, test_fraction=fraction
+    )
+    found = layouts.read("photos", params=params, imagenet_names=list)
+    return {name: set(split.paths) for name, split in found.splits.items()}
+
+
+def test_about_the_fraction_is_for_testing_and_nothing_is_lost(photos):
+    found = splits(photos)
+    assert len(found["train"]) + len(found["test"]) == 80
+    assert not found["train"] & found["test"]
+    assert 15 <= len(found["test"]) <= 33  # 24 on average
+    assert splits(photos, fraction=0.5)["test"] > found["test"]  # a larger share holds the smaller one
+
+
+def test_an_image_stays_where_it_is_when_others_are_added_or_removed(photos):
+    before = splits(photos)
+    (photos / "cat/00.png").unlink()
+    for number in range(20):
+        Image.new("RGB", (4, 4), (number, 0, 0)).save(photos / f"dog/new{number}.png")
+    after = splits(photos)
+    for name in ("train", "test"):
+        assert before[name] - {"cat/00.png"} <= after[name]
+
+
+def test_two_copies_of_a_photograph_are_on_one_side(photos):
+    for name in ("cat", "dog"):
+        for path in sorted((photos / name).iterdir()):
+            shutil.copy(path, path.with_name(f"copy-{path.name}"))
+    for paths in splits(photos).values():
+        assert len(paths) % 2 == 0
+
+
+def test_the_boundary_is_the_fraction_of_all_digests():
+    assert is_test("7" + 63 * "f", fraction=0.5)
+    assert not is_test("8" + 63 * "0", fraction=0.5)
+
+
+def test_what_has_a_split_is_not_divided_again(photos):
+    (photos / "train").mkdir()
+    for name in ("cat", "dog"):
+        (photos / name).rename(photos / "train" / name)
+    with pytest.raises(DataError, match="photos is divided into train already; test_fraction is for a folder of"):
+        splits(photos)
+    with pytest.raises(ParamsError, match="test_fraction divides an imagefolder without a split; layout 'webdataset'"):
+        splits(photos, layout="webdataset")

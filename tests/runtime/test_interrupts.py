@@ -1,0 +1,45 @@
+"""Exit codes of an interrupted process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from project import ROOT
+
+PROGRAM = """
+import stages
+import atexit, os, sys
+from wsoup.runtime.interrupts import INTERRUPTED, interruptible
+
+atexit.register(lambda: print("cleaned"))
+try:
+    with interruptible():
+        {work}
+except KeyboardInterrupt:
+    print("interrupted")
+    raise SystemExit(INTERRUPTED)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "work",
+    [
+        "os.kill(os.getpid(), {number})",
+        # as dataclasses and named tuples are made while modules are imported
+        "exec('os.kill(os.getpid(), {number})\\nfor _ in range(10**6): pass')",
+    ],
+    ids=["plainly", "in-exec-of-a-string"],
+)
+def test_an_interrupt_at_any_moment_ends_with_130_after_everything_is_cleaned(number, work, tmp_path):
+    (tmp_path / "interrupted.py").write_text(PROGRAM.format(work=work.format(number=int(number))))
+    command = [sys.executable, "-m", "interrupted"]  # as DVC starts a stage; `-c` and plain files end another way
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+    ended = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (130, "interrupted\ncleaned\n"), ended.stderr

@@ -1,0 +1,54 @@
+"""What images and texts take: seconds and FLOPs beside the results, never in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from small_world import COLOURS, write_image_folder
+
+from wsoup.evaluate.cost import TextFlops, flops_per_token
+from wsoup.images.cost import image_flops
+from wsoup.images.features import ImageList, embed_images
+from wsoup.runtime import spent
+from wsoup.runtime.shards import Owner
+from wsoup.texts.encoder import PromptEncoder
+
+
+def test_sums_are_taken_once():
+    spent.take()
+    with spent.timed(spent.TEXTS):
+        pass
+    spent.add_flops(spent.TEXTS, 2e9)
+    spent.add({"texts_gflops": 1.0, "images_seconds": 3.0})
+    found = spent.take()
+    assert 0 <= found.pop("texts_seconds") < 1
+    assert found == {"texts_gflops": 3.0, "images_seconds": 3.0}
+    assert spent.take() == {}
+
+
+def test_images_are_timed_and_their_flops_are_by_the_image(in_tmp: Path, tiny_encoder):
+    write_image_folder(in_tmp / "photo", splits={"test": 2}, classes=COLOURS)
+    paths = sorted(str(path.relative_to(in_tmp)) for path in (in_tmp / "photo").rglob("*.png"))
+    spent.take()
+    images = ImageList(in_tmp, paths, [None] * len(paths))
+    owner = Owner("embed@photo", {}, {})
+    embed_images({"one": tiny_encoder}, lists=[images], batch_size=4, on_bad_image="stop", label="", owner=owner)
+    found = spent.take()
+    assert found["images_seconds"] > 0
+    assert found["images_gflops"] == round(len(paths) * image_flops(tiny_encoder) / 1e9, 3)
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_texts_cost_what_was_encoded_since(tiny_encoder):
+    texts = PromptEncoder.of(tiny_encoder)
+    texts.encode(["a photo of a cat."])
+    before = TextFlops(texts, encoder=tiny_encoder)
+    assert before.done() == 0
+    texts.encode(["a photo of a red dog."])
+    assert 0 < before.done() < flops_per_token(tiny_encoder) * 77
+    assert image_flops(tiny_encoder) > 2 * 4 * sum(
+        p.numel() for p in tiny_encoder.model.visual.transformer.parameters()
+    )
+    assert torch.is_grad_enabled()

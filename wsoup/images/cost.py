@@ -1,0 +1,18 @@
+"""FLOPs of an image through the image tower."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from wsoup.towers import Encoder
+
+
+def image_flops(encoder: Encoder) -> int:
+    """Of one image; multiplications and additions. Without weights (on the meta device) nothing is computed."""
+    size = encoder.preprocessing["size"]
+    height, width = (size, size) if isinstance(size, int) else size
+    weight = next(encoder.model.parameters())
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        encoder.model.encode_image(torch.zeros(1, 3, height, width, device=weight.device, dtype=weight.dtype))  # type: ignore[operator]
+    return counter.get_total_flops()

@@ -1,0 +1,171 @@
+"""The paper's model-scaling table: zero-shot rows of several encoders, each a DVC experiment of its own.
+
+`run` makes what is not there yet, one `dvc exp run --temp` an encoder (the workspace stays as it is, nothing is
+finetuned); `scaling_table` reads the experiments from git, as `wsoup.report.sweep` does, beside the paper's figures.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from wsoup import store
+from wsoup.errors import MissingError, ParamsError, WsoupError
+from wsoup.evaluate.rows import table as rows_of
+from wsoup.report import paper
+from wsoup.report.compare import PARAMS, WORKSPACE, experiments, read_at
+from wsoup.report.tables import MARK, Table
+
+NAME = "model_scaling"
+PREFIX = "scaling-"
+ZERO_SHOT = "reports/tables/zero_shot"
+TITLES = {paper.ENCODER: "Open-AI CLIP ViT-B/16", **paper.SCALING_ENCODERS}
+"""The paper's models; ViT-B/16 stands in its table of zero-shot methods instead."""
+
+
+def encoder_of(text: str) -> dict[str, Any]:
+    """Section `encoder` as far as it is given: ``MODEL/TAG``, or a YAML file of its keys, for local weights.
+
+    >>> encoder_of("ViT-B-32/openai")
+    {'model': 'ViT-B-32', 'pretrained': 'openai'}
+    """
+    if text.endswith((".yaml", ".yml")):
+        found = yaml.safe_load(store.require(Path(text), made_by="you").read_text(encoding="utf-8"))
+        if isinstance(found, dict) and {"model", "pretrained"} <= set(found):
+            return found
+        raise ParamsError(f"--encoder {text}: expected the keys of section encoder, at least model and pretrained")
+    model, _, tag = text.rpartition("/")
+    if not (model and tag):
+        raise ParamsError(f"--encoder {text!r} must be MODEL/TAG, such as ViT-B-32/openai, or a YAML file")
+    return {"model": model, "pretrained": tag}
+
+
+def name_of(encoder: Mapping[str, Any]) -> str:
+    """The experiment of one encoder: its model, and its weights where they are a tag."""
+    tag = Path(str(encoder["pretrained"])).stem
+    model = str(encoder["model"])
+    return PREFIX + re.sub(r"[^A-Za-z0-9]+", "-", model if tag == model else f"{model}-{tag}").strip("-")
+
+
+def run(encoders: Sequence[Mapping[str, Any]], *, root: Path = Path()) -> list[str]:
+    """Run what is not there yet, one experiment an encoder; the names of all.
+
+    Raises:
+        WsoupError: an experiment failed; those before it are kept, and the same command goes on from there.
+    """
+    there, names = set(experiments(root=root)), []
+    params = yaml.safe_load((root / PARAMS).read_text(encoding="utf-8"))
+    zero_shot = [f"~finetune.methods.{name}" for name in params["finetune"]["methods"]] + ["landscape.methods=[]"]
+    for encoder in encoders:
+        name = name_of(encoder)
+        names.append(name)
+        if name in there:
+            print(f"{name} is there: `dvc exp remove {name}` to run it again", file=sys.stderr)
+            continue
+        changes = [f"encoder.{key}={_override(value)}" for key, value in encoder.items()] + zero_shot
+        options = [part for change in changes for part in ("--set-param", change)]
+        done = subprocess.run(["dvc", "exp", "run", "--temp", "--name", name, *options], cwd=root, check=False)
+        if done.returncode:
+            raise WsoupError(
+                f"experiment {name} failed (see above); it runs in a copy of what git tracks, so datasets, descriptors "
+                "and weights need absolute paths in params.yaml. Finished ones are kept: run the same command again"
+            )
+    return names
+
+
+def _override(value: Any) -> str:
+    """A value as Hydra's overrides write it."""
+    if value is None:
+        return "null"
+    return f"'{value}'" if isinstance(value, str) else yaml.safe_dump(value, default_flow_style=True).split("\n")[0]
+
+
+def scaling_table(revisions: Sequence[str] = (), *, root: Path = Path()) -> Table:
+    """The rows of model_scaling.csv of every encoder that revisions have, beside the paper's.
+
+    Args:
+        revisions: which; none means the workspace and every experiment that `run` made.
+        root: the repository.
+
+    Raises:
+        MissingError: a revision holds no zero-shot table, or none is there at all.
+    """
+    names = list(revisions) or [name for name in experiments(root=root) if name.startswith(PREFIX)]
+    if not revisions and (root / f"{ZERO_SHOT}.csv").exists():
+        names.append(WORKSPACE)
+    if not names:
+        raise MissingError("no experiment of another encoder is there; add --run, or name revisions")
+    found: dict[tuple[str, str], tuple[list[str], list[dict[str, Any]], list[str]]] = {}
+    for revision in names:
+        encoder = yaml.safe_load(read_at(revision, PARAMS, root=root))["encoder"]
+        pair = str(encoder["model"]).removesuffix(paper.QUICK_GELU), str(encoder["pretrained"])
+        found.setdefault(pair, _of_revision(revision, title=_title(pair), root=root))
+    order = list(TITLES)
+    ordered = sorted(found, key=lambda pair: (order.index(pair) if pair in order else len(order), pair))
+    columns = list(dict.fromkeys(column for pair in ordered for column in found[pair][0]))
+    notes = list(dict.fromkeys(note for pair in ordered for note in found[pair][2]))
+    return Table(NAME, "Zero-shot accuracy by encoder", columns, [r for p in ordered for r in found[p][1]], notes)
+
+
+def _title(pair: tuple[str, str]) -> str:
+    return TITLES.get(pair, f"{pair[0]} / {Path(pair[1]).name}")
+
+
+def _of_revision(revision: str, *, title: str, root: Path) -> tuple[list[str], list[dict[str, Any]], list[str]]:
+    """Columns, rows and notes of one encoder: the rows that the paper's table has, and its marks."""
+    scaling = {row.label: row.scaling for row in rows_of(["descriptor", "word"]) if row.scaling}
+    lines = list(csv.DictReader(io.StringIO(read_at(revision, f"{ZERO_SHOT}.csv", root=root))))
+    text = read_at(revision, f"{ZERO_SHOT}.md", root=root)
+    marked = {cells[1].strip() for line in text.splitlines() if f"{MARK})" in line and (cells := line.split("|"))[1:]}
+    rows = []
+    for line in lines:
+        label = line["method"].removeprefix("'")  # of a spreadsheet's defence
+        if label in scaling:
+            row: dict[str, Any] = {"model": title, "method": scaling[label]}
+            row |= {key: number(value) for key, value in line.items() if key not in row}
+            if label in marked:
+                row |= {f"{key.removesuffix(' (paper)')} (mark)": MARK for key in line if key.endswith(" (paper)")}
+            rows.append(row)
+    notes = [f"{title}: {note}" if note.startswith(MARK) else note for note in _notes(text)]
+    return ["model", *(lines[0] if lines else [])], rows, notes
+
+
+def _notes(markdown: str) -> list[str]:
+    """What stands below a table."""
+    return [line for line in markdown.splitlines() if line and not line.startswith(("#", "|"))]
+
+
+def number(text: str) -> float | str | None:
+    """A cell of a CSV: a number where it is one, None where it is empty."""
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text
+
+
+def write(table: Table, *, folder: Path) -> Path:
+    """Write reports/model_scaling.csv, .md and .json; `saved` reads the last one for the page."""
+    table.write(folder)
+    path = folder / f"{NAME}.json"
+    store.write_json(
+        path,
+        {"title": table.title, "columns": list(table.columns), "rows": list(table.rows), "notes": list(table.notes)},
+    )
+    return path.with_suffix(".md")
+
+
+def saved(folder: Path) -> list[Table]:
+    """The table that `write` left in a folder, or none."""
+    path = folder / f"{NAME}.json"
+    if not path.exists():
+        return []
+    found = store.read_json(path)
+    return [Table(NAME, found["title"], found["columns"], found["rows"], found["notes"])]
