@@ -12,6 +12,7 @@ from report_made import CLASS_NAME, both_seeds, results
 from wsoup.errors import MissingError, ParamsError
 from wsoup.report import scaling
 from wsoup.report.accuracy import zero_shot_table
+from wsoup.report.shown import shown_tables
 
 ENCODERS = {
     "small": {"model": "ViT-B-32", "pretrained": "openai", "quick_gelu": True},
@@ -69,6 +70,9 @@ def test_it_is_kept_for_the_page(repository, tmp_path):
     assert scaling.write(table, folder=tmp_path).read_text() == table.as_markdown()
     (read,) = scaling.saved(tmp_path)
     assert read.as_markdown() == table.as_markdown()
+    (shown,) = shown_tables([read], source="imagenet")
+    assert [column for column, _ in shown["columns"]][:5] == ["model", "method", "m", "imagenet", "XD mean"]
+    assert [cell["text"] for cell in shown["rows"][0]["cells"]][:2] == ["Open-AI CLIP ViT-B/32", "ZS"]
 
 
 def test_encoders_by_tag_or_by_file(tmp_path):
