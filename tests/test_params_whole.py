@@ -127,6 +127,8 @@ def test_an_own_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
     config.parent.mkdir()
     config.touch()
     encoder = {"model": "tiny-clip", "pretrained": "openai", "config": str(config)}
+    config.parent.mkdir()
+    config.touch()
     assert f"watch: {config}\n" in own(images=str(root), encoder=encoder)
     apart.touch()
     with pytest.raises(ParamsError, match=r"encoder.watch: .* does not cover .*tiny-clip.json' \(encoder.config\)"):
@@ -219,7 +221,7 @@ def _keys(value: Any, *, prefix: str) -> Iterator[str]:
     named = prefix in ("datasets.", "soups.", "finetune.methods.")
     for key, inner in value.items():
         place = f"{prefix}{'<name>' if named else key}"
-        if isinstance(inner, dict) and not place.endswith("augment"):
+        if isinstance(inner, dict):
             yield from _keys(inner, prefix=f"{place}.")
         else:
             yield place

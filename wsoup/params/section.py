@@ -104,7 +104,7 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
             raise ParamsError(f"{path} has {status.st_size:,} bytes; params have {LARGEST_FILE:,} letters at most")
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise MissingError(f"{path} does not exist; write one with `wsoup profile demo > params.yaml`") from None
+        raise MissingError(f"{path} does not exist; write one with `wsoup profile demo --out params.yaml`") from None
     except StorageError:
         raise
     except OSError as error:
