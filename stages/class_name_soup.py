@@ -20,7 +20,9 @@ class Wanted(Sections):
 def main(owner: Owner) -> None:
     """Write the class-name soup of every seed, for the template and encoder of the source's training features."""
     params, artifacts = load(Wanted), Artifacts()
-    about = store.read_features(artifacts.features(params.source, split="train")).attributes
+    about = store.read_features(
+        artifacts.features(params.source, split="train"), of=(params.source, "train")
+    ).attributes
     with store.replacing(artifacts.soups("class_name")) as folder:
         for seed in params.seeds:
             made = Soup("class_name", seed, about["template"], about["encoder"], (Member(""),))

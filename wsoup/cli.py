@@ -5,7 +5,10 @@ Heavy modules are imported where a command needs them, so that ``wsoup --help`` 
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +23,7 @@ from wsoup.cli_bench import bench_app
 from wsoup.cli_profiles import profile_app
 from wsoup.cli_soups import classify_command, soup_app
 from wsoup.errors import ParamsError, WsoupError, not_installed, one_line, storage_error
+from wsoup.runtime.interrupts import INTERRUPTED
 from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.streams import print_anything
 
@@ -46,11 +50,12 @@ ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 
 
 def main() -> None:
-    """Entry point: exit code 0 good, 1 a WsoupError, 2 a usage error."""
+    """Entry point: exit code 0 good, 1 a WsoupError, 2 a usage error, 130 an interrupt."""
     print_anything()
     keep_memory()
     try:
-        app()
+        with _stoppable():
+            app()
     except WsoupError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         raise SystemExit(1) from None
@@ -60,6 +65,20 @@ def main() -> None:
     except ModuleNotFoundError as error:
         print(f"error: {not_installed(error)}", file=sys.stderr)
         raise SystemExit(1) from None
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Within, SIGTERM is as SIGINT: what is half-written is taken back, one line, exit code 130."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            print("interrupted; nothing half-written is left", file=sys.stderr)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 # ---------------------------------------------------------------------------------------------------------- init

@@ -323,13 +323,20 @@ def write_features(path: str | Path, value: ImageFeatures) -> None:
             stored[...] = array
 
 
-def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> ImageFeatures:
+def read_features(
+    path: str | Path, *, encoder: Mapping[str, Any] | None = None, of: tuple[str, str] | None = None
+) -> ImageFeatures:
     """Read what `write_features` wrote.
+
+    Args:
+        path: the store.
+        encoder: the id that the features must be of; None takes any.
+        of: the dataset and its split that they must be of, as far as they say what they are of; None takes any.
 
     Raises:
         MissingError: no such store.
-        MismatchError: a file in it is missing or damaged; or the features are of another encoder than `encoder`, and
-            the text names both.
+        MismatchError: a file in it is missing or damaged; or the features are of another encoder than `encoder`, or of
+            another dataset or split, and the text names both.
     """
     if not Path(path).is_dir():
         raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
@@ -350,6 +357,9 @@ def read_features(path: str | Path, *, encoder: Mapping[str, Any] | None = None)
             raise MismatchError(f"{path}: {name} not as written, a file in it is missing or damaged; {again}")
     if encoder is not None:
         check_encoder(attributes["encoder"], expected=encoder, where=path)
+    if of is not None and (found_of := (attributes.get("dataset", of[0]), attributes.get("split", of[1]))) != of:
+        said = f"holds the {found_of[1]} images of {found_of[0]}, expected the {of[1]} images of {of[0]}"
+        raise MismatchError(f"{path} {said}; {again}")
     return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
 
 

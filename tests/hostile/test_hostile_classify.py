@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -228,3 +229,29 @@ def test_devices_that_are_none(device: str) -> None:
         choose_device(device)
     assert f"device {device!r} cannot be used" in str(error.value)
     assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupt_takes_back_what_is_half_written(folder: Path, number: signal.Signals) -> None:
+    for i in range(400):
+        os.link("good.png", folder / f"new/{i}.png")
+    began = signal.signal(signal.SIGALRM, lambda *_: _half_written(folder) and os.kill(os.getpid(), number))
+    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    try:
+        code, _, errors = run("classify", "new", "--soup", "soup.json", "--classes", "cat,dog", "--out", "found.csv")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, began)
+    assert code == 130
+    assert errors.splitlines()[-1] == "interrupted; nothing half-written is left"
+    assert "Traceback" not in errors
+    assert not [path for path in folder.iterdir() if path.name.endswith(".tmp")]
+    assert not Path("found.csv").exists()
+
+
+def _half_written(folder: Path) -> bool:
+    """Whether the output is begun, the first time that it is; then the timer is stopped."""
+    begun = any(path.name.endswith(".tmp") for path in folder.iterdir())
+    if begun:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return begun

@@ -74,7 +74,7 @@ def trainer(colours: TrainingSet, encoder: Encoder, *, name: str, **rates: float
     return Trainer(encoder, source=colours, method=shared.methods[name], shared=shared, seed=1)
 
 
-@pytest.mark.parametrize("rate", [1e8, 1e15])
+@pytest.mark.parametrize("rate", [pytest.param(1e8, marks=pytest.mark.slow), 1e15])
 @pytest.mark.parametrize("name", METHODS)
 def test_a_training_that_diverges_names_its_iteration(
     colours: TrainingSet, tiny_encoder: Encoder, name: str, rate: float

@@ -162,7 +162,7 @@ PLACES += [(key,) for key in GOOD] + [("cost", "search", key) for key in COST] +
 
 
 @given(place=st.sampled_from(PLACES), value=VALUES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_value_in_any_place_of_a_soup(in_tmp: Path, place: tuple[Any, ...], value: Any) -> None:
     soup: Any = copy.deepcopy(GOOD)
     section = soup

@@ -92,7 +92,7 @@ def load_tests(artifacts: Artifacts, *, datasets: Mapping[str, DatasetParams], e
     """
     tests = []
     for name, dataset in datasets.items():
-        stored = store.read_features(artifacts.features(name, split="test"), encoder=encoder.id)
+        stored = store.read_features(artifacts.features(name, split="test"), encoder=encoder.id, of=(name, "test"))
         tests.append(
             TestSet(
                 name=name,

@@ -105,7 +105,7 @@ def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], enco
         encoder: must be the one that made the features.
     """
     embeddings = artifacts.features(source, split="train")
-    features = store.read_features(embeddings, encoder=encoder.id)
+    features = store.read_features(embeddings, encoder=encoder.id, of=(source, "train"))
     position = {int(row): i for i, row in enumerate(features.rows)}
     skipped = len(features.attributes.get("skipped", []))
     subsets = {}
