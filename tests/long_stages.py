@@ -12,6 +12,8 @@ import yaml
 from processes import Running, run_stage
 from project import Project
 
+from wsoup.images import known
+
 LONG = {
     "embed@photo": "embeddings/pretrained/photo-test.zarr",
     "score@words": "scores/words.parquet",
@@ -77,7 +79,8 @@ class Miniature:
 
     def killed_half_way(self, stage: str) -> list[Path]:
         """Begin a stage and kill it once it has finished a shard; the shards that are finished then."""
-        shutil.rmtree(self.folder / LEFT / stage, ignore_errors=True)
+        for whose in (stage, known.FOLDER):  # without those of the run before, embed has all images to do
+            shutil.rmtree(self.folder / LEFT / whose, ignore_errors=True)
         running = self.start(stage)
         assert running.until(lambda: self.left(stage))
         running.send(signal.SIGKILL)

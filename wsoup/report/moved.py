@@ -24,12 +24,13 @@ def moved_classes(artifacts: Artifacts, *, params: Params) -> list[dict[str, Any
     """Classes of each dataset that the soup which the gallery shows moved, beside the class name only.
 
     Returns:
-        {name, role, n_classes, classes, moves, confusion}. `classes`, those that moved most first: {name, images,
-        right, wrong, gain, taken, takes}: images turned right and wrong, the gain in points, what images that are right
-        now were mostly taken for, and what images that are wrong now are mostly taken for. `moves` are the confusions
-        that changed most: {label, other, count}, count below 0 where fewer images of `label` are taken for `other`.
-        `confusion` is of the classes that moved most: {columns, rows: [{name, cells: [{before, after, better}]}]},
-        where a cell counts images of the row's class that are taken for the column's; `better` is from -1 to 1.
+        {name, role, n_classes, n_moved, classes, moves, confusion}; `n_moved` classes have images that changed sides.
+        `classes`, those that moved most first: {name, images, right, wrong, gain, taken, takes}: images turned right
+        and wrong, the gain in points, what images that are right now were mostly taken for, and what images that are
+        wrong now are mostly taken for. `moves` are the confusions that changed most: {label, other, count}, count below
+        0 where fewer images of `label` are taken for `other`. `confusion` is of the classes that moved most: {columns,
+        rows: [{name, cells: [{before, after, better}]}]}, where a cell counts images of the row's class that are taken
+        for the column's; `better` is from -1 to 1.
     """
     table = store.read_table(artifacts.results / PRETRAINED / "confusion.parquet").to_pylist()
     shown = []
@@ -45,6 +46,7 @@ def moved_classes(artifacts: Artifacts, *, params: Params) -> list[dict[str, Any
                 "name": name,
                 "role": dataset.role,
                 "n_classes": len(names),
+                "n_moved": len(found),
                 "classes": [_named(moved, names) for moved in found[:GAINS]],
                 "moves": _moves(counts, names),
                 "confusion": _confusion([moved["label"] for moved in found[:CLASSES]], counts, names=names),
