@@ -67,9 +67,19 @@ def api_example(paths: list[str], labels: list[int]) -> None:
     wsoup.descriptor_soup(features, labels, class_names=names, model=model, tokenizer=tokenizer, progress=False)
 
 
+def import_seconds() -> float:
+    """What `import wsoup` takes in a fresh process, the best of three."""
+    timed = "import time; began = time.perf_counter(); import wsoup; print(time.perf_counter() - began)"
+    return min(float(run(sys.executable, "-c", timed)) for _ in range(3))
+
+
 def main() -> None:
     """All of it."""
     assert "site-packages" in wsoup.__file__, wsoup.__file__
+    (wheel,) = Path().glob("*.whl")
+    seconds = import_seconds()
+    print(f"wheel: {wheel.stat().st_size / 1e6:.2f} MB; import wsoup: {seconds:.3f} s")
+    assert seconds < 0.2
     paths, labels = draw_photos(Path("photos"))
     api_example(paths, labels)
     Path("photos/broken.png").write_bytes(b"broken")

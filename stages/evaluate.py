@@ -57,7 +57,7 @@ def main(owner: Owner) -> None:
         rows=table(list(params.soups)),
         seeds=params.seeds,
         templates=ensemble_templates() if params.evaluate.ensemble else [],
-        gpt=store.read_json(artifacts.gpt),
+        gpt=store.read_object(artifacts.gpt),
     )
     classifiers = encode_rows(
         rows, class_rows=further, tests=tests, encoder=encoder, texts=texts, owner=owner, label="evaluate"

@@ -55,9 +55,9 @@ def main(owner: Owner, method: str) -> None:
     found = seen_by(encoders, tests=again, artifacts=artifacts, batch_size=params.embed.batch_size, owner=owner)
     seen = found if again else dict.fromkeys(params.seeds, tests)
     in_tables = [row for row in table(list(params.soups)) if row.tuned]
-    gpt = store.read_json(artifacts.gpt)
+    gpt = store.read_object(artifacts.gpt)
     folders = [artifacts.tuned(method, seed=seed) for seed in params.seeds]
-    config = store.read_json(folders[0] / "config.json")
+    config = store.read_object(folders[0] / "config.json")
     settings = config["params"]
     trained = (settings["soup"], settings["members"]) if settings["members"] else None
     tables, training = [], []

@@ -23,7 +23,8 @@ def main(owner: Owner) -> None:
     """Write the few-shot split of every seed of the source."""
     params, artifacts = load(Wanted), Artifacts()
     source = params.source
-    table = store.read_table(store.require(artifacts.manifest(source), made_by=f"prepare@{source}"))
+    manifest = store.require(artifacts.manifest(source), made_by=f"prepare@{source}")
+    table = store.read_table(manifest, columns=["path", "label", "seeds"])
     for seed in params.seeds:
         attributes = {"dataset": source, "seed": seed, "shots": params.fewshot.shots}
         split = split_of_seed(table, seed=seed)

@@ -24,6 +24,7 @@ from wsoup.report.judgement import (
     verdict_metrics,
     verdict_table,
 )
+from wsoup.report.reading import as_written
 from wsoup.report.results import Results, load_results
 from wsoup.report.summaries import metrics, paired_table, size_table
 from wsoup.report.tables import Table
@@ -54,7 +55,13 @@ class Wanted(Sections):
 
 def main(owner: Owner) -> None:
     """Write reports/metrics.json, reports/tables/ and reports/plots/: all of them, or where anything fails none."""
-    params, artifacts = load(Wanted), Artifacts()
+    params = load(Wanted)
+    with as_written():
+        write(params, Artifacts())
+
+
+def write(params: Wanted, artifacts: Artifacts) -> None:
+    """From what other stages wrote."""
     found = load_results(
         artifacts.results,
         datasets=params.datasets,

@@ -32,6 +32,7 @@ METHODS = {
         "soup": "word",
         "learning_rate": 1e-4,
         "prompt_factor": 10,
+        "snapshots": {"every": 2, "images": 4},
     },
 }
 WORDS = ["time", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school", "state", "family"]

@@ -62,3 +62,10 @@ def test_the_adapter_of_the_docs_is_of_transformers():
 def test_every_name_that_wsoup_offers_is_in_the_docs():
     text = (ROOT / "docs" / "python.md").read_text()
     assert [name for name in wsoup.__all__ if f"wsoup.{name}" not in text and name != "Accuracy"] == []
+
+
+def test_the_readmes_lines_are_those_of_the_example():
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    example = (ROOT / "docs" / "python.md").read_text()
+    for line in block.splitlines():
+        assert line.partition("  #")[0].replace("new_names", "names") in example

@@ -69,7 +69,7 @@ def test_what_is_wrong_is_said_in_one_line(where, value, expected):
 
 
 def test_a_missing_or_broken_file_is_said_too(tmp_path):
-    with pytest.raises(MissingError, match=r"wsoup profile demo > params\.yaml"):
+    with pytest.raises(MissingError, match=r"wsoup profile demo --out params\.yaml"):
         load_params(tmp_path / "params.yaml")
     (tmp_path / "params.yaml").write_text("a: [1")
     with pytest.raises(ParamsError, match="is not YAML"):

@@ -124,7 +124,11 @@ def test_links_and_relative_paths_are_followed(in_tmp: Path) -> None:
 def test_an_own_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
     root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
     config, apart = tmp_path / "configs/tiny-clip.json", tmp_path / "elsewhere.safetensors"
+    config.parent.mkdir()
+    config.touch()
     encoder = {"model": "tiny-clip", "pretrained": "openai", "config": str(config)}
+    config.parent.mkdir()
+    config.touch()
     assert f"watch: {config}\n" in own(images=str(root), encoder=encoder)
     apart.touch()
     with pytest.raises(ParamsError, match=r"encoder.watch: .* does not cover .*tiny-clip.json' \(encoder.config\)"):
@@ -217,7 +221,7 @@ def _keys(value: Any, *, prefix: str) -> Iterator[str]:
     named = prefix in ("datasets.", "soups.", "finetune.methods.")
     for key, inner in value.items():
         place = f"{prefix}{'<name>' if named else key}"
-        if isinstance(inner, dict) and not place.endswith("augment"):
+        if isinstance(inner, dict):
             yield from _keys(inner, prefix=f"{place}.")
         else:
             yield place

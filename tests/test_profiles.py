@@ -332,6 +332,10 @@ def test_a_folder_without_a_split_is_a_source_with_a_test_fraction(in_tmp: Path)
     assert loaded(own(images="all", encoder=TAG, test_fraction=0.3)).source == "x"
     with pytest.raises(ParamsError, match=r"--test-fraction is 30, expected a share between 0 and 1"):
         own(images=str(root), encoder=TAG, test_fraction=30)
+    flowers = write_image_folder(Path("flowers"), splits={"test": 4}, classes=COLOURS) / "test"
+    for number, path in enumerate(sorted(flowers.rglob("*.png"))):
+        Image.new("RGB", (4, 4), (0, number, 0)).save(path)
+    assert loaded(own(images=str(flowers), encoder=TAG, test_fraction=0.3)).source == "flowers"
     write_image_folder(Path("all/y"), splits={"test": 1}, classes=COLOURS)
     with pytest.raises(DataError, match=r"found folders of folders \(x, y\). Several datasets: give the one that is"):
         own(images="all", encoder=TAG, test_fraction=0.3)
@@ -345,18 +349,35 @@ def test_another_worlds_committed_reports_are_removed_and_ones_own_stay(in_tmp: 
     subprocess.run(["git", "init", "-q"], check=True)
     Path("reports").mkdir()
     Path("reports/metrics.json").write_text("{}")
-    assert write(toy.demo(), out=Path("params.yaml")) is None
+    assert write(toy.demo(), out=Path("params.yaml")) == []
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "toy"], check=True)
-    assert write(toy.demo(), out=Path("params.yaml")) is None  # the same world
-    root = write_image_folder(Path("pets"), splits={"train": 3, "test": 1}, classes=COLOURS)
+    assert write(toy.demo(), out=Path("params.yaml")) == []  # the same world
+    root = write_image_folder(in_tmp.parent / f"{in_tmp.name}-pets", splits={"train": 3, "test": 1}, classes=COLOURS)
     text = own(images=str(root), encoder=TAG)
     Path("reports/metrics.json").write_text('{"mine": 1}')
-    assert write(text, out=Path("params.yaml")) is None  # not as git holds them: somebody's own
+    assert write(text, out=Path("params.yaml")) == []  # not as git holds them: somebody's own
     subprocess.run([*git, "checkout", "-q", "."], check=True)
-    assert "commit now" in str(write(text, out=Path("params.yaml")))
+    (said,) = write(text, out=Path("params.yaml"))
+    assert "commit now" in said
     assert not Path("reports").exists()
     assert Path("params.yaml").read_text() == text
+
+
+def test_images_below_the_pipeline_are_kept_out_of_git_once(in_tmp: Path) -> None:
+    subprocess.run(["git", "init", "-q"], check=True)
+    Path(".gitignore").write_text("/artifacts/")
+    for name, splits in (("photo", {"train": 3, "test": 1}), ("sketch", {"test": 1})):
+        write_image_folder(Path("my photos") / name, splits=splits, classes=COLOURS)
+    text = own(images="my photos", encoder=TAG)
+    assert write(text, out=Path("params.yaml")) == [
+        ".gitignore names /my photos/photo/, /my photos/sketch/: images stay out of git"
+    ]
+    assert Path(".gitignore").read_text() == "/artifacts/\n/my photos/photo/\n/my photos/sketch/\n"
+    assert write(text, out=Path("params.yaml")) == []
+    subprocess.run(["git", "add", "--force", "my photos"], check=True)
+    Path(".gitignore").unlink()
+    assert write(text, out=Path("params.yaml")) == []  # git holds them already: the user's own choice
 
 
 @pytest.mark.parametrize("name", ["demo", "methods", "base_to_new", "paper", "own"])

@@ -12,7 +12,7 @@ from wsoup import towers
 from wsoup.encoder_id import config_digest, weights_digest
 from wsoup.errors import MissingError, ModelError
 from wsoup.params.encoder import EncoderParams
-from wsoup.towers import choose_device, load_encoder
+from wsoup.towers import check_device, choose_device, load_encoder
 
 
 def test_an_encoder_says_what_it_is(tiny_encoder):
@@ -91,6 +91,11 @@ def test_a_config_that_is_none_is_said(tiny_encoder_files, tmp_path):
 def test_a_device_that_is_not_there_is_said():
     with pytest.raises(ModelError, match="device 'nonsense' cannot be used"):
         choose_device("nonsense")
+
+
+def test_a_device_without_float64_is_refused_in_one_line():
+    with pytest.raises(ModelError, match=r"device 'mps' has no float64.*--device cpu, or model.cpu"):
+        check_device(torch.device("mps"))
 
 
 def test_open_clips_own_tables():

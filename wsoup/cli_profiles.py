@@ -168,7 +168,5 @@ def _put(text: str, *, out: Path | None) -> None:
         return
     from wsoup.profiles.written import write
 
-    note = write(text, out=out)
-    print(f"wrote {out}; next: wsoup check", file=sys.stderr)
-    if note:
-        print(note, file=sys.stderr)
+    for line in [*write(text, out=out), f"wrote {out}; next: wsoup check"]:
+        print(line, file=sys.stderr)

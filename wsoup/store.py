@@ -147,6 +147,8 @@ def read_checked(path: str | Path) -> bytes:
         MismatchError: cut short, altered, or never of this kind.
     """
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise MismatchError(f"{path} is no file")
         data = Path(path).read_bytes()
     except FileNotFoundError:
         raise MissingError(f"{path} does not exist") from None
@@ -187,6 +189,14 @@ def read_json(path: str | Path) -> Any:
         ) from None
 
 
+def read_object(path: str | Path) -> dict[str, Any]:
+    """`read_json` of a file that holds an object; anything else is a MismatchError, and so is a key it has not."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise MismatchError(f"{path} holds no object; make it again with `dvc repro`")
+    return _Attributes(found, path)
+
+
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -220,10 +230,7 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
         MismatchError: it is damaged, or lacks a column.
     """
     with _reading_parquet(path) as pq:
-        found = pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
-        if columns and (lost := sorted(set(columns) - set(found.column_names))):
-            raise ValueError(f"it has no column {lost[0]}")
-        return found
+        return pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
 
 
 def table_attributes(path: str | Path) -> dict[str, Any]:
@@ -236,14 +243,14 @@ def table_attributes(path: str | Path) -> dict[str, Any]:
 
 
 class _Attributes(dict[str, Any]):
-    """Attributes of a table; one that is not there is an error that names the file."""
+    """What a file says of itself; a key that is not there is an error that names the file."""
 
     def __init__(self, found: Mapping[str, Any], path: str | Path) -> None:
         super().__init__(found)
         self._path = path
 
     def __missing__(self, key: str) -> Any:
-        raise MismatchError(f"{self._path} does not say its {key}: it is another table; remove it and run `dvc repro`")
+        raise MismatchError(f"{self._path} does not say its {key}: it is another file; remove it and run `dvc repro`")
 
 
 @contextmanager

@@ -132,6 +132,15 @@ def choose_device(name: str | None = None) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         reason = one_line(str(error).splitlines()[0], limit=300)
         raise ModelError(f"device {name!r} cannot be used ({reason}); try --device auto, cpu or cuda") from None
+    return check_device(device)
+
+
+def check_device(device: torch.device) -> torch.device:
+    """The device itself; ModelError for Apple's, which has no float64."""
+    if device.type == "mps":
+        raise ModelError(
+            "device 'mps' has no float64, in which statistics are summed; use the CPU (--device cpu, or model.cpu())"
+        )
     return device
 
 

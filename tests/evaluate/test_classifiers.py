@@ -20,6 +20,7 @@ PARAMS = EvaluateParams.model_validate(
         "tuned_baseline_m": 4,
         "offsets": [0, 5],
         "ensemble": True,
+        "texts": [],
         "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
     }
 )

@@ -29,6 +29,7 @@ PARAMS = EvaluateParams.model_validate(
         "tuned_baseline_m": 1,
         "offsets": [0],
         "ensemble": False,
+        "texts": [],
         "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
     }
 )

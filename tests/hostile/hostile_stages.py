@@ -15,7 +15,14 @@ FIRST: list[Stage] = [("prepare", "photo"), ("prepare", "other"), ("candidates",
 LONG: list[Stage] = [("embed_train",), ("embed", "photo"), ("score", "words"), ("soup", "word"), ("finetune", "ce")]
 """Those whose finished parts are kept."""
 REST: list[Stage] = [
-    *(("embed", "other"), ("embed", "dim"), ("gpt_descriptors",), ("score", "descriptors"), ("class_name_soup",)),
+    *(
+        ("embed", "other"),
+        ("embed", "dim"),
+        ("gpt_descriptors",),
+        ("score", "descriptors"),
+        ("mix",),
+        ("class_name_soup",),
+    ),
     *(("soup", "descriptor"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce"), ("report",)),
 ]
 

@@ -230,3 +230,12 @@ def test_a_number_of_workers_that_is_none(monkeypatch):
     monkeypatch.setenv("WSOUP_WORKERS", "abc")
     with pytest.raises(ParamsError, match="WSOUP_WORKERS is 'abc', expected a number of processes"):
         decoding_workers()
+
+
+def test_a_line_of_five_million_pixels_is_skipped(tmp_path):
+    Image.new("1", (5_000_000, 1)).save(tmp_path / "line.png")
+    Image.new("RGB", (4, 4)).save(tmp_path / "good.png")
+    paths = [str(tmp_path / name) for name in ("line.png", "good.png")]
+    (batch,) = batches(paths, transform=lambda _: torch.zeros(3, 2, 2), batch_size=2, on_bad_image="skip", workers=0)
+    assert batch.positions.tolist() == [1]
+    assert "5000000 x 1 pixels" in batch.bad[0]

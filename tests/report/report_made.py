@@ -21,6 +21,7 @@ EVALUATE = EvaluateParams.model_validate(
         "tuned_baseline_m": 2,
         "offsets": [0],
         "ensemble": False,
+        "texts": [],
         "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
     }
 )

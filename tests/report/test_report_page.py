@@ -14,7 +14,7 @@ import pytest
 from wsoup.errors import MissingError
 from wsoup.report.page import FIGURES, script_json, write_page
 
-NONE_HERE = {"landscape", "training"}
+NONE_HERE = {"landscape"}
 """Figures of what the miniature does not do."""
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None

@@ -101,6 +101,22 @@ def test_points_are_those_of_the_lines_once(repository):
     assert {p["value"] for p in sources} == {"dtd_base", "pets_base"}  # the average is no point
 
 
+def test_without_revisions_each_finished_experiment_is_listed_once(repository, tmp_path):
+    folder = tmp_path / "copy"
+    subprocess.run(["git", "clone", "-q", str(repository), str(folder)], check=True)
+
+    def git(*arguments):
+        return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+    git("checkout", "-q", "sixteen")  # the workspace is what the experiment that ran last has left
+    empty = git("hash-object", "-t", "tree", "-w", "/dev/null").strip()
+    bare = git("-c", "user.name=x", "-c", "user.email=x@y", "commit-tree", "-m", "stopped early", empty).strip()
+    for name, commit in (("small-one", "four"), ("last-one", "sixteen"), ("the-same-again", "sixteen"), ("bare", bare)):
+        git("update-ref", f"refs/exps/ab/cdef/{name}", commit)
+    table = sweep("fewshot.shots", rows=["word_soup"], root=folder)
+    assert [(row["fewshot.shots"], row["revision"]) for row in table.rows] == [(4, "small-one"), (16, "last-one")]
+
+
 def test_numbers_are_joined_by_lines_and_names_stand_side_by_side(repository):
     table = sweep("fewshot.shots", rows=["class_name", "word_soup"], revisions=["four", "sixteen"], root=repository)
     drawn = figure(points(table), param="fewshot.shots")

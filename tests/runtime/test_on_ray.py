@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from project import Project
+from project import ROOT, Project
 
 from wsoup.errors import ModelError, ParamsError, WsoupError
 from wsoup.runtime.shards import Owner, Shards, finish_shards
@@ -57,8 +58,10 @@ def finished(task: Any, *, n: int, name: str = "test") -> list[int]:
     return [int(part["x"][0]) for part in shards.load()]
 
 
-def test_shards_come_back_whatever_their_order():
+def test_shards_come_back_whatever_their_order_and_no_usage_statistics_are_sent(monkeypatch):
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
     assert finished(square, n=9) == [i**2 for i in range(9)]
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
 
 
 def test_a_killed_worker_is_replaced(tmp_path, capsys):
@@ -105,6 +108,72 @@ def test_a_shard_that_ends_every_worker_is_named_and_the_others_are_kept():
     assert "\n" not in str(raised.value)
     kept = Shards(Owner("deadly", {"a.py": "1"}, {}), inputs="deadly", n=4)
     assert kept.missing() == [3]
+
+
+DRIVER = """
+import time
+import numpy as np
+from wsoup.runtime.shards import Owner, Shards, finish_shards
+
+def task(_, shard):
+    time.sleep(0.2)
+    return {"x": np.full(3, shard**2)}
+
+finish_shards([Shards(Owner("driven", {"a.py": "1"}, {}), inputs="driven", n=40)], task=task, label="x", unit="shard")
+"""
+
+
+def test_a_killed_driver_that_is_started_again_does_what_is_left(tmp_path):
+    shards = Shards(Owner("driven", {"a.py": "1"}, {}), inputs="driven", n=40)
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        while not (shards.path(2).exists() and shards.path(3).exists()):
+            assert driver.poll() is None
+            time.sleep(0.01)
+    finally:
+        driver.kill()
+        driver.wait()
+    left = shards.missing()
+    assert 0 < len(left) <= 37
+
+    def noted(_: int, shard: int) -> dict[str, np.ndarray]:
+        (tmp_path / f"again-{shard}").touch()
+        return square(0, shard)
+
+    finish_shards([shards], task=noted, label="driven", unit="shard")
+    done_again = sorted(int(path.name.partition("-")[2]) for path in tmp_path.glob("again-*"))
+    assert done_again == left
+    assert [int(part["x"][0]) for part in shards.load()] == [i**2 for i in range(40)]
+
+
+def test_no_more_is_given_out_than_the_driver_takes_in(tmp_path):
+    """A million shards do not fill the object store: two workers, each with one at work and one that waits."""
+    from wsoup.runtime import on_ray
+
+    def noted(_: int, shard: int) -> dict[str, np.ndarray]:
+        (tmp_path / f"begun-{shard}").touch()
+        return square(0, shard)
+
+    found = on_ray.run(noted, [(0, i) for i in range(30)], label="many")
+    for taken in range(1, 5):
+        next(found)
+        time.sleep(0.2)  # a driver that is slow to write
+        assert len(list(tmp_path.glob("begun-*"))) <= taken + 2 * on_ray.AHEAD
+    assert len(list(found)) == 26
+
+
+@pytest.mark.slow
+def test_a_cluster_of_the_stages_own_has_no_dashboard():
+    look = "import ray; print(ray._private.worker._global_node.webui_url)"
+    alone = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    done = subprocess.run(
+        [sys.executable, "-c", f"{DRIVER}\n{look}"],
+        env={**alone, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() in ("", "None")
 
 
 class Unloadable:

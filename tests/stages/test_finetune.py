@@ -47,7 +47,12 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
     taught = {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10}
     params["finetune"] |= {"iterations": 60, "batch_size": 3, "log_every": 20}
     params["finetune"]["methods"] = {
-        "ce": {"tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3}, "loss": taught, **COMMON},
+        "ce": {
+            "tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3},
+            "loss": taught,
+            "snapshots": {"every": 8, "images": 4},
+            **COMMON,
+        },
         "coop": {"tune": {"kind": "prompt", "tokens": 3}, "loss": taught, **COMMON},
     }
     pool = Path("data/toy/descriptors.txt")  # where params.yaml says
@@ -91,9 +96,8 @@ def weights(method: str) -> dict[str, bytes]:
 def test_a_training_that_is_killed_goes_on_or_starts_again_where_its_state_is_damaged(world, spoil):
     run_stage(world, "finetune", "ce")
     whole = tuned("ce")
-    assert set(whole) == {
-        f"seed{seed}/{name}" for seed in (1, 2) for name in ("config.json", "log.csv", "weights.safetensors")
-    }
+    names = ("config.json", "log.csv", "snapshots.safetensors", "weights.safetensors")
+    assert set(whole) == {f"seed{seed}/{name}" for seed in (1, 2) for name in names}
 
     killed = Running(world, "finetune", "ce", WSOUP_SAVE_SECONDS="0")
     states = Path(".cache/wsoup/finetune@ce")

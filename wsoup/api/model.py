@@ -18,7 +18,7 @@ from wsoup.errors import MismatchError, ModelError, ParamsError
 from wsoup.runtime.memory import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import AUTOCAST, Encoder
+from wsoup.towers import AUTOCAST, Encoder, check_device
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 
@@ -78,7 +78,7 @@ def text_encoder(
     """A model in memory with its tokenizer, for texts alone.
 
     Raises:
-        ModelError: it has no `encode_text`, or the tokenizer cannot be called.
+        ModelError: it has no `encode_text`, the tokenizer cannot be called, or it is on a device without float64.
         ParamsError: see `identity`.
     """
     check_model(model, tokenizer)
@@ -89,7 +89,7 @@ def text_encoder(
         augment=_not_made_for_this,
         id=identity(model, tokenizer, names=names, precision=precision),
         preprocessing={},
-        device=device_of(model),
+        device=check_device(device_of(model)),
         dtype=autocast_dtype(precision),
     )
 

@@ -7,7 +7,6 @@ seconds that stages took.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -98,6 +97,8 @@ def look() -> list[Entry]:
 
 def present_stages(dvc_yaml: str | Path = "dvc.yaml", params_yaml: str | Path = "params.yaml") -> dict[str, Path]:
     """Every stage that params.yaml and dvc.yaml make, with its item, and its script."""
+    if not Path(dvc_yaml).is_file():
+        raise MissingError(f"{dvc_yaml} does not exist: run this in the folder of dvc.yaml and params.yaml")
     load_params(params_yaml)
     params: Any = read_yaml(params_yaml)
     found: dict[str, Path] = {}
@@ -107,8 +108,6 @@ def present_stages(dvc_yaml: str | Path = "dvc.yaml", params_yaml: str | Path = 
             script = Path("stages").resolve() / f"{name}.py"
             items = _items(stage.get("foreach"), params=params)
             found |= {name: script} if items is None else {f"{name}@{item}": script for item in items}
-    except FileNotFoundError:
-        raise MissingError(f"{dvc_yaml} does not exist: run this in the folder of dvc.yaml and params.yaml") from None
     except (yaml.YAMLError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise MismatchError(f"{dvc_yaml} names no stages ({' '.join(str(error).split())[:200]})") from None
     return found
@@ -144,12 +143,12 @@ def _judged(folder: Path, *, name: str, present: Mapping[str, Path]) -> tuple[st
     done, half = len(list(folder.glob("*.part"))), len(list(folder.glob("*.running")))
     begun = f", {half} begun" if half else ""
     try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        about = store.read_json(folder / ABOUT)
         state = f"{done} of {int(about['n'])} shards{begun}"
         if name not in present or not present[name].is_file():
             return state, f"dvc.yaml and params.yaml make no stage {name!r}"
         return state, Owner.of(present[name], name=name).changed_since(about)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError):
         return f"{done} shards{begun}", f"its {ABOUT} cannot be read"
 
 

@@ -1,4 +1,4 @@
-"""FLOPs of a text tower that shares no beginnings, by its tokens."""
+"""FLOPs of encoding texts, whichever way a text tower is gone through."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ class TextFlops:
     Args:
         texts: counts its tokens, and where it can its FLOPs.
         encoder: its model.
+        prompt: one that the model encodes; a learnt prompt takes the place of its first tokens.
     """
 
-    def __init__(self, texts: PromptEncoder, *, encoder: Encoder) -> None:
-        self.texts, self.encoder = texts, encoder
+    def __init__(self, texts: PromptEncoder, *, encoder: Encoder, prompt: str) -> None:
+        self.texts, self.encoder, self.prompt = texts, encoder, prompt
         self._flops, self._tokens = texts.flops, texts.tokens_encoded
 
     def done(self) -> float:
         """Multiplications and additions in matrix products."""
         if self.texts.way == "fast":
             return float(self.texts.flops - self._flops)
-        return float(flops_per_token(self.encoder) * (self.texts.tokens_encoded - self._tokens))
+        return flops_per_token(self.encoder, prompt=self.prompt) * (self.texts.tokens_encoded - self._tokens)
 
 
-def flops_per_token(encoder: Encoder) -> int:
-    """Of one token in a whole context through `encode_text`."""
-    tokens = encoder.tokenizer(["a"]).to(encoder.device)
+def flops_per_token(encoder: Encoder, *, prompt: str) -> float:
+    """Of one token of a prompt that is encoded as a whole."""
+    texts = PromptEncoder.of(encoder)
+    _ = texts.way  # which may try the tower out
+    before = texts.tokens_encoded
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        encoder.model.encode_text(tokens)  # type: ignore[operator]
-    return counter.get_total_flops() // tokens.numel()
+        texts.encode([prompt])
+    return counter.get_total_flops() / max(1, texts.tokens_encoded - before)

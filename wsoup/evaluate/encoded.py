@@ -61,7 +61,7 @@ def encode_rows(
     ]
 
     def task(number: int, shard: int) -> dict[str, np.ndarray]:
-        flops = TextFlops(texts, encoder=encoder)
+        flops = TextFlops(texts, encoder=encoder, prompt=f"{stems[0]}.")
         with spent.timed(spent.TEXTS):
             if number:
                 found = mean_prompts(further[shard][1], encoder=texts)

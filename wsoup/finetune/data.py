@@ -78,7 +78,7 @@ def read_training_set(
     """
     manifest = store.require(artifacts.manifest(source), made_by=f"prepare@{source}")
     about = store.table_attributes(manifest)
-    split = store.read_table(artifacts.split(source, seed=seed))
+    split = store.read_table(artifacts.split(source, seed=seed), columns=["path", "label", "row"])
     root = about["root"]
     texts = Soup.load(artifacts.soup(soup, seed=seed), encoder=encoder).texts
     if not (remote.is_remote(root) or Path(root).exists()):

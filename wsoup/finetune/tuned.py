@@ -15,10 +15,11 @@ import numpy as np
 import safetensors
 import safetensors.torch
 import torch
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError
 
 from wsoup import store
-from wsoup.errors import MismatchError, MissingError
+from wsoup.errors import MismatchError, MissingError, one_line
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
 from wsoup.params.finetune import TuneParams
@@ -88,8 +89,12 @@ def snapshots_in(folder: str | Path) -> list[int]:
     path = Path(folder) / SNAPSHOTS
     if not path.exists():
         return []
-    with safetensors.safe_open(path, framework="pt") as file:
-        return sorted({int(key.partition("/")[0]) for key in file.keys()})  # noqa: SIM118 (no mapping)
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            return sorted({int(key.partition("/")[0]) for key in file.keys()})  # noqa: SIM118 (no mapping)
+    except (SafetensorError, OSError, ValueError) as error:
+        reason = one_line(error, limit=200)
+        raise MismatchError(f"{path} is damaged ({reason}); make it with `dvc repro finetune`") from None
 
 
 def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = None) -> Encoder:
@@ -109,17 +114,22 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     folder = Path(folder)
     if not (folder / CONFIG).exists():
         raise MissingError(f"{folder} holds no tuned model ({CONFIG}); make it with `dvc repro finetune`")
-    config = store.read_json(folder / CONFIG)
+    config = store.read_object(folder / CONFIG)
     store.check_encoder(config["encoder"], expected=encoder.id, where=folder)
+    path = folder / (WEIGHTS if iteration is None else SNAPSHOTS)
+    try:
+        tune = TypeAdapter(TuneParams).validate_python(config["tune"])
+        found = _read(path, iteration=iteration, device=str(encoder.device))
+    except (ValidationError, SafetensorError, OSError) as error:
+        reason = one_line(error, limit=200)
+        raise MismatchError(f"{folder} holds no tuned model ({reason}); make it with `dvc repro finetune`") from None
     student = make_student(
         encoder.model,
         tokenizer=encoder.tokenizer,
-        tune=TypeAdapter(TuneParams).validate_python(config["tune"]),
+        tune=tune,
         template=config["template"],
         generator=torch.Generator().manual_seed(0),  # every random starting value is overwritten below
     )
-    path = folder / (WEIGHTS if iteration is None else SNAPSHOTS)
-    found = _read(path, iteration=iteration, device=str(encoder.device))
     wanted = student.trained()
     if {name: p.shape for name, p in wanted.items()} != {name: t.shape for name, t in found.items()}:
         differing = sorted({*wanted} ^ {*found}) or sorted(n for n in wanted if wanted[n].shape != found[n].shape)

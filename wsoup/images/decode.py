@@ -13,6 +13,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -112,11 +113,28 @@ def _decoded(image: Image.Image, *, name: str) -> Image.Image:
             f"{name} has {width} x {height} pixels, more than {MAX_ASPECT} times as long as wide, which no model can "
             f"resize; {REMEDY}"
         )
-    image.load()
+    with _libtiff_silent(image.format):
+        image.load()
     turn = UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
     deep = image.mode in ("I", "F") or image.mode.startswith("I;16")
     upright = _to_rgb(_scaled(image, name=name) if deep else image)
     return upright if turn is None else upright.transpose(turn)
+
+
+@contextmanager
+def _libtiff_silent(kind: str | None) -> Iterator[None]:
+    """Within, what libtiff writes to stderr of a damaged file, past Python, is dropped: one line of ours names it."""
+    if kind != "TIFF":
+        yield
+        return
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _scaled(image: Image.Image, *, name: str) -> Image.Image:

@@ -294,7 +294,8 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
     """
     artifacts = Artifacts()
     manifest = store.require(artifacts.manifest(dataset), made_by=f"prepare@{dataset}")
-    table, about = store.read_table(manifest), store.table_attributes(manifest)
+    table = store.read_table(manifest, columns=["path", "digest", "label", "split"])
+    about = store.table_attributes(manifest)
     rows = np.flatnonzero(np.asarray(table["split"]) == split)
     if not len(rows):
         raise DataError(f"{manifest} lists no {split} images of {dataset}; check datasets.{dataset} in params.yaml")

@@ -40,7 +40,7 @@ class EvaluateParams(Section):
     """Null tokens between class name and descriptor, rising: the offset trick's copies of a member."""
     ensemble: bool
     """Also evaluate OpenAI's 80 prompt templates."""
-    texts: Annotated[list[Text], Field(max_length=1000, default_factory=list)]
+    texts: Annotated[list[Text], Field(max_length=1000)]
     """Texts of your own, each counted alone beside the class name, such as "a type of pet"."""
     survey: SurveyParams
     """Texts that nobody selected (stage survey)."""

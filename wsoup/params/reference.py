@@ -59,6 +59,12 @@ def _rows(key: str, found: Schema, schema: Schema) -> tuple[str, list[tuple[str,
             rows, later = rows + more, later + further
         else:
             rows += _row(place, inner, schema)
+            inside = [(place, one) for one in child.get("anyOf", ())]
+            inside += [(f"{place}[]", child["items"])] if "items" in child else []
+            for deeper, one in inside:
+                if "properties" in _named(one, schema):
+                    more, further = _rows(deeper, _named(one, schema), schema)
+                    rows, later = rows + more, later + further
     return rows, later
 
 
@@ -96,9 +102,8 @@ def _values(value: Schema, schema: Schema) -> str:
         return f"[{', '.join(_values(one, schema) for one in found['prefixItems'])}]"
     if found.get("type") == "array":
         return f"list of {_values(found['items'], schema)}"
-    if found.get("type") == "object" or "properties" in found:
-        keys = ", ".join(f"{name}: {_values(inner, schema)}" for name, inner in found.get("properties", {}).items())
-        return f"{{{keys}}}" if keys else "mapping"
+    if found.get("type") == "object":
+        return f"{{{', '.join(found['properties'])}}}" if "properties" in found else "mapping"
     plain = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
     name = plain.get(found.get("type", ""), str(found.get("type", "any")))
     return f"{name}{_bounds(found)}"

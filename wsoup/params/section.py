@@ -7,7 +7,9 @@ optional keys (``null`` or absent) mean "as the model or the layout says".
 from __future__ import annotations
 
 import difflib
+import os
 import reprlib
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
@@ -95,9 +97,16 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
         ParamsError: not UTF-8, not YAML, too large, a key twice, or no mapping.
     """
     try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # a FIFO waits, a device has no end
+            raise StorageError(f"{path} is no file; it must be a file of YAML")
+        if status.st_size > 4 * LARGEST_FILE:  # bytes of a letter, at most
+            raise ParamsError(f"{path} has {status.st_size:,} bytes; params have {LARGEST_FILE:,} letters at most")
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise MissingError(f"{path} does not exist; write one with `wsoup profile demo > params.yaml`") from None
+        raise MissingError(f"{path} does not exist; write one with `wsoup profile demo --out params.yaml`") from None
+    except StorageError:
+        raise
     except OSError as error:
         raise StorageError(f"{path} cannot be read ({error.strerror}); it must be a file of YAML") from None
     except UnicodeDecodeError as error:

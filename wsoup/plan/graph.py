@@ -68,11 +68,11 @@ def read_stages(raw: Mapping[str, Any], *, dvc_yaml: str | Path = "dvc.yaml") ->
         MissingError: there is no dvc.yaml.
         MismatchError: dvc.yaml names a param that there is not.
     """
+    if not Path(dvc_yaml).is_file():
+        raise MissingError(f"{dvc_yaml} does not exist: run this in the folder of dvc.yaml and params.yaml")
     try:
         written = yaml.safe_load(Path(dvc_yaml).read_text(encoding="utf-8"))["stages"]
         found = [stage for name, stage in written.items() for stage in _expanded(name, stage, raw=raw)]
-    except FileNotFoundError:
-        raise MissingError(f"{dvc_yaml} does not exist: run this in the folder of dvc.yaml and params.yaml") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise MismatchError(f"{dvc_yaml} is not YAML ({one_line(error, limit=200)})") from None
     except (KeyError, TypeError, AttributeError) as error:
@@ -174,7 +174,6 @@ def changed_files() -> dict[str, str]:
     """What of deps and outs DVC finds changed or gone in the working folder, by stage; nothing without DVC."""
     if not Path(".dvc").is_dir():
         return {}
-    from dvc.exceptions import DvcException
     from dvc.lock import LockNoop
     from dvc.repo import Repo
 
@@ -183,8 +182,8 @@ def changed_files() -> dict[str, str]:
             # Looking takes none of DVC's locks: a `dvc repro` that is going on would end for want of them.
             repo.lock, repo.tmp_dir = LockNoop(), locks
             status = repo.status()
-    except DvcException as error:
-        raise MismatchError(f"dvc status: {' '.join(str(error).split())[:300]}") from None
+    except Exception as error:  # DVC's own, and whatever a damaged dvc.lock leads it into
+        raise MismatchError(f"dvc status: {one_line(error, limit=300) or type(error).__name__}") from None
     found = {}
     for name, entries in status.items():
         for entry in entries:

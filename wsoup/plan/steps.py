@@ -240,7 +240,7 @@ class Steps:
         self, rows: Sequence[Any], *, beside: Sequence[Any], seeds: Sequence[int], templates: Sequence[Any]
     ) -> Count:
         tests, soups = [found.tests for found in self.datasets.values()], list(self.params.soups)
-        gpt = store.read_json(self.artifacts.gpt) if self.artifacts.gpt.exists() else {}
+        gpt = store.read_object(self.artifacts.gpt) if self.artifacts.gpt.exists() else {}
         shown = table(soups) if templates else [row for row in table(soups) if row.tuned]
         own = class_rows(tests, rows=shown, seeds=seeds, templates=templates, gpt=gpt)
         return texts.rows(

@@ -71,7 +71,7 @@ def plan(
         ParamsError: a change, a device or a number is not good.
         MissingError, DataError, ModelError: what even a plan needs is not there.
     """
-    if min(candidates or 1, images or 1) < 1:
+    if any(number is not None and number < 1 for number in (candidates, images)):
         raise ParamsError("--candidates and --images must be 1 or more")
     raw = graph.with_changes(read_yaml(params_file), changes)
     params = parse_params(raw, origin=str(params_file))

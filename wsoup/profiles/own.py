@@ -111,7 +111,8 @@ def _image_roots(images: str, *, divide: bool) -> dict[str, Path]:
         return {_name(base.resolve().name): base}
     inner = [base / name for name in folder.subfolders(base)]
     if divide and inner and not any(folder.subfolders(path) for path in inner):
-        return {_name(base.resolve().name): base}
+        whole = base.resolve()
+        return {_name((whole.parent if whole.name in folder.SPLIT_FOLDERS else whole).name): base}
     sources = [path for path in inner if (divide and len(inner) == 1) or (not divide and (path / "train").is_dir())]
     if len(sources) != 1 and divide:
         raise DataError(

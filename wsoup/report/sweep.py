@@ -14,7 +14,7 @@ import numpy as np
 import vl_convert
 
 from wsoup import store
-from wsoup.errors import ParamsError
+from wsoup.errors import MissingError, ParamsError
 from wsoup.params.section import parse_yaml
 from wsoup.report import plots
 from wsoup.report.compare import PARAMS, WORKSPACE, experiments, flat, read_at
@@ -52,9 +52,14 @@ def sweep(
     seen: list[Any] = []
     # The workspace comes last: it often is an experiment that has just run, and that one has a name.
     for revision in revisions or [*experiments(root=Path(root)), WORKSPACE]:
-        params = flat(parse_yaml(read_at(revision, PARAMS, root=Path(root)), origin=f"{PARAMS} of {revision}"))
-        metrics = json.loads(read_at(revision, METRICS, root=Path(root)))
-        if not revisions and revision == WORKSPACE and (params, metrics) in seen:
+        try:
+            params = flat(parse_yaml(read_at(revision, PARAMS, root=Path(root)), origin=f"{PARAMS} of {revision}"))
+            metrics = json.loads(read_at(revision, METRICS, root=Path(root)))
+        except MissingError:
+            if revisions:
+                raise
+            continue  # an experiment that did not come to a report
+        if not revisions and (params, metrics) in seen:
             continue
         seen.append((params, metrics))
         for row, key in keys.items():

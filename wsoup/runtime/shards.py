@@ -7,7 +7,6 @@ DVC's cache is where finished results live; here lies only what was interrupted.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -23,7 +22,16 @@ from wsoup.errors import MismatchError, MissingError, ParamsError, one_line
 from wsoup.runtime import code
 from wsoup.runtime.memory import give_back
 from wsoup.runtime.progress import progress, tick
-from wsoup.store import cache_dir, fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked, write_json
+from wsoup.store import (
+    cache_dir,
+    fingerprint,
+    pack_arrays,
+    read_checked,
+    read_json,
+    unpack_arrays,
+    write_checked,
+    write_json,
+)
 
 ABOUT = "about.json"
 EXECUTORS = ("here", "ray")
@@ -129,7 +137,7 @@ class Shards:
     def _outdated(self, about: Path) -> str | None:
         """What changed since other parts of the same inputs were made; None where these are of other inputs."""
         try:
-            found = json.loads(about.read_text(encoding="utf-8"))
+            found = read_json(about)
             if found["inputs"] != self.inputs:
                 return None
             return self.owner.changed_since(found)

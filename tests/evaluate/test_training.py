@@ -1,0 +1,74 @@
+"""Accuracy during training: which images, which texts, and counts that are those of the model as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from wsoup.artifacts import Artifacts
+from wsoup.evaluate.classifiers import Row
+from wsoup.evaluate.training import during_training, some_images, trained_row
+from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
+from wsoup.finetune.tuners import make_student
+from wsoup.params.finetune import PromptTune
+from wsoup.runtime.shards import Owner
+from wsoup.scoring import centroid_scores
+
+
+def test_images_are_drawn_once_and_stay_in_order(tests):
+    few = some_images(tests, images=25)
+    assert [len(test.labels) for test in few] == [25, 25, 20]
+    again = some_images([tests[0]], images=25)[0]
+    assert torch.equal(few[0].image_features, again.image_features)
+    assert list(few[0].rows) == sorted(few[0].rows)
+    assert torch.equal(few[0].labels, tests[0].labels[torch.from_numpy(few[0].rows - 100)])
+    assert set(some_images([tests[0]], images=5)[0].rows) < set(few[0].rows)
+
+
+def test_texts_are_those_that_were_trained_over():
+    rows = [
+        Row("class_name", (1,), ("",)),
+        Row("word_soup", (1,), ("a",)),
+        Row("word_soup", (1,), ("a", "b")),
+        Row("word_soup", (1,), ("a", "b"), offsets=(0, 5)),
+    ]
+    assert trained_row(rows, soup="word").texts == ("a",)  # the members that it knew come first
+    assert trained_row(rows, soup="class_name").texts == ("",)
+
+
+@pytest.fixture
+def tuned(in_tmp: Path, tiny_encoder) -> Artifacts:
+    """A prompt that moved, with snapshots of where it was."""
+    student = make_student(
+        tiny_encoder.model,
+        tokenizer=tiny_encoder.tokenizer,
+        tune=PromptTune(kind="prompt", tokens=3),
+        template="a photo of a {}.",
+        generator=torch.Generator(),
+    )
+    start = student.soft_prompt.detach().clone()
+    snapshots = {i: {"soft_prompt": start + 0.1 * i} for i in (0, 2, 3)}
+    with torch.no_grad():
+        student.soft_prompt.copy_(snapshots[3]["soft_prompt"])
+    config = {"encoder": tiny_encoder.id, "method": "coop", "seed": 1, "template": "a photo of a {}."}
+    tune = {"tune": {"kind": "prompt", "tokens": 3}}
+    folder = Artifacts().tuned("coop", seed=1)
+    save_tuned(folder, packed=pack_student(student, log=[], snapshots=snapshots), config=config | tune)
+    return Artifacts()
+
+
+def test_counts_are_of_the_model_as_it_was(tuned, tiny_encoder, tests):
+    few, owner = some_images(tests, images=15), Owner("evaluate_tuned@coop", {}, {})
+    row = Row("word_soup", (1,), ("sharp old", "which is red"))
+    lines = during_training(
+        "coop", seed=1, row=row, encoder=tiny_encoder, tests=few, artifacts=tuned, batch_size=4, owner=owner
+    )  # fmt: skip
+    assert [line[:3] for line in lines] == [[1, i, test.name] for i in (0, 2, 3) for test in few]
+    for (_, iteration, _, n_correct, n_images), test in zip(lines, few * 3, strict=True):
+        then = load_tuned(tuned.tuned("coop", seed=1), encoder=tiny_encoder, iteration=iteration)
+        prompts = [[f"{stem}, {text}." for stem in test.stems] for text in row.texts]
+        features = torch.stack([then.encode_texts(texts) for texts in prompts])  # (M, C, D)
+        right = centroid_scores(test.image_features, features).argmax(dim=1) == test.labels
+        assert (n_correct, n_images) == (int(right.sum()), 15)
