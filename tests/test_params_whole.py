@@ -127,8 +127,6 @@ def test_an_own_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
     config.parent.mkdir()
     config.touch()
     encoder = {"model": "tiny-clip", "pretrained": "openai", "config": str(config)}
-    config.parent.mkdir()
-    config.touch()
     assert f"watch: {config}\n" in own(images=str(root), encoder=encoder)
     apart.touch()
     with pytest.raises(ParamsError, match=r"encoder.watch: .* does not cover .*tiny-clip.json' \(encoder.config\)"):
