@@ -114,7 +114,7 @@ def test_elsewhere_it_says_where_to_run(in_tmp: Path) -> None:
     with pytest.raises(MissingError, match=r"dvc.yaml does not exist: run this in the folder of"):
         look()
     (in_tmp / "wsoup").mkdir()
-    with pytest.raises(MismatchError, match=r"not the one of .*; run `python -m wsoup.cli cache` there"):
+    with pytest.raises(MismatchError, match=r"not the one of .*; run `python -m wsoup cache` there"):
         look()
 
 

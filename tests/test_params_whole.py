@@ -124,6 +124,8 @@ def test_links_and_relative_paths_are_followed(in_tmp: Path) -> None:
 def test_an_own_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
     root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
     config, apart = tmp_path / "configs/tiny-clip.json", tmp_path / "elsewhere.safetensors"
+    config.parent.mkdir()
+    config.write_text("{}")
     encoder = {"model": "tiny-clip", "pretrained": "openai", "config": str(config)}
     assert f"watch: {config}\n" in own(images=str(root), encoder=encoder)
     apart.touch()

@@ -28,7 +28,7 @@ ORDER = [
     ),
     *("api", "finetune", "evaluate", "report", "classify", "sklearn", "export", "show", "workspace", "bench"),
     *("preflight", "datacheck", "encodercheck", "cache", "plan", "profiles", "verify", "cli_soups", "cli_profiles"),
-    *("cli_bench", "cli"),
+    *("cli_bench", "cli", "__main__"),
 ]
 """The walk along the data path (DESIGN section 3); a package imports only from those before it."""
 

@@ -5,7 +5,6 @@ Heavy modules are imported where a command needs them, so that ``wsoup --help`` 
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from wsoup.cli_bench import bench_app
 from wsoup.cli_profiles import profile_app
 from wsoup.cli_soups import classify_command, soup_app
 from wsoup.errors import ParamsError, WsoupError, not_installed, one_line, storage_error
-from wsoup.runtime.interrupts import INTERRUPTED
+from wsoup.runtime.interrupts import INTERRUPTED, interruptible
 from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.streams import print_anything
 
@@ -69,16 +68,14 @@ def main() -> None:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Within, SIGTERM is as SIGINT: what is half-written is taken back, one line, exit code 130."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    except SystemExit as stop:
-        if stop.code == INTERRUPTED:
-            print("interrupted; nothing half-written is left", file=sys.stderr)
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    """Within, SIGINT and SIGTERM take back what is half-written and end in one line and exit code 130."""
+    with interruptible():
+        try:
+            yield
+        except SystemExit as stop:
+            if stop.code == INTERRUPTED:
+                print("interrupted; nothing half-written is left", file=sys.stderr)
+            raise
 
 
 # ---------------------------------------------------------------------------------------------------------- init

@@ -23,7 +23,7 @@ import open_clip
 import torch
 import torch.nn.functional as F
 import yaml
-from render import COUNTS, STYLES, Scene, draw, random_scene
+from render import COUNTS, STYLES, Scene, draw, random_scene, whole
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm, trange
@@ -228,7 +228,8 @@ def main() -> None:
     parser.add_argument("--params", type=Path, default=Path(__file__).with_name("params.yaml"))
     arguments = parser.parse_args()
     params = yaml.safe_load(arguments.params.read_text())["pretrain"]
-    pretrain(arguments.out, config=arguments.config, params=params)
+    with whole(arguments.out) as folder:
+        pretrain(folder, config=arguments.config, params=params)
 
 
 if __name__ == "__main__":

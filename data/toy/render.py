@@ -12,14 +12,20 @@ and the same params give the same bytes.
 from __future__ import annotations
 
 import argparse
+import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import yaml
 from PIL import Image, ImageDraw
+
+from wsoup.errors import WsoupError
+from wsoup.runtime.interrupts import INTERRUPTED, interruptible
+from wsoup.store import replacing
 
 OVERSAMPLING = 2  # drawn at twice the size, then averaged: soft edges
 
@@ -262,13 +268,28 @@ def render(out: Path, *, params: dict[str, int]) -> int:
     return written
 
 
+@contextmanager
+def whole(out: Path) -> Iterator[Path]:
+    """A folder that becomes `out` when all is in it; an interrupt or a full disk is one line and leaves nothing."""
+    try:
+        with interruptible(), replacing(out) as folder:
+            yield folder
+    except WsoupError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        print("interrupted; nothing is kept, run it again", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--params", type=Path, default=Path(__file__).with_name("params.yaml"))
     arguments = parser.parse_args()
     params = yaml.safe_load(arguments.params.read_text())["render"]
-    print(f"{render(arguments.out, params=params)} images in {arguments.out}")
+    with whole(arguments.out) as folder:
+        written = render(folder, params=params)
+    print(f"{written} images in {arguments.out}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -172,3 +175,16 @@ def test_the_descriptors_are_bare_and_differ():
     lines = (TOY / "descriptors.txt").read_text().splitlines()
     assert 250 <= len(lines) == len(set(lines)) <= 400
     assert all(line == line.strip() and line.startswith("which ") and line[-1].isalpha() for line in lines)
+
+
+def test_an_interrupt_is_one_line_and_leaves_nothing(tmp_path):
+    out = tmp_path / "world"
+    command = [sys.executable, TOY / "render.py", "--out", out]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while not list(tmp_path.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    printed, _ = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (130, "interrupted; nothing is kept, run it again\n")
+    assert list(tmp_path.iterdir()) == []

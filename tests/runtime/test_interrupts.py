@@ -43,3 +43,18 @@ def test_an_interrupt_at_any_moment_ends_with_130_after_everything_is_cleaned(nu
         command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=60, check=False
     )
     assert (ended.returncode, ended.stdout) == (130, "interrupted\ncleaned\n"), ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_still_importing_ends_in_one_line(number, tmp_path):
+    (tmp_path / "typer.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\nfor _ in range(10**6): pass")
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+    ended = subprocess.run(
+        [sys.executable, "-m", "wsoup"],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (130, "interrupted before any work was done\n")

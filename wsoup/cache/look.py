@@ -76,7 +76,7 @@ def look() -> list[Entry]:
     beside = Path("wsoup").resolve()
     if beside.is_dir() and beside != code.ROOT / "wsoup":
         raise MismatchError(
-            f"this is the wsoup of {code.ROOT}, not the one of {beside.parent}; run `python -m wsoup.cli cache` there"
+            f"this is the wsoup of {code.ROOT}, not the one of {beside.parent}; run `python -m wsoup cache` there"
         )
     cache, present = store.cache_dir(), present_stages()
     others = ("locks", digests.FOLDER, known.FOLDER)
