@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +15,6 @@ from run_cli import run
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.errors import DataError, MissingError, ParamsError
-from wsoup.params.search import SoupParams
 from wsoup.params.whole import Params, parse_params
 from wsoup.profiles import methods, toy
 from wsoup.profiles.common import DATA, FOLDER
@@ -154,12 +153,6 @@ def test_every_soup_of_the_profiles_has_a_sample_to_beat_and_as_many_members(tmp
     paper_soups = of_paper().soups
     assert paper_soups["descriptor"].m == paper_soups["descriptor_sample"].m
     assert paper_soups["joint"].model_dump(exclude={"kind"}) == paper_soups["word"].model_dump(exclude={"kind"})
-
-
-def test_the_demo_has_every_kind_of_soup() -> None:
-    kinds = {get_args(kind.model_fields["kind"].annotation)[0] for kind in get_args(SoupParams)}
-    assert {soup.kind for soup in loaded(toy.demo()).soups.values()} == kinds
-    assert "mixed" in {soup.pool for soup in loaded(toy.demo()).soups.values()}
 
 
 # -------------------------------------------------------------------------------------------------------- methods
