@@ -108,7 +108,7 @@ def test_present_stages_are_those_of_dvc_yaml_with_the_names_of_params(run: Path
 
 
 def test_elsewhere_it_says_where_to_run(in_tmp: Path) -> None:
-    with pytest.raises(MissingError, match=r"params\.yaml does not exist"):
+    with pytest.raises(MissingError, match=r"dvc\.yaml does not exist: run this in the folder of dvc.yaml and params"):
         look()
     shutil.copy(ROOT / "params.yaml", in_tmp)
     with pytest.raises(MissingError, match=r"dvc.yaml does not exist: run this in the folder of"):

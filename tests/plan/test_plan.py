@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import pytest
@@ -16,10 +17,10 @@ from wsoup.plan.show import show
 from wsoup.plan.whole import Line, Plan, breaks, plan
 
 
-@pytest.fixture
-def planned(project: Project, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    monkeypatch.chdir(project.folder)
-    return plan(on="cpu")
+@pytest.fixture(scope="module")
+def planned(project: Project) -> Plan:
+    with contextlib.chdir(project.folder):
+        return plan(on="cpu")
 
 
 def line(planned: Plan, stage: str) -> Line:

@@ -9,7 +9,12 @@ from wsoup.towers import Encoder
 
 
 def image_flops(encoder: Encoder) -> int:
-    """Of one image; multiplications and additions. Without weights (on the meta device) nothing is computed."""
+    """Of one image; multiplications and additions. Without weights (on the meta device) nothing is computed.
+
+    0 where the preprocessing is a function of the caller's own, which does not tell its size.
+    """
+    if "size" not in encoder.preprocessing:
+        return 0
     size = encoder.preprocessing["size"]
     height, width = (size, size) if isinstance(size, int) else size
     weight = next(encoder.model.parameters())
