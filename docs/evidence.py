@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 from evidence_trials import GROWTH, TRIALS
-from evidence_world import RACES, SEEDS, SHOTS, WORDS, Found, World
+from evidence_world import RACES, SEEDS, SHOTS, Found, World, options_of, put
 
 from wsoup.report.verdict import Comparison, Estimate, compare, holm
-from wsoup.search.pools import common_words, descriptors
 from wsoup.store import read_json, write_json
 
 CONFIDENCE = 0.95
@@ -59,7 +58,6 @@ HEADER = (
     "| soup (m = 8) | gain over the class name | ... datasets resampled | minus Algorithm 2 | ... datasets resampled "
     "| p (Holm) | gain, held-out source | optimism | million tokens |"
 )
-BEGIN, END = "<!-- made by docs/evidence.py -->", "<!-- end -->"
 Right = Mapping[str, np.ndarray]
 """Dataset -> (seeds, images) bool."""
 
@@ -194,20 +192,13 @@ def measured(world: World, name: str, *, kinds: Sequence[str], trials: Sequence[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make docs/evidence.md.")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the encoder and the images")
-    parser.add_argument("--descriptors", type=Path, help="a file of descriptors, one a line; without it, no such soups")
-    parser.add_argument("--cache", type=Path, default=Path(".cache/evidence"))
     parser.add_argument("--source", choices=SOURCES, help="with --only: of this source")
     parser.add_argument("--only", nargs="*", help="do the soups of these rows or trials, and write no page")
     parser.add_argument("--seed", type=int, nargs="*", default=SEEDS, help="with --only: of these seeds")
     parser.add_argument("--without", nargs="*", default=[], help="what is left out: LABEL, or SOURCE:LABEL")
-    options = parser.parse_args()
-    pools = {"words": common_words(WORDS)}
-    if options.descriptors:
-        known = set(pools["words"])
-        pools["descriptors"] = [text for text in descriptors([options.descriptors]) if text not in known]
-    world = World(options.data, cache=options.cache, pools=pools)
-    kinds = [k for k, v in KINDS.items() if "descriptors" in pools or v.get("pool", "words") == "words"]
+    options = options_of(parser)
+    world = World(options.data, cache=options.cache, pools=options.pools)
+    kinds = [k for k, v in KINDS.items() if "descriptors" in options.pools or v.get("pool", "words") == "words"]
     kinds, trials = ([label for label in labels if label not in options.without] for labels in (kinds, TRIALS))
     if options.only is not None:
         for name in [options.source] if options.source else SOURCES:
@@ -218,10 +209,7 @@ def main() -> None:
     for name in SOURCES:
         some = [[label for label in labels if f"{name}:{label}" not in options.without] for labels in (kinds, trials)]
         sections += measured(world, name, kinds=some[0], trials=some[1])
-    page = Path(__file__).with_suffix(".md")
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text("\n\n".join([before + BEGIN, *sections, END + after]), encoding="utf-8")
+    put(sections, script=Path(__file__))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ the work: `python docs/evidence.py --only LABEL` does the soups of one kind.
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from wsoup.params.search import GreedySoup, JointSoup, RacingRound, RandomLength
 from wsoup.scoring import correct, normalize
 from wsoup.search import soups
 from wsoup.search.chains import random_length_chain
+from wsoup.search.pools import common_words, descriptors
 from wsoup.search.racing import Round, part_of, race, racing_cost, rounds
 from wsoup.search.ranking import Ranked, ranked
 from wsoup.search.scores import right_by_name
@@ -70,6 +72,27 @@ class Found:
     texts: list[str]
     weights: list[float]
     tokens: int
+
+
+def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """A script's own options and those of what it measures on; `pools` of them is read already."""
+    parser.add_argument("--data", type=Path, required=True, help="folder of the encoder and the images")
+    parser.add_argument("--descriptors", type=Path, help="a file of descriptors, one a line; without it, no such soups")
+    parser.add_argument("--cache", type=Path, default=Path(".cache/evidence"))
+    options = parser.parse_args()
+    options.pools = {"words": common_words(WORDS)}
+    if options.descriptors:
+        known = set(options.pools["words"])
+        options.pools["descriptors"] = [text for text in descriptors([options.descriptors]) if text not in known]
+    return options
+
+
+def put(made: Sequence[str], *, script: Path) -> None:
+    """Write paragraphs into the page beside a script, between the marks that say which script makes them."""
+    page, begin, end = script.with_suffix(".md"), f"<!-- made by docs/{script.name} -->", "<!-- end -->"
+    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text("\n\n".join([before + begin, *made, end + after]), encoding="utf-8")
 
 
 class World:

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 from evidence import CONFIDENCE, SOURCES, shown
 from evidence_trials import GROWTH
-from evidence_world import SEEDS, WORDS, Found, World, define
+from evidence_world import SEEDS, Found, World, define, options_of, put
 
 from wsoup.report.verdict import compare
 from wsoup.scoring import correct
 from wsoup.search import soups
-from wsoup.search.pools import common_words, descriptors
 from wsoup.search.ranking import Ranked, ranked
 from wsoup.search.source import Source
 from wsoup.search.statistics import statistics
@@ -39,7 +38,6 @@ HEADER = (
     "| source | soup | XD mean, period false | XD mean, period true | true minus false | ... datasets resampled "
     "| held-out source, true minus false |"
 )
-BEGIN, END = "<!-- made by docs/search_period.py -->", "<!-- end -->"
 
 
 def rankings(world: World, name: str, *, pool: str, source: Source, period: bool) -> dict[int, Ranked]:
@@ -101,24 +99,13 @@ def measured(world: World, name: str, *, label: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make docs/search_period.md.")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the encoder and the images")
-    parser.add_argument("--descriptors", type=Path, help="a file of descriptors, one a line; without it, no such soups")
-    parser.add_argument("--cache", type=Path, default=Path(".cache/evidence"))
-    options = parser.parse_args()
-    pools = {"words": common_words(WORDS)}
-    if options.descriptors:
-        known = set(pools["words"])
-        pools["descriptors"] = [text for text in descriptors([options.descriptors]) if text not in known]
-    world = World(options.data, cache=options.cache, pools=pools)
+    options = options_of(argparse.ArgumentParser(description="Make docs/search_period.md."))
+    world = World(options.data, cache=options.cache, pools=options.pools)
     labels = [label for label, kind in KINDS.items() if kind.get("pool", "words") in world.pools]
     lines = [measured(world, name, label=label) for label in labels for name in SOURCES]
-    page = Path(__file__).with_suffix(".md")
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
     about = f"{len(SEEDS)} seeds, intervals of {100 * CONFIDENCE:.0f} %."
     table = "\n".join([HEADER, "|---" * 7 + "|", *lines])
-    page.write_text("\n\n".join([before + BEGIN, table, about, END + after]), encoding="utf-8")
+    put([table, about], script=Path(__file__))
 
 
 if __name__ == "__main__":

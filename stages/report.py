@@ -18,14 +18,14 @@ from wsoup.report.cost import cost_table, gain_by_cost
 from wsoup.report.judgement import (
     Judgement,
     gains,
-    load_judgement,
     optimism_table,
     sentence,
     verdict_metrics,
     verdict_table,
 )
 from wsoup.report.reading import as_written
-from wsoup.report.results import Results, load_results
+from wsoup.report.results import Results
+from wsoup.report.run import load_run
 from wsoup.report.summaries import metrics, paired_table, size_table
 from wsoup.report.tables import Table
 from wsoup.report.terminal import summary
@@ -62,17 +62,7 @@ def main(owner: Owner) -> None:
 
 def write(params: Wanted, artifacts: Artifacts) -> None:
     """From what other stages wrote."""
-    found = load_results(
-        artifacts.results,
-        datasets=params.datasets,
-        soups=list(params.soups),
-        methods=list(params.finetune.methods),
-        evaluate=params.evaluate,
-        sections=params.model_dump(mode="json", by_alias=True),
-    )
-    judgement = load_judgement(
-        artifacts.results, soups=params.soups, roles=found.roles, confidence=params.report.confidence
-    )
+    found, judgement = load_run(params, folder=artifacts.results)
     soups = plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)
     tables = tables_of(found, judgement=judgement, soups=soups, params=params, artifacts=artifacts)
     figures = figures_of(found, judgement=judgement, soups=soups, params=params, artifacts=artifacts)

@@ -14,6 +14,7 @@ from types import ModuleType
 
 import yaml
 from processes import ROOT, warm_python
+from repository import commit, git, new_repository
 from small_world import COLOURS, write_image_folder
 
 from wsoup.runtime.shards import Owner
@@ -99,9 +100,7 @@ class Project:
         (folder / "pools/words.txt").write_text("\n".join(WORDS))
         (folder / "pools/descriptors.txt").write_text("\n".join(DESCRIPTORS))
         self.write_params(miniature_params(encoder))
-        self.git("init", "-q")
-        self.git("config", "user.email", "nobody@example.org")
-        self.git("config", "user.name", "nobody")
+        new_repository(folder)
         self.commit("data")
 
     def copy(self, folder: Path) -> Project:
@@ -129,12 +128,10 @@ class Project:
         (self.folder / path).write_text(text.replace(old, new), encoding="utf-8")
 
     def git(self, *arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True, check=True)
-        return done.stdout
+        return git(self.folder, *arguments)
 
     def commit(self, message: str) -> None:
-        self.git("add", "-A")
-        self.git("commit", "-q", "-m", message)
+        commit(self.folder, message)
 
     def run(self, *command: str, good: bool = True, **variables: str) -> str:
         """Run a command as a user would, from the project's folder; what it printed."""
@@ -150,13 +147,13 @@ class Project:
         """`dvc repro`; which stages really ran."""
         return set(re.findall(r"Running stage '([^']+)'", self.run("dvc", "repro", *arguments)))
 
-    def start(self, *command: str) -> subprocess.Popen[str]:
+    def start(self, *command: str, **variables: str) -> subprocess.Popen[str]:
         """The same, under way and in a process group of its own; with what it prints as `stdout`."""
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         return subprocess.Popen(
             command,
             cwd=self.folder,
-            env={**os.environ, "PATH": path},
+            env={**os.environ, "PATH": path, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import yaml
@@ -72,9 +71,7 @@ def test_what_no_stage_wrote_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_fresh_clone_is_up_to_date_after_names_changed(project: Project, tmp_path: Path) -> None:
     """A dataset renamed, a method and a soup removed: run, committed, cloned, and `dvc status` has nothing to say."""
-    first = object.__new__(Project)
-    first.folder = tmp_path / "first"
-    shutil.copytree(project.folder, first.folder, symlinks=True)
+    first = project.copy(tmp_path / "first")
     params = yaml.safe_load((first.folder / "params.yaml").read_text())
     params["datasets"] = {{"other": "another"}.get(name, name): found for name, found in params["datasets"].items()}
     del params["finetune"]["methods"]["ce"], params["soups"]["descriptor"]

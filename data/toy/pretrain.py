@@ -29,6 +29,8 @@ from torch import Tensor, nn
 from tqdm import tqdm, trange
 from wordfreq import top_n_list
 
+from wsoup.runtime.interrupts import leave_at_once
+
 MODEL = "toy-clip"
 MEAN, STD = open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD  # what open_clip assumes where nothing is said
 
@@ -222,6 +224,7 @@ def pretrain(out: Path, *, config: Path, params: dict[str, float]) -> None:
 
 
 def main() -> None:
+    leave_at_once()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--config", type=Path, default=Path(__file__).with_name(f"{MODEL}.json"))

@@ -24,7 +24,7 @@ import yaml
 from PIL import Image, ImageDraw
 
 from wsoup.errors import WsoupError
-from wsoup.runtime.interrupts import INTERRUPTED, interruptible
+from wsoup.runtime.interrupts import INTERRUPTED, interruptible, leave_at_once
 from wsoup.store import replacing
 
 OVERSAMPLING = 2  # drawn at twice the size, then averaged: soft edges
@@ -282,6 +282,7 @@ def whole(out: Path) -> Iterator[Path]:
 
 
 def main() -> None:
+    leave_at_once()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--params", type=Path, default=Path(__file__).with_name("params.yaml"))

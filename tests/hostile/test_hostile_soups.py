@@ -15,11 +15,10 @@ import pytest
 from corrupt import corrupted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from refusals import refusal
 from run_cli import run
 
-from wsoup.errors import LONGEST, WsoupError
 from wsoup.export import FORMATS
-from wsoup.soup import Soup
 
 MEMBER = {"text": "sharp", "n_correct": 1, "n_images": 2, "trace": [{"added": "sharp", "n_correct": 1}]}
 COST = {"texts": 1, "tokens": 2, "flops": None}
@@ -55,17 +54,6 @@ def write(folder: Path, value: Any) -> Path:
     path = folder / "soup.json"
     path.write_text(value if isinstance(value, str) else json.dumps(value))
     return path
-
-
-def refusal(path: Path) -> str | None:
-    try:
-        Soup.load(path)
-    except WsoupError as error:
-        text = str(error)
-        assert text.isprintable()
-        assert len(text) <= LONGEST + len(str(path))
-        return text
-    return None
 
 
 def test_the_soup_itself_is_read(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ import torch
 from corrupt import corrupted
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusal
 
-from wsoup.errors import LONGEST, PoolError, WsoupError
+from wsoup.errors import PoolError
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.fits import check_prompts, check_texts
@@ -167,17 +168,6 @@ WRONG_SOUPS: dict[str, Any] = {
     "made_with": written(made_with=3),
     **{f"without_{key}": {k: v for k, v in written().items() if k != key} for key in written()},
 }
-
-
-def refusal(path: Path) -> str | None:
-    try:
-        Soup.load(path)
-    except WsoupError as error:
-        text = str(error)
-        assert text.isprintable()
-        assert len(text) <= LONGEST + len(str(path))
-        return text
-    return None
 
 
 @pytest.mark.parametrize("kind", WRONG_SOUPS)

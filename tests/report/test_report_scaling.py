@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 from report_made import CLASS_NAME, both_seeds, results
+from repository import commit, git, new_repository
 
 from wsoup.errors import MissingError, ParamsError
 from wsoup.report import scaling
@@ -25,22 +25,15 @@ ENCODERS = {
 def repository(tmp_path_factory) -> Path:
     """Zero-shot tables of three encoders, each a revision."""
     folder = tmp_path_factory.mktemp("scaling")
-
-    def git(*arguments):
-        subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
-
-    git("init", "-q")
-    git("config", "user.email", "nobody@example.org")
-    git("config", "user.name", "nobody")
+    new_repository(folder)
     lines = both_seeds("class_name", CLASS_NAME) + both_seeds("random_chains", CLASS_NAME)
     lines += both_seeds("word_soup", CLASS_NAME, mode="score_mean", m=8, texts=8.0)
     for name, encoder in ENCODERS.items():
         zero_shot_table(results(lines, encoder=encoder)).write(folder / "reports/tables")
         asked = {key: value for key, value in encoder.items() if key != "quick_gelu"}
         (folder / "params.yaml").write_text(yaml.safe_dump({"encoder": asked}))
-        git("add", "-A")
-        git("commit", "-q", "-m", name)
-        git("tag", name)
+        commit(folder, name)
+        git(folder, "tag", name)
     return folder
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 import vl_convert
 import yaml
+from repository import commit, git, new_repository
 
 from wsoup.errors import ParamsError
 from wsoup.report.sweep import check_figure, figure, points, sweep, write_figure
@@ -30,21 +30,14 @@ REVISIONS = {
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep")
-
-    def git(*arguments):
-        subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
-
-    git("init", "-q")
-    git("config", "user.email", "nobody@example.org")
-    git("config", "user.name", "nobody")
+    new_repository(folder)
     (folder / "reports").mkdir()
     for name, (params, rows) in REVISIONS.items():
         metrics = {"pretrained": rows, "coop": {"class_name": entry(70, 20)}}
         (folder / "params.yaml").write_text(yaml.safe_dump(params))
         (folder / "reports/metrics.json").write_text(json.dumps(metrics))
-        git("add", "-A")
-        git("commit", "-q", "-m", name)
-        git("tag", name)
+        commit(folder, name)
+        git(folder, "tag", name)
     return folder
 
 
@@ -103,16 +96,13 @@ def test_points_are_those_of_the_lines_once(repository):
 
 def test_without_revisions_each_finished_experiment_is_listed_once(repository, tmp_path):
     folder = tmp_path / "copy"
-    subprocess.run(["git", "clone", "-q", str(repository), str(folder)], check=True)
-
-    def git(*arguments):
-        return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
-
-    git("checkout", "-q", "sixteen")  # the workspace is what the experiment that ran last has left
-    empty = git("hash-object", "-t", "tree", "-w", "/dev/null").strip()
-    bare = git("-c", "user.name=x", "-c", "user.email=x@y", "commit-tree", "-m", "stopped early", empty).strip()
-    for name, commit in (("small-one", "four"), ("last-one", "sixteen"), ("the-same-again", "sixteen"), ("bare", bare)):
-        git("update-ref", f"refs/exps/ab/cdef/{name}", commit)
+    git(tmp_path, "clone", "-q", str(repository), str(folder))
+    git(folder, "checkout", "-q", "sixteen")  # the workspace is what the experiment that ran last has left
+    empty = git(folder, "hash-object", "-t", "tree", "-w", "/dev/null").strip()
+    nobody = ("-c", "user.name=x", "-c", "user.email=x@y")
+    bare = git(folder, *nobody, "commit-tree", "-m", "stopped early", empty).strip()
+    for name, found in (("small-one", "four"), ("last-one", "sixteen"), ("the-same-again", "sixteen"), ("bare", bare)):
+        git(folder, "update-ref", f"refs/exps/ab/cdef/{name}", found)
     table = sweep("fewshot.shots", rows=["word_soup"], root=folder)
     assert [(row["fewshot.shots"], row["revision"]) for row in table.rows] == [(4, "small-one"), (16, "last-one")]
 

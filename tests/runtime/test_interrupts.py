@@ -58,3 +58,28 @@ def test_a_command_that_is_still_importing_ends_in_one_line(number, tmp_path):
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (130, "interrupted before any work was done\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_caught_interrupt_leaves_a_program_that_goes_on_as_it_was(number, tmp_path):
+    """As in a notebook or a test: the handlers are the program's again, and so is its exit code."""
+    (tmp_path / "program.py").write_text(f"""
+import os, signal
+from wsoup.runtime.interrupts import interruptible
+
+before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+try:
+    with interruptible():
+        os.kill(os.getpid(), {int(number)})
+except KeyboardInterrupt:
+    print([signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before)
+""")
+    ended = subprocess.run(
+        [sys.executable, str(tmp_path / "program.py")],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "True\n"), ended.stderr

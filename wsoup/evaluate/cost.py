@@ -26,14 +26,15 @@ class TextFlops:
         """Multiplications and additions in matrix products."""
         if self.texts.way == "fast":
             return float(self.texts.flops - self._flops)
-        return flops_per_token(self.encoder, prompt=self.prompt) * (self.texts.tokens_encoded - self._tokens)
+        apart = PromptEncoder.of(self.encoder)  # `texts` goes on counting what the stage encodes
+        return float(flops_per_token(apart, prompt=self.prompt) * (self.texts.tokens_encoded - self._tokens))
 
 
-def flops_per_token(encoder: Encoder, *, prompt: str) -> float:
-    """Of one token of a prompt that is encoded as a whole."""
-    texts = PromptEncoder.of(encoder)
-    _ = texts.way  # which may try the tower out
+def flops_per_token(texts: PromptEncoder, *, prompt: str) -> int:
+    """Of one token of a prompt, for towers that share no beginnings; 0 for the others, which count themselves."""
+    if texts.way == "fast":
+        return 0
     before = texts.tokens_encoded
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         texts.encode([prompt])
-    return counter.get_total_flops() / max(1, texts.tokens_encoded - before)
+    return counter.get_total_flops() // max(1, texts.tokens_encoded - before)

@@ -268,10 +268,11 @@ class Trainer:
                 if f"momentum/{name}" in found:
                     momentum = found[f"momentum/{name}"].to(self.encoder.device)
                     self.optimizer.state[parameter]["momentum_buffer"] = momentum
-        self.iteration, self.log, self.snapshots = state["iteration"], state["log"], {}
+        self.iteration, self.log, snapshots = state["iteration"], state["log"], dict[int, dict[str, Tensor]]()
         for key in found:
             kind, _, rest = key.partition("/")
             if kind == "snapshot":
                 iteration, _, name = rest.partition("/")
-                self.snapshots.setdefault(int(iteration), {})[name] = found[key]
+                snapshots.setdefault(int(iteration), {})[name] = found[key]
+        self.snapshots = dict(sorted(snapshots.items()))  # the file has no order
         self.scaler.load_state_dict(state["scaler"])

@@ -89,7 +89,7 @@ def encode_files(
         DataError: a file cannot be decoded and `on_bad_image` is ``"stop"``.
         ModelError: the features of an image are not finite.
     """
-    begun = _begun(running)
+    begun, every = _begun(running), math.inf if running is None else save_seconds()
     features = {name: [begun.features[name]] if name in begun.features else [] for name in encoders}
     positions, bad = [begun.positions], dict(begun.skipped)
     first, saved = len(begun.positions) + len(begun.skipped), time.monotonic()
@@ -119,7 +119,7 @@ def encode_files(
                 features[name].append(found.numpy())
             positions.append(here)
         tick(len(batch.positions) + len(batch.bad))
-        if running is not None and time.monotonic() - saved >= save_seconds():
+        if running is not None and time.monotonic() - saved >= every:
             write_checked(running, pack_arrays(_packed(found_so_far(), start=0)))
             saved = time.monotonic()
     return found_so_far()
@@ -176,7 +176,7 @@ def embed_images(
         "batch_size": batch_size,
         "on_bad_image": on_bad_image,
     }
-    size_of_shard = _size_of_shard(batch_size)
+    size_of_shard, flops = _size_of_shard(batch_size), sum(map(image_flops, encoders.values()))
     work = [
         Shards(
             owner,
@@ -208,8 +208,7 @@ def embed_images(
                     on_bad_image=on_bad_image,
                     running=kept if kept.parent.is_dir() else None,  # a node of a cluster may not share the folder
                 )
-            each = sum(image_flops(encoder) for encoder in encoders.values())
-            spent.add_flops(spent.IMAGES, len(found.positions) * each)
+            spent.add_flops(spent.IMAGES, len(found.positions) * flops)
             return _packed(found, start=where.start)
 
         def size(number: int, shard: int) -> int:

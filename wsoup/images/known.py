@@ -74,12 +74,7 @@ class Known:
             self.path.unlink(missing_ok=True)
             return
         hexes = "".join(str(digests[p]) for p in positions[chosen].tolist())
-        about = {
-            "stage": self.owner.name,
-            "inputs": fingerprint(self.inputs),
-            "code": dict(self.owner.code),
-            "packages": dict(self.owner.packages),
-        }
+        about = self.owner.about(inputs=fingerprint(self.inputs))
         arrays = {
             "about": np.frombuffer(json.dumps(about, sort_keys=True).encode(), dtype=np.uint8),
             "digests": np.frombuffer(bytes.fromhex(hexes), dtype=np.uint8).reshape(-1, 32),

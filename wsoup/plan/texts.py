@@ -15,6 +15,7 @@ import torch
 
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.classifiers import ClassRow, Row
+from wsoup.evaluate.cost import flops_per_token
 from wsoup.evaluate.counts import mean_of_stems, mean_prompts
 from wsoup.evaluate.encoded import CLASS_PROMPTS
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
@@ -75,7 +76,7 @@ class Counter:
 
     def __init__(self, texts: PromptEncoder) -> None:
         self.texts = texts
-        self._token_flops = flops_per_token(texts)
+        self._token_flops = flops_per_token(texts, prompt="a")
         self.checked = self.done()
 
     def done(self, *, exact: bool = True) -> Count:
@@ -83,18 +84,6 @@ class Counter:
         n, tokens = self.texts.texts_encoded, self.texts.tokens_encoded
         flops = self.texts.flops if self.texts.way == "fast" else tokens * self._token_flops
         return Count((n, n), (tokens, tokens), flops, exact)
-
-
-def flops_per_token(texts: PromptEncoder) -> int:
-    """Of the text tower at its full context, for towers that share no beginnings; counted once."""
-    if texts.way == "fast":
-        return 0
-    from torch.utils.flop_counter import FlopCounterMode
-
-    before = texts.tokens_encoded
-    with FlopCounterMode(display=False) as counter:
-        texts.encode(["a"])
-    return counter.get_total_flops() // max(1, texts.tokens_encoded - before)
 
 
 def weightless_source(encoder: Encoder, *, template: str, class_names: list[str]) -> Source:

@@ -7,7 +7,7 @@ from run to run; everything under DVC is the same for the same inputs.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,11 @@ from wsoup.report import ablations, about, analyses, plots, scaling
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.cost import cost_table
 from wsoup.report.gallery import changed_by, gallery
-from wsoup.report.judgement import Judgement, gains, load_judgement, optimism_table, sentence, verdict_table
+from wsoup.report.judgement import Judgement, gains, optimism_table, sentence, verdict_table
 from wsoup.report.means import MEANS, mean_and_std
 from wsoup.report.moved import moved_classes
-from wsoup.report.results import Results, load_results
+from wsoup.report.results import Results
+from wsoup.report.run import load_run
 from wsoup.report.shown import shown_tables
 from wsoup.report.summaries import paired_table, size_table
 from wsoup.report.tables import Table
@@ -65,19 +66,10 @@ def write_page(
     root = Path(root)
     artifacts = Artifacts(root)
     params = load_params(params_file)
-    results = load_results(
-        artifacts.results,
-        datasets=params.datasets,
-        soups=list(params.soups),
-        methods=list(params.finetune.methods),
-        evaluate=params.evaluate,
-        sections=params.model_dump(mode="json", by_alias=True),
-    )
+    results, judgement = load_run(params, folder=artifacts.results)
     figures = _figures(root / "reports/plots")
-    judgement = load_judgement(
-        artifacts.results, soups=params.soups, roles=results.roles, confidence=params.report.confidence
-    )
-    tables = _tables(results, judgement=judgement, params=params, artifacts=artifacts)
+    soups = plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)
+    tables = _tables(results, judgement=judgement, soups=soups, params=params, artifacts=artifacts)
     context = {
         "version": __version__,
         "title": title,
@@ -87,7 +79,7 @@ def write_page(
         "tables": shown_tables(tables, source=results.datasets("source")[0]),
         "open_tables": 2 if len(results.variants) == 1 and results.halves is None else 3,
         "figures": figures,
-        "soups": soups(artifacts, params=params),
+        "soups": [_soup(name, soup) for name, of_seeds in soups.items() for soup in of_seeds],
         "gallery": gallery(artifacts, params=params),
         "changed_by": f"{changed_by(artifacts)} (centroid, seed {params.seeds[0]})",
         "moved": moved_classes(artifacts, params=params),
@@ -143,7 +135,14 @@ def headlines(results: Results, *, judgement: Judgement) -> list[dict[str, str]]
     return cards
 
 
-def _tables(results: Results, *, judgement: Judgement, params: Params, artifacts: Artifacts) -> list[Table]:
+def _tables(
+    results: Results,
+    *,
+    judgement: Judgement,
+    soups: Mapping[str, Sequence[Soup]],
+    params: Params,
+    artifacts: Artifacts,
+) -> list[Table]:
     made = [verdict_table(judgement)]
     made += [] if results.halves is None else [analyses.base_to_new(results, halves=results.halves)]
     made.append(zero_shot_table(results))
@@ -155,7 +154,7 @@ def _tables(results: Results, *, judgement: Judgement, params: Params, artifacts
     return [
         *made,
         optimism_table(judgement),
-        cost_table(gains(judgement), soups=plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)),
+        cost_table(gains(judgement), soups=soups),
         paired_table(results, samples=report.bootstrap_samples, confidence=report.confidence),
         *scaling.saved(artifacts.reports),
         *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
@@ -181,13 +180,8 @@ def _at_fixed_width(specification: Mapping[str, Any]) -> dict[str, Any]:
     return {**specification, **width, "background": "white"}
 
 
-def soups(artifacts: Artifacts, *, params: Params) -> list[dict[str, Any]]:
-    """Every soup of every seed: members, how each grew in the search, and what it gets right as it is used."""
-    found = plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)
-    return [_soup(name, soup) for name, of_seeds in found.items() for soup in of_seeds]
-
-
 def _soup(name: str, soup: Soup) -> dict[str, Any]:
+    """Its members, how each grew in the search, and what it gets right as it is used."""
     members = []
     before = None
     for member in soup.members:

@@ -7,9 +7,9 @@ from pathlib import Path
 from wsoup.artifacts import Artifacts
 from wsoup.params.whole import load_params
 from wsoup.report.about import costs_shown
-from wsoup.report.judgement import load_judgement, sentence
+from wsoup.report.judgement import sentence
 from wsoup.report.reading import as_written
-from wsoup.report.results import load_results
+from wsoup.report.run import load_run
 from wsoup.report.terminal import per_target, summary, verdicts
 from wsoup.store import cache_dir
 
@@ -20,17 +20,9 @@ def whole_run(params_file: str | Path) -> str:
     Raises:
         MissingError, MismatchError: a stage has not run, or a file of it is not as it was written.
     """
-    found, folder = load_params(params_file), Artifacts().results
+    params = load_params(params_file)
     with as_written():
-        results = load_results(
-            folder,
-            datasets=found.datasets,
-            soups=list(found.soups),
-            methods=list(found.finetune.methods),
-            evaluate=found.evaluate,
-            sections=found.model_dump(mode="json", by_alias=True),
-        )
-        judgement = load_judgement(folder, soups=found.soups, roles=results.roles, confidence=found.report.confidence)
+        results, judgement = load_run(params, folder=Artifacts().results)
         parts = [summary(results), per_target(results), verdicts(judgement), sentence(judgement)]
         parts += [costs] if (costs := costs_shown(cache_dir() / "timings.jsonl")) else []
     return "\n\n".join(parts)

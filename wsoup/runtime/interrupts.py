@@ -14,25 +14,28 @@ from types import FrameType
 INTERRUPTED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-
 _interrupted = False
 
 
 def leave_at_once() -> None:
-    """Until work begins an interrupt ends the process in one line: there is nothing to clean up."""
+    """For what a process is started as, before its other imports: an interrupt ends it in one line and with 130.
+
+    There is nothing to clean up until work begins; see `interruptible`.
+    """
     for number in SIGNALS:
         signal.signal(number, _leave)
+    atexit.register(_leave_with_130)  # the first that is registered is the last to run
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
     """While work is going on an interrupt is a KeyboardInterrupt, so that half-written files are taken back."""
-    for number in SIGNALS:
-        signal.signal(number, _raise)
+    before = [signal.signal(number, _raise) for number in SIGNALS]
     try:
         yield
     finally:
-        leave_at_once()
+        for number, handler in zip(SIGNALS, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
@@ -46,7 +49,6 @@ def _raise(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-@atexit.register  # at the first import of all, so it runs after every other module's
 def _leave_with_130() -> None:
     """CPython ends by SIGINT, not with the exit code asked for, where the interrupt fell into `exec` of a string.
 

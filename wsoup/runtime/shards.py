@@ -64,10 +64,14 @@ class Owner:
         """Where all of its resume state lies."""
         return cache_dir() / self.name
 
-    def changed_since(self, about: Mapping[str, Any]) -> str | None:
-        """Which of code and packages is another than when parts were begun, as their `about` has it; None: neither.
+    def about(self, *, inputs: str) -> dict[str, Any]:
+        """What its state says of itself, for `changed_since` later; `inputs` is the fingerprint of the inputs."""
+        return {"stage": self.name, "inputs": inputs, "code": dict(self.code), "packages": dict(self.packages)}
 
-        Raises KeyError, TypeError or AttributeError where `about` is not what `Shards.begin` writes.
+    def changed_since(self, about: Mapping[str, Any]) -> str | None:
+        """Which of code and packages is another than when its state was begun, as that has it; None: neither.
+
+        Raises KeyError, TypeError or AttributeError where `about` is not what `about` gives.
         """
         theirs, ours = about["packages"], self.packages
         changed = [f"{name} {theirs.get(name)} -> {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
@@ -128,11 +132,7 @@ class Shards:
                 print(f"{why} since it was interrupted: starting again", file=sys.stderr)
                 shutil.rmtree(about.parent, ignore_errors=True)
         if not (self.folder / ABOUT).exists():
-            whose = {"stage": self.owner.name, "inputs": self.inputs, "n": self.n}
-            write_json(
-                self.folder / ABOUT,
-                {**whose, "code": dict(self.owner.code), "packages": dict(self.owner.packages)},
-            )
+            write_json(self.folder / ABOUT, {**self.owner.about(inputs=self.inputs), "n": self.n})
 
     def _outdated(self, about: Path) -> str | None:
         """What changed since other parts of the same inputs were made; None where these are of other inputs."""

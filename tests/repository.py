@@ -1,0 +1,24 @@
+"""Git repositories for tests."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git in a folder; what it printed."""
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def new_repository(folder: Path) -> None:
+    """Make a folder a repository that can commit on any machine."""
+    git(folder, "init", "-q")
+    git(folder, "config", "user.email", "nobody@example.org")
+    git(folder, "config", "user.name", "nobody")
+
+
+def commit(folder: Path, message: str) -> None:
+    """Commit all that is there."""
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", message)
