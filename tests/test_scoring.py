@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from wsoup import scoring
+from wsoup import linear, scoring
 from wsoup.scoring import ImageSet
 
 
@@ -80,6 +80,28 @@ def test_answers_that_hang_on_rounding_are_counted_and_no_others():
     (scores,) = scored.score(circle(0, 90)[None])
     # 0 degrees: sure; 45: equal; a hair below 45: near; 46: wrong, but surely so
     assert scores.near_ties.tolist() == [2]
+
+
+def test_without_onednn_the_answers_are_the_same(monkeypatch):
+    images, texts = random_features(50, 16), random_features(9, 7, 16, seed=1)
+    labels = torch.arange(50) % 7
+    right, near = scoring.decide(images, labels, texts)
+    monkeypatch.setattr("wsoup.linear._has_onednn", lambda dtype: False)
+    found = scoring.decide(images, labels, texts)
+    assert not near.any()
+    assert torch.equal(found[0], right)
+    assert torch.equal(found[1], near)
+
+
+@pytest.mark.skipif(not linear._has_onednn(torch.float32), reason="no oneDNN")
+@pytest.mark.parametrize("size", [16, 100, 512, 768])
+def test_the_same_image_and_text_have_the_same_score_wherever_they_stand(size):
+    """So equal texts tie, and neither blocks nor neighbours change an answer."""
+    image, text = random_features(1, size), random_features(1, size, seed=1)
+    for n_classes in (1, 7, 101, 1000):
+        cosines = linear.Linear(text.repeat(n_classes, 1), None, dtype=torch.float32)
+        found = [cosines(image.repeat(n, 1)).unique() for n in (1, 2, 7, 33, 1500)]
+        assert torch.cat(found).unique().numel() == 1
 
 
 def test_no_images_and_one_class_are_edges_not_errors():

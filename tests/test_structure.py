@@ -12,8 +12,9 @@ from project import ROOT, stage_module
 from wsoup.runtime import code
 
 ORDER = [
-    *("errors", "cells", "project", "artifacts", "draws", "remote", "files", "prompts", "scoring", "store", "params"),
+    *("errors", "cells", "project", "artifacts", "draws", "remote", "files", "prompts", "linear", "scoring", "store"),
     *(
+        "params",
         "runtime",
         "soup_file",
         "soup",

@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from wsoup.linear import Linear
+
 SCORES_PER_BLOCK = 1 << 24
 """Scores held at a time (64 MiB in float32): bounds memory whatever N, C and P are."""
 TEXTS_PER_BLOCK = 1 << 13
@@ -72,9 +74,9 @@ def correct_per_candidate(image_features: Tensor, labels: Tensor, text_features:
 def decide(image_features: Tensor, labels: Tensor, text_features: Tensor) -> tuple[Tensor, Tensor]:
     """Which images each candidate alone gets right, and which of these answers hang on rounding.
 
-    Goes in blocks of candidates whose texts stay in a cache, and of images so that `SCORES_PER_BLOCK` scores fill one
-    buffer: a fresh one for each would cost as much as filling it. The own class's score is held against the best of the
-    others, one maximum instead of an arg-max; the rare equal scores are looked at one by one.
+    Goes in blocks of candidates whose texts stay in a cache, and of images so that there are `SCORES_PER_BLOCK` scores
+    at a time. The own class's score is held against the best of the others, one maximum instead of an arg-max; the rare
+    equal scores are looked at one by one.
 
     Args:
         image_features: (N, D) float32.
@@ -89,13 +91,11 @@ def decide(image_features: Tensor, labels: Tensor, text_features: Tensor) -> tup
     right, near = torch.empty(2, n_candidates, len(labels), dtype=torch.bool, device=labels.device)
     together = min(n_candidates, max(1, TEXTS_PER_BLOCK // max(1, n_classes)))
     rows = min(len(labels), max(1, SCORES_PER_BLOCK // max(1, together * n_classes)))
-    buffer = text_features.new_empty(rows * together * n_classes)
     for texts, found, close in zip(*(x.split(together or 1) for x in (text_features, right, near)), strict=True):
-        flat = texts.flatten(0, 1)  # (p * C, D)
+        cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
         for start in range(0, len(labels), rows or 1):
             x, y = image_features[start : start + rows], labels[start : start + rows]
-            scores = torch.mm(x, flat.T, out=buffer[: len(x) * len(flat)].view(len(x), len(flat)))
-            own, best, wins = own_against_others(scores.view(len(x), len(texts), n_classes), y)
+            own, best, wins = own_against_others(cosines(x).view(len(x), len(texts), n_classes), y)
             found[:, start : start + len(x)] = wins.T
             close[:, start : start + len(x)] = ((own - best).abs() < NEAR_TIE).T
     return right, near

@@ -65,6 +65,13 @@ def test_search():
     json.dumps(result)
 
 
+def test_search_in_bf16_does_not_claim_the_same_chain():
+    """Both ways round, and not alike."""
+    (row,) = bench_search("tiny-clip", words=WORDS, classes=7, patience=11, device=CPU, dtype=torch.bfloat16)["rows"]
+    assert "same_chain" not in row
+    assert row["ratio"] > 0
+
+
 def test_search_needs_enough_words():
     with pytest.raises(ParamsError, match="needs 13 words for patience 12, got 12"):
         bench_search("tiny-clip", words=WORDS, classes=7, patience=12, device=CPU)

@@ -11,9 +11,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from wsoup.bench.common import Clock, Result, about, cosine_distance, encode_plainly, setup, warm_encoder
+from wsoup.linear import Linear
 from wsoup.scoring import ImageSet
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.packed import Linear
 
 WORD_POOL, SEEDS, SHOTS = 9894, 3, 16
 """The paper's word stage: so many words, scored on so many seeds of 16 images per class."""

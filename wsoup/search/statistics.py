@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from wsoup import scoring
+from wsoup.linear import Linear
 from wsoup.scoring import CandidateScores, ImageSet, own_against_others
 
 SHARPNESS = 2.0
@@ -77,35 +78,34 @@ class _Block:
 
     def __init__(self, images: ImageSet, texts: Tensor) -> None:
         self.images, self.shape = images, texts.shape
-        self.flat = texts.flatten(0, 1)
+        self.cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
         self.deviations = texts.new_empty(len(images.labels), len(texts))  # (N, p) over classes
         each = max(1, texts.shape[0] * texts.shape[1])
         self.rows = max(1, (MOST_SCORES if len(texts) == 1 else scoring.SCORES_PER_BLOCK) // each)
-        self.buffer = texts.new_empty(min(self.rows, len(images.labels)) * each)
         self.kept: Tensor | None = None
 
     def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Scores (n, p, C) of some images, in a buffer that the next ones overwrite."""
+        """Scores (n, p, C) of some images."""
         for start in range(0, len(self.images.labels), self.rows):
             x = self.images.image_features[start : start + self.rows]
-            out = self.buffer[: len(x) * len(self.flat)].view(len(x), -1)
-            yield slice(start, start + len(x)), torch.mm(x, self.flat.T, out=out).view(len(x), *self.shape[:2])
+            yield slice(start, start + len(x)), self.cosines(x).view(len(x), *self.shape[:2])
 
     def decide(self) -> tuple[Tensor, Tensor]:
         """`wsoup.scoring.decide`, and the deviations: (p, N) bool each."""
-        right, near = torch.empty(2, self.shape[0], len(self.images.labels), dtype=torch.bool, device=self.flat.device)
+        labels = self.images.labels
+        right, near = torch.empty(2, self.shape[0], len(labels), dtype=torch.bool, device=labels.device)
         for where, scores in self._blocks():
-            y = self.images.labels[where]
+            y = labels[where]
             own, best, wins = own_against_others(scores, y)
             right[:, where], near[:, where] = wins.T, ((own - best).abs() < scoring.NEAR_TIE).T
             self.deviations[where] = _relative(scores, y, own=own)
-            self.kept = scores if len(scores) == len(self.images.labels) else None
+            self.kept = scores if len(scores) == len(labels) else None
         return right, near
 
     def likelihood(self, index: Tensor) -> Tensor:
         """k2 on the images `index`: (p,) float64."""
         sigma = self.deviations[index].double().mean(dim=0)
-        scale = torch.where(sigma > 0, SHARPNESS / sigma, torch.zeros_like(sigma)).to(self.flat.dtype)
+        scale = torch.where(sigma > 0, SHARPNESS / sigma, torch.zeros_like(sigma)).to(self.deviations.dtype)
         total = torch.zeros_like(sigma)
         for where, scores in self._again():
             inside = index[(index >= where.start) & (index < where.stop)] - where.start
