@@ -162,6 +162,51 @@ def test_no_more_is_given_out_than_the_driver_takes_in(tmp_path):
     assert len(list(found)) == 26
 
 
+HUNGRY = """
+import os, sys, time
+from pathlib import Path
+import numpy as np
+from ray._private.utils import get_system_memory, get_used_memory
+from wsoup.runtime.shards import Owner, Shards, finish_shards
+
+os.environ["RAY_memory_usage_threshold"] = str((get_used_memory() + 2 * 2**30) / get_system_memory())
+os.environ["RAY_memory_monitor_refresh_ms"] = "50"
+first, always = Path("first"), sys.argv[1] == "always"
+
+def task(_, shard):
+    if shard == 2 and (always or not first.exists()):
+        first.touch()
+        held = []
+        for _ in range(60):  # 3.75 GiB
+            held.append(np.ones(2**26 // 8))
+            time.sleep(0.05)
+    return {"x": np.full(3, shard**2)}
+
+shards = Shards(Owner("hungry", {"a.py": "1"}, {}), inputs="hungry", n=5)
+finish_shards([shards], task=task, label="hungry", unit="shard")
+print([int(part["x"][0]) for part in shards.load()])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["once", "always"])
+def test_a_worker_out_of_memory(tmp_path, how):
+    """On a cluster of its own, which ends workers once 2 GiB more are in use than now."""
+    variables = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
+    variables |= {"PYTHONPATH": str(ROOT), "WSOUP_RAY_CPUS": "1"}
+    command = [sys.executable, "-c", HUNGRY, how]
+    ended = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "hungry: a worker on node" in ended.stderr
+    assert "is gone (out of memory); its shards are given to others" in ended.stderr
+    if how == "once":
+        assert (ended.returncode, ended.stdout) == (0, "[0, 1, 4, 9, 16]\n"), ended.stderr
+    else:
+        assert "hungry: shard 2 ended its worker 3 times, last on node" in ended.stderr
+        assert "(out of memory). Finished shards are kept" in ended.stderr
+        left = Shards(Owner("hungry", {"a.py": "1"}, {}), inputs="hungry", n=5).missing()
+        assert left[0] == 2  # and perhaps those that waited behind it
+
+
 @pytest.mark.slow
 def test_a_cluster_of_the_stages_own_has_no_dashboard():
     look = "import ray; print(ray._private.worker._global_node.webui_url)"

@@ -176,12 +176,15 @@ class _Pool:
             waiting.appendleft(key)
         working_on = mine[0][1]
         lost[working_on] += 1
+        full = "out of memory" in str(error).lower()  # Ray ends the worker that takes most, before the system does
+        why = "out of memory" if full else f"{_short(error)}; too little memory?"
         if lost[working_on] >= TRIES:
             raise WsoupError(
-                f"{self.label}: shard {working_on[1]} ended its worker {TRIES} times, last on node {node} "
-                f"({_short(error)}); too little memory? Finished shards are kept: raise WSOUP_RAY_CPUS and run again"
+                f"{self.label}: shard {working_on[1]} ended its worker {TRIES} times, last on node {node} ({why}). "
+                "Finished shards are kept: raise WSOUP_RAY_CPUS, so that fewer workers share a node, and run again"
             )
-        print(f"{self.label}: a worker on node {node} is gone; its shards are given to others", file=sys.stderr)
+        gone = " (out of memory)" if full else ""
+        print(f"{self.label}: a worker on node {node} is gone{gone}; its shards are given to others", file=sys.stderr)
         self._start()
 
     def _of_task(self, error: Any) -> BaseException:
