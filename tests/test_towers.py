@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -45,7 +46,7 @@ def test_features_are_unit_vectors_of_the_models_own(tiny_encoder):
     features = tiny_encoder.encode_images(pixels)
     with torch.no_grad():
         expected = torch.nn.functional.normalize(tiny_encoder.model.encode_image(pixels), dim=-1)
-    assert torch.equal(features, expected)
+    torch.testing.assert_close(features, expected, rtol=0, atol=1e-6)  # packed weights round otherwise
     texts = tiny_encoder.encode_texts(["a cat", "a dog"])
     assert torch.allclose(texts.norm(dim=-1), torch.ones(2), atol=1e-6)
 
@@ -61,7 +62,8 @@ def test_a_batch_too_large_for_memory_is_halved(tiny_encoder, monkeypatch):
         return whole(batch)
 
     monkeypatch.setattr(model, "encode_image", small_memory)
-    assert torch.allclose(tiny_encoder.encode_images(pixels), expected, atol=1e-6)
+    encoder = dataclasses.replace(tiny_encoder)  # which lays out the model as it is now
+    assert torch.allclose(encoder.encode_images(pixels), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(

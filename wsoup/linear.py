@@ -7,8 +7,11 @@ Elsewhere these are torch's own layers.
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 PACKED_ROWS = 1024
@@ -40,6 +43,76 @@ class Linear:
         if self.packed and residual.dtype == x.dtype:
             return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.weight, self.bias, "add")
         return residual + self(x)
+
+
+def packed(module: nn.Module) -> nn.Module:
+    """The same module with its linear layers and self-attentions packed, to be called without gradients.
+
+    Exact to the module up to rounding. It shares parameters, buffers and all else with the module, which stays as it
+    is; a later change of packed weights is not seen. Takes the memory of those weights once more. Layers of other
+    types, on other devices, of other dtypes, or with hooks are left alone.
+    """
+    if isinstance(module, torch.jit.ScriptModule):
+        return module
+    if type(module) is nn.Linear:
+        return _PackedLinear.of(module) if _packs(module, module.weight) else module
+    if type(module) is nn.MultiheadAttention:
+        return _PackedAttention.of(module) if _packs(module, module.in_proj_weight) else module
+    children = {name: child if child is None else packed(child) for name, child in module._modules.items()}
+    if all(children[name] is child for name, child in module._modules.items()):
+        return module
+    made = copy.copy(module)
+    made._modules = children
+    return made
+
+
+def _packs(module: nn.Module, weight: Tensor | None) -> bool:
+    if weight is None or weight.device.type != "cpu" or weight.dtype != torch.float32:
+        return False
+    return not (module._forward_hooks or module._forward_pre_hooks) and _has_onednn(weight.dtype)
+
+
+class _PackedLinear(nn.Linear):
+    """`nn.Linear` that shares everything with another one, its weights packed."""
+
+    _product: Linear
+
+    @classmethod
+    def of(cls, module: nn.Module) -> _PackedLinear:
+        made = cls.__new__(cls)
+        made.__dict__.update(module.__dict__)
+        made._product = Linear(made.weight, made.bias, dtype=made.weight.dtype)
+        return made
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled() or x.dtype != torch.float32 or x.dim() < 2:
+            return super().forward(x)
+        return self._product(x)
+
+
+class _PackedAttention(nn.MultiheadAttention):
+    """`nn.MultiheadAttention` that shares everything with another one, its weights packed for self-attention."""
+
+    _qkv: Linear
+    _out: Linear
+
+    @classmethod
+    def of(cls, module: nn.Module) -> _PackedAttention:
+        made = cls.__new__(cls)
+        made.__dict__.update(module.__dict__)
+        made._qkv = Linear(made.in_proj_weight, made.in_proj_bias, dtype=torch.float32)
+        made._out = Linear(made.out_proj.weight, made.out_proj.bias, dtype=torch.float32)
+        return made
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **options: Any) -> Any:
+        asked = {name for name, option in options.items() if option is not None and option is not False}
+        own = query is key and key is value and self.batch_first and query.dim() == 3 and query.dtype == torch.float32
+        whole = self.bias_k is None and self.bias_v is None and not self.add_zero_attn and not self.training
+        if rest or asked or options.get("need_weights", True) or not (own and whole) or torch.is_grad_enabled():
+            return super().forward(query, key, value, *rest, **options)
+        q, k, v = self._qkv(query).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v)  # (B, heads, T, head size)
+        return self._out(mixed.transpose(1, 2).flatten(2)), None
 
 
 def _has_onednn(dtype: torch.dtype) -> bool:
