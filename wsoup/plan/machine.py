@@ -18,11 +18,14 @@ from torch import Tensor
 
 from wsoup.errors import DataError, ParamsError
 from wsoup.images.decode import decoding_workers, load_rgb
+from wsoup.linear import Linear
 from wsoup.towers import Encoder, choose_device
 
 EFFICIENCY = 0.35
 """Share of a data sheet's peak that text and image towers reach: an assumption; small matrices, norms, attention and
 copies take the rest. `wsoup bench text` and `wsoup bench images` measure it on a device that is there."""
+REACHED = 0.7
+"""Share of the products' own rate, measured here, that towers reach: texts 70 to 80 %, images of ViTs 54 % on a CPU."""
 CORES_PER_DEVICE = 16
 """CPU cores that decode images for one device, as servers have them."""
 MEASURED_SECONDS = 2.0
@@ -96,15 +99,15 @@ def here(encoder: Encoder, *, images: Sequence[str], device: str | None = None) 
     flops, images_per_s = product_rate(where, dtype=encoder.dtype or torch.float32), decode_rate(encoder, images)
     workers = max(1, min(decoding_workers(), os.cpu_count() or 1))
     of = "the run's own images" if images else "drawn images of 500 x 375"
-    about = f"{flops / 1e9:,.0f} GFLOP/s and {images_per_s:,.0f} images/s a process, {workers} processes ({of})"
+    decoded = f"{images_per_s:,.0f} images/s a process, {workers} processes ({of})"
     return Machine(
         name=f"here ({torch.cuda.get_device_name(where) if where.type == 'cuda' else where.type})",
-        flops_per_s=flops,
+        flops_per_s=REACHED * flops,
         images_per_s=images_per_s * workers,
         apart=where.type != "cpu",
         memory=memory_here(),
         disk=shutil.disk_usage(".").free,
-        about=f"measured: {about}",
+        about=f"measured: {REACHED:.0%} of {flops / 1e9:,.0f} GFLOP/s, and {decoded}",
     )
 
 
@@ -139,8 +142,8 @@ def named(name: str, *, count: int, precision: str, images_per_s: float) -> Mach
 def product_rate(device: torch.device, *, dtype: torch.dtype) -> float:
     """FLOP/s of (1024, 512) x (512, 2048), the size of a ViT-B text tower's, for a moment; larger ones on a GPU."""
     rows = 1024 if device.type == "cpu" else 65536
-    a, b = torch.randn(rows, 512).to(device, dtype), torch.randn(512, 2048).to(device, dtype)
-    return _rate(lambda: _synchronised(a @ b, device), each=2.0 * rows * 512 * 2048)
+    x, product = torch.randn(rows, 512).to(device, dtype), Linear(torch.randn(2048, 512).to(device), None, dtype=dtype)
+    return _rate(lambda: _synchronised(product(x), device), each=2.0 * rows * 512 * 2048)
 
 
 def decode_rate(encoder: Encoder, images: Sequence[str]) -> float:
