@@ -1,7 +1,10 @@
 """The pipeline's stages, one thin script each: ``python -m stages.score words``, or ``dvc repro score@words``."""
 
+import sys
+
 from wsoup.runtime.interrupts import leave_at_once
 from wsoup.runtime.memory import keep_memory
 
-leave_at_once()
+if sys.argv[0] == "-m":  # a stage is being started, and not imported by another program (see `sys.argv`)
+    leave_at_once()
 keep_memory()

@@ -1,10 +1,17 @@
 """`wsoup` and `python -m wsoup`: an interrupt is one line from the first import on."""
 
+from __future__ import annotations
+
 from wsoup.runtime.interrupts import leave_at_once
 
-leave_at_once()
 
-from wsoup.cli import main  # noqa: E402
+def main() -> None:
+    """Run the command line."""
+    leave_at_once()
+    from wsoup.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

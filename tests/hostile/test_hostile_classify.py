@@ -236,7 +236,7 @@ def test_an_interrupt_takes_back_what_is_half_written(folder: Path, number: sign
     for i in range(400):
         os.link("good.png", folder / f"new/{i}.png")
     began = signal.signal(signal.SIGALRM, lambda *_: _half_written(folder) and os.kill(os.getpid(), number))
-    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
     try:
         code, _, errors = run("classify", "new", "--soup", "soup.json", "--classes", "cat,dog", "--out", "found.csv")
     finally:

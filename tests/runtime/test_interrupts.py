@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -11,9 +12,10 @@ import pytest
 from project import ROOT
 
 PROGRAM = """
-import stages
 import atexit, os, sys
-from wsoup.runtime.interrupts import INTERRUPTED, interruptible
+from wsoup.runtime.interrupts import INTERRUPTED, interruptible, leave_at_once
+
+leave_at_once()
 
 atexit.register(lambda: print("cleaned"))
 try:
@@ -83,3 +85,11 @@ except KeyboardInterrupt:
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (0, "True\n"), ended.stderr
+
+
+def test_who_imports_a_stage_or_the_command_keeps_its_own_handlers():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    for name in ("stages", "wsoup.__main__"):
+        sys.modules.pop(name, None)
+        importlib.import_module(name)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
