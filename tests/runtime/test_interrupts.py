@@ -13,9 +13,9 @@ from project import ROOT
 
 PROGRAM = """
 import atexit, os, sys
-from wsoup.runtime.interrupts import INTERRUPTED, interruptible, leave_at_once
-
-leave_at_once()
+sys.argv[0] = "-m"  # as it is while Python looks for the module of `-m stages.score`
+import stages
+from wsoup.runtime.interrupts import INTERRUPTED, interruptible
 
 atexit.register(lambda: print("cleaned"))
 try:
