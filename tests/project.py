@@ -17,7 +17,7 @@ from processes import ROOT, warm_python
 from repository import commit, git, new_repository
 from small_world import COLOURS, write_image_folder
 
-from wsoup.runtime.shards import Owner
+from wsoup.resume.shards import Owner
 
 METHODS = {
     "ce": {

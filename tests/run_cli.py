@@ -7,7 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
-from wsoup import cli
+from wsoup.cli import app as cli
 
 
 def run(*arguments: str) -> tuple[int, str, str]:

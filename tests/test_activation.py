@@ -10,9 +10,9 @@ import open_clip
 import pytest
 import torch
 
-from wsoup.errors import ModelError
+from wsoup.core.errors import ModelError
 from wsoup.params.encoder import EncoderParams
-from wsoup.towers import build, forced_quick_gelu, load_encoder
+from wsoup.towers.encoder import build, forced_quick_gelu, load_encoder
 
 PAIRS = open_clip.list_pretrained()
 SMALL = [

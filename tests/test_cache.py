@@ -19,22 +19,23 @@ import yaml
 from small_world import COLOURS, write_image_folder
 from typer.testing import CliRunner
 
-from wsoup import cli, store
-from wsoup.cache.look import Entry, look, present_stages
-from wsoup.cache.prune import prune
-from wsoup.cache.show import shown_size
+from wsoup.cli import app as cli
+from wsoup.core.errors import MismatchError, MissingError
 from wsoup.datasets import digests
-from wsoup.errors import MismatchError, MissingError
+from wsoup.disk import store
 from wsoup.images import known
-from wsoup.runtime.shards import Owner, Shards
+from wsoup.pipeline.cache import Entry, look, present_stages
+from wsoup.pipeline.cache_prune import prune
+from wsoup.pipeline.cache_show import shown_size
+from wsoup.resume.shards import Owner, Shards
 
 ROOT = Path(__file__).parents[1]
 SLOW = '''
 """Five shards, the later ones never done in time."""
 import time
 import numpy as np
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Shards, finish_shards
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Shards, finish_shards
 
 def main(owner):
     """Slow."""

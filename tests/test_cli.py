@@ -10,7 +10,7 @@ import yaml
 from project import ROOT
 from run_cli import run
 
-from wsoup import cli
+from wsoup.cli import app as cli
 from wsoup.params.whole import parse_params
 
 

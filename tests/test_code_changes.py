@@ -29,7 +29,7 @@ EDITS = {
         'return image.convert("RGB")',
         'return image.convert("L").convert("RGB")',
     ),
-    "the prompts": ("score@words", "wsoup/prompts.py", '(f", {text}" if text', '(f", {text} {text}" if text'),
+    "the prompts": ("score@words", "wsoup/core/prompts.py", '(f", {text}" if text', '(f", {text} {text}" if text'),
 }
 
 

@@ -18,7 +18,7 @@ FACTS = {
         import numpy as np
         from wsoup.params.search import Soups
         from wsoup.search import soups
-        from wsoup.soup import NOTHING
+        from wsoup.soup.soup import NOTHING
         from wsoup.search.ranking import Ranked
         from pydantic import TypeAdapter
         brief = TypeAdapter(Soups).validate_python({"b": {"kind": "shortest", "pool": "words", "m": 2, "k1": 3}})["b"]

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from wsoup.errors import EXTRAS, PackageError, needing
+from wsoup.core.errors import EXTRAS, PackageError, needing
 
 WITHOUT = """
 import sys
@@ -18,20 +18,20 @@ for name in ("dvc", "zarr", "pyarrow", "jinja2", "vl_convert", "sklearn", "trans
 FACTS = {
     "a soup is made, saved and used": """
         import torch, wsoup
-        from wsoup.towers import random_model
+        from wsoup.towers.encoder import random_model
         model, tokenizer = random_model("ViT-S-32-alt", seed=0)
         features = torch.nn.functional.normalize(torch.randn(9, 256), dim=1)
         how = {"class_names": ["cat", "dog"], "model": model, "tokenizer": tokenizer, "progress": False}
         soup = wsoup.descriptor_soup(features, torch.arange(9) % 2, descriptors=["sharp", "flat"], **how)
         soup.save(sys.argv[1])
         wsoup.Soup.load(sys.argv[1]).classifier(class_names=["a", "b"], model=model, tokenizer=tokenizer)
-        import wsoup.api.images, wsoup.classify.predict, wsoup.classify.outputs, wsoup.classify.sheet
+        import wsoup.api.images, wsoup.api.classify, wsoup.api.classify_outputs, wsoup.api.sheet
     """,
     "the command line says what is missing": """
-        from wsoup import cli
+        from wsoup.cli import app
         sys.argv = ["wsoup", "report"]
         try:
-            cli.main()
+            app.main()
         except SystemExit as stop:
             assert stop.code == 1
     """,

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from test_cli import run
 
-from wsoup.errors import ParamsError
+from wsoup.core.errors import ParamsError
 from wsoup.params.whole import Params, parse_params
-from wsoup.profiles.coverage import TABLES, Covered, coverage
 from wsoup.profiles.paper import ENCODERS, Choices, paper
 from wsoup.report import paper as theirs
+from wsoup.report.coverage import TABLES, Covered, coverage
 
 
 def params_of(**choices: Any) -> Params:

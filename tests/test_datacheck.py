@@ -14,10 +14,11 @@ from miniature import build_coop, draw
 from PIL import Image
 from rich.console import Console
 
-from wsoup import datacheck, store
-from wsoup.artifacts import Artifacts
+from wsoup.check import data as datacheck
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.images.decode import load_rgb
 from wsoup.params.whole import Params, parse_params
 from wsoup.profiles.paper import Choices, paper

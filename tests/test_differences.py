@@ -16,8 +16,10 @@ import yaml
 from PIL import Image
 from project import ROOT
 
-from wsoup import prompts, verify
-from wsoup.draws import member_generator
+from wsoup.check import paper as verify
+from wsoup.core import prompts
+from wsoup.core.draws import member_generator
+from wsoup.core.scoring import rank
 from wsoup.evaluate import baselines, classifiers, counts, upper_bound
 from wsoup.evaluate.rows import Material, soup_rows, table
 from wsoup.finetune import losses, tuners
@@ -28,11 +30,10 @@ from wsoup.params.whole import Params, parse_params
 from wsoup.profiles.paper import ENCODERS, Choices, paper
 from wsoup.report import paper as theirs
 from wsoup.report.settings import Settings, differing
-from wsoup.scoring import rank
 from wsoup.search import gpt, pools
 from wsoup.search.chains import word_chain, word_soup_member
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import forced_quick_gelu
+from wsoup.towers.encoder import forced_quick_gelu
 
 DOC = (ROOT / "docs/differences.md").read_text(encoding="utf-8")
 LINES = [" ".join(text.split()) for text in re.split(r"(?m)^- ", DOC)[1:]]

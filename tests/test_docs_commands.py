@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
-from wsoup import cli
+from wsoup.cli import app as cli
 from wsoup.datasets.layouts import LAYOUTS
 from wsoup.params.datasets import DatasetParams
 from wsoup.params.whole import Params

@@ -11,11 +11,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from wsoup import store
-from wsoup.encoder_id import config_digest, weights_digest
-from wsoup.errors import MismatchError
+from wsoup.core.errors import MismatchError
+from wsoup.disk import store
 from wsoup.params.encoder import EncoderParams
-from wsoup.towers import load_encoder
+from wsoup.towers.encoder import load_encoder
+from wsoup.towers.identity import config_digest, weights_digest
 
 CPU = torch.device("cpu")
 

@@ -13,11 +13,11 @@ from project import ROOT
 from run_cli import run
 from small_world import COLOURS, TINY_CONFIG, write_image_folder
 
-from wsoup.encodercheck import check_encoder
-from wsoup.errors import ModelError
+from wsoup.check.encoder import check_encoder
+from wsoup.core.errors import ModelError
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.whole import parse_params
-from wsoup.towers import load_encoder
+from wsoup.towers.encoder import load_encoder
 
 CE = {
     "tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3},

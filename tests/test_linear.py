@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from wsoup.linear import Linear, packed
+from wsoup.core.linear import Linear, packed
 
 pytestmark = pytest.mark.skipif(packed(nn.Linear(2, 2)).__class__ is nn.Linear, reason="no oneDNN")
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from project import ROOT, Project
 
-from wsoup.errors import ParamsError
+from wsoup.core.errors import ParamsError
 from wsoup.params.section import NAME_RULE
 from wsoup.params.whole import parse_params
 

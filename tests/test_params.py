@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from wsoup.errors import MissingError, ParamsError
+from wsoup.core.errors import MissingError, ParamsError
 from wsoup.params.whole import load_params, parse_params
 
 ROOT = Path(__file__).parent.parent

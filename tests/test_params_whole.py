@@ -14,7 +14,7 @@ import yaml
 from project import miniature_params
 from small_world import COLOURS, write_image_folder
 
-from wsoup.errors import LONGEST, ParamsError
+from wsoup.core.errors import LONGEST, ParamsError
 from wsoup.params import reference
 from wsoup.params.whole import SCHEMA, Params, load_params, parse_params, schema
 from wsoup.profiles import toy

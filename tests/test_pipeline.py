@@ -8,10 +8,10 @@ import torch
 import yaml
 from project import Project
 
-from wsoup import store
+from wsoup.core.prompts import prompt
+from wsoup.core.scoring import count_correct
+from wsoup.disk import store
 from wsoup.finetune.tuned import load_tuned
-from wsoup.prompts import prompt
-from wsoup.scoring import count_correct
 
 
 def test_metrics_are_per_cent_and_per_method(project):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from small_world import COLOURS, write_image_folder
 
-from wsoup import remote
+from wsoup.core.errors import ChangedError, DataError, MissingError
 from wsoup.datasets import digests, layouts
-from wsoup.errors import ChangedError, DataError, MissingError
-from wsoup.files import read_bytes
+from wsoup.disk import remote
+from wsoup.disk.files import read_bytes
 from wsoup.images.decode import load_rgb
 from wsoup.params.datasets import DatasetParams
 

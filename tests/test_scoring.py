@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from wsoup import linear, scoring
-from wsoup.scoring import ImageSet
+from wsoup.core import linear, scoring
+from wsoup.core.scoring import ImageSet
 
 
 def circle(*degrees: float) -> torch.Tensor:
@@ -86,7 +86,7 @@ def test_without_onednn_the_answers_are_the_same(monkeypatch):
     images, texts = random_features(50, 16), random_features(9, 7, 16, seed=1)
     labels = torch.arange(50) % 7
     right, near = scoring.decide(images, labels, texts)
-    monkeypatch.setattr("wsoup.linear._has_onednn", lambda dtype: False)
+    monkeypatch.setattr("wsoup.core.linear._has_onednn", lambda dtype: False)
     found = scoring.decide(images, labels, texts)
     assert not near.any()
     assert torch.equal(found[0], right)

@@ -19,8 +19,8 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import wsoup
-from wsoup.errors import DataError, ParamsError
-from wsoup.sklearn import SoupClassifier
+from wsoup.api.sklearn import SoupClassifier
+from wsoup.core.errors import DataError, ParamsError
 
 NOT_OF_A_TEXT_MODEL = {
     "check_classifiers_train": "a soup of five words over random texts need not fit blobs",

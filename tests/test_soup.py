@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from wsoup import store
-from wsoup.errors import MismatchError, MissingError
-from wsoup.prompts import prompt
-from wsoup.soup import Member, Soup, Step
+from wsoup.core.errors import MismatchError, MissingError
+from wsoup.core.prompts import prompt
+from wsoup.disk import store
+from wsoup.soup.soup import Member, Soup, Step
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 MEMBERS = (Member("sharp clean", 74, 100, (Step("sharp", 70), Step("clean", 75))), Member(""))

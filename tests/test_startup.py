@@ -13,7 +13,7 @@ FACTS = {
         import sys
         import torch
         from wsoup.texts.encoder import PromptEncoder
-        from wsoup.towers import random_model
+        from wsoup.towers.encoder import random_model
         model, tokenizer = random_model("ViT-S-32-alt", seed=0)
         PromptEncoder(model, tokenizer, device=torch.device("cpu")).encode(["a cat"])
         model.encode_image(torch.zeros(1, 3, 224, 224))
@@ -21,7 +21,7 @@ FACTS = {
         assert not [name for name in heavy if name in sys.modules]
     """,
     "roi_align asks the real function, compiled or not": """
-        import wsoup.towers
+        import wsoup.towers.encoder
         import torch
         from torchvision.ops.roi_align import is_compile_supported, roi_align
         image, boxes = torch.arange(16.0).view(1, 1, 4, 4), torch.tensor([[0.0, 0.0, 4.0, 4.0]])
@@ -35,7 +35,7 @@ FACTS = {
         assert torch._dynamo.utils.__file__
     """,
     "a model with a timm tower is built as ever": """
-        import wsoup.towers
+        import wsoup.towers.encoder
         import open_clip
         from open_clip.model import TimmModel
         vision = {"timm_model_name": "test_vit", "image_size": 160}
@@ -46,7 +46,7 @@ FACTS = {
         assert issubclass(type("Mine", (open_clip.timm_model.TimmModel,), {}), TimmModel)
     """,
     "another name loads the real module at once": """
-        from wsoup.startup import deferring
+        from wsoup.towers.startup import deferring
         import torch
         with deferring():
             from torch._dynamo.utils import counters, is_compile_supported
@@ -57,7 +57,7 @@ FACTS = {
             assert torch._dynamo.utils.__file__
     """,
     "the package of a deferred module may be imported within": """
-        from wsoup.startup import deferring
+        from wsoup.towers.startup import deferring
         import torch
         with deferring():
             import torch._dynamo
@@ -67,7 +67,7 @@ FACTS = {
     """,
     "a failing import leaves nothing behind": """
         import sys
-        from wsoup.startup import DEFERRED, deferring
+        from wsoup.towers.startup import DEFERRED, deferring
         try:
             with deferring():
                 assert set(DEFERRED) <= set(sys.modules)

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from wsoup import store
-from wsoup.errors import MismatchError, MissingError
-from wsoup.store import ImageFeatures
+from wsoup.core.errors import MismatchError, MissingError
+from wsoup.disk import store
+from wsoup.disk.store import ImageFeatures
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 

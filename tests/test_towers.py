@@ -9,11 +9,11 @@ import pytest
 import torch
 from PIL import Image
 
-from wsoup import towers
-from wsoup.encoder_id import config_digest, weights_digest
-from wsoup.errors import MissingError, ModelError
+from wsoup.core.errors import MissingError, ModelError
 from wsoup.params.encoder import EncoderParams
-from wsoup.towers import check_device, choose_device, load_encoder
+from wsoup.towers import encoder as towers
+from wsoup.towers.encoder import check_device, choose_device, load_encoder
+from wsoup.towers.identity import config_digest, weights_digest
 
 
 def test_an_encoder_says_what_it_is(tiny_encoder):

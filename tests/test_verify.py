@@ -14,16 +14,17 @@ import typer
 import yaml
 from project import ROOT
 
-from wsoup import store, verify
-from wsoup.artifacts import Artifacts
-from wsoup.cli import verify_paper
-from wsoup.errors import MismatchError, MissingError
+from wsoup.check import paper as verify
+from wsoup.check.paper import Agreement, Step
+from wsoup.cli.app import verify_paper
+from wsoup.core.errors import MismatchError, MissingError
+from wsoup.core.scoring import normalize
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.params.whole import parse_params
 from wsoup.profiles.paper import Choices, paper
-from wsoup.scoring import normalize
 from wsoup.search.source import Source
-from wsoup.soup import Member, Soup
-from wsoup.verify import Agreement, Step
+from wsoup.soup.soup import Member, Soup
 
 NAMES = ["red cat", "blue dog", "small green bird"]
 CHAIN = ["sharp", "sharp clean", "sharp clean wet"]

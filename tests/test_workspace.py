@@ -11,8 +11,9 @@ import pytest
 import yaml
 from run_cli import run
 
-from wsoup import project, workspace
-from wsoup.errors import DataError
+from wsoup.core.errors import DataError
+from wsoup.disk import project
+from wsoup.pipeline import workspace
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_each_stage_depends_on_the_code_that_decides_it(folder):
         deps = stage.get("do", stage)["deps"]
         script = stage.get("do", stage)["cmd"].removeprefix("python -m stages.")
         assert deps[-2:] == [f"stages/{script}.py", f"code/{script}.json"], name
-        assert "wsoup/store.py" in json.loads((folder / f"code/{script}.json").read_text())
+        assert "wsoup/disk/store.py" in json.loads((folder / f"code/{script}.json").read_text())
 
 
 def test_doing_it_again_brings_up_to_date_and_keeps_what_the_user_changed(folder):

@@ -14,10 +14,10 @@ from PIL import Image
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
-from wsoup.classify.photos import class_names, find_photos
-from wsoup.errors import DataError, MissingError
+from wsoup.api.photos import class_names, find_photos
+from wsoup.core.errors import DataError, MissingError
 from wsoup.images.decode import load_rgb
-from wsoup.soup import Member, Soup
+from wsoup.soup.soup import Member, Soup
 
 CLASSES = "red,green,blue"
 

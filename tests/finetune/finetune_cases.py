@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from wsoup.disk.store import sha256_file
 from wsoup.finetune.data import TrainingSet
 from wsoup.params.finetune import FinetuneParams
-from wsoup.store import sha256_file
 
 SHARED: dict[str, Any] = {
     "iterations": 4,

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from wsoup.errors import LONGEST
+from wsoup.core.errors import LONGEST
 
 Stage = tuple[str, ...]
 FIRST: list[Stage] = [("prepare", "photo"), ("prepare", "other"), ("candidates",), ("fewshot",)]

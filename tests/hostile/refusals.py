@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wsoup.errors import LONGEST, WsoupError
-from wsoup.soup import Soup
+from wsoup.core.errors import LONGEST, WsoupError
+from wsoup.soup.soup import Soup
 
 
 def refusal(path: Path) -> str | None:

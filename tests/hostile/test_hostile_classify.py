@@ -18,11 +18,11 @@ from PIL import Image
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
-from wsoup.classify.outputs import write_json_lines
-from wsoup.classify.predict import Prediction
-from wsoup.errors import ModelError, PoolError
-from wsoup.soup import Member, Soup
-from wsoup.towers import Encoder, choose_device
+from wsoup.api.classify import Prediction
+from wsoup.api.classify_outputs import write_json_lines
+from wsoup.core.errors import ModelError, PoolError
+from wsoup.soup.soup import Member, Soup
+from wsoup.towers.encoder import Encoder, choose_device
 
 ODD = [
     *("=1+2.png", "two\nlines.png", "[red].png", 'a"b.png', "a,b.png", "q'q.png", "-x.png", "@x.png", "$(touch x).png"),

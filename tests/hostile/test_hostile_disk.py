@@ -19,12 +19,12 @@ import pytest
 from hostile_stages import FIRST, LONG, REST, Stage, refused, run
 from project import Project
 
-from wsoup import store
-from wsoup.errors import StorageError
+from wsoup.core.errors import StorageError
+from wsoup.disk import store
+from wsoup.disk.store import ImageFeatures
 from wsoup.finetune.tuned import save_tuned
 from wsoup.search.pools import write_pool
-from wsoup.soup import Member, Soup
-from wsoup.store import ImageFeatures
+from wsoup.soup.soup import Member, Soup
 
 BIG = 400_000
 """More bytes than a small disk has; smaller than what each writer below is given."""

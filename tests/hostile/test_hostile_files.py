@@ -25,13 +25,13 @@ from PIL import Image
 from project import ROOT, Project
 from run_cli import run
 
-from wsoup import store
-from wsoup.errors import LONGEST, MismatchError, MissingError, ParamsError, StorageError, WsoupError
+from wsoup.core.errors import LONGEST, MismatchError, MissingError, ParamsError, StorageError, WsoupError
+from wsoup.disk import store
 from wsoup.params.section import parse_yaml, read_yaml
-from wsoup.plan import graph
+from wsoup.pipeline import graph
+from wsoup.pipeline.workspace import create
 from wsoup.report import about, compare
 from wsoup.report.reading import as_written, attributes_of, result_lines
-from wsoup.workspace import create
 
 
 def one_line_of(error: BaseException) -> str:

@@ -10,15 +10,15 @@ import safetensors.torch
 import torch
 from PIL import Image
 
-from wsoup.errors import LONGEST, ModelError, ParamsError
+from wsoup.core.errors import LONGEST, ModelError, ParamsError
+from wsoup.disk.store import read_checked, sha256_file
 from wsoup.finetune.data import TrainingSet
 from wsoup.finetune.train import Trainer
 from wsoup.images.features import encode_files
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.finetune import FinetuneParams
-from wsoup.store import read_checked, sha256_file
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import Encoder, load_encoder
+from wsoup.towers.encoder import Encoder, load_encoder
 
 COLOURS = {"blue": (40, 50, 210), "green": (30, 180, 40), "red": (200, 30, 30)}
 SHARED = {

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import ROOT
 
-from wsoup.errors import LONGEST, WsoupError
+from wsoup.core.errors import LONGEST, WsoupError
 from wsoup.params.whole import Params, load_params, parse_params
 from wsoup.profiles import toy
 

@@ -16,10 +16,11 @@ import yaml
 from corrupt import corrupted
 from project import DESCRIPTORS, WORDS, miniature_params
 
-from wsoup import preflight, store
-from wsoup.artifacts import Artifacts
-from wsoup.cli import app
-from wsoup.errors import LONGEST, WsoupError
+from wsoup.check import params as preflight
+from wsoup.cli.app import app
+from wsoup.core.errors import LONGEST, WsoupError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.params.whole import parse_params
 from wsoup.search import pools
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from refusals import refusal
 from run_cli import run
 
-from wsoup.export import FORMATS
+from wsoup.soup.export import FORMATS
 
 MEMBER = {"text": "sharp", "n_correct": 1, "n_images": 2, "trace": [{"added": "sharp", "n_correct": 1}]}
 COST = {"texts": 1, "tokens": 2, "flops": None}

@@ -20,15 +20,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal
 
-from wsoup.errors import PoolError
+from wsoup.core.errors import PoolError
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.fits import check_prompts, check_texts
 from wsoup.evaluate.testsets import TestSet
 from wsoup.report.tables import Table
-from wsoup.soup import Member, Soup, Step
+from wsoup.soup.soup import Member, Soup, Step
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 ENCODER = {"model": "[/m]", "pretrained": "p|q"}
 ODD = [
@@ -60,7 +60,7 @@ def soup_of(texts: list[str]) -> Soup:
 
 
 def wsoup(*arguments: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "wsoup.cli", *arguments]
+    command = [sys.executable, "-m", "wsoup.cli.app", *arguments]
     return subprocess.run(command, env={**os.environ, **variables}, capture_output=True, check=False)
 
 

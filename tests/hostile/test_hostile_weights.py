@@ -19,10 +19,10 @@ import torch
 from corrupt import corrupted
 from safetensors.torch import load_file, save, save_file
 
-from wsoup.errors import LONGEST, WsoupError
-from wsoup.model_config import blocks, known_config, parameters
+from wsoup.core.errors import LONGEST, WsoupError
 from wsoup.params.encoder import EncoderParams
-from wsoup.towers import load_encoder
+from wsoup.towers.config import blocks, known_config, parameters
+from wsoup.towers.encoder import load_encoder
 
 TINY_CONFIG = {
     "embed_dim": 16,

@@ -10,11 +10,11 @@ import yaml
 from project import Project, miniature_params
 from rich.console import Console
 
-from wsoup.errors import ParamsError
-from wsoup.plan.graph import changed_files, read_stages, to_run, with_changes
-from wsoup.plan.machine import Machine
-from wsoup.plan.show import show
-from wsoup.plan.whole import Line, Plan, breaks, plan
+from wsoup.core.errors import ParamsError
+from wsoup.pipeline.graph import changed_files, read_stages, to_run, with_changes
+from wsoup.pipeline.machine import Machine
+from wsoup.pipeline.plan import Line, Plan, breaks, plan
+from wsoup.pipeline.plan_show import show
 
 
 @pytest.fixture(scope="module")

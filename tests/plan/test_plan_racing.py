@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
+from wsoup.core.scoring import normalize
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.search import RacingRound
-from wsoup.plan import texts
-from wsoup.scoring import normalize
+from wsoup.pipeline import plan_texts as texts
 from wsoup.search.pools import common_words
 from wsoup.search.racing import part_of, race, rounds
 from wsoup.search.scores import right_by_name, scores
 from wsoup.search.source import Source
-from wsoup.towers import weightless_encoder
+from wsoup.towers.encoder import weightless_encoder
 
 NAMES = ["red cat", "blue dog", "a rather small green bird", "fish", "tree"]
 WORDS = common_words(30)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wsoup.errors import MissingError
-from wsoup.runtime.shards import Owner, Shards, finish_shards
+from wsoup.core.errors import MissingError
+from wsoup.resume.shards import Owner, Shards, finish_shards
 
-OWNER = Owner("score@words", code={"stages/score.py": "1", "wsoup/prompts.py": "2"}, packages={"torch": "2.9.0"})
+OWNER = Owner("score@words", code={"stages/score.py": "1", "wsoup/core/prompts.py": "2"}, packages={"torch": "2.9.0"})
 
 
 def task(_: int, shard: int) -> dict[str, np.ndarray]:
@@ -35,7 +35,7 @@ def test_what_is_saved_is_not_done_again_and_comes_back_in_order(in_tmp):
     [
         {"inputs": {"x": 2}},
         {"owner": dataclasses.replace(OWNER, name="score@descriptors")},
-        {"owner": dataclasses.replace(OWNER, code={**OWNER.code, "wsoup/prompts.py": "3"})},
+        {"owner": dataclasses.replace(OWNER, code={**OWNER.code, "wsoup/core/prompts.py": "3"})},
         {"owner": dataclasses.replace(OWNER, code={"stages/score.py": "1"})},
         {"owner": dataclasses.replace(OWNER, packages={"torch": "2.9.1"})},
         {"owner": dataclasses.replace(OWNER, packages={"torch": "2.9.0", "pillow": "12.0"})},
@@ -49,7 +49,7 @@ def test_other_inputs_stages_code_or_packages_find_nothing(in_tmp, other):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"code": {**OWNER.code, "wsoup/prompts.py": "3"}}, "code of 'score@words' changed"),
+        ({"code": {**OWNER.code, "wsoup/core/prompts.py": "3"}}, "code of 'score@words' changed"),
         ({"packages": {"torch": "2.9.1"}}, "packages of 'score@words' changed (torch 2.9.0 -> 2.9.1)"),
     ],
 )
@@ -111,7 +111,8 @@ def test_a_finished_shard_takes_the_state_of_its_work_with_it(in_tmp):
 
 def test_an_owner_knows_the_code_and_the_packages_of_its_script():
     owner = Owner.of(Path(__file__).parents[2] / "stages/score.py", name="score@words")
-    assert {"stages/score.py", "wsoup/prompts.py", "wsoup/texts/encoder.py", "wsoup/scoring.py"} <= set(owner.code)
+    decide = {"stages/score.py", "wsoup/core/prompts.py", "wsoup/texts/encoder.py", "wsoup/core/scoring.py"}
+    assert decide <= set(owner.code)
     assert not {name for name in owner.code if "finetune" in name or "report" in name or "bench" in name}
     assert {"torch", "open_clip_torch", "torchvision", "pillow", "numpy"} <= set(owner.packages)
     assert all(version[0].isdigit() for version in owner.packages.values())
