@@ -37,7 +37,7 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         n_features_in_: D.
 
     Rows of X are normalised to length 1, as cosines need it. Of scikit-learn's checks of estimators all pass but those
-    that take X to be something else than image features of one model; tests/test_sklearn.py lists them.
+    that take X to be something else than image features of one model; tests/api/test_sklearn.py lists them.
     """
 
     def __init__(

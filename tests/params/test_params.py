@@ -11,7 +11,7 @@ import yaml
 from wsoup.core.errors import MissingError, ParamsError
 from wsoup.params.whole import load_params, parse_params
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
 
 

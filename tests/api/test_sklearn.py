@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from unittest import SkipTest
 
@@ -11,7 +10,6 @@ import pytest
 import torch
 
 pytest.importorskip("sklearn")
-sys.path.insert(0, f"{__file__.rpartition('/')[0]}/api")
 
 from api_world import DESCRIPTORS, NAMES, WORDS, photos
 from sklearn.base import clone

@@ -29,7 +29,7 @@ from wsoup.pipeline.cache_prune import prune
 from wsoup.pipeline.cache_show import shown_size
 from wsoup.resume.shards import Owner, Shards
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SLOW = '''
 """Five shards, the later ones never done in time."""
 import time

@@ -24,7 +24,7 @@ from wsoup.profiles.paper import Choices, base_to_new, paper
 
 WITHOUT = paper(Choices("/data", without_descriptors=True))
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from test_cli import run
+from run_cli import run
 
 from wsoup.core.errors import ParamsError
 from wsoup.params.whole import Params, parse_params

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HEAVY = ["pytest", "torch", "open_clip", "torchvision", "pyarrow.parquet", "zarr", "pydantic", "safetensors.torch"]
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(HEAVY)
@@ -73,7 +73,7 @@ def run_stage(folder: Path, stage: str, *arguments: str, code: int = 0, root: Pa
 
 @functools.cache
 def warm_python() -> dict[str, str]:
-    """Environment variables with which `python -m stages.X` is forked from here: tests/warm/python asks a thread."""
+    """Environment variables with which `python -m stages.X` is forked from here: warm/python asks a thread."""
     address = str(Path(tempfile.mkdtemp(prefix="warm-")) / "socket")
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
@@ -84,12 +84,12 @@ def warm_python() -> dict[str, str]:
             threading.Thread(target=_answer, args=(server.accept()[0],), daemon=True).start()
 
     threading.Thread(target=serve, daemon=True).start()
-    path = os.pathsep.join([str(ROOT / "tests/warm"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    path = os.pathsep.join([str(ROOT / "tests/helpers/warm"), str(Path(sys.executable).parent), os.environ["PATH"]])
     return {"PATH": path, "WSOUP_WARM_PYTHON": address, "WSOUP_REAL_PYTHON": sys.executable}
 
 
 def _answer(asked: socket.socket) -> None:
-    """Run one stage for tests/warm/python: tell it the process's number, then its exit code."""
+    """Run one stage for tests/helpers/warm/python: tell it the process's number, then its exit code."""
     with asked, asked.makefile("rw") as lines:
         about = json.loads(lines.readline())
         module, *arguments = about["arguments"]

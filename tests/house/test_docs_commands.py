@@ -26,20 +26,20 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 ELSEWHERE = {
     "make repro": "the lead's command; its stages run in every test of the miniature project",
     "make test": "it runs this",
-    "dvc repro": "tests/test_pipeline.py",
-    "dvc exp run": "tests/test_dvc_runs.py",
-    "dvc metrics diff": "tests/test_dvc_runs.py",
+    "dvc repro": "tests/pipeline/test_pipeline.py",
+    "dvc exp run": "tests/pipeline/test_dvc_runs.py",
+    "dvc metrics diff": "tests/pipeline/test_dvc_runs.py",
     "dvc plots diff": "tests/report/test_report_plots.py draws what it draws",
     "wsoup report": "tests/report/test_report_page.py",
-    "wsoup plan": "tests/plan/test_plan.py",
+    "wsoup plan": "tests/pipeline/test_plan.py",
     "wsoup compare": "tests/report/test_report_compare.py",
     "wsoup sweep": "tests/report/test_report_sweep.py",
     "dvc queue": "DVC's own",
-    "for name in": "tests/test_base_to_new.py",
-    "wsoup profile base_to_new": "tests/test_base_to_new.py",
+    "for name in": "tests/profiles/test_base_to_new.py",
+    "wsoup profile base_to_new": "tests/profiles/test_base_to_new.py",
     "done": "the end of that loop",
-    "wsoup profile own": "tests/test_encodercheck.py; with ViT-B-32 it needs the weights' tag alone",
-    "wsoup check": "tests/test_datacheck.py, tests/test_encodercheck.py",
+    "wsoup profile own": "tests/check/test_encodercheck.py; with ViT-B-32 it needs the weights' tag alone",
+    "wsoup check": "tests/check/test_datacheck.py, tests/check/test_encodercheck.py",
     "pip install": "registry; .ci/wheel installs the wheel",
     "WSOUP_EXECUTOR=ray dvc repro": "tests/runtime/test_on_ray.py",
     "export WSOUP_EXECUTOR=ray": "tests/runtime/test_on_ray.py",
@@ -52,7 +52,7 @@ ELSEWHERE = {
 }
 """Beginnings of commands that do not run here -> where they do, or why not."""
 PYTHON = {"README.md", "python.md"}
-"""Pages with Python: tests/test_docs_python.py."""
+"""Pages with Python: tests/house/test_docs_python.py."""
 
 
 def blocks(language: str) -> Iterator[tuple[str, str]]:
@@ -77,7 +77,7 @@ HERE = [(page, line) for page, line in lines_of_commands() if not line.startswit
 
 def test_every_block_is_of_a_kind_that_is_tested():
     kinds = {kind for page in PAGES for kind in re.findall(r"^```(\w+)", page.read_text(), flags=re.MULTILINE)}
-    assert kinds == {"bash", "python", "yaml", "diff"}  # diff: tests/test_contributing.py
+    assert kinds == {"bash", "python", "yaml", "diff"}  # diff: tests/house/test_contributing.py
     assert {page for page, _ in blocks("python")} <= PYTHON
     outside = [re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE) for page in PAGES]
     assert not any(re.search(r"\n\n    \w", text) for text in outside)  # no block without its kind
