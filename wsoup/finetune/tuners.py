@@ -1,7 +1,7 @@
 """What is trained. Each method adds its parameters to a student and opens them for training.
 
 To add a method: a section in `wsoup.params`, a case in `attach`. All of them work on any ViT CLIP of open_clip,
-those of OUTSIDE_IMAGES with any image tower.
+those that train nothing inside the image tower with any (`inside_images` of a section `tune`).
 
 Start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora, adapter (its output starts at zero).
 Do not, as in their papers: visual_prompt and maple (random visual prompts), ssf (scales drawn around one),
@@ -44,8 +44,6 @@ PROMPT_STD = 0.02
 """Standard deviation of random prompts (MaPLe and the authors' code)."""
 LORA_SCALE = 0.2
 """What a low-rank update is multiplied with (the authors' code)."""
-OUTSIDE_IMAGES = ("prompt", "soft_descriptors", "image_adapter")
-"""Kinds that change nothing inside the image tower, which may then be any: a ResNet, a ConvNeXt, one of timm."""
 TEXT_PROMPTS = ("soft_prompt", "deep_prompts", "soft_descriptors")
 """Parameters that train at `prompt_factor` times the learning rate."""
 
@@ -70,15 +68,15 @@ def make_student(
         soup: texts that soft descriptors start from; without them they start as random words, whatever `tune` says.
 
     Raises:
-        ModelError: the model is not a ViT CLIP of open_clip (for OUTSIDE_IMAGES: its text tower is another), or has
-            fewer blocks than are to be trained.
+        ModelError: the model is not a ViT CLIP of open_clip (where nothing inside the image tower is trained: its text
+            tower is another), or has fewer blocks than are to be trained.
         ParamsError: the template has fewer tokens before its placeholder than the prompt.
     """
     blocks = getattr(tune, "blocks", 0)
-    inside_images = tune.kind not in OUTSIDE_IMAGES
-    student = Student(model, blocks=blocks, tokenizer=tokenizer, inside_images=inside_images)
+    student = Student(model, blocks=blocks, tokenizer=tokenizer, inside_images=tune.inside_images)
+    student.tunes_images = tune.tunes_images
     most = min(len(student.image_blocks), len(student.text_blocks))
-    if inside_images and max(blocks, getattr(tune, "depth", 0)) > most:
+    if tune.inside_images and max(blocks, getattr(tune, "depth", 0)) > most:
         raise ModelError(f"finetune: {tune.kind} asks for more blocks than the {most} of the smaller tower; lower it")
 
     def prompt(n: int) -> nn.Parameter:
@@ -129,7 +127,6 @@ def attach(student: Student, tune: TuneParams, *, prompt: Callable[[int], nn.Par
     """Add what `tune` trains to the student; `prompt(n)` gives the embeddings of the template's first n tokens."""
     width = student.text_tower.token_embedding.weight.shape[1]
     image_width = len(student.visual.class_embedding) if len(student.image_blocks) else 0
-    student.tunes_images = tune.kind not in ("prompt", "soft_descriptors")
     match tune:
         case PromptTune():  # CoOp, arXiv 2109.01134
             student.soft_prompt = prompt(tune.tokens)

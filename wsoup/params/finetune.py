@@ -17,7 +17,33 @@ NonNegative = Annotated[float, Field(ge=0, le=1e15)]
 """Numbers whose products float32 still holds."""
 
 
-class PromptTune(Section):
+class AnyTune(Section):
+    """What every `tune` says of itself."""
+
+    @property
+    def inside_images(self) -> bool:
+        """Whether something inside the image tower is trained, which must then be a ViT."""
+        return True
+
+    @property
+    def tunes_images(self) -> bool:
+        """Whether image features change, so that test images are read again."""
+        return True
+
+
+class TextTune(AnyTune):
+    """What leaves image features as they are."""
+
+    @property
+    def inside_images(self) -> bool:
+        return False
+
+    @property
+    def tunes_images(self) -> bool:
+        return False
+
+
+class PromptTune(TextTune):
     """CoOp: the first `tokens` tokens of the template."""
 
     kind: Literal["prompt"]
@@ -25,7 +51,7 @@ class PromptTune(Section):
     """How many tokens of the template are learnt."""
 
 
-class LastBlocksTune(Section):
+class LastBlocksTune(AnyTune):
     """The last blocks of both towers, their final norms and projections, and a text prompt (0 tokens: none)."""
 
     kind: Literal["last_blocks"]
@@ -35,7 +61,7 @@ class LastBlocksTune(Section):
     """Learnt tokens of the template; 0: none."""
 
 
-class SoftDescriptorsTune(Section):
+class SoftDescriptorsTune(TextTune):
     """`members` soft descriptors of `tokens` tokens each, and a text prompt (0 tokens: none).
 
     A CoOp ensemble trains no prompt, ProDA does. They start as random words, or (`start: soup`) as the first members of
@@ -53,7 +79,7 @@ class SoftDescriptorsTune(Section):
     """Learnt tokens of the template; 0: none."""
 
 
-class VisualPromptTune(Section):
+class VisualPromptTune(AnyTune):
     """VPT: shallow (depth 1) or deep."""
 
     kind: Literal["visual_prompt"]
@@ -63,7 +89,7 @@ class VisualPromptTune(Section):
     """Blocks whose prompts are learnt: 1 is shallow."""
 
 
-class MapleTune(Section):
+class MapleTune(AnyTune):
     """MaPLe: text prompts, deep where depth > 1, and a linear map from them to visual prompts."""
 
     kind: Literal["maple"]
@@ -73,7 +99,7 @@ class MapleTune(Section):
     """Blocks whose prompts are learnt: 1 is shallow."""
 
 
-class BitfitTune(Section):
+class BitfitTune(AnyTune):
     """The biases of the last blocks."""
 
     kind: Literal["bitfit"]
@@ -81,7 +107,7 @@ class BitfitTune(Section):
     """How many of the last blocks."""
 
 
-class LoraTune(Section):
+class LoraTune(AnyTune):
     """A low-rank update of query and value in the last blocks."""
 
     kind: Literal["lora"]
@@ -91,7 +117,7 @@ class LoraTune(Section):
     """Rank of the update."""
 
 
-class SsfTune(Section):
+class SsfTune(AnyTune):
     """Scale and shift after both norms, attention and feed-forward of the last blocks."""
 
     kind: Literal["ssf"]
@@ -99,7 +125,7 @@ class SsfTune(Section):
     """How many of the last blocks."""
 
 
-class AdapterTune(Section):
+class AdapterTune(AnyTune):
     """A residual bottleneck after the feed-forward part of the last blocks; width / reduction wide."""
 
     kind: Literal["adapter"]
@@ -111,7 +137,7 @@ class AdapterTune(Section):
     """What the bottleneck's output is multiplied with before it is added."""
 
 
-class ImageAdapterTune(Section):
+class ImageAdapterTune(AnyTune):
     """CLIP-Adapter: a bottleneck on the image features, mixed in at `ratio`."""
 
     kind: Literal["image_adapter"]
@@ -119,6 +145,10 @@ class ImageAdapterTune(Section):
     """The bottleneck is width / reduction wide."""
     ratio: Fraction
     """Share of the bottleneck in the feature."""
+
+    @property
+    def inside_images(self) -> bool:
+        return False
 
 
 TuneParams = (
