@@ -16,8 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.core import prompts
-from wsoup.finetune.frozen import FrozenImageTower
-from wsoup.finetune.image_tower import TrainableImageTower
+from wsoup.finetune.image_tower import FrozenImageTower, TrainableImageTower
 from wsoup.finetune.student import Student
 from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower
 from wsoup.towers.encoder import Encoder
