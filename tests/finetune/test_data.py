@@ -79,18 +79,14 @@ def test_a_crop_of_everything_is_the_encoders_own_for_an_image_of_its_size(tiny_
     assert any(torch.allclose(pixels, expected, atol=1e-6) for pixels in found)
 
 
-def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, colours, monkeypatch):
+def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, colours):
     augment = finetune_params().augment
 
-    def pixels(threads: int) -> torch.Tensor:
-        source = FewShotImages(
-            colours.paths, labels=colours.labels, encoder=tiny_encoder, augment=augment, threads=threads
-        )
+    def pixels(**options: int) -> torch.Tensor:
+        source = FewShotImages(colours.paths, labels=colours.labels, encoder=tiny_encoder, augment=augment, **options)
         return source.batch(np.arange(12), seed=1, iteration=3)[0]
 
-    many = pixels(4)
-    monkeypatch.setattr("wsoup.finetune.data.PIXELS_IN_MEMORY", 0)
-    assert torch.equal(many, pixels(1))
+    assert torch.equal(pixels(threads=4), pixels(threads=1, room=0))
 
 
 def test_bad_training_images_are_found_out_once_and_left_out(tmp_path, colours):

@@ -54,8 +54,11 @@ class TrainableImageTower:
 
     def __call__(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
         """(B, 3, H, W) -> (B, D), not normalised."""
-        x = self.run(self.start(pixels, prompts=prompts), first=0, stop=len(self.blocks) - 1, prompts=prompts)
-        return self.finish(x, prompts=prompts)
+        return self.rest(self.start(pixels, prompts=prompts), first=0, prompts=prompts)
+
+    def rest(self, x: Tensor, *, first: int, prompts: Tensor | None = None) -> Tensor:
+        """All from block `first` on: (B, T, width) -> (B, D), not normalised."""
+        return self.finish(self.run(x, first=first, stop=len(self.blocks) - 1, prompts=prompts), prompts=prompts)
 
     def _call(self, function: Any, i: int, x: Tensor, **options: Any) -> Tensor:
         return call(function, self.blocks[i], x, save_memory=self.save_memory, **options)

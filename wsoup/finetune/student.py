@@ -149,8 +149,7 @@ def check_model(model: nn.Module, *, inside_images: bool) -> None:
         inside_images: whether something inside the image tower is trained, which must then be a transformer with
             standard blocks, too. What trains texts alone, or follows the image tower, takes any.
     """
-    visual, text = getattr(model, "visual", None), getattr(model, "text", model)
-    problem = None
+    visual, text, other = getattr(model, "visual", None), getattr(model, "text", model), ""
     if inside_images and not is_vit(visual):
         problem = f"an image tower of open_clip's VisionTransformer, found {type(visual).__name__}"
     elif inside_images and (foreign := foreign_block(_blocks(visual))):
@@ -161,9 +160,11 @@ def check_model(model: nn.Module, *, inside_images: bool) -> None:
         problem = f"a text tower with standard blocks, found {foreign}"
     elif getattr(text, "cls_emb", None) is not None or getattr(text, "use_pad_mask", False):
         problem = "a text tower without class token and padding mask (CoCa has them)"
-    if problem:
-        other = ", or tune.kind prompt, which trains texts alone" if "image tower" in problem else ""
-        raise ModelError(f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16{other}")
+    else:
+        return
+    if "image tower" in problem:
+        other = ", or tune.kind prompt, which trains texts alone"
+    raise ModelError(f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16{other}")
 
 
 def _blocks(tower: Any) -> Sequence[nn.Module]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -103,12 +104,12 @@ class Trainer:
 
     def _groups(self) -> list[dict[str, Any]]:
         """Text prompts at `prompt_factor` times the learning rate, the rest at the learning rate."""
-        rate, groups = self.method.learning_rate, []
-        for of_prompts in (True, False):
-            chosen = [p for name, p in self.parameters.items() if name.startswith(TEXT_PROMPTS) == of_prompts]
-            if chosen:
-                groups.append({"params": chosen, "lr": rate * (self.method.prompt_factor if of_prompts else 1)})
-        return groups
+        rate = self.method.learning_rate
+        rates = {True: rate * self.method.prompt_factor, False: rate}
+        groups: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
+        for name, parameter in self.parameters.items():
+            groups[name.startswith(TEXT_PROMPTS)].append(parameter)
+        return [{"params": chosen, "lr": rates[prompts]} for prompts, chosen in groups.items() if chosen]
 
     # ----------------------------------------------------------------------------------------------------- run
 
@@ -143,6 +144,10 @@ class Trainer:
                 self._check_losses()
                 self.save(resume)
                 saved = time.monotonic()
+        return self._finished()
+
+    def _finished(self) -> Student:
+        """The student with the averaged weights."""
         self._check_losses()
         with torch.no_grad():
             for name, parameter in self.parameters.items():
@@ -162,12 +167,8 @@ class Trainer:
             self._note(loss, logits=logits, images=images.detach(), labels=labels)  # where training starts
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        names = list(self.average)
-        torch._foreach_lerp_(
-            [self.average[name] for name in names],
-            [self.parameters[name].detach() for name in names],
-            1 - self.shared.ema,
-        )
+        weights = [self.parameters[name].detach() for name in self.average]
+        torch._foreach_lerp_(list(self.average.values()), weights, 1 - self.shared.ema)
         self.iteration += 1
         if self.iteration % self.shared.log_every == 0 or self.iteration == self.iterations:
             self._check_losses()
@@ -195,9 +196,9 @@ class Trainer:
         """Student's and teacher's image features (B, D) and labels (B,) of this iteration's batch."""
         needs_teacher = needs_teacher_images(self.method.loss)
         if self._keeps_images():
-            positions = self._positions(self.iteration)
-            labels = torch.from_numpy(self.source.labels[positions])
-            images, teacher = self.passes.images(None, positions=torch.from_numpy(positions), teacher=needs_teacher)
+            positions = torch.from_numpy(self._positions(self.iteration))
+            labels = torch.from_numpy(self.source.labels)[positions]
+            images, teacher = self.passes.images(None, positions=positions, teacher=needs_teacher)
         else:
             future = self._ahead.pop(self.iteration, None) or self._load(self.iteration)
             if self.iteration + 1 < self.iterations:
@@ -220,9 +221,8 @@ class Trainer:
         return self.passes.trunk_is_fixed and self.shared.augment is None
 
     def _keep_images(self) -> None:
-        groups = np.split(
-            np.arange(len(self.source.labels)), range(IMAGES_PER_PASS, len(self.source.labels), IMAGES_PER_PASS)
-        )
+        n = len(self.source.labels)
+        groups = np.split(np.arange(n), range(IMAGES_PER_PASS, n, IMAGES_PER_PASS))
         self.passes.keep_images([self.images.batch(group, seed=self.seed, iteration=0)[0] for group in groups])
 
     def _note(self, loss: Tensor, *, logits: Tensor, images: Tensor, labels: Tensor) -> None:
@@ -245,34 +245,32 @@ class Trainer:
 
     def save(self, path: Path) -> None:
         """Write weights, averages, momentum, loss scale, log and iteration; batches and crops follow from those."""
-        tensors = {f"weight/{name}": p.detach() for name, p in self.parameters.items()}
-        tensors |= {f"average/{name}": p for name, p in self.average.items()}
-        for name, p in self.parameters.items():
-            momentum = self.optimizer.state.get(p, {}).get("momentum_buffer")
-            if momentum is not None:
-                tensors[f"momentum/{name}"] = momentum
-        for iteration, copies in self.snapshots.items():
-            tensors |= {f"snapshot/{iteration}/{name}": copy for name, copy in copies.items()}
+        moving = {name: self.optimizer.state[p].get("momentum_buffer") for name, p in self.parameters.items()}
+        groups: dict[str, Mapping[str, Tensor]] = {
+            "weight": {name: p.detach() for name, p in self.parameters.items()},
+            "average": self.average,
+            "momentum": {name: momentum for name, momentum in moving.items() if momentum is not None},
+            **{f"snapshot/{iteration}": copies for iteration, copies in self.snapshots.items()},
+        }
+        tensors = {f"{group}/{name}": t for group, named in groups.items() for name, t in named.items()}
         state = {"iteration": self.iteration, "log": self.log, "scaler": self.scaler.state_dict()}
         tensors["state"] = torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)
         write_checked(path, safetensors.torch.save({k: v.cpu().contiguous() for k, v in tensors.items()}))
 
     def load(self, path: Path) -> None:
         """Read what `save` wrote; MismatchError where it is damaged."""
-        found = safetensors.torch.load(read_checked(path))
-        state = json.loads(found["state"].numpy().tobytes())
+        tensors, device = safetensors.torch.load(read_checked(path)), self.encoder.device
+        state, groups = json.loads(tensors.pop("state").numpy().tobytes()), defaultdict[str, dict[str, Tensor]](dict)
+        for key, tensor in tensors.items():
+            group, _, name = key.rpartition("/")
+            groups[group][name] = tensor
         with torch.no_grad():
             for name, parameter in self.parameters.items():
-                parameter.copy_(found[f"weight/{name}"])
-                self.average[name] = found[f"average/{name}"].to(self.encoder.device)
-                if f"momentum/{name}" in found:
-                    momentum = found[f"momentum/{name}"].to(self.encoder.device)
-                    self.optimizer.state[parameter]["momentum_buffer"] = momentum
-        self.iteration, self.log, snapshots = state["iteration"], state["log"], dict[int, dict[str, Tensor]]()
-        for key in found:
-            kind, _, rest = key.partition("/")
-            if kind == "snapshot":
-                iteration, _, name = rest.partition("/")
-                snapshots.setdefault(int(iteration), {})[name] = found[key]
-        self.snapshots = dict(sorted(snapshots.items()))  # the file has no order
+                parameter.copy_(groups["weight"][name])
+                self.average[name] = groups["average"][name].to(device)
+        for name, momentum in groups["momentum"].items():
+            self.optimizer.state[self.parameters[name]]["momentum_buffer"] = momentum.to(device)
+        copies = {int(group.partition("/")[2]): groups[group] for group in groups if group.startswith("snapshot/")}
+        self.snapshots = dict(sorted(copies.items()))  # the file has no order
+        self.iteration, self.log = state["iteration"], state["log"]
         self.scaler.load_state_dict(state["scaler"])

@@ -9,12 +9,12 @@ from pydantic import Field, model_validator
 from wsoup.params.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
 
 Some = Annotated[PositiveInt, Field(le=10_000)]
-"""Tokens, blocks, members: what the model itself bounds far below this."""
+"""Tokens, blocks, members; the model itself sets bounds far below this."""
 Iterations = Annotated[PositiveInt, Field(le=100_000_000)]
 Images = Annotated[PositiveInt, Field(le=65_536)]
 Positive = Annotated[float, Field(gt=0, le=1e15)]
 NonNegative = Annotated[float, Field(ge=0, le=1e15)]
-"""Numbers whose products float32 still holds."""
+"""Numbers whose products still fit into float32."""
 
 
 class AnyTune(Section):
@@ -228,7 +228,7 @@ LossParams = CrossEntropyLoss | ContrastiveLoss | KgcoopLoss | ProgradLoss | Pro
 
 
 class SnapshotParams(Section):
-    """Accuracy during training (the paper's figure of diversity): copies of the averaged weights, and who scores them.
+    """Accuracy during training (the paper's figure of diversity): how often the averaged weights are copied and scored.
 
     Every copy is as large as what is trained, and encodes all class prompts again with the method's texts; methods that
     train the image tower also read the images again. `wsoup plan` counts both.
