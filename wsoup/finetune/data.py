@@ -32,7 +32,9 @@ PIXELS_IN_MEMORY = 1 << 28
 """Decoded images stay in memory while all of them together have no more pixels than this (768 MiB)."""
 RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 TRIES = 10
-"""Crops drawn before the whole image is taken, as torchvision's RandomResizedCrop does."""
+"""Crops drawn before the middle of the image is taken, as torchvision's RandomResizedCrop does."""
+NARROWEST, WIDEST = 3 / 4, 4 / 3
+"""Aspects of a crop, width / height."""
 
 
 @dataclass(frozen=True)
@@ -237,13 +239,15 @@ def crop_box(width: int, height: int, draws: np.ndarray, *, share: tuple[float, 
         share: smallest and largest share of the area.
 
     Returns:
-        (left, top, right, bottom); the whole image where none fits.
+        (left, top, right, bottom); where none fits, the largest in the middle whose aspect is allowed.
     """
     for area, aspect, left, top in draws:
         pixels = width * height * (share[0] + area * (share[1] - share[0]))
-        ratio = np.exp(np.log(3 / 4) + aspect * np.log(16 / 9))
+        ratio = np.exp(np.log(NARROWEST) + aspect * np.log(WIDEST / NARROWEST))
         w, h = round(float(np.sqrt(pixels * ratio))), round(float(np.sqrt(pixels / ratio)))
         if 0 < w <= width and 0 < h <= height:
             x, y = int(left * (width - w + 1)), int(top * (height - h + 1))
             return x, y, x + w, y + h
-    return 0, 0, width, height
+    w, h = min(width, round(height * WIDEST)), min(height, round(width / NARROWEST))
+    x, y = (width - w) // 2, (height - h) // 2
+    return x, y, x + w, y + h
