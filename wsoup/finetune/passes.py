@@ -54,11 +54,11 @@ class Passes:
         self.image_tower: Any = TrainableImageTower(student.model, save_memory=save_memory) if vit else None
         self.frozen_texts = TrainableTextTower(encoder.model)
         stems = prompts.stems(template, class_names)
-        self.members = len(student.soft_descriptors) or len(soup)
+        self.members = len(soup) if student.soft_descriptors is None else len(student.soft_descriptors)
         self._tokens = [self._tokenize(stems, text) for text in soup]
         self._places: Tensor | None = None  # of a soft descriptor in every text
         n_prompt = 0 if student.soft_prompt is None else len(student.soft_prompt)
-        if len(student.soft_descriptors):
+        if student.soft_descriptors is not None:
             tokens, self._places = student.with_descriptor(self._tokenize(stems, ""))
             texts = self.text_tower.prepare(tokens, n_prompt=n_prompt, before=int(self._places.min()))
             self._texts = [texts] * self.members
@@ -66,12 +66,13 @@ class Passes:
             self._texts = [self.text_tower.prepare(tokens, n_prompt=n_prompt) for tokens in self._tokens]
         learns_inputs = bool(n_prompt) or self._places is not None
         self._first_block = 0 if learns_inputs else min(student.first_text_block, len(self.text_tower.blocks) - 1)
-        inside_images = [
-            name.startswith("model.visual.") for name in student.trained_names if name.startswith("model.")
-        ]
-        self.trunk_is_fixed = student.visual_prompts is None and student.projector is None and not any(inside_images)
+        trained, changed = _towers(student.trained_names), _towers(student.stored_names)
+        prompted = student.visual_prompts is not None or student.projector is not None
+        self.trunk_is_fixed = not prompted and "image" not in trained
         """Whether the image tower itself is left alone (an adapter behind it is not part of it)."""
-        self._fixed_texts = not learns_inputs and all(inside_images)
+        self._fixed_texts = not learns_inputs and "text" not in trained
+        self._texts_of_old = self._fixed_texts and "text" not in changed
+        self._kept_texts: dict[int, Tensor] = {}
         self._states: dict[int, TextState] = {}
         self._teacher_texts: dict[int, Tensor] = {}
         self._image_features: Tensor | None = None
@@ -133,8 +134,18 @@ class Passes:
             classes: only these, in this order; None for all.
         """
         if self._fixed_texts:
-            features = self.teacher_texts(member)
+            features = self.teacher_texts(member) if self._texts_of_old else self._once(member)
             return features if classes is None else features[classes]
+        return self._encoded(member, classes=classes)
+
+    def _once(self, member: int) -> Tensor:
+        """Texts through a tower that differs from the pretrained one and is not trained."""
+        if member not in self._kept_texts:
+            with torch.no_grad():
+                self._kept_texts[member] = self._encoded(member, classes=None)
+        return self._kept_texts[member]
+
+    def _encoded(self, member: int, *, classes: Tensor | None) -> Tensor:
         with self.encoder.autocast():
             texts, first = self._texts[member], self._first_block
             soft = None if self._places is None else (self._places, self.student.soft_descriptors[member])
@@ -167,3 +178,8 @@ class Passes:
                 start = self.frozen_texts.start(texts)
                 self._states[member] = self.frozen_texts.run(start, texts, first=0, stop=self._first_block)
         return self._states[member]
+
+
+def _towers(names: Sequence[str]) -> set[str]:
+    """Which towers of the open_clip model some of its parameters are in: "image", "text"."""
+    return {"image" if name.startswith("model.visual.") else "text" for name in names if name.startswith("model.")}

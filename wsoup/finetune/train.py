@@ -24,11 +24,13 @@ from wsoup.core.draws import named_seed
 from wsoup.core.errors import MismatchError, ParamsError
 from wsoup.disk.store import read_checked, write_checked
 from wsoup.finetune import losses
+from wsoup.finetune.added import LowRank
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions
 from wsoup.finetune.objective import Objective, needs_teacher_images
 from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, make_student
+from wsoup.finetune.turns import turns_of
 from wsoup.params.finetune import FinetuneParams, MethodParams
 from wsoup.resume.shards import SAVE_SECONDS
 from wsoup.towers.encoder import Encoder
@@ -68,7 +70,9 @@ class Trainer:
         )
         self.parameters = self.student.trained()
         self.average = {name: p.detach().clone() for name, p in self.parameters.items()}
-        self.optimizer = torch.optim.SGD(
+        self.turns = turns_of(self.student, method=method, iterations=self.iterations)
+        sgd = TwiceSGD if getattr(method.tune, "opens", "both") == "image_twice" else torch.optim.SGD
+        self.optimizer = sgd(
             self._groups(), lr=method.learning_rate, momentum=shared.momentum, weight_decay=shared.weight_decay
         )
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
@@ -150,21 +154,40 @@ class Trainer:
         """The student with the averaged weights."""
         self._check_losses()
         with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                if not bool(self.average[name].isfinite().all()):
+            for name, weights in self._averages().items():
+                if not bool(weights.isfinite().all()):
                     raise self._diverged(f"weights {name!r} are", iteration=self.iteration)
-                parameter.copy_(self.average[name])
+                self.parameters[name].copy_(weights)
+            for piled in self._piled().values():
+                piled.zero_()
         return self.student.requires_grad_(False)
+
+    def _averages(self) -> Mapping[str, Tensor]:
+        """The averaged weights as they stand; with turns, of all of them."""
+        return self.average if self.turns is None else self.turns.result(self.average, iteration=self.iteration)
+
+    def _piled(self) -> dict[str, Tensor]:
+        """Low-rank updates that earlier passes have left in the weights."""
+        return {name: buffer for name, buffer in self.student.named_buffers() if name.endswith(".piled")}
 
     def step(self) -> None:
         """One iteration: batch, loss, update, average, and now and then a line of the log."""
+        turn = self.iteration
+        if self.turns is not None:
+            turn = self.turns.of(self.iteration)
+            if self.turns.begins(self.iteration):
+                self.turns.start_over(self.student, self.average, iteration=self.iteration)
+                self.optimizer.state.clear()
         images, teacher, labels = self._batch()
         self.optimizer.zero_grad(set_to_none=True)
-        loss, logits = self.objective.backward(images, teacher, labels, iteration=self.iteration)
+        loss, logits = self.objective.backward(images, teacher, labels, iteration=turn)
         first = (self._not_finite < 0) & ~loss.isfinite()
         self._not_finite = torch.where(first, self.iteration + 1, self._not_finite)  # asking now would stop a GPU
         if self.iteration == 0:
             self._note(loss, logits=logits, images=images.detach(), labels=labels)  # where training starts
+        for module in self.student.modules():
+            if isinstance(module, LowRank):
+                module.pile_up()
         self.scaler.step(self.optimizer)
         self.scaler.update()
         weights = [self.parameters[name].detach() for name in self.average]
@@ -179,7 +202,9 @@ class Trainer:
         """Copy the averaged weights where params ask for it: {iteration: {name: tensor}} in memory."""
         wanted = self.method.snapshots
         if wanted is not None and (self.iteration % wanted.every == 0 or self.iteration == self.iterations):
-            self.snapshots[self.iteration] = {name: p.detach().cpu().clone() for name, p in self.average.items()}
+            averages = self._averages()
+            now = {name: averages.get(name, p.detach()) for name, p in self.student.stored().items()}
+            self.snapshots[self.iteration] = {name: weights.cpu().clone() for name, weights in now.items()}
 
     def _check_losses(self) -> None:
         if int(self._not_finite) >= 0:
@@ -250,6 +275,8 @@ class Trainer:
             "weight": {name: p.detach() for name, p in self.parameters.items()},
             "average": self.average,
             "momentum": {name: momentum for name, momentum in moving.items() if momentum is not None},
+            "finished": {} if self.turns is None else {"": self.turns.finished},
+            "piled": self._piled(),
             **{f"snapshot/{iteration}": copies for iteration, copies in self.snapshots.items()},
         }
         tensors = {f"{group}/{name}": t for group, named in groups.items() for name, t in named.items()}
@@ -268,9 +295,29 @@ class Trainer:
             for name, parameter in self.parameters.items():
                 parameter.copy_(groups["weight"][name])
                 self.average[name] = groups["average"][name].to(device)
+        if self.turns is not None:
+            self.turns.finished = groups["finished"][""].to(device)
+        for name, piled in self._piled().items():
+            piled.copy_(groups["piled"][name])
         for name, momentum in groups["momentum"].items():
             self.optimizer.state[self.parameters[name]]["momentum_buffer"] = momentum.to(device)
         copies = {int(group.partition("/")[2]): groups[group] for group in groups if group.startswith("snapshot/")}
         self.snapshots = dict(sorted(copies.items()))  # the file has no order
         self.iteration, self.log = state["iteration"], state["log"]
         self.scaler.load_state_dict(state["scaler"])
+
+
+class TwiceSGD(torch.optim.SGD):
+    """SGD with every parameter in its list twice, as the authors' code has those of the image tower in some methods.
+
+    Each step is two steps along the same gradients, with one momentum; in the first step, where neither entry has a
+    momentum yet, both start one and the second stays.
+    """
+
+    def step(self, closure: Any = None) -> Any:
+        """Both steps."""
+        first = not self.state
+        super().step(closure)
+        if first:
+            self.state.clear()
+        return super().step(closure)

@@ -43,8 +43,9 @@ def pack_student(
         snapshots: the averaged weights during training, by iteration and name.
     """
     during = {f"snapshots/{i}/{name}": p.numpy() for i, copies in snapshots.items() for name, p in copies.items()}
-    about = {"tunes_images": student.tunes_images, "log": list(log)}
-    weights = {f"weights/{name}": p.detach().cpu().contiguous().numpy() for name, p in student.trained().items()}
+    n_trained = sum(p.numel() for name, p in student.stored().items() if name in student.trained_names)
+    about = {"tunes_images": student.tunes_images, "parameters": n_trained, "log": list(log)}
+    weights = {f"weights/{name}": p.detach().cpu().contiguous().numpy() for name, p in student.stored().items()}
     return {**weights, **during, "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)}
 
 
@@ -54,7 +55,7 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
     Args:
         folder: where to.
         packed: what `pack_student` made.
-        config: at least encoder (id), method, seed, tune, template; JSON values. How many numbers the weights hold, and
+        config: at least encoder (id), method, seed, tune, template; JSON values. How many numbers were trained, and
             whether the image tower was tuned, are added.
     """
     folder = Path(folder)
@@ -67,9 +68,8 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
         if arrays or name == WEIGHTS:
             with store.replacing(folder / name) as temporary:
                 temporary.write_bytes(store.pack_arrays(arrays))
-    facts = {"parameters": sum(array.size for array in trained.values()), "tunes_images": about["tunes_images"]}
-    store.write_json(folder / CONFIG, {**config, **facts})
-    log = about["log"]
+    log = about.pop("log")
+    store.write_json(folder / CONFIG, {**config, **about})
     with store.replacing(folder / LOG) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(log[0]) if log else [], lineterminator="\n")
         writer.writeheader()
@@ -127,7 +127,7 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         template=config["template"],
         generator=torch.Generator().manual_seed(0),  # every random starting value is overwritten below
     )
-    trained = student.trained()
+    trained = student.stored()
     shapes = [{(name, tensor.shape) for name, tensor in some.items()} for some in (trained, stored)]
     if differing := sorted(name for name, _ in shapes[0] ^ shapes[1]):
         raise MismatchError(f"{path} does not fit its {CONFIG} (first at {differing[0]}); run `dvc repro` again")

@@ -64,8 +64,8 @@ class LastBlocksTune(AnyTune):
 class SoftDescriptorsTune(TextTune):
     """`members` soft descriptors of `tokens` tokens each, and a text prompt (0 tokens: none).
 
-    A CoOp ensemble trains no prompt, ProDA does. They start as random words, or (`start: soup`) as the first members of
-    the method's soup, whose tokens are cut or begun again to fit.
+    ProDA trains all of them together, and a prompt. With cross entropy they are a CoOp ensemble: each is trained by
+    itself for its share of the iterations, from the beginning, and nothing but the descriptor is kept.
     """
 
     kind: Literal["soft_descriptors"]
@@ -73,10 +73,18 @@ class SoftDescriptorsTune(TextTune):
     """How many soft descriptors."""
     tokens: Some
     """Tokens of each."""
-    start: Literal["random", "soup"] = "random"
-    """Random words, or the tokens of the first members of the method's soup."""
+    start: Literal["random", "words", "soup"] = "random"
+    """`random` tokens; random common `words` and a period, which is learnt and stands for the prompt's own (as the
+    authors'); or the tokens of the first members of the method's `soup`, cut or begun again to fit."""
     prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
     """Learnt tokens of the template; 0: none."""
+    blocks: Annotated[NonNegativeInt, Field(le=10_000)] = 0
+    """Last blocks of both towers, with final norms and projections, that learn beside each descriptor and are put back
+    after it; 0: none. The authors' script of the CoOp ensemble leaves 3 open (argparse_parameters.py:37)."""
+
+    @property
+    def inside_images(self) -> bool:
+        return bool(self.blocks)
 
 
 class VisualPromptTune(AnyTune):
@@ -99,7 +107,16 @@ class MapleTune(AnyTune):
     """Blocks whose prompts are learnt: 1 is shallow."""
 
 
-class BitfitTune(AnyTune):
+class BlocksTune(AnyTune):
+    """What changes the last blocks and adds nothing before or behind them."""
+
+    opens: Literal["both", "image_twice"] = "both"
+    """`both` towers, as the method's paper says; or, as in the authors' code (trainer.py:201), the image tower alone,
+    each parameter standing twice in the optimizer and so taking two steps at a time. There, what `ssf` and `adapter`
+    put into the text tower stays as it was drawn."""
+
+
+class BitfitTune(BlocksTune):
     """The biases of the last blocks."""
 
     kind: Literal["bitfit"]
@@ -107,7 +124,7 @@ class BitfitTune(AnyTune):
     """How many of the last blocks."""
 
 
-class LoraTune(AnyTune):
+class LoraTune(BlocksTune):
     """A low-rank update of query and value in the last blocks."""
 
     kind: Literal["lora"]
@@ -115,9 +132,12 @@ class LoraTune(AnyTune):
     """How many of the last blocks."""
     rank: Some
     """Rank of the update."""
+    piles_up: bool = False
+    """In training, every pass adds the update to the weights for good, as the authors' code does (models.py:185);
+    false: weights and update are added anew each time. The finished update is added once, either way."""
 
 
-class SsfTune(AnyTune):
+class SsfTune(BlocksTune):
     """Scale and shift after both norms, attention and feed-forward of the last blocks."""
 
     kind: Literal["ssf"]
@@ -125,7 +145,7 @@ class SsfTune(AnyTune):
     """How many of the last blocks."""
 
 
-class AdapterTune(AnyTune):
+class AdapterTune(BlocksTune):
     """A residual bottleneck after the feed-forward part of the last blocks; width / reduction wide."""
 
     kind: Literal["adapter"]
@@ -135,6 +155,9 @@ class AdapterTune(AnyTune):
     """The bottleneck is width / reduction wide."""
     ratio: Fraction
     """What the bottleneck's output is multiplied with before it is added."""
+    mix: Literal["add", "blend"] = "add"
+    """`add` ratio x bottleneck, which starts at zero and so at the pretrained prediction; or `blend` it, drawn at
+    random, with (1 - ratio) x the input (the authors' code, models.py:121)."""
 
 
 class ImageAdapterTune(AnyTune):
@@ -204,6 +227,9 @@ class KgcoopLoss(Section):
     kind: Literal["kgcoop"]
     weight: NonNegative
     """Of the distance from the initial class texts."""
+    pairs: Literal["own", "all"] = "own"
+    """Whose cosines: each class's `own` text before and after, as the method's paper says, or those of `all` pairs of
+    classes (the authors' code, trainer.py:449)."""
 
 
 class ProgradLoss(Section):
