@@ -7,7 +7,8 @@ from wsoup.disk.artifacts import Artifacts
 from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
 from wsoup.resume.shards import Owner
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 
 class Wanted(Sections):

@@ -18,7 +18,7 @@ from wsoup.search import joint
 from wsoup.search.chains import draw_chain_words, first_word, random_length_chain, word_soup_member
 from wsoup.search.joint import fitted_scale, joint_chain, joint_soup, likely_on
 from wsoup.search.singles import sample, top
-from wsoup.soup.soup import Member, Step
+from wsoup.soup.member import Member, Step
 
 WORDS = [f"w{i}" for i in range(40)]
 

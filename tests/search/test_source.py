@@ -16,7 +16,7 @@ from wsoup.params.search import ChainsSoup, GreedySoup
 from wsoup.search import soups
 from wsoup.search.ranking import Ranked
 from wsoup.search.source import Source, check_fits
-from wsoup.soup.soup import NOTHING
+from wsoup.soup.member import NOTHING
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."

@@ -9,7 +9,8 @@ import pytest
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.core.prompts import prompt
 from wsoup.disk import store
-from wsoup.soup.soup import Member, Soup, Step
+from wsoup.soup.member import Member, Step
+from wsoup.soup.soup import Soup
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 MEMBERS = (Member("sharp clean", 74, 100, (Step("sharp", 70), Step("clean", 75))), Member(""))

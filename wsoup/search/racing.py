@@ -23,7 +23,7 @@ from wsoup.params.search import RacingRound
 from wsoup.search.scores import COLUMNS, pool_cost
 from wsoup.search.singles import count_and_likelihood
 from wsoup.search.source import Source
-from wsoup.soup.soup import NOTHING, Cost
+from wsoup.soup.member import NOTHING, Cost
 
 FEWEST_CLASSES = 2
 """A classifier of one class is always right."""
