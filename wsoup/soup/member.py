@@ -1,18 +1,35 @@
-"""The parts of a soup: its members, how each came about, and what finding them cost."""
+"""The parts of a soup: its members, how each came about, and what finding them cost.
+
+Their bounds (`Words`, `Count`) hold for soup files, which come from anywhere; what the library makes itself is within.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import unicodedata
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+
+def _speakable(text: str) -> str:
+    if any(letter == "\0" or unicodedata.category(letter) == "Cs" for letter in text):
+        raise ValueError(f"{text[:40]!r} is no text: it holds NUL or half a character")
+    return text
+
+
+Words = Annotated[str, Field(max_length=10_000), AfterValidator(_speakable)]
+"""Any text of a soup; no model's context holds a tenth of the letters."""
+Count = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+Sum = Annotated[int, Field(ge=0, lt=10**30, strict=True)]
 
 
 @dataclass(frozen=True)
 class Step:
     """One thing added, and the count of correct images after it."""
 
-    added: str
-    n_correct: int
+    added: Words
+    n_correct: Count
 
 
 @dataclass(frozen=True)
@@ -27,9 +44,9 @@ class Member:
         trace: what was added, and the count after it, as it stood in the search.
     """
 
-    text: str
-    n_correct: int | None = None
-    n_images: int | None = None
+    text: Words
+    n_correct: Count | None = None
+    n_images: Count | None = None
     trace: tuple[Step, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -39,10 +56,9 @@ class Member:
         return {"text": self.text, **{k: v for k, v in counts.items() if v is not None}, "trace": trace}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Member:
+    def from_json(cls, value: dict[str, Any]) -> Member:
         """What `as_json` made."""
-        trace = tuple(Step(step["added"], step["n_correct"]) for step in value["trace"])
-        return cls(value["text"], value.get("n_correct"), value.get("n_images"), trace)
+        return cls(**{**value, "trace": tuple(Step(**step) for step in value["trace"])})
 
 
 @dataclass(frozen=True)
@@ -56,9 +72,9 @@ class Cost:
             that only `encode_text` knows.
     """
 
-    texts: int
-    tokens: int
-    flops: int | None
+    texts: Sum
+    tokens: Sum
+    flops: Sum | None
 
     def __add__(self, other: Cost) -> Cost:
         flops = None if self.flops is None or other.flops is None else self.flops + other.flops

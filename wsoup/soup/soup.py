@@ -5,14 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from wsoup.core import prompts
-from wsoup.core.errors import MismatchError, ParamsError
+from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
 from wsoup.disk import store
 from wsoup.params.search import KINDS
-from wsoup.soup import file as soup_file
-from wsoup.soup.member import Cost, Member
+from wsoup.soup.member import Cost, Count, Member, Words
+
+
+def _named(encoder: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(encoder.get("model"), str) or not isinstance(encoder.get("pretrained", 0), str | None):
+        raise ValueError("expected the encoder's model and pretrained")
+    return encoder
+
+
+def _as_written(value: Any, read: ValidatorFunctionWrapHandler) -> Member:
+    """A member of a soup file, which always says how it came about."""
+    if isinstance(value, Mapping) and "trace" not in value:
+        raise ValueError("expected a trace")
+    member: Member = read(value)
+    if member.n_correct is not None and member.n_images is not None and member.n_correct > member.n_images:
+        raise ValueError(f"{member.n_correct} right of {member.n_images} images")
+    return member
+
+
+EncoderId = Annotated[Mapping[Words, Words | bool | int | float | None], AfterValidator(_named)]
+Members = Annotated[tuple[Annotated[Member, WrapValidator(_as_written)], ...], Field(max_length=10_000)]
 
 
 @dataclass(frozen=True)
@@ -32,14 +53,14 @@ class Soup:
         cost: of its ``ranking`` and its ``search``; empty where none is known.
     """
 
-    kind: str
-    seed: int
-    template: str
-    encoder: Mapping[str, Any]
-    members: tuple[Member, ...]
-    made_with: Mapping[str, str] = field(default_factory=dict)
-    class_name_weight: float = 0.0
-    class_name_correct: int | None = None
+    kind: Words
+    seed: Count
+    template: Annotated[Words, AfterValidator(prompts.checked)]
+    encoder: EncoderId
+    members: Members
+    made_with: Mapping[Words, Words] = field(default_factory=dict)
+    class_name_weight: Annotated[float, Field(ge=0, le=1e6, strict=True)] = 0.0
+    class_name_correct: Count | None = None
     cost: Mapping[str, Cost] = field(default_factory=dict)
 
     @property
@@ -70,7 +91,7 @@ class Soup:
         """Whole prompt templates with one ``{}`` for the class name, as `open_clip.build_zero_shot_classifier` takes.
 
         Args:
-            template: of another dataset; the soup's own without.
+            template: of another dataset (default: the soup's).
 
         Raises:
             ParamsError: the class name's weight is no whole number of members.
@@ -117,23 +138,24 @@ class Soup:
             MissingError: no such file.
             MismatchError: no soup, or a soup of another encoder.
         """
-        value = soup_file.read(path)
+        if not Path(path).exists():
+            raise MissingError(f"{path} does not exist; soups are made by stage 'soup': run `dvc repro`")
         try:
-            prompts.checked(value["template"])
-        except ParamsError as error:
-            raise MismatchError(f"{path} is not a soup: {error}") from None
-        members = tuple(Member.from_json(member) for member in value["members"])
-        cost = {part: Cost(**cost) for part, cost in value.get("cost", {}).items()}
+            soup = _SOUP.validate_python(store.read_json(path))
+        except (ValidationError, OverflowError) as error:
+            raise MismatchError(f"{one_line(path)} is not a soup: {one_line(_problem(error), limit=300)}") from None
         if encoder is not None:
-            store.check_encoder(value["encoder"], expected=encoder, where=path)
-        return cls(
-            kind=value["kind"],
-            seed=value["seed"],
-            template=value["template"],
-            encoder=value["encoder"],
-            members=members,
-            made_with=value.get("made_with", {}),
-            class_name_weight=value.get("class_name_weight", 0.0),
-            class_name_correct=value.get("class_name_correct"),
-            cost=cost,
-        )
+            store.check_encoder(soup.encoder, expected=encoder, where=path)
+        return cls(**vars(soup))
+
+
+_SOUP = TypeAdapter(Soup)
+
+
+def _problem(error: Exception) -> str:
+    """The first thing that is wrong with a soup's values."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]
