@@ -40,8 +40,6 @@ BYTES_PER_SCORE = 25
 """One line of a scores table on disk."""
 BACKWARD = 3
 """A training step costs as much as so many passes forward, at most: what is frozen needs no gradients."""
-IMAGES_AGAIN = ("last_blocks", "visual_prompt", "maple", "bitfit", "lora", "ssf", "adapter", "image_adapter")
-"""Kinds of finetuning that change the image tower, so that test images are read again."""
 NONE = Count((0, 0), (0, 0), 0)
 
 
@@ -207,7 +205,7 @@ class Steps:
 
     def _evaluate_tuned(self, name: str) -> Need:
         material, _ = self._material()
-        again = self.params.finetune.methods[name].tune.kind in IMAGES_AGAIN
+        again = self.params.finetune.methods[name].tune.tunes_images
         text, most = NONE, 0
         for seed in self.params.seeds[:1]:
             rows = tuned_rows(material, params=self.params.evaluate, seed=seed)
