@@ -7,7 +7,7 @@ from run to run; everything under DVC is the same for the same inputs.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,15 @@ from wsoup import __version__
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_label
-from wsoup.params.whole import Params, load_params
-from wsoup.report import ablations, about, analyses, plots, scaling
-from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
-from wsoup.report.cost import cost_table
+from wsoup.params.whole import load_params
+from wsoup.report import about, plots, scaling
 from wsoup.report.gallery import changed_by, gallery
-from wsoup.report.judgement import Judgement, gains, optimism_table, sentence, verdict_table
+from wsoup.report.judgement import Judgement, sentence
 from wsoup.report.means import MEANS, mean_and_std
 from wsoup.report.moved import moved_classes
 from wsoup.report.results import Results
-from wsoup.report.run import load_run
+from wsoup.report.run import load_run, tables
 from wsoup.report.shown import shown_tables
-from wsoup.report.summaries import paired_table, size_table
-from wsoup.report.tables import Table
 from wsoup.soup.soup import Soup
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -64,23 +60,21 @@ def write_page(
     Raises:
         MissingError: a stage has not run.
     """
-    root = Path(root)
-    artifacts = Artifacts(root)
-    params = load_params(params_file)
-    results, judgement = load_run(params, folder=artifacts.results)
-    figures = _figures(root / "reports/plots")
-    soups = plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)
-    tables = _tables(results, judgement=judgement, soups=soups, params=params, artifacts=artifacts)
+    artifacts, params = Artifacts(Path(root)), load_params(params_file)
+    run = load_run(params, artifacts=artifacts)
+    results, figures = run.results, _figures(artifacts.reports / "plots")
     context = {
         "version": __version__,
         "title": title,
-        "sentence": sentence(judgement),
+        "sentence": sentence(run.judgement),
         "roles": ROLES,
-        "headlines": headlines(results, judgement=judgement),
-        "tables": shown_tables(tables, source=results.datasets("source")[0]),
+        "headlines": headlines(results, judgement=run.judgement),
+        "tables": shown_tables(
+            tables(run, saved=scaling.saved(artifacts.reports)), source=results.datasets("source")[0]
+        ),
         "open_tables": 2 if len(results.variants) == 1 and results.halves is None else 3,
         "figures": figures,
-        "soups": [_soup(name, soup) for name, of_seeds in soups.items() for soup in of_seeds],
+        "soups": [_soup(name, soup) for name, of_seeds in run.soups.items() for soup in of_seeds],
         "gallery": gallery(artifacts, params=params),
         "changed_by": f"{changed_by(artifacts)} (centroid, seed {params.seeds[0]})",
         "moved": moved_classes(artifacts, params=params),
@@ -134,36 +128,6 @@ def headlines(results: Results, *, judgement: Judgement) -> list[dict[str, str]]
             mean, _ = mean_and_std(results.harmonic(cells))
             cards.append({"name": name, "title": "H of base and new", "value": f"{mean:.2f} %", "gain": ""})
     return cards
-
-
-def _tables(
-    results: Results,
-    *,
-    judgement: Judgement,
-    soups: Mapping[str, Sequence[Soup]],
-    params: Params,
-    artifacts: Artifacts,
-) -> list[Table]:
-    made = [verdict_table(judgement)]
-    made += [] if results.halves is None else [analyses.base_to_new(results, halves=results.halves)]
-    made.append(zero_shot_table(results))
-    if results.variants != [PRETRAINED]:
-        made += [finetuned_table(results), *paper_tables(results)]
-        made += [ablations.diversity(results, methods=params.finetune.methods)]
-    report = params.report
-    texts = artifacts.results / PRETRAINED / "texts.parquet"
-    return [
-        *made,
-        optimism_table(judgement),
-        cost_table(gains(judgement), soups=soups),
-        paired_table(results, samples=report.bootstrap_samples, confidence=report.confidence),
-        *scaling.saved(artifacts.reports),
-        *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
-        analyses.single_texts(texts, results=results),
-        analyses.alignment(results),
-        analyses.parameters(results, methods=params.finetune.methods),
-        size_table(results),
-    ]
 
 
 def _figures(folder: Path) -> list[dict[str, Any]]:

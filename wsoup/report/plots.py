@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import soup_title
 from wsoup.report.means import MEANS, is_number, mean_and_std
 from wsoup.report.results import Results
@@ -176,11 +176,6 @@ def _finer(values: Sequence[float]) -> np.ndarray:
     """`FINER` equal steps from each value to the next: (n,) -> (FINER * (n - 1) + 1,)."""
     places = np.arange(FINER * (len(values) - 1) + 1) / FINER
     return np.interp(places, np.arange(len(values)), values)
-
-
-def read_soups(artifacts: Artifacts, *, soups: Sequence[str], seeds: Sequence[int]) -> dict[str, list[Soup]]:
-    """All seeds of each soup, by its name."""
-    return {name: [Soup.load(artifacts.soup(name, seed=seed)) for seed in seeds] for name in soups}
 
 
 def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

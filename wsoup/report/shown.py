@@ -26,13 +26,15 @@ STRONG = 5.0
 """A gain of so many points has the full tint."""
 DETAILS = ("single_texts", "alignment", "accuracy_by_m")
 """Tables of details: behind the toggle."""
+HIDDEN = "counts"
+"""Not on the page: what ``wsoup compare`` reads."""
 
 
 def shown_tables(tables: Sequence[Table], *, source: str) -> list[dict[str, Any]]:
     """Tables for the template; a note that stood below one is not said again below the next."""
     said: set[str] = set()
     made = []
-    for table in tables:
+    for table in (table for table in tables if table.name != HIDDEN):
         notes = [note for note in table.notes if note not in said]
         said |= set(notes)
         made.append({**_shown(table, source=source), "notes": notes})
