@@ -36,7 +36,7 @@ FIGURES = {
     "gains": "Points gained over the class name only, each soup as cards show it; bars are intervals over images and "
     "seeds, datasets held fixed.",
     "gain_by_cost": "The same against the tokens that a soup's ranking and search encode, mean over seeds: what a kind "
-    "of soup costs (log scale, 0 at its left end). Soups of nearly equal cost stand side by side.",
+    "of soup costs (log scale, 0 at its left end).",
     "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is no text.",
     "transfer": "Each point is one descriptor that nobody selected.",
     "accuracy_by_m": "Means over datasets and seeds; bars are ± one standard deviation over seeds.",
