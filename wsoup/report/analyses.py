@@ -74,7 +74,7 @@ def given_texts(path: Path, *, results: Results) -> Table:
     return Table("given_texts", "Texts of your own, each alone", ["text", *columns], lines, notes)
 
 
-def _alone(path: Path) -> dict[tuple[str, str], Measured]:
+def _alone(path: Path) -> Mapping[tuple[str, str], Measured]:
     """(method, text) -> what was measured of each text that was counted alone."""
     alone: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for line in store.read_table(path).to_pylist():
