@@ -32,27 +32,21 @@ def gallery(artifacts: Artifacts, *, params: Params) -> list[dict[str, Any]]:
     flips = store.read_table(_flips(artifacts)).to_pylist()
     shown = []
     for name, dataset in params.datasets.items():
-        lines = [line for line in flips if line["dataset"] == name]
-        manifest = artifacts.manifest(name)
-        if not lines or not manifest.exists():
-            continue
-        names = store.table_attributes(manifest)["class_names"]
-        paths = store.read_table(manifest, columns=["path"])["path"]
-        groups = []
-        for title, column in (("now right", "after"), ("now wrong", "before")):
-            found = [line for line in lines if line[column] == line["label"]]
-            spread = _spread(found, count=params.report.gallery)
-            pictures = [
-                {
-                    "image": _data_uri(remote.joined(_root(artifacts, dataset.root), paths[line["row"]].as_py())),
-                    "label": names[line["label"]],
-                    "before": names[line["before"]],
-                    "after": names[line["after"]],
-                }
-                for line in spread
-            ]
-            groups.append({"title": title, "count": len(found), "pictures": [p for p in pictures if p["image"]]})
-        shown.append({"name": name, "role": dataset.role, "groups": groups})
+        lines, manifest = [line for line in flips if line["dataset"] == name], artifacts.manifest(name)
+        if lines and manifest.exists():
+            names = store.table_attributes(manifest)["class_names"]
+            paths = store.read_table(manifest, columns=["path"])["path"]
+            root = dataset.root if remote.is_remote(dataset.root) else artifacts.root / dataset.root
+            groups = []
+            for title, column in (("now right", "after"), ("now wrong", "before")):
+                turned = [line for line in lines if line[column] == line["label"]]
+                pictures = [
+                    {key: names[line[key]] for key in ("label", "before", "after")} | {"image": image}
+                    for line in _spread(turned, count=params.report.gallery)
+                    if (image := _data_uri(remote.joined(root, paths[line["row"]].as_py())))
+                ]
+                groups.append({"title": title, "count": len(turned), "pictures": pictures})
+            shown.append({"name": name, "role": dataset.role, "groups": groups})
     return shown
 
 
@@ -66,10 +60,6 @@ def _spread(lines: Sequence[Any], *, count: int) -> list[Any]:
         return []
     places = np.unique(np.linspace(0, len(lines) - 1, min(count, len(lines))).round().astype(int))
     return [lines[i] for i in places.tolist()]
-
-
-def _root(artifacts: Artifacts, root: str) -> str | Path:
-    return root if remote.is_remote(root) else artifacts.root / root
 
 
 def _data_uri(path: str) -> str | None:

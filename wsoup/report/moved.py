@@ -39,39 +39,41 @@ def moved_classes(artifacts: Artifacts, *, params: Params) -> list[dict[str, Any
         if not any(before != after for _, before, after in counts) or not artifacts.manifest(name).exists():
             continue
         names = store.table_attributes(artifacts.manifest(name))["class_names"]
-        found = [_moved(label, counts) for label in range(len(names))]
-        found = sorted((x for x in found if x["right"] or x["wrong"]), key=lambda x: (-abs(x["gain"]), x["label"]))
+        classes = [_moved(label, counts, names) for label in range(len(names))]
+        moved = [label for label, about in enumerate(classes) if about["right"] or about["wrong"]]
+        moved.sort(key=lambda label: -abs(classes[label]["gain"]))
         shown.append(
             {
                 "name": name,
                 "role": dataset.role,
                 "n_classes": len(names),
-                "n_moved": len(found),
-                "classes": [_named(moved, names) for moved in found[:GAINS]],
+                "n_moved": len(moved),
+                "classes": [classes[label] for label in moved[:GAINS]],
                 "moves": _moves(counts, names),
-                "confusion": _confusion([moved["label"] for moved in found[:CLASSES]], counts, names=names),
+                "confusion": _confusion(moved[:CLASSES], counts, names=names),
             }
         )
     return shown
 
 
-def _moved(label: int, counts: Counts) -> dict[str, Any]:
+def _moved(label: int, counts: Counts, names: Sequence[str]) -> dict[str, Any]:
     mine = {(before, after): n for (y, before, after), n in counts.items() if y == label}
     right = Counter({before: n for (before, after), n in mine.items() if before != label == after})
     wrong = Counter({after: n for (before, after), n in mine.items() if before == label != after})
     images = sum(mine.values())
-    gain = 100.0 * (right.total() - wrong.total()) / max(1, images)
-    found = {"label": label, "images": images, "right": right.total(), "wrong": wrong.total(), "gain": gain}
-    return {**found, "taken": right.most_common(2), "takes": wrong.most_common(2)}
-
-
-def _named(moved: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    mostly = {key: ", ".join(f"{names[label]} ({count})" for label, count in moved[key]) for key in ("taken", "takes")}
     return {
-        "name": names[moved["label"]],
-        **{key: moved[key] for key in ("images", "right", "wrong", "gain")},
-        **mostly,
+        "name": names[label],
+        "images": images,
+        "right": right.total(),
+        "wrong": wrong.total(),
+        "gain": 100.0 * (right.total() - wrong.total()) / max(1, images),
+        "taken": _mostly(right, names),
+        "takes": _mostly(wrong, names),
     }
+
+
+def _mostly(others: Counter[int], names: Sequence[str]) -> str:
+    return ", ".join(f"{names[label]} ({count})" for label, count in others.most_common(2))
 
 
 def _moves(counts: Counts, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -101,10 +103,9 @@ def _confusion(labels: Sequence[int], counts: Counts, *, names: Sequence[str]) -
         images = sum(n for (y, _), n in before.items() if y == label)
         pairs = [(before[label, column], after[label, column]) for column in columns]
         pairs.append((images - sum(a for a, _ in pairs), images - sum(b for _, b in pairs)))
-        signs = [1 if column == label else -1 for column in columns] + [-1]
         cells = [
-            {"before": a, "after": b, "better": sign * (b - a) / images}
-            for (a, b), sign in zip(pairs, signs, strict=True)
+            {"before": a, "after": b, "better": (b - a if column == label else a - b) / images}
+            for column, (a, b) in zip([*columns, None], pairs, strict=True)
         ]
         rows.append({"name": names[label], "cells": cells})
     return {"columns": [*(names[column] for column in columns), "others"], "rows": rows}

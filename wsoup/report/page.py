@@ -79,7 +79,7 @@ def write_page(
         "changed_by": f"{changed_by(artifacts)} (centroid, seed {params.seeds[0]})",
         "moved": moved_classes(artifacts, params=params),
         "facts": about.facts(results),
-        **about.datasets_shown(results, artifacts=artifacts),
+        **about.datasets(results, artifacts=artifacts),
         "mixed": about.mixed(results),
         **about.timings_shown(store.cache_dir() / "timings.jsonl"),
         "params": Path(params_file).read_text(encoding="utf-8"),
