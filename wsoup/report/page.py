@@ -131,12 +131,12 @@ def headlines(results: Results, *, judgement: Judgement) -> list[dict[str, str]]
 
 
 def _figures(folder: Path) -> list[dict[str, Any]]:
-    figures = []
-    for name, caption in FIGURES.items():
-        rows = store.read_json(store.require(folder / f"{name}.json", made_by="report"))
-        if rows:
-            figures.append({"name": name, "caption": caption, "spec": plots.figure(name, rows)})
-    return figures
+    data = {name: store.read_json(store.require(folder / f"{name}.json", made_by="report")) for name in FIGURES}
+    return [
+        {"name": name, "caption": FIGURES[name], "spec": plots.figure(name, rows)}
+        for name, rows in data.items()
+        if rows
+    ]
 
 
 def _at_fixed_width(specification: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,12 +147,9 @@ def _at_fixed_width(specification: Mapping[str, Any]) -> dict[str, Any]:
 
 def _soup(name: str, soup: Soup) -> dict[str, Any]:
     """Its members, how each grew in the search, and what it gets right as it is used."""
-    members = []
-    before = None
+    members, before = [], None
     for member in soup.members:
-        steps = []
-        if soup.kind != "greedy":  # whose members are counted with those before them
-            before = None
+        steps, before = [], before if soup.kind == "greedy" else None  # there members are counted with those before
         for step in member.trace:
             after = 100.0 * step.n_correct / (member.n_images or 1)
             steps.append({"added": step.added, "after": after, "gain": None if before is None else after - before})
@@ -162,6 +159,11 @@ def _soup(name: str, soup: Soup) -> dict[str, Any]:
             over = member.n_correct - soup.class_name_correct
         members.append({"text": member.text, "steps": steps, "n_correct": member.n_correct, "over": over})
     images = next((member.n_images for member in soup.members if member.n_images), None)
-    about = {"n_images": images, "name_correct": soup.class_name_correct, "worse": soup.no_better}
-    about["together"] = soup.kind == "greedy"
-    return {"title": f"{soup_label(name)}, seed {soup.seed}", "members": members, **about}
+    return {
+        "title": f"{soup_label(name)}, seed {soup.seed}",
+        "members": members,
+        "n_images": images,
+        "name_correct": soup.class_name_correct,
+        "worse": soup.no_better,
+        "together": soup.kind == "greedy",
+    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -154,8 +154,7 @@ class Results:
         """Harmonic mean of base and new of every seed: (1, seeds), or (0, seeds) where the run has no halves."""
         if self.halves is None:
             return np.empty((0, len(self.seeds)))
-        base, new = (cells.of([name]) for name in self.halves)
-        return harmonic(base, new)
+        return harmonic(*(cells.of([name]) for name in self.halves))
 
     def curve(self, variant: str, *, method: Method, mode: str) -> dict[int, Cells]:
         """Cells by number of members, without the offset trick; sizes that every seed has."""
@@ -171,10 +170,8 @@ class Results:
             return None
         datasets = tuple(self.roles)
         arrays = {name: np.full((len(datasets), len(self.seeds)), np.nan) for name in MEASURED}
-        for line in lines:
-            place = datasets.index(line["dataset"]), self.seeds.index(line["seed"])
-            for name, array in arrays.items():
-                array[place] = line[name]
+        for line, (name, array) in product(lines, arrays.items()):
+            array[datasets.index(line["dataset"]), self.seeds.index(line["seed"])] = line[name]
         stored = [line["stored"] for line in lines if line["stored"] is not None]
         return Cells(
             datasets,
@@ -217,14 +214,12 @@ def load_results(
             parameters[method] = about["parameters"]
             if about.get("training"):
                 training[method] = about["training"]
-            for log in about["members_kl"]:
-                for iteration, value in log:
-                    divergence.setdefault(method, {}).setdefault(iteration, []).append(value)
-    roles = {name: dataset.role for name, dataset in datasets.items()}
+            for iteration, value in chain.from_iterable(about["members_kl"]):
+                divergence.setdefault(method, {}).setdefault(iteration, []).append(value)
     return Results(
         lines,
         table=table(soups),
-        roles=roles,
+        roles={name: dataset.role for name, dataset in datasets.items()},
         evaluate=evaluate,
         facts=attributes["datasets"],
         encoder=attributes["encoder"],
