@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.datasets import Datasets, FewshotParams
-from wsoup.params.encoder import EncoderParams
+from wsoup.disk.shards import Owner
+from wsoup.finetune.params import FinetuneParams
+from wsoup.params.base.datasets import Datasets, FewshotParams
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
-from wsoup.params.finetune import FinetuneParams
-from wsoup.params.search import CandidatesParams, Soups
-from wsoup.params.section import Sections, Seeds, load
 from wsoup.pipeline import stage
 from wsoup.report.judgement import sentence, verdict_metrics
 from wsoup.report.reading import as_written
@@ -16,7 +16,8 @@ from wsoup.report.run import figures, load_run, tables
 from wsoup.report.summaries import metrics
 from wsoup.report.tables import write_reports
 from wsoup.report.terminal import summary
-from wsoup.resume.shards import Owner
+from wsoup.search.grow.params import Soups
+from wsoup.search.rank.params import CandidatesParams
 
 
 class Wanted(Sections):

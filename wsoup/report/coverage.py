@@ -8,12 +8,12 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from wsoup.check.whole import Params
 from wsoup.core.errors import ParamsError
 from wsoup.datasets.paper import ENCODER, ENCODERS, SCALING_ENCODERS
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
 from wsoup.evaluate.rows import table as rows_of
-from wsoup.params.whole import Params
 from wsoup.report import paper
 from wsoup.report.paper import TABLES, PaperRow
 from wsoup.report.settings import Settings, marks

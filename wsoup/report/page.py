@@ -15,10 +15,10 @@ import jinja2
 import vl_convert
 
 from wsoup import __version__
+from wsoup.check.whole import load_params
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_label
-from wsoup.params.whole import load_params
 from wsoup.report import about, plots, scaling
 from wsoup.report.gallery import changed_by, gallery
 from wsoup.report.judgement import Judgement, sentence

@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.params.datasets import Datasets
+from wsoup.finetune.params import FinetuneParams
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.section import Seeds
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
-from wsoup.params.finetune import FinetuneParams
-from wsoup.params.search import Soups
-from wsoup.params.section import Seeds
 from wsoup.report import ablations, analyses, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.cost import cost_table, gain_by_cost
@@ -20,6 +19,7 @@ from wsoup.report.judgement import Judgement, gains, load_judgement, optimism_ta
 from wsoup.report.results import Results, load_results
 from wsoup.report.summaries import paired_table, size_table
 from wsoup.report.tables import Table
+from wsoup.search.grow.params import Soups
 from wsoup.soup.soup import Soup
 
 
