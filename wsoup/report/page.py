@@ -20,10 +20,9 @@ from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_label
 from wsoup.report import about, plots, scaling
-from wsoup.report.gallery import changed_by, gallery
+from wsoup.report.changed import changed_by, gallery, moved_classes
 from wsoup.report.judgement import Judgement, sentence
 from wsoup.report.means import MEANS, mean_and_std
-from wsoup.report.moved import moved_classes
 from wsoup.report.results import Results
 from wsoup.report.run import load_run, tables
 from wsoup.report.shown import shown_tables
