@@ -81,7 +81,7 @@ def tables_of(
         verdict_table(judgement),
         optimism_table(judgement),
         cost_table(gains(judgement), soups=soups),
-        paired_table(found, samples=params.report.bootstrap_samples, confidence=params.report.confidence),
+        paired_table(found, confidence=params.report.confidence),
         size_table(found),
         analyses.single_texts(artifacts.results / PRETRAINED / "texts.parquet", results=found),
         analyses.alignment(found),

@@ -44,8 +44,7 @@ def judgement(tmp_path):
 
 
 def test_each_soup_is_held_against_what_there_is_of_the_four(judgement):
-    found = [(judged.soup, judged.over, judged.role) for judged in judgement.comparisons]
-    assert found == [
+    assert [(judged.soup, judged.over, judged.role) for judged in judgement.comparisons] == [
         (soup, over, role)
         for soup, overs in {"word": ("class_name", "random", "sample"), "any": ("class_name", "random", "word")}.items()
         for over in overs
@@ -94,7 +93,7 @@ def test_the_soup_that_only_draws_a_curve_is_not_judged(tmp_path):
 
 
 def test_a_single_dataset_says_nothing_of_others(judgement):
-    assert all(judged.comparison.resampled is None and judged.p_resampled is None for judged in judgement.comparisons)
+    assert all(judged.resampled is None for judged in judgement.comparisons)
     assert "low, other datasets" not in verdict_table(judgement).rows[0]
     assert "other_datasets" not in verdict_metrics(judgement)["word_soup"]["over_class_name"]["xd"]
 
@@ -106,9 +105,12 @@ def test_optimism_is_what_is_lost_beyond_the_class_names_own_loss(judgement):
     assert row["optimism"] == pytest.approx(row["difference"] - row["difference, class name only"])
 
 
-def test_p_values_are_corrected_over_all_comparisons(judgement):
-    for judged in judgement.comparisons:
-        assert judged.p_fixed >= judged.comparison.fixed.p_value
+def test_p_values_are_corrected_over_all_comparisons_of_the_run(judgement, tmp_path):
+    alone = load_judgement(tmp_path, soups={"word": WORD}, roles=ROLES, confidence=0.95)
+    p_values = {(judged.soup, judged.over, judged.role): judged.fixed.p for judged in judgement.comparisons}
+    for judged in alone.comparisons:
+        assert judged.fixed.p <= p_values[judged.soup, judged.over, judged.role]
+    assert max(judged.fixed.p for judged in alone.comparisons) < 1e-3 < max(p_values.values())
 
 
 def test_without_evaluation_the_stage_is_named(tmp_path):

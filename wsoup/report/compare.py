@@ -1,4 +1,4 @@
-"""What changed between two revisions: params, and accuracies with paired intervals.
+"""What changed between two revisions: params, and accuracies with intervals.
 
 Everything is read from git, so any commit, branch, tag or DVC experiment will do whose reports/ are in it.
 """
@@ -10,54 +10,59 @@ import io
 import json
 import subprocess
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wsoup.core.errors import MissingError
+from wsoup.core.statistics import compare_counts
 from wsoup.params.section import parse_yaml
-from wsoup.report.means import MEANS, paired_interval
+from wsoup.report.means import MEANS
+from wsoup.report.settings import flat
 from wsoup.report.tables import Table
 
 WORKSPACE = "workspace"
 COUNTS, PARAMS = "reports/tables/counts.csv", "params.yaml"
-SAMPLES, CONFIDENCE = 2000, 0.95
+CONFIDENCE = 0.95
 
 
 def read_at(revision: str, path: str, *, root: Path) -> str:
-    """The text of a file at a revision; ``workspace`` is the file as it lies there.
+    """The text of a file at a revision; ``workspace`` is the file as it is now.
 
     Raises:
-        MissingError: no such revision, or it does not hold the file.
+        MissingError: no such revision, or it does not have the file.
     """
     if revision == WORKSPACE:
         try:
             return (root / path).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise MissingError(f"{path} does not exist; run `dvc repro report`") from None
-    commit = resolve(revision, root=root)
-    shown = _git("show", f"{commit}:{path}", root=root)
-    if shown is None:
+    text = _git("show", f"{resolve(revision, root=root)}:{path}", root=root)
+    if text is None:
         raise MissingError(f"{path} is not in revision {revision}; commit reports/ after `dvc repro`")
-    return shown
+    return text
 
 
 def resolve(revision: str, *, root: Path) -> str:
     """The commit of a revision, or of a DVC experiment by its name."""
-    found = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", root=root)
-    if found is None:
-        refs = (_git("for-each-ref", "--format=%(refname)", "refs/exps", root=root) or "").split()
-        found = next((ref for ref in refs if ref.rsplit("/", 1)[-1] == revision), None)
-    if found is None:
+    commit = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", root=root)
+    commit = commit or _experiment_refs(root).get(revision)
+    if commit is None:
         raise MissingError(f"{revision!r} is no revision and no experiment here; see `git log` and `dvc exp list`")
-    return found.strip()
+    return commit.strip()
 
 
 def experiments(*, root: Path) -> list[str]:
     """Names of the DVC experiments kept in this repository."""
+    return sorted(_experiment_refs(root))
+
+
+def _experiment_refs(root: Path) -> dict[str, str]:
+    """Name -> git ref, ``refs/exps/<2 letters>/<38 letters>/<name>``; DVC keeps others beside them for itself."""
     refs = (_git("for-each-ref", "--format=%(refname)", "refs/exps", root=root) or "").split()
-    return sorted({ref.rsplit("/", 1)[-1] for ref in refs if ref.count("/") == 4})
+    return {ref.rsplit("/", 1)[-1]: ref for ref in refs if ref.count("/") == 4}
 
 
 def _git(*arguments: str, root: Path) -> str | None:
@@ -66,26 +71,11 @@ def _git(*arguments: str, root: Path) -> str | None:
     return ran.stdout if ran.returncode == 0 else None
 
 
-def flat(value: Any, *, prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as dotted keys.
-
-    >>> flat({"a": {"b": 1}, "c": [2]})
-    {'a.b': 1, 'c': [2]}
-    """
-    if isinstance(value, Mapping) and value:
-        return {
-            key: found
-            for name, part in value.items()
-            for key, found in flat(part, prefix=f"{prefix}.{name}" if prefix else str(name)).items()
-        }
-    return {prefix: value}
-
-
 def params_changes(first: str, second: str) -> list[tuple[str, str, str]]:
-    """(key, before, after) of every key that differs between two params.yaml texts; ``-`` where it is not there."""
+    """(key, before, after) of every key that differs between two params.yaml texts; ``-`` where a text lacks it."""
     before, after = (flat(parse_yaml(text, origin=f"{PARAMS} of a revision")) for text in (first, second))
-    keys = [key for key in {**before, **after} if before.get(key, "-") != after.get(key, "-")]
-    return [(key, _short(before.get(key, "-")), _short(after.get(key, "-"))) for key in keys]
+    pairs = {key: (before.get(key, "-"), after.get(key, "-")) for key in {**before, **after}}
+    return [(key, _short(old), _short(new)) for key, (old, new) in pairs.items() if old != new]
 
 
 def _short(value: Any) -> str:
@@ -93,11 +83,46 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+Row = dict[tuple[str, str], dict[int, int]]
+"""(dataset, role) -> seed -> correct images."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """counts.csv of one revision.
+
+    Attributes:
+        images: dataset -> number of test images, and a digest that says which; "" where it is not known.
+        rows: by (variant, row).
+    """
+
+    images: dict[str, tuple[int, str]]
+    rows: dict[tuple[str, str], Row]
+
+    @classmethod
+    def read(cls, text: str) -> Counts:
+        """From the text of the file."""
+        counts = cls({}, {})
+        for line in csv.DictReader(io.StringIO(text)):
+            counts.images[line["dataset"]] = int(line["n_images"]), line.get("images") or ""
+            by_dataset = counts.rows.setdefault((line["variant"], line["row"]), {})
+            by_dataset.setdefault((line["dataset"], line["role"]), {})[int(line["seed"])] = int(line["n_correct"])
+        return counts
+
+    def without(self, datasets: Collection[str]) -> dict[tuple[str, str], Row]:
+        """Rows less some datasets, as far as anything is left of them."""
+        kept = {
+            name: {key: counts for key, counts in row.items() if key[0] not in datasets}
+            for name, row in self.rows.items()
+        }
+        return {name: row for name, row in kept.items() if row}
+
+
 def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> tuple[Table, Table]:
     """Two revisions: the params that changed, and the accuracies of every row that changed, by dataset and role.
 
-    Intervals are bootstrap ones over seeds, and for the means over datasets and seeds, of differences paired by
-    dataset and seed. A dataset whose images are not the same in both is not compared.
+    Intervals are those of `wsoup.core.statistics` from counts, datasets held fixed. A dataset whose images are not the
+    same in both is not compared.
 
     Returns:
         (params, accuracies).
@@ -106,38 +131,34 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
     changes = params_changes(read_at(first, PARAMS, root=root), read_at(second, PARAMS, root=root))
     rows = [{"key": key, first: before, second: after} for key, before, after in changes]
     params = Table("params", "Params that changed", ["key", first, second], rows)
-    texts = [read_at(revision, COUNTS, root=root) for revision in (first, second)]
-    unlike, unknown = other_images(*texts)
-    before, after = (counts_by_row(text, without=unlike) for text in texts)
-    shared = [name for name in before if name in after]
-    lines, same = [], 0
-    for name in shared:
-        if before[name] == after[name]:
-            same += 1
-        else:
-            lines += _differences(name, before[name], after[name])
+    before, after = (Counts.read(read_at(revision, COUNTS, root=root)) for revision in (first, second))
+    unlike, unknown = other_images(before, after)
+    old, new = before.without(unlike), after.without(unlike)
+    shared = [name for name in old if name in new]
+    changed = [name for name in shared if old[name] != new[name]]
+    lines = [
+        {"variant": name[0], "row": name[1], **line}
+        for name in changed
+        for line in _differences(old[name], new[name], images=before.images)
+    ]
     columns = ["variant", "row", "dataset", "before", "after", "change", "low", "high"]
     notes = [
-        f"Per cent; change in points with its {CONFIDENCE:.0%} bootstrap interval; same datasets, images and seeds.",
+        f"Per cent; change in points with its {CONFIDENCE:.0%} interval over images and seeds; same datasets, images "
+        "and seeds.",
+        "Counts do not say which images changed: the interval is that of two classifiers that agree by chance only, "
+        "and the true one is shorter.",
         *(f"{name} is not compared: {why}." for name, why in unlike.items()),
         *([f"Only the number of images could be compared of {', '.join(unknown)}."] if unknown else []),
-        f"{same} of {len(shared)} rows are the same in both.",
+        f"{len(shared) - len(changed)} of {len(shared)} rows are the same in both.",
     ]
     return params, Table("compare", f"{first} to {second}", columns, lines, notes)
 
 
-def other_images(first: str, second: str) -> tuple[dict[str, str], list[str]]:
-    """Datasets whose test images differ between two counts.csv, and why; and those known by their number alone."""
-    before, after = (
-        {
-            line["dataset"]: (int(line["n_images"]), line.get("images") or "")
-            for line in csv.DictReader(io.StringIO(text))
-        }
-        for text in (first, second)
-    )
+def other_images(before: Counts, after: Counts) -> tuple[dict[str, str], list[str]]:
+    """Datasets whose test images differ between two revisions, and why; and those known by their number alone."""
     unlike, unknown = {}, []
-    for name in (name for name in before if name in after):
-        (n, images), (m, others) = before[name], after[name]
+    for name in (name for name in before.images if name in after.images):
+        (n, images), (m, others) = before.images[name], after.images[name]
         if n != m:
             unlike[name] = f"it has {n:,} images in the first and {m:,} in the second"
         elif images and others and images != others:
@@ -147,48 +168,24 @@ def other_images(first: str, second: str) -> tuple[dict[str, str], list[str]]:
     return unlike, unknown
 
 
-def counts_by_row(
-    text: str, *, without: Collection[str] = ()
-) -> dict[tuple[str, str], dict[tuple[str, str], dict[int, float]]]:
-    """counts.csv as (variant, row) -> (dataset, role) -> seed -> accuracy in per cent; no datasets of `without`."""
-    found: dict[tuple[str, str], dict[tuple[str, str], dict[int, float]]] = {}
-    for line in csv.DictReader(io.StringIO(text)):
-        if line["dataset"] in without:
-            continue
-        datasets = found.setdefault((line["variant"], line["row"]), {})
-        accuracy = 100.0 * int(line["n_correct"]) / int(line["n_images"])
-        datasets.setdefault((line["dataset"], line["role"]), {})[int(line["seed"])] = accuracy
-    return found
-
-
-def _differences(
-    name: tuple[str, str],
-    before: Mapping[tuple[str, str], Mapping[int, float]],
-    after: Mapping[tuple[str, str], Mapping[int, float]],
-) -> list[dict[str, Any]]:
+def _differences(before: Row, after: Row, *, images: Mapping[str, tuple[int, str]]) -> list[dict[str, Any]]:
     """One line per dataset that both have, and one per role for the mean; only seeds that both have."""
     shared = [key for key in before if key in after]
-    seeds = (
-        sorted(set.intersection(*(set(values[key]) for key in shared for values in (before, after)))) if shared else []
-    )
-    if not seeds:
-        return []
+    every = [set(row[key]) for key in shared for row in (before, after)]
+    seeds = sorted(set.intersection(*every)) if every else []
     groups = {dataset: [(dataset, role)] for dataset, role in shared}
     groups |= {title: [key for key in shared if key[1] == role] for role, title in MEANS.items()}
     lines = []
     for title, keys in groups.items():
-        if keys:
-            a, b = (np.array([[values[key][seed] for seed in seeds] for key in keys]) for values in (before, after))
-            change, low, high = paired_interval(a, b, samples=SAMPLES, confidence=CONFIDENCE, seed=0)
-            line: dict[str, Any] = {"variant": name[0], "row": name[1], "dataset": title}
-            lines.append(
-                {
-                    **line,
-                    "before": float(a.mean()),
-                    "after": float(b.mean()),
-                    "change": change,
-                    "low": low,
-                    "high": high,
-                }
-            )
+        if seeds and keys:
+            old, new = (np.array([[row[key][seed] for seed in seeds] for key in keys]) for row in (before, after))
+            n_images = np.array([images[dataset][0] for dataset, _ in keys])
+            estimate = compare_counts(new, old, n_images=n_images).fixed
+            low, high = estimate.interval(CONFIDENCE)
+            line = {"dataset": title, "before": _mean(old, n_images), "after": _mean(new, n_images)}
+            lines.append({**line, "change": estimate.mean, "low": low, "high": high})
     return lines
+
+
+def _mean(counts: np.ndarray, n_images: np.ndarray) -> float:
+    return float((100.0 * counts / n_images[:, None]).mean())

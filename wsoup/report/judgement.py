@@ -1,9 +1,8 @@
-"""The verdict on each soup of a run: whether its gains are more than noise (`wsoup.report.verdict` has the statistics).
+"""The verdict on each soup of a run: are its gains more than noise? `wsoup.core.statistics` decides, image by image.
 
-A soup is held against the class name alone, against as many random texts from its own pool, against a soup of kind
-`sample` from that pool, and against Algorithm 2 (the soup `word`), in the mode that cards show, on XD and on DG. All
-comparisons of a run are corrected together (Holm), those with datasets held fixed and those with datasets resampled
-each among themselves.
+A soup is held against the class name alone, as many random texts from its own pool, a soup of kind `sample` from that
+pool, and Algorithm 2 (the soup `word`), in the mode that cards show, on XD and on DG. All comparisons of a run are
+corrected together (Holm): those with datasets held fixed, and those with datasets resampled, each among themselves.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from wsoup.core.statistics import Verdict, compare_images, judge
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.bits import unpack_right
@@ -22,7 +22,6 @@ from wsoup.evaluate.rows import CLASS_NAME, judged_row, judged_soups, random_bes
 from wsoup.params.search import SoupParams
 from wsoup.report.means import MEANS
 from wsoup.report.tables import Table
-from wsoup.report.verdict import Comparison, Estimate, compare, holm
 
 Right = dict[str, np.ndarray]
 """Dataset -> (K, N) bool: the images that a row gets right with each seed."""
@@ -37,22 +36,21 @@ OVER = {
 
 @dataclass(frozen=True)
 class Judged:
-    """One comparison with its corrected p values.
+    """One soup against one rival.
 
     Attributes:
         soup: name in params.yaml.
         over: key of `OVER`.
         role: xd or dg.
-        comparison: estimates, datasets held fixed and resampled.
-        p_fixed, p_resampled: Holm's; None with a single dataset.
+        fixed: the verdict with datasets held fixed.
+        resampled: the verdict with datasets resampled; None with a single dataset.
     """
 
     soup: str
     over: str
     role: str
-    comparison: Comparison
-    p_fixed: float
-    p_resampled: float | None
+    fixed: Verdict
+    resampled: Verdict | None
 
 
 @dataclass(frozen=True)
@@ -85,11 +83,9 @@ class Judgement:
     optimism: tuple[Optimism, ...]
     confidence: float
 
-    def word(self, p: float | None, mean: float) -> str:
-        """better, worse or noise; nothing where there is no p value."""
-        if p is None:
-            return ""
-        return "noise" if p > 1 - self.confidence else "better" if mean > 0 else "worse"
+    def against(self, over: str) -> list[Judged]:
+        """The comparisons with one rival, a key of `OVER`."""
+        return [judged for judged in self.comparisons if judged.over == over]
 
 
 def load_judgement(
@@ -109,39 +105,33 @@ def load_judgement(
     right = store.require(results / PRETRAINED / "right.parquet", made_by="evaluate")
     rows = _right(store.read_table(right).to_pylist())
     names = judged_soups(list(soups))
-    found = [
-        (name, over, role, compare(_of(mine, roles, role), _of(theirs, roles, role)))
+    compared = [
+        (name, over, role, compare_images(_of(soup, roles, role), _of(rival, roles, role)))
         for name in names
-        for over, mine, theirs in _pairs(name, soups=soups, rows=rows)
+        for over, soup, rival in _pairs(name, soups=soups, rows=rows)
         for role in MEANS
         if role in roles.values()
     ]
-    fixed = holm([comparison.fixed.p_value for *_, comparison in found])
-    several = [i for i, (*_, comparison) in enumerate(found) if comparison.resampled is not None]
-    resampled = dict(zip(several, holm([_resampled(found[i][3]).p_value for i in several]), strict=True))
-    judged = tuple(Judged(*found[i], p_fixed=fixed[i], p_resampled=resampled.get(i)) for i in range(len(found)))
+    fixed = judge([comparison.fixed for *_, comparison in compared], confidence=confidence)
+    estimates = [comparison.resampled for *_, comparison in compared if comparison.resampled]
+    resampled = iter(judge(estimates, confidence=confidence))
+    judged = tuple(
+        Judged(name, over, role, verdict, next(resampled) if comparison.resampled else None)
+        for (name, over, role, comparison), verdict in zip(compared, fixed, strict=True)
+    )
     counts = store.read_table(store.require(right.with_name("selection.parquet"), made_by="evaluate")).to_pylist()
     source = next(name for name, role in roles.items() if role == "source")
     optimism = tuple(_optimism(name, counts=counts, rows=rows, source=source) for name in names)
     return Judgement(judged, optimism, confidence)
 
 
-def _resampled(comparison: Comparison) -> Estimate:
-    assert comparison.resampled is not None
-    return comparison.resampled
-
-
 def _right(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Right]:
     """(method, mode) -> which images are right, seeds in order."""
-    found: dict[tuple[str, str], dict[str, list[tuple[int, np.ndarray]]]] = {}
-    for line in lines:
-        bits = unpack_right(line["right"], n_images=line["n_images"])
-        by_dataset = found.setdefault((line["method"], line["mode"]), {})
-        by_dataset.setdefault(line["dataset"], []).append((line["seed"], bits))
-    return {
-        row: {name: np.stack([bits for _, bits in sorted(seeds, key=lambda s: s[0])]) for name, seeds in of.items()}
-        for row, of in found.items()
-    }
+    by_row: dict[tuple[str, str], dict[str, list[np.ndarray]]] = {}
+    for line in sorted(lines, key=lambda line: line["seed"]):
+        by_dataset = by_row.setdefault((line["method"], line["mode"]), {})
+        by_dataset.setdefault(line["dataset"], []).append(unpack_right(line["right"], n_images=line["n_images"]))
+    return {row: {name: np.stack(seeds) for name, seeds in datasets.items()} for row, datasets in by_row.items()}
 
 
 def _of(row: Right, roles: Mapping[str, str], role: str) -> Right:
@@ -151,16 +141,14 @@ def _of(row: Right, roles: Mapping[str, str], role: str) -> Right:
 def _pairs(
     name: str, *, soups: Mapping[str, SoupParams], rows: Mapping[tuple[str, str], Right]
 ) -> Iterator[tuple[str, Right, Right]]:
-    """What a soup is held against: (key of `OVER`, the soup's images, the others')."""
+    """What a soup is held against: (key of `OVER`, the soup's images, the rival's)."""
     mode, pool = judged_row(name).mode, soups[name].pool
-    mine = rows[f"{name}_soup", mode]
-    yield "class_name", mine, rows[CLASS_NAME.name, mode]
-    yield "random", mine, rows[random_beside(name), mode]
-    sample = next((other for other, soup in soups.items() if soup.kind == "sample" and soup.pool == pool), name)
-    if sample != name:
-        yield "sample", mine, rows[f"{sample}_soup", mode]
-    if name != "word" and "word" in soups:
-        yield "word", mine, rows["word_soup", mode]
+    sample = next((other for other, soup in soups.items() if soup.kind == "sample" and soup.pool == pool), None)
+    rivals = {"class_name": CLASS_NAME.name, "random": random_beside(name)}
+    rivals |= {"sample": f"{sample}_soup"} if sample not in (None, name) else {}
+    rivals |= {"word": "word_soup"} if name != "word" and "word" in soups else {}
+    for over, rival in rivals.items():
+        yield over, rows[f"{name}_soup", mode], rows[rival, mode]
 
 
 def _optimism(
@@ -186,16 +174,13 @@ def verdict_table(judgement: Judgement) -> Table:
     """Every comparison: gain, intervals, corrected p values, the smallest visible difference."""
     lines = []
     for judged in judgement.comparisons:
-        fixed, resampled = judged.comparison.fixed, judged.comparison.resampled
-        low, high = fixed.interval(judgement.confidence)
+        fixed, resampled = judged.fixed, judged.resampled
         line: dict[str, Any] = {"soup": soup_title(judged.soup), "over": OVER[judged.over], "role": judged.role.upper()}
-        line |= {"gain": fixed.mean, "low": low, "high": high, "p": judged.p_fixed}
-        line |= {"verdict": judgement.word(judged.p_fixed, fixed.mean)}
-        line["smallest visible"] = fixed.smallest_visible(judgement.confidence)
+        line |= {"gain": fixed.mean, "low": fixed.low, "high": fixed.high, "p": fixed.p, "verdict": fixed.word}
+        line["smallest visible"] = fixed.smallest_visible
         if resampled is not None:
-            wide_low, wide_high = resampled.interval(judgement.confidence)
-            line |= {"low, other datasets": wide_low, "high, other datasets": wide_high}
-            line["verdict, other datasets"] = judgement.word(judged.p_resampled, resampled.mean)
+            line |= {"low, other datasets": resampled.low, "high, other datasets": resampled.high}
+            line["verdict, other datasets"] = resampled.word
         lines.append(line)
     columns = ["soup", "over", "role", "gain", "low", "high", "p", "verdict", "smallest visible"]
     columns += ["low, other datasets", "high, other datasets", "verdict, other datasets"]
@@ -232,67 +217,62 @@ def optimism_table(judgement: Judgement) -> Table:
 
 def verdict_metrics(judgement: Judgement) -> dict[str, Any]:
     """Key ``verdict`` of metrics.json: soup -> over_<what> -> role -> figures; and optimism."""
-    found: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for judged in judgement.comparisons:
-        entry: dict[str, Any] = _figures(judgement, judged.comparison.fixed, p=judged.p_fixed)
-        if judged.comparison.resampled is not None:
-            entry["other_datasets"] = _figures(judgement, judged.comparison.resampled, p=judged.p_resampled)
-        soup = found.setdefault(f"{judged.soup}_soup", {})
+        entry = _figures(judged.fixed)
+        if judged.resampled is not None:
+            entry["other_datasets"] = _figures(judged.resampled)
+        soup = metrics.setdefault(f"{judged.soup}_soup", {})
         soup.setdefault(f"over_{judged.over}", {})[judged.role] = entry
     for one in judgement.optimism:
         figures = {"selection": one.selection, "held_out": one.held_out, "excess_over_class_name": one.excess}
-        found.setdefault(f"{one.soup}_soup", {})["optimism"] = {key: round(v, 3) for key, v in figures.items()}
-    return found
+        metrics.setdefault(f"{one.soup}_soup", {})["optimism"] = {key: round(v, 3) for key, v in figures.items()}
+    return metrics
 
 
-def _figures(judgement: Judgement, estimate: Estimate, *, p: float | None) -> dict[str, Any]:
-    low, high = estimate.interval(judgement.confidence)
-    smallest = estimate.smallest_visible(judgement.confidence)
-    figures = {"gain": estimate.mean, "low": low, "high": high, "smallest_visible": smallest}
+def _figures(verdict: Verdict) -> dict[str, Any]:
+    figures = {"gain": verdict.mean, "low": verdict.low, "high": verdict.high}
+    figures["smallest_visible"] = verdict.smallest_visible
     rounded = {key: round(value, 3) for key, value in figures.items()}
-    return {**rounded, "p": float(f"{p or 0.0:.3g}"), "verdict": judgement.word(p, estimate.mean)}
+    return {**rounded, "p": float(f"{verdict.p:.3g}"), "verdict": verdict.word}
 
 
 def gains(judgement: Judgement) -> list[dict[str, Any]]:
-    """Data of the figure: {soup, over, mean, gain, low, high, verdict}, the gain over the class name alone."""
+    """Data of the figure: {soup, mean, gain, low, high, verdict}, the gain over the class name alone."""
     rows = []
-    for judged in judgement.comparisons:
-        if judged.over == "class_name":
-            fixed = judged.comparison.fixed
-            low, high = (round(end, 3) for end in fixed.interval(judgement.confidence))
-            row = {"soup": soup_title(judged.soup), "mean": MEANS[judged.role], "gain": round(fixed.mean, 3)}
-            rows.append({**row, "low": low, "high": high, "verdict": judgement.word(judged.p_fixed, fixed.mean)})
+    for judged in judgement.against("class_name"):
+        figures = _figures(judged.fixed)
+        row = {"soup": soup_title(judged.soup), "mean": MEANS[judged.role]}
+        rows.append(row | {key: figures[key] for key in ("gain", "low", "high", "verdict")})
     return rows
 
 
 def sentence(judgement: Judgement) -> str:
     """What was found over the class name only, in plain words, and over a sample; "" where there is no target."""
-    found = [judged for judged in judgement.comparisons if judged.over == "class_name"]
-    if not found:
+    over_name, over_sample = judgement.against("class_name"), judgement.against("sample")
+    if not over_name:
         return ""
-    sure = [judged for judged in found if judgement.word(judged.p_fixed, 1.0) != "noise"]
-    unsure = [judged for judged in found if judged not in sure]
-    smallest = [judged.comparison.fixed.smallest_visible(judgement.confidence) for judged in unsure]
-    seen = f"this run could have seen differences from {max(smallest):.2f} points" if smallest else ""
+    sure = [judged for judged in over_name if judged.fixed.word != "noise"]
+    unsure = [judged for judged in over_name if judged not in sure]
+    smallest = max((judged.fixed.smallest_visible for judged in unsure), default=0.0)
+    seen = f"{_listed(unsure)}; this run could have seen differences from {smallest:.2f} points."
     if not sure:
-        said = f"No soup's gain over the class name only is more than noise: {_listed(judgement, unsure)}; {seen}."
+        said = f"No soup's gain over the class name only is more than noise: {seen}"
     else:
-        said = f"More than noise over the class name only: {_listed(judgement, sure)}."
-        said += f" No more than noise: {_listed(judgement, unsure)}; {seen}." if unsure else ""
-    drawn = [judged for judged in judgement.comparisons if judged.over == "sample"]
-    better = [judged for judged in drawn if judgement.word(judged.p_fixed, judged.comparison.fixed.mean) == "better"]
+        said = f"More than noise over the class name only: {_listed(sure)}."
+        said += f" No more than noise: {seen}" if unsure else ""
+    better = [judged for judged in over_sample if judged.fixed.word == "better"]
     if better:
-        return f"{said} Better than a sample of the ranking by more than noise: {_listed(judgement, better)}."
-    return f"{said} No search is better than a sample of the ranking by more than noise." if drawn else said
+        return f"{said} Better than a sample of the ranking by more than noise: {_listed(better)}."
+    return f"{said} No search is better than a sample of the ranking by more than noise." if over_sample else said
 
 
-def _listed(judgement: Judgement, found: Sequence[Judged]) -> str:
-    """word soup +2.74 points on XD and +2.48 on DG; ..."""
+def _listed(comparisons: Sequence[Judged]) -> str:
+    """word soup +2.74 points on XD and +2.48 points on DG, ..."""
     by_soup: dict[str, list[str]] = {}
-    for judged in found:
-        estimate = judged.comparison.fixed
-        text = f"{estimate.mean:+.2f} points on {judged.role.upper()}"
-        if judgement.word(judged.p_fixed, 1.0) != "noise" and judgement.word(judged.p_resampled, 1.0) == "noise":
+    for judged in comparisons:
+        text = f"{judged.fixed.mean:+.2f} points on {judged.role.upper()}"
+        if judged.fixed.word != "noise" and judged.resampled is not None and judged.resampled.word == "noise":
             text += " (on these datasets; not beyond them)"
-        by_soup.setdefault(judged.soup, []).append(text)
-    return ", ".join(f"{soup_title(name)} {' and '.join(texts)}" for name, texts in by_soup.items())
+        by_soup.setdefault(soup_title(judged.soup), []).append(text)
+    return ", ".join(f"{title} {' and '.join(texts)}" for title, texts in by_soup.items())

@@ -127,8 +127,8 @@ def headlines(results: Results, *, judgement: Judgement) -> list[dict[str, str]]
             card = {"name": name, "title": title, "value": f"{mean:.2f} %", "gain": ""}
             for judged in judgement.comparisons:
                 if (judged.soup, judged.over, judged.role) == (row.method.soup, "class_name", role):
-                    low, high = judged.comparison.fixed.interval(judgement.confidence)
-                    card["gain"] = f"{judged.comparison.fixed.mean:+.2f} points ({low:+.2f} to {high:+.2f})"
+                    fixed = judged.fixed
+                    card["gain"] = f"{fixed.mean:+.2f} points ({fixed.low:+.2f} to {fixed.high:+.2f})"
             cards.append(card)
         if cells is not None and results.halves is not None:
             mean, _ = mean_and_std(results.harmonic(cells))
@@ -150,13 +150,12 @@ def _tables(
     if results.variants != [PRETRAINED]:
         made += [finetuned_table(results), *paper_tables(results)]
         made += [ablations.diversity(results, methods=params.finetune.methods)]
-    report = params.report
     texts = artifacts.results / PRETRAINED / "texts.parquet"
     return [
         *made,
         optimism_table(judgement),
         cost_table(gains(judgement), soups=soups),
-        paired_table(results, samples=report.bootstrap_samples, confidence=report.confidence),
+        paired_table(results, confidence=params.report.confidence),
         *scaling.saved(artifacts.reports),
         *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
         analyses.single_texts(texts, results=results),
