@@ -9,16 +9,15 @@ import csv
 import io
 import json
 import subprocess
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wsoup.core.errors import MissingError
 from wsoup.core.statistics import compare_counts
-from wsoup.params.section import parse_yaml
+from wsoup.params.base.section import parse_yaml
 from wsoup.report.means import MEANS
 from wsoup.report.settings import flat
 from wsoup.report.tables import Table
@@ -83,39 +82,28 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-Row = dict[tuple[str, str], dict[int, int]]
-"""(dataset, role) -> seed -> correct images."""
+class Dataset(NamedTuple):
+    """One dataset of a revision; equal where its test images are."""
+
+    name: str
+    role: str
+    n_images: int
+    images: str
+    """A digest that says which; "" in reports that do not have it."""
 
 
-@dataclass(frozen=True)
-class Counts:
-    """counts.csv of one revision.
+Rows = dict[tuple[str, str], dict[Dataset, dict[int, int]]]
+"""(variant, row) -> dataset -> seed -> correct images."""
 
-    Attributes:
-        images: dataset -> number of test images, and a digest that says which; "" where it is not known.
-        rows: by (variant, row).
-    """
 
-    images: dict[str, tuple[int, str]]
-    rows: dict[tuple[str, str], Row]
-
-    @classmethod
-    def read(cls, text: str) -> Counts:
-        """From the text of the file."""
-        counts = cls({}, {})
-        for line in csv.DictReader(io.StringIO(text)):
-            counts.images[line["dataset"]] = int(line["n_images"]), line.get("images") or ""
-            by_dataset = counts.rows.setdefault((line["variant"], line["row"]), {})
-            by_dataset.setdefault((line["dataset"], line["role"]), {})[int(line["seed"])] = int(line["n_correct"])
-        return counts
-
-    def without(self, datasets: Collection[str]) -> dict[tuple[str, str], Row]:
-        """Rows less some datasets, as far as anything is left of them."""
-        kept = {
-            name: {key: counts for key, counts in row.items() if key[0] not in datasets}
-            for name, row in self.rows.items()
-        }
-        return {name: row for name, row in kept.items() if row}
+def counts_by_row(text: str) -> Rows:
+    """The counts of every row, from the text of counts.csv."""
+    rows: Rows = {}
+    for line in csv.DictReader(io.StringIO(text)):
+        dataset = Dataset(line["dataset"], line["role"], int(line["n_images"]), line.get("images") or "")
+        by_dataset = rows.setdefault((line["variant"], line["row"]), {})
+        by_dataset.setdefault(dataset, {})[int(line["seed"])] = int(line["n_correct"])
+    return rows
 
 
 def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> tuple[Table, Table]:
@@ -131,15 +119,14 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
     changes = params_changes(read_at(first, PARAMS, root=root), read_at(second, PARAMS, root=root))
     rows = [{"key": key, first: before, second: after} for key, before, after in changes]
     params = Table("params", "Params that changed", ["key", first, second], rows)
-    before, after = (Counts.read(read_at(revision, COUNTS, root=root)) for revision in (first, second))
-    unlike, unknown = other_images(before, after)
-    old, new = before.without(unlike), after.without(unlike)
-    shared = [name for name in old if name in new]
-    changed = [name for name in shared if old[name] != new[name]]
+    before, after = (counts_by_row(read_at(revision, COUNTS, root=root)) for revision in (first, second))
+    both = {name: [dataset for dataset in before[name] if dataset in after[name]] for name in before if name in after}
+    shared = {name: datasets for name, datasets in both.items() if datasets}
+    changed = [name for name, datasets in shared.items() if any(before[name][d] != after[name][d] for d in datasets)]
     lines = [
         {"variant": name[0], "row": name[1], **line}
         for name in changed
-        for line in _differences(old[name], new[name], images=before.images)
+        for line in _differences(before[name], after[name], datasets=shared[name])
     ]
     columns = ["variant", "row", "dataset", "before", "after", "change", "low", "high"]
     notes = [
@@ -147,45 +134,43 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
         "and seeds.",
         "Counts do not say which images changed: the interval is that of two classifiers that agree by chance only, "
         "and the true one is shorter.",
-        *(f"{name} is not compared: {why}." for name, why in unlike.items()),
-        *([f"Only the number of images could be compared of {', '.join(unknown)}."] if unknown else []),
+        *_other_images(before, after),
         f"{len(shared) - len(changed)} of {len(shared)} rows are the same in both.",
     ]
     return params, Table("compare", f"{first} to {second}", columns, lines, notes)
 
 
-def other_images(before: Counts, after: Counts) -> tuple[dict[str, str], list[str]]:
-    """Datasets whose test images differ between two revisions, and why; and those known by their number alone."""
-    unlike, unknown = {}, []
-    for name in (name for name in before.images if name in after.images):
-        (n, images), (m, others) = before.images[name], after.images[name]
-        if n != m:
-            unlike[name] = f"it has {n:,} images in the first and {m:,} in the second"
-        elif images and others and images != others:
-            unlike[name] = f"its {n:,} images are not the same ones in both"
-        elif not (images and others):
-            unknown.append(name)
-    return unlike, unknown
+def _other_images(before: Rows, after: Rows) -> list[str]:
+    """A note on each dataset that both revisions have, but with other test images."""
+    first, second = ({d.name: d for row in rows.values() for d in row} for rows in (before, after))
+    return [
+        f"{name} is not compared: it has {d.n_images:,} images in the first and {second[name].n_images:,} in the "
+        "second, and they are not the same ones."
+        for name, d in first.items()
+        if second.get(name, d) != d
+    ]
 
 
-def _differences(before: Row, after: Row, *, images: Mapping[str, tuple[int, str]]) -> list[dict[str, Any]]:
-    """One line per dataset that both have, and one per role for the mean; only seeds that both have."""
-    shared = [key for key in before if key in after]
-    every = [set(row[key]) for key in shared for row in (before, after)]
-    seeds = sorted(set.intersection(*every)) if every else []
-    groups = {dataset: [(dataset, role)] for dataset, role in shared}
-    groups |= {title: [key for key in shared if key[1] == role] for role, title in MEANS.items()}
+def _differences(
+    before: Mapping[Dataset, Mapping[int, int]],
+    after: Mapping[Dataset, Mapping[int, int]],
+    *,
+    datasets: Sequence[Dataset],
+) -> list[dict[str, Any]]:
+    """One line per dataset, and one per role for the mean; only seeds that every dataset has in both."""
+    seeds = sorted(set.intersection(*(set(row[dataset]) for dataset in datasets for row in (before, after))))
+    groups = {dataset.name: [dataset] for dataset in datasets}
+    groups |= {title: [dataset for dataset in datasets if dataset.role == role] for role, title in MEANS.items()}
     lines = []
-    for title, keys in groups.items():
-        if seeds and keys:
-            old, new = (np.array([[row[key][seed] for seed in seeds] for key in keys]) for row in (before, after))
-            n_images = np.array([images[dataset][0] for dataset, _ in keys])
+    for title, group in groups.items():
+        if seeds and group:
+            n_images = np.array([dataset.n_images for dataset in group])
+            old, new = (
+                np.array([[row[dataset][seed] for seed in seeds] for dataset in group]) for row in (before, after)
+            )
             estimate = compare_counts(new, old, n_images=n_images).fixed
             low, high = estimate.interval(CONFIDENCE)
-            line = {"dataset": title, "before": _mean(old, n_images), "after": _mean(new, n_images)}
-            lines.append({**line, "change": estimate.mean, "low": low, "high": high})
+            means = [float((100.0 * counts / n_images[:, None]).mean()) for counts in (old, new)]
+            line = {"dataset": title, "before": means[0], "after": means[1], "change": estimate.mean}
+            lines.append({**line, "low": low, "high": high})
     return lines
-
-
-def _mean(counts: np.ndarray, n_images: np.ndarray) -> float:
-    return float((100.0 * counts / n_images[:, None]).mean())
