@@ -172,6 +172,13 @@ def test_a_verdict_goes_by_the_corrected_p_value():
     assert judge([], confidence=0.95) == []
 
 
+def test_what_can_be_seen_is_corrected_as_the_verdict_is():
+    """t of 1 - 0.05 / 2 n both ways, and of the power: 1.96 + 0.84 for one comparison, 2.24 + 0.84 for two."""
+    estimate = Estimate(1.0, 1.0, math.inf)
+    assert judge([estimate], confidence=0.95)[0].smallest_visible == pytest.approx(2.80, abs=5e-3)
+    assert judge([estimate] * 2, confidence=0.95)[0].smallest_visible == pytest.approx(3.08, abs=5e-3)
+
+
 def test_datasets_count_alike_whatever_their_size():
     rows = {"small": np.array([[True, True]]), "large": np.zeros((1, 100), dtype=bool)}
     none = {name: np.zeros_like(right) for name, right in rows.items()}

@@ -74,6 +74,23 @@ def test_the_sentence_says_what_is_sure_and_what_is_not(judgement):
     assert text.count(". ") == 2
 
 
+def test_a_soup_that_is_worse_is_not_listed_as_more_than_noise(tmp_path):
+    write(tmp_path, chances=CHANCES | {"any_soup": 0.2})
+    text = sentence(load_judgement(tmp_path, soups={"word": WORD, "any": SAMPLE}, roles=ROLES, confidence=0.95))
+    better, worse = text.split(". ")[:2]
+    assert better.startswith("More than noise over the class name only: word soup +")
+    assert "any" not in better
+    assert worse.startswith("Worse than the class name only: soup any -")
+
+
+def test_a_soup_that_beats_other_texts_and_not_the_class_name_is_no_better(tmp_path):
+    write(tmp_path, chances=CHANCES | {"word_soup": 0.5, "random_beside_word": 0.2, "any_soup": 0.2})
+    made = load_judgement(tmp_path, soups={"word": WORD, "any": SAMPLE}, roles=ROLES, confidence=0.95)
+    words = {judged.over: judged.fixed.word for judged in made.comparisons if judged.soup == "word"}
+    assert words == {"class_name": "noise", "random": "no gain", "sample": "no gain"}
+    assert sentence(made).endswith("No search is better than a sample of the ranking by more than noise.")
+
+
 def test_where_nothing_is_sure_the_sentence_begins_with_that(tmp_path):
     write(tmp_path, chances=CHANCES | {"word_soup": 0.5})
     found = load_judgement(tmp_path, soups={"word": WORD}, roles=ROLES, confidence=0.95)

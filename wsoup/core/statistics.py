@@ -80,9 +80,10 @@ class Verdict:
 
     Attributes:
         mean, low, high: the difference in points and its interval.
-        p: of no difference, corrected for the number of comparisons.
+        p: of no difference, corrected for the number of comparisons (Holm).
         word: better, worse or noise, by p.
-        smallest_visible: see `Estimate.smallest_visible`.
+        smallest_visible: the true difference that such runs would see in `POWER` of cases, corrected alike: with the
+            level that Holm asks of the first of all comparisons.
     """
 
     mean: float
@@ -95,13 +96,14 @@ class Verdict:
 
 def judge(estimates: Sequence[Estimate], *, confidence: float) -> list[Verdict]:
     """The verdicts on comparisons made together, which are corrected for their number."""
+    first = 1 - (1 - confidence) / max(1, len(estimates))
     return [
         Verdict(
             each.mean,
             *each.interval(confidence),
             p=p,
             word="noise" if p > 1 - confidence else "better" if each.mean > 0 else "worse",
-            smallest_visible=each.smallest_visible(confidence),
+            smallest_visible=each.smallest_visible(first),
         )
         for each, p in zip(estimates, holm([each.p_value for each in estimates]), strict=True)
     ]

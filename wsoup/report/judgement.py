@@ -8,7 +8,7 @@ corrected together (Holm): those with datasets held fixed, and those with datase
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ OVER = {
     "word": "Algorithm 2 (word soup)",
 }
 """What soups are held against: key in metrics.json -> what tables say."""
+NO_GAIN = "no gain"
+"""Instead of better, where a soup beats other texts and neither beats the class name."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class Judged:
         soup: name in params.yaml.
         over: key of `OVER`.
         role: xd or dg.
-        fixed: the verdict with datasets held fixed.
-        resampled: the verdict with datasets resampled; None with a single dataset.
+        fixed: the verdict with datasets held fixed; its word may also be `NO_GAIN`.
+        resampled: the same with datasets resampled; None with a single dataset.
     """
 
     soup: str
@@ -115,14 +117,28 @@ def load_judgement(
     fixed = judge([comparison.fixed for *_, comparison in compared], confidence=confidence)
     estimates = [comparison.resampled for *_, comparison in compared if comparison.resampled]
     resampled = iter(judge(estimates, confidence=confidence))
-    judged = tuple(
+    judged = [
         Judged(name, over, role, verdict, next(resampled) if comparison.resampled else None)
         for (name, over, role, comparison), verdict in zip(compared, fixed, strict=True)
-    )
+    ]
     counts = store.read_table(store.require(right.with_name("selection.parquet"), made_by="evaluate")).to_pylist()
     source = next(name for name, role in roles.items() if role == "source")
     optimism = tuple(_optimism(name, counts=counts, rows=rows, source=source) for name in names)
-    return Judgement(judged, optimism, confidence)
+    return Judgement(tuple(_without_empty_praise(judged)), optimism, confidence)
+
+
+def _without_empty_praise(comparisons: Sequence[Judged]) -> Iterator[Judged]:
+    """Comparisons with `NO_GAIN` for better, where the same soup is not better than the class name on the same role."""
+    gains = {(judged.soup, judged.role): judged for judged in comparisons if judged.over == "class_name"}
+    for judged in comparisons:
+        gain = gains[judged.soup, judged.role]
+        resampled = judged.resampled and gain.resampled and _honest(judged.resampled, gain=gain.resampled)
+        yield replace(judged, fixed=_honest(judged.fixed, gain=gain.fixed), resampled=resampled)
+
+
+def _honest(verdict: Verdict, *, gain: Verdict) -> Verdict:
+    empty = verdict.word == "better" and gain.word != "better"
+    return replace(verdict, word=NO_GAIN) if empty else verdict
 
 
 def _right(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Right]:
@@ -189,7 +205,9 @@ def verdict_table(judgement: Judgement) -> Table:
         "what other images of these datasets would give.",
         "Other datasets: the same with datasets resampled, which is what other datasets of this sort would give.",
         f"p is Holm's, over the {len(lines)} comparisons of this table; the verdict goes by it.",
-        "Smallest visible: the true difference that a run of this size would call more than noise in 80 % of cases.",
+        f"{NO_GAIN}: better than its rival, but not than the class name only.",
+        "Smallest visible: the true difference that a run of this size, with so many comparisons, would call more than "
+        "noise in 80 % of cases.",
     ]
     return Table("verdict", "Is it more than noise?", columns, lines, notes)
 
@@ -248,23 +266,25 @@ def gains(judgement: Judgement) -> list[dict[str, Any]]:
 
 
 def sentence(judgement: Judgement) -> str:
-    """What was found over the class name only, in plain words, and over a sample; "" where there is no target."""
+    """What a run found over the class name only and over a sample, in plain words; "" where there is no target."""
     over_name, over_sample = judgement.against("class_name"), judgement.against("sample")
     if not over_name:
         return ""
-    sure = [judged for judged in over_name if judged.fixed.word != "noise"]
-    unsure = [judged for judged in over_name if judged not in sure]
-    smallest = max((judged.fixed.smallest_visible for judged in unsure), default=0.0)
-    seen = f"{_listed(unsure)}; this run could have seen differences from {smallest:.2f} points."
-    if not sure:
-        said = f"No soup's gain over the class name only is more than noise: {seen}"
-    else:
-        said = f"More than noise over the class name only: {_listed(sure)}."
-        said += f" No more than noise: {seen}" if unsure else ""
-    better = [judged for judged in over_sample if judged.fixed.word == "better"]
-    if better:
-        return f"{said} Better than a sample of the ranking by more than noise: {_listed(better)}."
-    return f"{said} No search is better than a sample of the ranking by more than noise." if over_sample else said
+    better, worse, noise = (
+        [judged for judged in over_name if judged.fixed.word == word] for word in ("better", "worse", "noise")
+    )
+    smallest = max((judged.fixed.smallest_visible for judged in noise), default=0.0)
+    unsure = f"{_listed(noise)}; this run could have seen differences from {smallest:.2f} points."
+    said = [f"More than noise over the class name only: {_listed(better)}."] if better else []
+    said += [f"Worse than the class name only: {_listed(worse)}."] if worse else []
+    none = "No more than noise" if said else "No soup's gain over the class name only is more than noise"
+    said += [f"{none}: {unsure}"] if noise else []
+    searched = [judged for judged in over_sample if judged.fixed.word == "better"]
+    if searched:
+        said.append(f"Better than a sample of the ranking by more than noise: {_listed(searched)}.")
+    elif over_sample:
+        said.append("No search is better than a sample of the ranking by more than noise.")
+    return " ".join(said)
 
 
 def _listed(comparisons: Sequence[Judged]) -> str:

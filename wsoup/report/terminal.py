@@ -106,8 +106,8 @@ def verdicts(judgement: Judgement) -> str:
         said = ", ".join(f"{soup_title(one.soup)} {one.excess:+.2f}" for one in judgement.optimism)
         lines.append(f"optimism, points lost from selection images to held-out ones beyond the class name's: {said}")
     lines.append(
-        f"better, worse, noise: by Holm's p over these {len(judgement.comparisons)} comparisons; visible: the smallest "
-        "difference that this run could have seen."
+        f"better, worse, noise: by Holm's p over these {len(judgement.comparisons)} comparisons; no gain: better than "
+        "its rival, but not than the class name only; visible: the smallest difference that this run could have seen."
     )
     return "\n".join(lines)
 
