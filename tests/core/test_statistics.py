@@ -210,3 +210,24 @@ def test_students_table(df, t):
     assert student_quantile(0.975, df=df) == pytest.approx(t, abs=6e-4)
     assert student_cdf(-t, df=df) == pytest.approx(0.025, abs=2e-5)
     assert Estimate(t, 1.0, df).p_value == pytest.approx(0.05, abs=4e-5)
+
+
+def test_a_difference_that_one_dataset_carries_hangs_on_it():
+    """Sixty of two hundred images gained on one dataset, none on the others: without it nothing is left."""
+    nothing = {name: np.zeros((1, 200), dtype=bool) for name in ("a", "b", "c")}
+    some = np.zeros((1, 200), dtype=bool)
+    some[:, :60] = True
+    carried = compare_images({**nothing, "b": some}, nothing)
+    assert carried.fixed.p_value < 1e-6
+    assert carried.hangs_on(0.05) == "b"
+    assert compare_images({**nothing, "a": some, "b": some}, nothing).hangs_on(0.05) is None
+    assert compare_images({"b": some}, {"b": nothing["b"]}).hangs_on(0.05) is None
+
+
+def test_a_difference_hangs_on_nothing_where_any_dataset_is_missed():
+    """Eight of two hundred images gained on each of two datasets: either alone would be noise at this level."""
+    nothing = {name: np.zeros((1, 200), dtype=bool) for name in ("a", "b")}
+    some = {name: np.arange(200)[None] < 8 for name in nothing}
+    comparison = compare_images(some, nothing)
+    assert comparison.fixed.p_value < 1e-3 < min(rest.p_value for rest in comparison.without.values())
+    assert comparison.hangs_on(1e-3) is None

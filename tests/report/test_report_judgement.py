@@ -20,17 +20,20 @@ N = 400
 CHANCES = {"class_name": 0.5, "word_soup": 0.8, "random_beside_word": 0.5, "any_soup": 0.5, "random_beside_any": 0.5}
 
 
-def write(folder, *, chances=CHANCES) -> None:
-    """Images that are right by chance, the same ones for the class name whatever the seed."""
+def write(folder, *, chances=CHANCES, roles=ROLES, only=None) -> None:
+    """Images that are right by chance, the same ones for the class name whatever the seed.
+
+    `only` is the one dataset where chances differ from the class name's.
+    """
     right, selection = [], []
     for i, (method, chance) in enumerate(chances.items()):
         for mode in ("centroid", "score_mean"):
             for seed in (1, 2, 3):
                 draw = np.random.default_rng([0 if method == "class_name" else seed, i])
                 row = {"method": method, "mode": mode, "seed": seed}
-                for name, role in ROLES.items():
-                    found = draw.random(N) < chance
-                    about = {"dataset": name, "role": role, "n_images": N, "right": pack_right(found)}
+                for name, role in roles.items():
+                    is_right = draw.random(N) < (chance if only in (None, name) else chances["class_name"])
+                    about = {"dataset": name, "role": role, "n_images": N, "right": pack_right(is_right)}
                     right.append({**row, **about})
                 selection.append({**row, "n_correct": 9 if method == "word_soup" else 6, "n_images": 10})
     store.write_table(folder / "pretrained/right.parquet", pa.Table.from_pylist(right))
@@ -89,6 +92,16 @@ def test_a_soup_that_beats_other_texts_and_not_the_class_name_is_no_better(tmp_p
     words = {judged.over: judged.fixed.word for judged in made.comparisons if judged.soup == "word"}
     assert words == {"class_name": "noise", "random": "no gain", "sample": "no gain"}
     assert sentence(made).endswith("No search is better than a sample of the ranking by more than noise.")
+
+
+def test_a_gain_that_hangs_on_one_dataset_says_on_which(tmp_path):
+    roles = {"photo": "source", "pets": "xd", "eurosat": "xd", "cars": "xd"}
+    write(tmp_path, roles=roles, only="eurosat")
+    made = load_judgement(tmp_path, soups={"word": WORD}, roles=roles, confidence=0.95)
+    assert {judged.hangs_on for judged in made.comparisons} == {"eurosat"}
+    assert "points on XD (on these datasets; not beyond them) (hangs on eurosat)." in sentence(made)
+    assert verdict_table(made).rows[0]["hangs on"] == "eurosat"
+    assert verdict_metrics(made)["word_soup"]["over_class_name"]["xd"]["hangs_on"] == "eurosat"
 
 
 def test_where_nothing_is_sure_the_sentence_begins_with_that(tmp_path):

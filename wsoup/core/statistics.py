@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -68,10 +68,21 @@ class Comparison:
     Attributes:
         fixed: datasets held fixed.
         resampled: datasets resampled; None with a single dataset.
+        without: `fixed` without each dataset in turn, by its name; empty where there is one, or names are not known.
     """
 
     fixed: Estimate
     resampled: Estimate | None
+    without: Mapping[str, Estimate] = field(default_factory=dict)
+
+    def hangs_on(self, level: float) -> str | None:
+        """The dataset without which p is above `level`, or the sign another; None where there is none, or several."""
+        carriers = [
+            name
+            for name, rest in self.without.items()
+            if rest.p_value > level or (rest.mean > 0) != (self.fixed.mean > 0)
+        ]
+        return carriers[0] if len(carriers) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -81,6 +92,7 @@ class Verdict:
     Attributes:
         mean, low, high: the difference in points and its interval.
         p: of no difference, corrected for the number of comparisons (Holm).
+        level: the p value that Holm asks of this comparison before correction.
         word: better, worse or noise, by p.
         smallest_visible: the true difference that such runs would see in `POWER` of cases, corrected alike: with the
             level that Holm asks of the first of all comparisons.
@@ -90,22 +102,26 @@ class Verdict:
     low: float
     high: float
     p: float
+    level: float
     word: str
     smallest_visible: float
 
 
 def judge(estimates: Sequence[Estimate], *, confidence: float) -> list[Verdict]:
     """The verdicts on comparisons made together, which are corrected for their number."""
-    first = 1 - (1 - confidence) / max(1, len(estimates))
+    p_values = [each.p_value for each in estimates]
+    levels = (1 - confidence) / np.arange(len(estimates), 0, -1)  # by rising p
+    ranks = np.argsort(np.argsort(p_values, kind="stable"))
     return [
         Verdict(
             each.mean,
             *each.interval(confidence),
             p=p,
+            level=float(levels[rank]),
             word="noise" if p > 1 - confidence else "better" if each.mean > 0 else "worse",
-            smallest_visible=each.smallest_visible(first),
+            smallest_visible=each.smallest_visible(1 - float(levels[0])),
         )
-        for each, p in zip(estimates, holm([each.p_value for each in estimates]), strict=True)
+        for each, p, rank in zip(estimates, holm(p_values), ranks, strict=True)
     ]
 
 
@@ -124,7 +140,10 @@ def compare_images(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndar
     differences = [100.0 * (first[name].astype(np.float64) - second[name]) for name in first]
     added = 1 / len(differences)
     images = [_changed_images(each.mean(axis=0), added=added) for each in differences]
-    return _comparison(np.stack([each.mean(axis=1) for each in differences]), images=images)
+    cells = np.stack([each.mean(axis=1) for each in differences])  # (D, K)
+    rest = {name: [k for k in range(len(cells)) if k != i] for i, name in enumerate(first) if len(cells) > 1}
+    without = {name: _comparison(cells[kept], images=[images[k] for k in kept]).fixed for name, kept in rest.items()}
+    return replace(_comparison(cells, images=images), without=without)
 
 
 def compare_counts(first: np.ndarray, second: np.ndarray, *, n_images: np.ndarray) -> Comparison:

@@ -46,6 +46,7 @@ class Judged:
         role: xd or dg.
         fixed: the verdict with datasets held fixed; its word may also be `NO_GAIN`.
         resampled: the same with datasets resampled; None with a single dataset.
+        hangs_on: the one dataset without which `fixed` would be noise, or of the other sign; None where there is none.
     """
 
     soup: str
@@ -53,6 +54,7 @@ class Judged:
     role: str
     fixed: Verdict
     resampled: Verdict | None
+    hangs_on: str | None
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,14 @@ def load_judgement(
     estimates = [comparison.resampled for *_, comparison in compared if comparison.resampled]
     resampled = iter(judge(estimates, confidence=confidence))
     judged = [
-        Judged(name, over, role, verdict, next(resampled) if comparison.resampled else None)
+        Judged(
+            name,
+            over,
+            role,
+            fixed=verdict,
+            resampled=next(resampled) if comparison.resampled else None,
+            hangs_on=None if verdict.word == "noise" else comparison.hangs_on(verdict.level),
+        )
         for (name, over, role, comparison), verdict in zip(compared, fixed, strict=True)
     ]
     counts = store.read_table(store.require(right.with_name("selection.parquet"), made_by="evaluate")).to_pylist()
@@ -193,18 +202,19 @@ def verdict_table(judgement: Judgement) -> Table:
         fixed, resampled = judged.fixed, judged.resampled
         line: dict[str, Any] = {"soup": soup_title(judged.soup), "over": OVER[judged.over], "role": judged.role.upper()}
         line |= {"gain": fixed.mean, "low": fixed.low, "high": fixed.high, "p": fixed.p, "verdict": fixed.word}
-        line["smallest visible"] = fixed.smallest_visible
+        line |= {"hangs on": judged.hangs_on or "", "smallest visible": fixed.smallest_visible}
         if resampled is not None:
             line |= {"low, other datasets": resampled.low, "high, other datasets": resampled.high}
             line["verdict, other datasets"] = resampled.word
         lines.append(line)
-    columns = ["soup", "over", "role", "gain", "low", "high", "p", "verdict", "smallest visible"]
+    columns = ["soup", "over", "role", "gain", "low", "high", "p", "verdict", "hangs on", "smallest visible"]
     columns += ["low, other datasets", "high, other datasets", "verdict, other datasets"]
     notes = [
         f"Points; low to high is the {judgement.confidence:.0%} interval over images and seeds, datasets held fixed: "
         "what other images of these datasets would give.",
         "Other datasets: the same with datasets resampled, which is what other datasets of this sort would give.",
         f"p is Holm's, over the {len(lines)} comparisons of this table; the verdict goes by it.",
+        "Hangs on: the one dataset without which the verdict would be noise, or the gain of the other sign.",
         f"{NO_GAIN}: better than its rival, but not than the class name only.",
         "Smallest visible: the true difference that a run of this size, with so many comparisons, would call more than "
         "noise in 80 % of cases.",
@@ -237,7 +247,7 @@ def verdict_metrics(judgement: Judgement) -> dict[str, Any]:
     """Key ``verdict`` of metrics.json: soup -> over_<what> -> role -> figures; and optimism."""
     metrics: dict[str, Any] = {}
     for judged in judgement.comparisons:
-        entry = _figures(judged.fixed)
+        entry = _figures(judged.fixed) | ({"hangs_on": judged.hangs_on} if judged.hangs_on else {})
         if judged.resampled is not None:
             entry["other_datasets"] = _figures(judged.resampled)
         soup = metrics.setdefault(f"{judged.soup}_soup", {})
@@ -294,5 +304,6 @@ def _listed(comparisons: Sequence[Judged]) -> str:
         text = f"{judged.fixed.mean:+.2f} points on {judged.role.upper()}"
         if judged.fixed.word != "noise" and judged.resampled is not None and judged.resampled.word == "noise":
             text += " (on these datasets; not beyond them)"
+        text += f" (hangs on {judged.hangs_on})" if judged.hangs_on else ""
         by_soup.setdefault(soup_title(judged.soup), []).append(text)
     return ", ".join(f"{title} {' and '.join(texts)}" for title, texts in by_soup.items())
