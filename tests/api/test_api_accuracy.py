@@ -15,21 +15,21 @@ RIGHT_ANSWERS = torch.tensor([UP, RIGHT]).T  # label 0 is up, label 1 is right
 
 
 def test_accuracy_is_a_count():
-    found = wsoup.zero_shot_accuracy(torch.tensor([UP, RIGHT, UP, UP]), [0, 1, 0, 1], classifier=RIGHT_ANSWERS)
-    assert (found.n_correct, found.n_images, found.percent, found.gain) == (3, 4, 75.0, None)
-    assert str(found) == "75.00 % (3 of 4)"
+    accuracy = wsoup.zero_shot_accuracy(torch.tensor([UP, RIGHT, UP, UP]), [0, 1, 0, 1], classifier=RIGHT_ANSWERS)
+    assert (accuracy.n_correct, accuracy.n_images, accuracy.percent, accuracy.gain) == (3, 4, 75.0, None)
+    assert str(accuracy) == "75.00 % (3 of 4)"
     named = ["up", "right", "up", "right"]
     again = wsoup.zero_shot_accuracy(
         torch.tensor([UP, RIGHT, UP, UP]), named, classifier=RIGHT_ANSWERS, class_names=["up", "right"]
     )
-    assert again == found
+    assert again == accuracy
 
 
 def test_the_gain_counts_images_that_changed():
     features, labels = torch.tensor([UP, RIGHT, UP, UP]), [0, 1, 0, 1]
-    found = wsoup.zero_shot_accuracy(features, labels, classifier=RIGHT_ANSWERS, baseline=RIGHT_ANSWERS.flip(1))
-    assert (found.gain.n_gained, found.gain.n_lost, found.gain.points) == (3, 1, 50.0)
-    assert "which may be noise" in str(found)
+    accuracy = wsoup.zero_shot_accuracy(features, labels, classifier=RIGHT_ANSWERS, baseline=RIGHT_ANSWERS.flip(1))
+    assert (accuracy.gain.n_gained, accuracy.gain.n_lost, accuracy.gain.points) == (3, 1, 50.0)
+    assert "which may be noise" in str(accuracy)
 
 
 def gain_of(n_gained: int, n_lost: int, *, n: int, confidence: float) -> Gain:

@@ -106,20 +106,20 @@ def test_a_gain_that_hangs_on_one_dataset_says_on_which(tmp_path):
 
 def test_where_nothing_is_sure_the_sentence_begins_with_that(tmp_path):
     write(tmp_path, chances=CHANCES | {"word_soup": 0.5})
-    found = load_judgement(tmp_path, soups={"word": WORD}, roles=ROLES, confidence=0.95)
-    assert sentence(found).startswith("No soup's gain over the class name only is more than noise: word soup ")
+    made = load_judgement(tmp_path, soups={"word": WORD}, roles=ROLES, confidence=0.95)
+    assert sentence(made).startswith("No soup's gain over the class name only is more than noise: word soup ")
 
 
 def test_the_sentence_says_where_a_search_adds_nothing_to_a_sample(tmp_path):
     write(tmp_path, chances=CHANCES | {"any_soup": 0.8})
-    found = load_judgement(tmp_path, soups={"word": WORD, "any": SAMPLE}, roles=ROLES, confidence=0.95)
-    assert sentence(found).endswith(". No search is better than a sample of the ranking by more than noise.")
+    made = load_judgement(tmp_path, soups={"word": WORD, "any": SAMPLE}, roles=ROLES, confidence=0.95)
+    assert sentence(made).endswith(". No search is better than a sample of the ranking by more than noise.")
 
 
 def test_the_soup_that_only_draws_a_curve_is_not_judged(tmp_path):
     write(tmp_path)
-    found = load_judgement(tmp_path, soups={"word": WORD, "word_curve": WORD}, roles=ROLES, confidence=0.95)
-    assert {judged.soup for judged in found.comparisons} == {"word"}
+    made = load_judgement(tmp_path, soups={"word": WORD, "word_curve": WORD}, roles=ROLES, confidence=0.95)
+    assert {judged.soup for judged in made.comparisons} == {"word"}
 
 
 def test_a_single_dataset_says_nothing_of_others(judgement):

@@ -33,17 +33,17 @@ def test_a_soup_is_shown_whole_and_a_draw_at_the_size_that_params_say():
     lines += both_seeds("descriptor_soup", {"dtd": (10, 10)}, m=1)
     lines += [line("descriptor_soup", "dtd", 1, 20, m=3), line("descriptor_soup", "dtd", 2, 40, m=2)]
     lines += both_seeds("waffle", {"dtd": (50, 50)}, m=1) + both_seeds("waffle", {"dtd": (90, 90)}, m=2)
-    found = results(lines)
-    assert found.cells(PRETRAINED, BY_KEY["descriptor_soup"]).of(["dtd"]).tolist() == [[20.0, 40.0]]
-    assert found.cells(PRETRAINED, BY_KEY["waffle"]).of(["dtd"]).tolist() == [[50.0, 50.0]]
-    assert found.cells(PRETRAINED, BY_KEY["gpt_centroids"]) is None
+    run = results(lines)
+    assert run.cells(PRETRAINED, BY_KEY["descriptor_soup"]).of(["dtd"]).tolist() == [[20.0, 40.0]]
+    assert run.cells(PRETRAINED, BY_KEY["waffle"]).of(["dtd"]).tolist() == [[50.0, 50.0]]
+    assert run.cells(PRETRAINED, BY_KEY["gpt_centroids"]) is None
 
 
 def test_rows_with_the_offset_trick_are_rows_of_their_own():
     lines = both_seeds("word_soup", {"dtd": (10, 10)}, m=2) + both_seeds("word_soup", {"dtd": (30, 30)}, m=2, offsets=6)
-    found = results(lines)
-    assert found.cells(PRETRAINED, BY_KEY["word_soup"]).of(["dtd"]).mean() == 10
-    assert found.cells(PRETRAINED, BY_KEY["word_soup_offsets"]).of(["dtd"]).mean() == 30
+    run = results(lines)
+    assert run.cells(PRETRAINED, BY_KEY["word_soup"]).of(["dtd"]).mean() == 10
+    assert run.cells(PRETRAINED, BY_KEY["word_soup_offsets"]).of(["dtd"]).mean() == 30
 
 
 def test_a_curve_has_the_sizes_that_every_seed_and_dataset_has():
