@@ -170,17 +170,14 @@ WRONG_TIMES: list[bytes] = [
 def test_timings_that_are_none_are_left_out(tmp_path: Path, data: bytes) -> None:
     good = json.dumps(TIMED).encode()
     (tmp_path / "timings.jsonl").write_bytes(b"\n".join([good, data, data, good]) + b"\n{half")
-    found = about.timings_shown(tmp_path / "timings.jsonl")
-    assert found["timings"][-1]["stage"] == "a"
-    assert all(isinstance(row["seconds"], float | int) for row in found["timings"])
-    assert found["rest"] is None or found["rest"] >= 0
+    shown = about.timings_shown(tmp_path / "timings.jsonl")
+    assert shown["timings"][-1].stage == "a"
+    assert all(row.seconds < 2**53 for row in shown["timings"])
 
 
 def test_timings_that_are_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "timings.jsonl")
-    found = about.timings_shown(tmp_path / "timings.jsonl")
-    assert found["timings"] == []
-    assert found["rest"] is None
+    assert about.timings_shown(tmp_path / "timings.jsonl")["timings"] == []
 
 
 # -------------------------------------------------------------------------------- params and dvc.yaml of others

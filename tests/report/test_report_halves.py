@@ -80,7 +80,7 @@ def test_the_upper_bound_is_no_result_here_either():
 
 def test_metrics_and_the_terminal_have_it_where_there_are_halves():
     entries = metrics(halved())
-    for entry in (entries["pretrained"]["class_name"], found["coop"]["word_soup"]):
+    for entry in (entries["pretrained"]["class_name"], entries["coop"]["word_soup"]):
         assert (entry["source"], entry["xd_mean"]) == (50.0, 35.0)
         assert (entry["harmonic_mean"], entry["harmonic_std"]) == (40.0, 0.0)
     head, first, *_ = summary(halved()).splitlines()

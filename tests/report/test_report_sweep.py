@@ -102,13 +102,8 @@ def test_without_revisions_each_finished_experiment_is_listed_once(repository, t
     empty = git(folder, "hash-object", "-t", "tree", "-w", "/dev/null").strip()
     nobody = ("-c", "user.name=x", "-c", "user.email=x@y")
     bare = git(folder, *nobody, "commit-tree", "-m", "stopped early", empty).strip()
-    for name, commit_of_it in (
-        ("small-one", "four"),
-        ("last-one", "sixteen"),
-        ("the-same-again", "sixteen"),
-        ("bare", bare),
-    ):
-        git(folder, "update-ref", f"refs/exps/ab/cdef/{name}", commit_of_it)
+    for name, at in (("small-one", "four"), ("last-one", "sixteen"), ("the-same-again", "sixteen"), ("bare", bare)):
+        git(folder, "update-ref", f"refs/exps/ab/cdef/{name}", at)
     table = sweep("fewshot.shots", rows=["word_soup"], root=folder)
     assert [(row["fewshot.shots"], row["revision"]) for row in table.rows] == [(4, "small-one"), (16, "last-one")]
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
-from wsoup.report import paper
+from wsoup.report import paper, settings
 from wsoup.report.means import MEANS, ROLES, is_number, mean_and_std
 from wsoup.report.results import Results
-from wsoup.report.settings import differing
 from wsoup.report.tables import MARK, Table
 
 
@@ -126,9 +125,9 @@ def _papers(results: Results, name: str) -> bool:
 
 def marks(results: Results, *, variant: str, row: TableRow) -> set[str]:
     """Why a row is not the paper's, on whatever dataset: another encoder, or settings that it depends on."""
-    differs = paper.encoder_differs(results.encoder, tuned=variant != PRETRAINED)
-    settings = differing(results.settings, paper=results.theirs, variant=variant, row=row)
-    return {*settings, *([differs] if differs else [])}
+    return set(
+        settings.marks(results.settings, paper=results.theirs, encoder=results.encoder, variant=variant, row=row)
+    )
 
 
 def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:

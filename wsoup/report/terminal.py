@@ -33,23 +33,22 @@ def summary(results: Results) -> str:
     for label, key, cells in _rows(results):
         why = figures.get(key, set())
         marked |= why
-        line = f"{label[:41]}{f' {MARK}' if why else '':<2}"
-        line = f"{line:<44}"
         values = [cells.of(results.datasets(role)) for _, role in shown]
         values += [results.harmonic(cells)] if results.halves else []
-        for by_seed in values:
-            mean, deviation = mean_and_std(by_seed)
-            line += f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
-        lines.append(line)
+        figure = "".join(_figure(*mean_and_std(by_seed)) for by_seed in values)
+        lines.append(f"{label[:41] + (f' {MARK}' if why else ''):<44}{figure}")
     return "\n".join([*lines, *(f"{MARK} not comparable with the paper's: {why}" for why in sorted(marked))])
+
+
+def _figure(mean: float, deviation: float) -> str:
+    return f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
 
 
 def per_target(results: Results) -> str:
     """The main rows on every target: per cent, and in brackets the points gained over the class name only."""
     plain = results.cells(PRETRAINED, results.table[0])
-    groups = [(title, results.datasets(role)) for role, title in MEANS.items() if results.datasets(role)]
-    groups += [(name, [name]) for role in MEANS for name in results.datasets(role)]
-    columns = [(title[:16], names) for title, names in groups]
+    columns = [(title, results.datasets(role)) for role, title in MEANS.items() if results.datasets(role)]
+    columns += [(name[:16], [name]) for role in MEANS for name in results.datasets(role)]
     if plain is None:
         return ""
     fitting = max(1, (WIDTH - LABEL) // 17)
@@ -59,8 +58,8 @@ def per_target(results: Results) -> str:
         head = "per cent (gain over class name)" if start == 0 else ""
         lines = [f"{head:<{LABEL}}" + "".join(f"{title:>17}" for title, _ in part)]
         for label, _, cells in _rows(results):
-            found = (_with_gain(cells.of(names), base=plain.of(names)) for _, names in part)
-            lines.append(f"{label[: LABEL - 1]:<{LABEL}}" + "".join(f"{text:>17}" for text in found))
+            gains = (_with_gain(cells.of(names), base=plain.of(names)) for _, names in part)
+            lines.append(f"{label[: LABEL - 1]:<{LABEL}}" + "".join(f"{text:>17}" for text in gains))
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 

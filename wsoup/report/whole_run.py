@@ -22,7 +22,7 @@ def whole_run(params_file: str | Path) -> str:
     """
     params = load_params(params_file)
     with as_written():
-        results, judgement = load_run(params, folder=Artifacts().results)
-        parts = [summary(results), per_target(results), verdicts(judgement), sentence(judgement)]
-        parts += [costs] if (costs := costs_shown(cache_dir() / "timings.jsonl")) else []
-    return "\n\n".join(parts)
+        run = load_run(params, artifacts=Artifacts())
+        costs = costs_shown(cache_dir() / "timings.jsonl")
+        parts = [summary(run.results), per_target(run.results), verdicts(run.judgement), sentence(run.judgement)]
+    return "\n\n".join([*parts, *([costs] if costs else [])])
