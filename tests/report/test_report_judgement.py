@@ -9,7 +9,8 @@ import pytest
 from wsoup.core.errors import MissingError
 from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right
-from wsoup.report.judgement import gains, load_judgement, optimism_table, sentence, verdict_metrics, verdict_table
+from wsoup.report.judgement import load_judgement
+from wsoup.report.verdict import gains, optimism_table, sentence, verdict_metrics, verdict_table
 from wsoup.search.grow.params import ChainsSoup, SampleSoup
 
 ROLES = {"photo": "source", "pets": "xd", "sketch": "dg"}

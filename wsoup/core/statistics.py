@@ -106,6 +106,11 @@ class Verdict:
     word: str
     smallest_visible: float
 
+    @property
+    def sure(self) -> bool:
+        """Better or worse by more than noise."""
+        return self.word != "noise"
+
 
 def judge(estimates: Sequence[Estimate], *, confidence: float) -> list[Verdict]:
     """The verdicts on comparisons made together, which are corrected for their number."""

@@ -21,11 +21,12 @@ from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_label
 from wsoup.report import about, plots, scaling
 from wsoup.report.changed import changed_by, gallery, moved_classes
-from wsoup.report.judgement import Judgement, sentence
+from wsoup.report.judgement import Judgement
 from wsoup.report.means import MEANS, mean_and_std
 from wsoup.report.results import Results
 from wsoup.report.run import load_run, tables
 from wsoup.report.shown import shown_tables
+from wsoup.report.verdict import sentence
 from wsoup.soup.soup import Soup
 
 TEMPLATE = Path(__file__).with_name("page.html")

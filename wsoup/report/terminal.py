@@ -10,10 +10,11 @@ from wsoup.core.statistics import Verdict
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, soup_title
 from wsoup.report.accuracy import figures_beside
-from wsoup.report.judgement import OVER, Judgement
+from wsoup.report.judgement import Judgement
 from wsoup.report.means import MEANS, is_number, mean_and_std
 from wsoup.report.results import Cells, Results
 from wsoup.report.tables import MARK
+from wsoup.report.verdict import OVER
 
 WIDTH = 100
 """Columns beyond this begin a new block of lines."""
