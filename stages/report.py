@@ -10,12 +10,12 @@ from wsoup.params.base.encoder import EncoderParams
 from wsoup.params.base.section import Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.pipeline import stage
-from wsoup.report.judgement import sentence, verdict_metrics
 from wsoup.report.reading import as_written
 from wsoup.report.run import figures, load_run, tables
 from wsoup.report.summaries import metrics
 from wsoup.report.tables import write_reports
 from wsoup.report.terminal import summary
+from wsoup.report.verdict import sentence, verdict_metrics
 from wsoup.search.grow.params import Soups
 from wsoup.search.rank.params import CandidatesParams
 

@@ -1,4 +1,4 @@
-"""What the verdict of a run is computed from (`wsoup.report.verdict`): which images each judged row gets right.
+"""What the verdict of a run is computed from (`wsoup.report.judgement`): which images each judged row gets right.
 
 Judged are the class name, every soup at its full size, and beside each soup as many random texts from its own pool, of
 the same numbers of words. All are also counted on the images that the soups were selected on: accuracy there minus

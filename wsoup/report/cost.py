@@ -19,7 +19,7 @@ def cost_table(gains: Sequence[Mapping[str, Any]], *, soups: Mapping[str, Sequen
     """Texts and tokens of every soup, means over seeds, beside its gains over the class name only.
 
     Args:
-        gains: `wsoup.report.judgement.gains`.
+        gains: `wsoup.report.verdict.gains`.
         soups: all seeds of each, by its name; those whose files know no cost are left out.
     """
     lines = []

@@ -21,11 +21,12 @@ from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_label
 from wsoup.report import about, plots, scaling
 from wsoup.report.changed import changed_by, gallery, moved_classes
-from wsoup.report.judgement import Judgement, sentence
+from wsoup.report.judgement import Judgement
 from wsoup.report.means import MEANS, mean_and_std
 from wsoup.report.results import Results
 from wsoup.report.run import load_run, tables
 from wsoup.report.shown import shown_tables
+from wsoup.report.verdict import sentence
 from wsoup.soup.soup import Soup
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -120,8 +121,8 @@ def headlines(results: Results, *, judgement: Judgement) -> list[dict[str, str]]
             card = {"name": name, "title": title, "value": f"{mean:.2f} %", "gain": ""}
             for judged in judgement.comparisons:
                 if (judged.soup, judged.over, judged.role) == (row.method.soup, "class_name", role):
-                    low, high = judged.comparison.fixed.interval(judgement.confidence)
-                    card["gain"] = f"{judged.comparison.fixed.mean:+.2f} points ({low:+.2f} to {high:+.2f})"
+                    fixed = judged.fixed
+                    card["gain"] = f"{fixed.mean:+.2f} points ({fixed.low:+.2f} to {fixed.high:+.2f})"
             cards.append(card)
         if cells is not None and results.halves is not None:
             mean, _ = mean_and_std(results.harmonic(cells))

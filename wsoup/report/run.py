@@ -15,10 +15,11 @@ from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParam
 from wsoup.report import ablations, analyses, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.cost import cost_table, gain_by_cost
-from wsoup.report.judgement import Judgement, gains, load_judgement, optimism_table, verdict_table
+from wsoup.report.judgement import Judgement, load_judgement
 from wsoup.report.results import Results, load_results
 from wsoup.report.summaries import paired_table, size_table
 from wsoup.report.tables import Table
+from wsoup.report.verdict import gains, optimism_table, verdict_table
 from wsoup.search.grow.params import Soups
 from wsoup.soup.soup import Soup
 
@@ -87,7 +88,7 @@ def tables(run: Run, *, saved: Sequence[Table] = ()) -> list[Table]:
         *made,
         optimism_table(judgement),
         cost_table(gains(judgement), soups=run.soups),
-        paired_table(results, samples=params.report.bootstrap_samples, confidence=params.report.confidence),
+        paired_table(results, confidence=params.report.confidence),
         *saved,
         *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
         analyses.single_texts(texts, results=results),

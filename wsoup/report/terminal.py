@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from wsoup.core.statistics import Verdict
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, soup_title
 from wsoup.report.accuracy import figures_beside
-from wsoup.report.judgement import OVER, Judgement
+from wsoup.report.judgement import Judgement
 from wsoup.report.means import MEANS, is_number, mean_and_std
 from wsoup.report.results import Cells, Results
 from wsoup.report.tables import MARK
-from wsoup.report.verdict import Estimate
+from wsoup.report.verdict import OVER
 
 WIDTH = 100
 """Columns beyond this begin a new block of lines."""
@@ -94,24 +95,22 @@ def verdicts(judgement: Judgement) -> str:
     head = f"{'points, ' + format(judgement.confidence, '.0%') + ' interval':<{LABEL + 14}}{'gain':>6}{'':21}"
     lines = [f"{head}{'':8}{'visible':>8}   other datasets"]
     for judged in judgement.comparisons:
-        fixed, resampled = judged.comparison.fixed, judged.comparison.resampled
+        fixed, resampled = judged.fixed, judged.resampled
         about = f"{judged.role.upper()}: {soup_title(judged.soup)} over {OVER[judged.over]}"
-        line = f"{about[: LABEL + 13]:<{LABEL + 14}}{fixed.mean:>+6.2f} {_interval(fixed, judgement):<20}"
-        line += f"{judgement.word(judged.p_fixed, fixed.mean):<8}{fixed.smallest_visible(judgement.confidence):>8.2f}"
+        line = f"{about[: LABEL + 13]:<{LABEL + 14}}{fixed.mean:>+6.2f} {_interval(fixed):<20}"
+        line += f"{fixed.word:<8}{fixed.smallest_visible:>8.2f}"
         if resampled is not None:
-            word = judgement.word(judged.p_resampled, resampled.mean)
-            line += f"   {_interval(resampled, judgement)} {word}"
+            line += f"   {_interval(resampled)} {resampled.word}"
         lines.append(line)
     if judgement.optimism:
         said = ", ".join(f"{soup_title(one.soup)} {one.excess:+.2f}" for one in judgement.optimism)
         lines.append(f"optimism, points lost from selection images to held-out ones beyond the class name's: {said}")
     lines.append(
-        f"better, worse, noise: by Holm's p over these {len(judgement.comparisons)} comparisons; visible: the smallest "
-        "difference that this run could have seen."
+        f"better, worse, noise: by Holm's p over these {len(judgement.comparisons)} comparisons; no gain: better than "
+        "its rival, but not than the class name only; visible: the smallest difference that this run could have seen."
     )
     return "\n".join(lines)
 
 
-def _interval(estimate: Estimate, judgement: Judgement) -> str:
-    low, high = estimate.interval(judgement.confidence)
-    return f"({low:+.2f} to {high:+.2f})"
+def _interval(verdict: Verdict) -> str:
+    return f"({verdict.low:+.2f} to {verdict.high:+.2f})"

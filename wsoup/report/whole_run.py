@@ -8,10 +8,10 @@ from wsoup.check.whole import load_params
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.store import cache_dir
 from wsoup.report.about import costs_shown
-from wsoup.report.judgement import sentence
 from wsoup.report.reading import as_written
 from wsoup.report.run import load_run
 from wsoup.report.terminal import per_target, summary, verdicts
+from wsoup.report.verdict import sentence
 
 
 def whole_run(params_file: str | Path) -> str:
