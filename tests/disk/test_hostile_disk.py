@@ -23,8 +23,9 @@ from wsoup.core.errors import StorageError
 from wsoup.disk import store
 from wsoup.disk.store import ImageFeatures
 from wsoup.finetune.tuned import save_tuned
-from wsoup.search.pools import write_pool
-from wsoup.soup.soup import Member, Soup
+from wsoup.search.rank.pools import write_pool
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 BIG = 400_000
 """More bytes than a small disk has; smaller than what each writer below is given."""

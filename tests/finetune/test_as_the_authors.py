@@ -10,8 +10,8 @@ from finetune_cases import COMMON, METHODS, finetune_params
 from torch.nn import functional as F
 
 from wsoup.core import prompts
+from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer, TwiceSGD
-from wsoup.params.finetune import MethodParams
 
 EMA = 0.5
 

@@ -29,6 +29,7 @@ from wsoup.finetune.blocks import (
     whole_pass,
     with_deep_prompt,
 )
+from wsoup.texts.reading import end_of_text
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,7 @@ class TrainableTextTower:
         self.text: Any = getattr(model, "text", model)
         self.blocks: list[Any] = list(self.text.transformer.resblocks)
         self.save_memory = save_memory
-        self.pool = getattr(self.text, "text_pool_type", None) or self.text.pool_type
-        self.eos: Any = getattr(self.text, "text_eos_id", None) or getattr(self.text, "eos_id", None)
-        self.causal = self.text.attn_mask is not None and self.pool in ("argmax", "eos")
+        self.causal = self.text.attn_mask is not None and end_of_text(self.text) is not None
 
     def prepare(self, tokens: Tensor, *, n_prompt: int = 0, before: int | None = None) -> Texts:
         """Cut and split texts (B, context).
@@ -165,11 +164,10 @@ class TrainableTextTower:
 
     def _ends(self, tokens: Tensor) -> Tensor:
         """(B,) position that each text's features are read from."""
-        if self.pool == "argmax":
-            return tokens.argmax(dim=1)
-        if self.pool == "eos":
-            return torch.eq(tokens, self.eos).int().argmax(dim=1)
-        return torch.full((len(tokens),), 0 if self.pool == "first" else tokens.shape[1] - 1, device=tokens.device)
+        if (end := end_of_text(self.text)) is not None:
+            return end(tokens)
+        first = "first" in (getattr(self.text, "text_pool_type", None), getattr(self.text, "pool_type", None))
+        return torch.full((len(tokens),), 0 if first else tokens.shape[1] - 1, device=tokens.device)
 
     def _mask(self, texts: Texts, tail: Tensor) -> Tensor | None:
         """(T, P + T) bool, True where a position of the rest may look; None where the tower is not causal."""

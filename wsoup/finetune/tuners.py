@@ -24,9 +24,7 @@ from torch.nn.utils import parametrize
 
 from wsoup.core.errors import ModelError, ParamsError
 from wsoup.finetune.added import PROMPT_STD, Bottleneck, ImageAdapter, LowRank, Scaled, ScaledShifted
-from wsoup.finetune.student import Student
-from wsoup.params.datasets import DatasetParams
-from wsoup.params.finetune import (
+from wsoup.finetune.params import (
     AdapterTune,
     BitfitTune,
     BlocksTune,
@@ -40,6 +38,8 @@ from wsoup.params.finetune import (
     TuneParams,
     VisualPromptTune,
 )
+from wsoup.finetune.student import Student
+from wsoup.params.base.datasets import DatasetParams
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 COMMON_WORDS = 9_000

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from wsoup.finetune.params import MethodParams, ProdaLoss, SoftDescriptorsTune
 from wsoup.finetune.student import Student
-from wsoup.params.finetune import MethodParams, ProdaLoss, SoftDescriptorsTune
 
 NAME = "soft_descriptors"
 
