@@ -186,14 +186,6 @@ def test_gpt_wording(tmp_path):
     assert made[1] == ["a photo of a bee."]
 
 
-@claim("GPT descriptors use each dataset's own template")
-def test_gpt_templates():
-    made = baselines.gpt_prompts(
-        params_of().datasets["food101"].template, class_names=["pho"], descriptors={"pho": ["which is hot"]}
-    )
-    assert made == [["a photo of pho, a type of food, which is hot."]]
-
-
 @claim("Token offsets follow the paper's text")
 def test_null_tokens_stand_after_the_comma():
     asked = []
@@ -209,17 +201,6 @@ def test_null_tokens_stand_after_the_comma():
         (["a photo of a dog"], [", which may be large."], 0),
         (["a photo of a dog,"], [" which may be large."], 5),
     ]
-
-
-@claim("The prompt ensemble puts what")
-def test_the_ensembles_suffix():
-    datasets, video = params_of().datasets, ["the {} in a video game.".format]
-
-    def made(name: str) -> list[list[str]]:
-        return baselines.ensemble_prompts(datasets[name].template, class_names=["cat"], templates=video)
-
-    assert made("oxford_pets") == [["the cat in a video game, a type of pet."]]
-    assert made("ucf101") == [["the cat in a video game."]]
 
 
 @claim("Waffle's shapes come from the source's class names")

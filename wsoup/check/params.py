@@ -125,7 +125,7 @@ def _gpt(params: Params, *, artifacts: Artifacts) -> Iterator[WsoupError]:
             manifest = artifacts.manifest(name)
             if found is not None and manifest.exists():
                 class_names = store.table_attributes(manifest)["class_names"]
-                gpt.matched(found, class_names=class_names, origin=path)
+                gpt.matched(found, class_names=class_names, origin=path, called=dataset.gpt_names or {})
         except MissingError as error:
             if not made_by_dvc(path):
                 yield error

@@ -177,7 +177,8 @@ def class_rows(
     """
     by_dataset: dict[str, list[ClassRow]] = {}
     for test in tests:
-        classes = ClassMaterial(test.template, test.class_names, templates, gpt.get(test.name))
+        template = test.baseline_template or test.template
+        classes = ClassMaterial(template, test.class_names, templates, gpt.get(test.name), test.gpt_names)
         made = [
             ClassRow(method.name, tuple(seeds), method.prompts(classes))
             for method in methods(rows)

@@ -18,6 +18,7 @@ from wsoup.datasets import layouts, manifest
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.testsets import TestSet
+from wsoup.params.base.datasets import DatasetParams
 from wsoup.towers.encoder import imagenet_class_names
 
 SAMPLE_ROWS = 4096
@@ -34,6 +35,7 @@ class Dataset:
         files: some of them.
         attributes: of its manifest.
         problem: why it cannot be listed; None where it can.
+        section: of params.yaml.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Dataset:
     files: list[str]
     attributes: dict[str, Any]
     problem: str | None = None
+    section: DatasetParams | None = None
 
     def times(self, factor: float) -> Dataset:
         """The same with so many times as many test images."""
@@ -54,7 +57,11 @@ class Dataset:
     def tests(self) -> TestSet:
         """Its classes, without images."""
         nothing = torch.empty(0, device="meta")
-        return TestSet(self.name, self.role, self.template, self.class_names, nothing, nothing, np.empty(0), {})
+        made = TestSet(self.name, self.role, self.template, self.class_names, nothing, nothing, np.empty(0), {})
+        if self.section is None:
+            return made
+        template, names = self.section.baseline_template, self.section.gpt_names or {}
+        return replace(made, baseline_template=template, gpt_names=names)
 
 
 def dataset(name: str, params: Params, *, listed: bool) -> Dataset:
@@ -82,6 +89,7 @@ def dataset(name: str, params: Params, *, listed: bool) -> Dataset:
         n_train=table.num_rows - n_test,
         files=files,
         attributes=attributes,
+        section=section,
     )
 
 

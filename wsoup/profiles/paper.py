@@ -138,14 +138,18 @@ def _datasets(choices: Choices) -> dict[str, dict[str, Any]]:
 def _dataset(name: str, *, data_root: str, gpt: str | None) -> dict[str, Any]:
     found = PAPER[name]
     listed = "variants.txt" if name == "fgvc_aircraft" else found.splits or "classnames.txt"
-    section = {
+    section: dict[str, Any] = {
         "role": found.role,
         "layout": f"coop:{name}",
         "root": data_root,
         "watch": f"{data_root}/{found.folder}/{listed}",
         "template": found.template,
     }
-    return section | ({"gpt_descriptors": f"{gpt}/descriptors_{found.gpt}.json"} if gpt else {})
+    if found.baseline_template is not None:
+        section["baseline_template"] = found.baseline_template
+    if gpt:
+        section["gpt_descriptors"] = f"{gpt}/descriptors_{found.gpt}.json"
+    return section | ({"gpt_names": found.gpt_names} if found.gpt_names else {})
 
 
 def _check_source(name: str, *, option: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from wsoup.datasets.paper import PAPER
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
 from wsoup.finetune.params import MethodParams
@@ -95,6 +96,8 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: TableRow) ->
             phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
     if variant != PRETRAINED or row.method.soup:
         phrases += _images_differ(run)
+    if row.method.prompts is not None:
+        phrases += _baselines_differ(run, keys=("baseline_template", "gpt_names")[: 1 + (row.method.name == "gpt")])
     return phrases + [phrase for pool in _pools(row, soups=soups) for phrase in _pool_differs(pool, run, paper)]
 
 
@@ -108,6 +111,17 @@ def _images_differ(run: Settings) -> Iterable[str]:
             yield f"source: {source}, the paper's imagenet"
         elif run.values.get(f"datasets.{source}.fewshot_pickles") is None:
             yield f"datasets.{source}.fewshot_pickles: none, the paper's are the authors' (--fewshot-pickles)"
+
+
+def _baselines_differ(run: Settings, *, keys: Iterable[str]) -> Iterable[str]:
+    """What prompts by class are worded with on the paper's datasets that the run has, where it is not the authors'."""
+    for name in (name for name in PAPER if f"datasets.{name}.role" in run.values):
+        for key in keys:
+            where, theirs = f"datasets.{name}.{key}", getattr(PAPER[name], key)
+            said = {part.removeprefix(f"{where}."): run.values[part] for part in run.below(where)}
+            ours = said if key == "gpt_names" and where not in said else run.values.get(where)
+            if (ours or None) != (theirs or None):
+                yield f"{where}: {_shown(ours or None)}, the paper's {_shown(theirs or None)}"
 
 
 def _soups(run: Settings, *, variant: str, row: TableRow) -> list[str]:
