@@ -15,6 +15,7 @@ from wsoup.core import prompts
 from wsoup.datasets.paper import PAPER
 from wsoup.evaluate import baselines
 from wsoup.search.rank import gpt
+from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import ensemble_templates
 
 pytestmark = pytest.mark.slow
@@ -29,6 +30,7 @@ TEMPLATES = {
 }
 FILES = dict(zip(TEMPLATES, ("caltech", "pets", "dtd", "food101", "eurosat", "ucf"), strict=True))
 OURS = dict(zip(TEMPLATES, ("caltech101", "oxford_pets", "dtd", "food101", "eurosat", "ucf101"), strict=True))
+OFFSETS = [0, 1, 2, 5, 10]
 SAID = {name: [f"{name} parts", "a long tail", "can move", "used outside"][: 2 + i % 3] for i, name in enumerate(NAMES)}
 
 
@@ -49,7 +51,7 @@ def accuracies(theirs, images):
         for part, tensor in zip(("features", "labels"), both, strict=True)
     }
     world = {
-        "source": "Caltech101", "soups": SOUPS, "offsets": [0, 1, 2],
+        "source": "Caltech101", "soups": SOUPS, "offsets": OFFSETS,
         "datasets": {name: {"class_names": NAMES} for name in TEMPLATES},
     }  # fmt: skip
     files = {f"gpt_descriptors/descriptors_{file}.json": SAID for file in FILES.values()}
@@ -71,6 +73,12 @@ def texts_of(encoder, template: str, *, baseline: str) -> dict[str, list[Tensor]
         "gpt": baselines.gpt_prompts(baseline, class_names=NAMES, descriptors=said),
     }
     rows = {name: [encoder.encode_texts(texts).clone() for texts in groups] for name, groups in by_class.items()}
+    stems = [f"{template.format(name).removesuffix('.')}," for name in NAMES]
+    encode, whole = PromptEncoder.of(encoder), dict(encoded)
+    for name, groups in whole.items():
+        said_after = [f" {text}." for text in SOUPS[name.removesuffix("-soup")]]
+        copies = [encode.encode_grid(stems, said_after, token_offset=t, offset_formula="code") for t in OFFSETS[1:]]
+        encoded[f"{name}-token-offset"] = [*groups, *torch.cat(copies)]
     plain = [encoder.encode_texts([template.format(name) for name in NAMES]).clone()]
     return {"ZS": plain, **encoded, **rows}
 
@@ -96,7 +104,11 @@ def test_every_row_has_the_authors_count(accuracies, images, tiny_encoder, name)
         "gpt-score-averaging": right(images[name], [group.mean(dim=0) for group in texts["gpt"]], normalise=False),
         "word-soup": right(images[name], word.mean(dim=0)),
         "descriptor-soup": right(images[name], torch.stack(texts["descriptor-soup"]).mean(dim=0)),
+        "word-soup-token-offset": right(images[name], torch.stack(texts["word-soup-token-offset"]).mean(dim=0)),
+        "descriptor-soup-token-offset": right(
+            images[name], torch.stack(texts["descriptor-soup-token-offset"]).mean(dim=0)
+        ),
         "word-soup-score-average": right(images[name], word.mean(dim=0), normalise=False),
     }
-    assert {row: found[row] for row in ours} == ours
+    assert found == ours
     assert len({*ours.values()}) > 3  # rows do differ

@@ -81,4 +81,4 @@ def encode_rows(
 
 def _texts_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """What of rows decides their mean texts, as JSON values."""
-    return [{"texts": row.texts, "offsets": row.offsets} for row in rows]
+    return [{"texts": row.texts, "offsets": row.offsets, "formula": row.offset_formula} for row in rows]

@@ -116,12 +116,12 @@ def _images_differ(run: Settings) -> Iterable[str]:
 def _baselines_differ(run: Settings, *, keys: Iterable[str]) -> Iterable[str]:
     """What prompts by class are worded with on the paper's datasets that the run has, where it is not the authors'."""
     for name in (name for name in PAPER if f"datasets.{name}.role" in run.values):
-        for key in keys:
-            where, theirs = f"datasets.{name}.{key}", getattr(PAPER[name], key)
-            said = {part.removeprefix(f"{where}."): run.values[part] for part in run.below(where)}
-            ours = said if key == "gpt_names" and where not in said else run.values.get(where)
-            if (ours or None) != (theirs or None):
-                yield f"{where}: {_shown(ours or None)}, the paper's {_shown(theirs or None)}"
+        for where, theirs in ((f"datasets.{name}.{key}", getattr(PAPER[name], key)) for key in keys):
+            wanted = flat(theirs, prefix=where)
+            for key in dict.fromkeys([*wanted, *run.below(where)]):
+                pair = [values.get(key) or None for values in (run.values, wanted)]  # no names are none
+                if pair[0] != pair[1]:
+                    yield f"{key}: {_shown(pair[0])}, the paper's {_shown(pair[1])}"
 
 
 def _soups(run: Settings, *, variant: str, row: TableRow) -> list[str]:
@@ -144,7 +144,7 @@ def _prefixes(row: TableRow, *, variant: str, soups: Iterable[str]) -> Iterable[
     if row.method.drawn:
         yield f"evaluate.{'tuned_' if tuned else ''}baseline_m"
     if row.offsets:
-        yield "evaluate.offsets"
+        yield from ("evaluate.offsets", "evaluate.offset_formula")
     if row.method.name == "upper_bound":
         yield from ("evaluate.survey.descriptors", "evaluate.survey.m")
     if "words" in _pools(row, soups=soups):
