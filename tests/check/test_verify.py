@@ -22,7 +22,7 @@ from wsoup.core.scoring import normalize
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.params.whole import parse_params
-from wsoup.profiles.paper import Choices, paper
+from wsoup.profiles.paper import paper
 from wsoup.search.source import Source
 from wsoup.soup.soup import Member, Soup
 
@@ -123,7 +123,7 @@ def _by_search(log: list[Step]) -> dict[tuple[str, int, int], list[Step]]:
 
 
 def params_of(**choices: Any) -> Any:
-    text = paper(Choices("/data", gpt_descriptors="/gpt", **choices))
+    text = paper("/data", gpt_descriptors="/gpt", **choices)
     return parse_params(yaml.safe_load(text), origin="paper")
 
 
@@ -146,7 +146,7 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     """The command on a run whose features, splits, scores and soup lie on disk, with the log of right answers."""
     log = right_log(source)
     run_on_disk(in_tmp, source=source, encoder=tiny_encoder)
-    raw = yaml.safe_load(paper(Choices("/data", without_descriptors=True)))
+    raw = yaml.safe_load(paper("/data", without_descriptors=True))
     raw["encoder"] = {**tiny_encoder_files, "interpolation": "bilinear"}
     Path("params.yaml").write_text(yaml.safe_dump(raw))
     monkeypatch.setattr(verify, "check_setting", lambda params: None)

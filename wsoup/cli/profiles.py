@@ -91,7 +91,7 @@ def profile_paper(
 
     Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot --out params.yaml
     """
-    from wsoup.profiles.paper import Choices, paper
+    from wsoup.profiles.paper import paper
 
     if table is not None:
         from wsoup.params.whole import load_params
@@ -101,7 +101,7 @@ def profile_paper(
         return
     if data_root is None:
         raise ParamsError("profile paper needs --data-root, the folder that holds CoOp's folders")
-    choices = Choices(
+    text = paper(
         data_root,
         gpt_descriptors=gpt_descriptors,
         without_descriptors=without_descriptors,
@@ -111,7 +111,7 @@ def profile_paper(
         fewshot_pickles=fewshot_pickles,
         laion=laion,
     )
-    _put(paper(choices), out=out)
+    _put(text, out=out)
 
 
 @profile_app.command("own")
