@@ -27,14 +27,16 @@ from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.streams import print_anything
 
 app = typer.Typer(
-    help="Descriptor soups and word soups for CLIP-style models. The pipeline itself runs with `dvc repro`.",
+    help="Descriptor and word soups for CLIP-style models. `dvc repro` runs the pipeline; these commands surround it.",
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-data_app = typer.Typer(help="Look over the datasets of params.yaml.", no_args_is_help=True)
-verify_app = typer.Typer(help="Hold a run against answers that are known.", no_args_is_help=True)
+data_app = typer.Typer(
+    help="Check the datasets of params.yaml, and see how files must be laid out.", no_args_is_help=True
+)
+verify_app = typer.Typer(help="Compare a run with known answers.", no_args_is_help=True)
 for name, group in {
     "profile": profile_app,
     "data": data_app,
@@ -82,8 +84,10 @@ def _stoppable() -> Iterator[None]:
 
 
 @app.command("init")
-def init_command(folder: Annotated[Path, typer.Argument(help="A new folder, or one made by `wsoup init`.")]) -> None:
-    """Make a pipeline folder: dvc.yaml, params.yaml (the toy world), stages and data; or bring one up to date.
+def init_command(
+    folder: Annotated[Path, typer.Argument(help="A new folder, or one that `wsoup init` made before.")],
+) -> None:
+    """Set up a pipeline folder (dvc.yaml, params.yaml of the toy world, stages, data), or bring one up to date.
 
     Example: wsoup init soups && cd soups && dvc repro
     """
@@ -99,33 +103,31 @@ def init_command(folder: Annotated[Path, typer.Argument(help="A new folder, or o
 @data_app.command("check")
 def check_command(
     params: ParamsFile = Path("params.yaml"),
-    manifests: Annotated[Path, typer.Option(help="Manifests of the last run.")] = Path("artifacts/manifests"),
-    deep: Annotated[bool, typer.Option("--deep", help="Decode every image.")] = False,
+    manifests: Annotated[Path, typer.Option(help="Where the last run put its manifests.")] = Path(
+        "artifacts/manifests"
+    ),
+    deep: Annotated[bool, typer.Option("--deep", help="Also decode every image.")] = False,
 ) -> None:
-    """Encoder and datasets of params.yaml: what is there, what is not, what can be trained; exit code 1 if faulty.
+    """Check params.yaml, its encoder and its datasets; each problem is a line with the next step, and exit code 1.
 
     Example: wsoup check --deep
     """
     from wsoup.check import data as datacheck
     from wsoup.check import params as preflight
-    from wsoup.params.whole import load_params
-
-    found = load_params(params)
-    decode: Any = None
-    if deep:
-        from wsoup.images.decode import load_rgb
-
-        decode = load_rgb
     from wsoup.check.encoder import check_encoder
+    from wsoup.images.decode import load_rgb
+    from wsoup.params.whole import load_params
+    from wsoup.towers.encoder import imagenet_class_names
 
-    console = Console()
-    encoder = check_encoder(found)
+    settings, console = load_params(params), Console()
+    encoder = check_encoder(settings)
     for kind, texts in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
         for text in texts:
             console.print(f"{kind}encoder: {text}", highlight=False, markup=False, soft_wrap=True)
-    findings = datacheck.check(found, manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
+    decode = load_rgb if deep else None
+    findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
     datacheck.show(findings, console)
-    others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(found)))
+    others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     for problem in others:
         print(f"error: {problem}")
     if encoder.problems or others or any(finding.problems for finding in findings):
@@ -134,16 +136,10 @@ def check_command(
 
 @data_app.command("layouts")
 def data_layouts() -> None:
-    """What is expected where: every layout, and the paper's 15 datasets in CoOp's folders."""
+    """Show which files belong where: every layout, and the paper's 15 datasets in CoOp's folders."""
     from wsoup.check.data import show_layouts
 
     show_layouts(Console())
-
-
-def _imagenet_names() -> list[str]:
-    from wsoup.towers.encoder import imagenet_class_names
-
-    return imagenet_class_names()
 
 
 # ---------------------------------------------------------------------------------------------------------- plan
@@ -153,24 +149,26 @@ def _imagenet_names() -> list[str]:
 def plan_command(
     params: ParamsFile = Path("params.yaml"),
     change: Annotated[
-        list[str] | None, typer.Option("--set-param", "-S", help="A change of params, such as soups.word.k0=50.")
+        list[str] | None, typer.Option("--set-param", "-S", help="Change a param first, such as soups.word.k0=50.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Also on: h200, h100, a100, l40s, l4, a10, v100, t4.")] = None,
-    count: Annotated[int, typer.Option(help="How many of them.")] = 1,
-    candidates: Annotated[int | None, typer.Option(help="As if each pool held so many texts.")] = None,
-    images: Annotated[int | None, typer.Option(help="As if there were so many test images.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Also estimate for h200, h100, a100, l40s, l4, a10, v100 or t4.")
+    ] = None,
+    count: Annotated[int, typer.Option(help="How many of those devices.")] = 1,
+    candidates: Annotated[int | None, typer.Option(help="Pretend that each pool has so many texts.")] = None,
+    images: Annotated[int | None, typer.Option(help="Pretend that there are so many test images.")] = None,
 ) -> None:
-    """Before hours are spent: what runs, what is cached, what it costs, and what breaks first.
+    """See what `dvc repro` would run, what is cached, what it costs, and what breaks first.
 
     Example: wsoup plan -S soups.word.k0=50 --device h100 --count 8
     """
     from wsoup.pipeline.plan import plan
     from wsoup.pipeline.plan_show import show
 
-    found = plan(
+    planned = plan(
         params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images
     )
-    show(found, Console())
+    show(planned, Console())
 
 
 # ------------------------------------------------------------------------------------------------------- results
@@ -178,7 +176,7 @@ def plan_command(
 
 @app.command("results")
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
-    """The last run: per cent on the source, means over XD and DG, every target with its gain, and the verdict."""
+    """Show the last run: accuracy on the source, XD and DG means, every target's gain, and whether it is noise."""
     from wsoup.report.whole_run import whole_run
 
     print(whole_run(params))
@@ -190,15 +188,15 @@ def report_command(
     params: ParamsFile = Path("params.yaml"),
     title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
 ) -> None:
-    """Write one self-contained page: what was found, tables, figures, soups, images that a soup turned.
+    """Write one self-contained page: the result, tables, figures, soups, and images whose answer a soup changed.
 
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
+    from wsoup.disk.files import check_ending
     from wsoup.report.page import TITLE, write_page
     from wsoup.report.reading import as_written
 
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise ParamsError(f"--out {out} must end with .html: whatever stands there is replaced by the page")
+    check_ending(out, ".html", ".htm", option="--out")
     with as_written():
         print(write_page(out, params_file=params, title=title or TITLE))
 
@@ -206,10 +204,12 @@ def report_command(
 @app.command("compare")
 def compare_command(
     first: Annotated[str, typer.Argument(metavar="REV1", help="A git revision or a DVC experiment.")],
-    second: Annotated[str, typer.Argument(metavar="[REV2]", help="Another; the workspace if left out.")] = "workspace",
-    row: Annotated[str, typer.Option(help="A row of reports/metrics.json, or all.")] = "word_soup",
+    second: Annotated[
+        str, typer.Argument(metavar="[REV2]", help="Another; `workspace` is the folder as it is.")
+    ] = "workspace",
+    row: Annotated[str, typer.Option(help="A row of reports/metrics.json, or `all`.")] = "word_soup",
 ) -> None:
-    """Two revisions: params that differ, and accuracy per dataset with the paired interval.
+    """Compare two revisions: params that differ, and accuracy per dataset with a paired interval.
 
     Example: wsoup compare HEAD
     """
@@ -231,18 +231,24 @@ def sweep_command(
     param: Annotated[str, typer.Argument(help="A dotted key of params.yaml, such as fewshot.shots.")],
     row: Annotated[
         list[str] | None,
-        typer.Option(help="A row of reports/metrics.json, also VARIANT/ROW; several are given one by one (word_soup)"),
+        typer.Option(help="A row of reports/metrics.json, or VARIANT/ROW; may be repeated (default: word_soup)."),
     ] = None,
-    variant: Annotated[str, typer.Option(help="pretrained, or a finetuned method.")] = "pretrained",
-    figure: Annotated[Path | None, typer.Option(help="Also draw it: an SVG, or its Vega-Lite JSON.")] = None,
-    revisions: Annotated[list[str] | None, typer.Argument(help="Which; all experiments if left out.")] = None,
-    run: Annotated[bool, typer.Option("--run", help="With model_scaling: first run the encoders not yet run.")] = False,
+    variant: Annotated[str, typer.Option(help="`pretrained`, or a finetuned method.")] = "pretrained",
+    figure: Annotated[Path | None, typer.Option(help="Also draw it, as .svg or as Vega-Lite .json.")] = None,
+    revisions: Annotated[
+        list[str] | None, typer.Argument(help="Revisions or experiments (default: all experiments).")
+    ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="With model_scaling: first run the encoders that have not run yet.")
+    ] = False,
     encoder: Annotated[
         list[str] | None,
-        typer.Option(help="With --run: MODEL/TAG, or section encoder as a YAML file; else the paper's."),
+        typer.Option(
+            help="With --run: MODEL/TAG, or a YAML file with section encoder (default: the paper's encoders)."
+        ),
     ] = None,
 ) -> None:
-    """Rows over many experiments against one param, and their figure; or the paper's table of model scaling.
+    """Tabulate and draw rows of many experiments against one param; or fill the paper's table of model scaling.
 
     Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
     """
@@ -291,19 +297,19 @@ def _print_table(table: Any) -> None:
 
 @verify_app.command("paper")
 def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
-    """The authors' own searches, scored again: theirs, ours, the difference; exit code 1 where they do not agree.
+    """Score the authors' own searches again: theirs, ours, and the difference; exit code 1 where they disagree.
 
-    Needs the stages embed_train and fewshot, with ViT-B-16 / openai, ImageNet and their splits; what stages score and
-    soup made is compared, too, where it is there.
+    Needs stages embed_train and fewshot, with ViT-B-16 / openai, ImageNet and the authors' splits. What stages score
+    and soup made is compared as well, where it exists.
 
     Example: wsoup verify paper
     """
     from wsoup.check import paper as verify
     from wsoup.params.whole import load_params
 
-    found = load_params(params)
-    checked, agreements = verify.of_run(found, artifacts=Artifacts())
-    within = verify.tolerance(found.encoder.interpolation)
+    settings = load_params(params)
+    checked, agreements = verify.of_run(settings, artifacts=Artifacts())
+    within = verify.tolerance(settings.encoder.interpolation)
     table = Table(box=None, pad_edge=False)
     for title in ("soup", "seed", "text"):
         table.add_column(title, overflow="fold")
@@ -332,9 +338,9 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
 
 @app.command("cache")
 def cache_command(
-    prune: Annotated[bool, typer.Option("--prune", help="Remove what no present stage can use.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what no stage can use any more.")] = False,
 ) -> None:
-    """What interrupted stages and listed datasets keep in .cache/wsoup, whose it is, and whether it is of use.
+    """Show what .cache/wsoup keeps of interrupted stages and listed datasets, and whether it can still be used.
 
     Example: wsoup cache --prune
     """
