@@ -16,7 +16,7 @@ from project import ROOT
 
 from wsoup.check import paper as verify
 from wsoup.check.paper import Agreement, Step
-from wsoup.cli.app import verify_paper
+from wsoup.cli.check import verify_paper
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.core.scoring import normalize
 from wsoup.disk import store

@@ -48,7 +48,7 @@ ELSEWHERE = {
     "export RAY": "needs SLURM",
     "srun": "needs SLURM",
     "--num-cpus": "needs SLURM",
-    "python docs/": "minutes to hours on data that the repository does not hold",
+    "python benchmarks/": "tests/benchmarks/test_benchmarks.py",
 }
 """Beginnings of commands that do not run here -> where they do, or why not."""
 PYTHON = {"README.md", "python.md"}
@@ -77,12 +77,12 @@ HERE = [(page, line) for page, line in lines_of_commands() if not line.startswit
 
 def test_every_block_is_of_a_kind_that_is_tested():
     kinds = {kind for page in PAGES for kind in re.findall(r"^```(\w+)", page.read_text(), flags=re.MULTILINE)}
-    assert kinds == {"bash", "python", "yaml", "diff"}  # diff: tests/house/test_contributing.py
+    assert kinds == {"bash", "python", "text", "yaml", "diff"}  # text: what Python prints; diff: test_contributing.py
     assert {page for page, _ in blocks("python")} <= PYTHON
     outside = [re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE) for page in PAGES]
     assert not any(re.search(r"\n\n    \w", text) for text in outside)  # no block without its kind
     unused = [start for start in ELSEWHERE if not any(line.startswith(start) for _, line in lines_of_commands())]
-    assert [start for start in unused if start not in ("python docs/", "--num-cpus", "export RAY")] == []
+    assert [start for start in unused if start not in ("python benchmarks/", "--num-cpus", "export RAY")] == []
     assert len(HERE) >= 12
 
 

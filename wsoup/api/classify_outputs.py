@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -60,11 +60,10 @@ class Outputs:
         if self.as_json and self.table is not None:
             raise ParamsError("--json writes to stdout: leave out --out, or redirect stdout into a file")
 
-    def check_apart(self, inputs: Iterable[str]) -> None:
+    def check_apart(self, inputs: Sequence[str]) -> None:
         """Raise ParamsError where a file would be replaced that is also read."""
-        read = {Path(place).resolve() for place in inputs}
         for option, file in (("--out", self.table), ("--html", self.sheet)):
-            if file is not None and file.resolve() in read:
+            if file is not None and file.resolve() in [Path(place).resolve() for place in inputs]:
                 raise ParamsError(f"{option} {file} is also read, and would be replaced; give another name")
 
     @contextmanager

@@ -6,22 +6,21 @@ Heavy modules are imported where a command needs them, so that ``wsoup --help`` 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from wsoup.cli.bench import bench_app
+from wsoup.cli.check import check_command, data_app, verify_app
+from wsoup.cli.options import ParamsFile
 from wsoup.cli.profiles import profile_app
+from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
 from wsoup.cli.soups import classify_command, soup_app
-from wsoup.core.errors import ParamsError, WsoupError, not_installed, one_line, storage_error
-from wsoup.disk.artifacts import Artifacts
+from wsoup.core.errors import WsoupError, not_installed, one_line, storage_error
 from wsoup.runtime.interrupts import INTERRUPTED, interruptible
 from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.streams import print_anything
@@ -33,10 +32,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-data_app = typer.Typer(
-    help="Check the datasets of params.yaml, and see how files must be laid out.", no_args_is_help=True
-)
-verify_app = typer.Typer(help="Compare a run with known answers.", no_args_is_help=True)
 for name, group in {
     "profile": profile_app,
     "data": data_app,
@@ -45,9 +40,16 @@ for name, group in {
     "verify": verify_app,
 }.items():
     app.add_typer(group, name=name)
-app.command("classify")(classify_command)
-
-ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
+COMMANDS: dict[str, Callable[..., None]] = {
+    "check": check_command,
+    "results": results_command,
+    "report": report_command,
+    "compare": compare_command,
+    "sweep": sweep_command,
+    "classify": classify_command,
+}
+for name, command in COMMANDS.items():
+    app.command(name)(command)
 
 
 def main() -> None:
@@ -80,9 +82,6 @@ def _stoppable() -> Iterator[None]:
             raise
 
 
-# ---------------------------------------------------------------------------------------------------------- init
-
-
 @app.command("init")
 def init_command(
     folder: Annotated[Path, typer.Argument(help="A new folder, or one that `wsoup init` made before.")],
@@ -94,55 +93,6 @@ def init_command(
     from wsoup.pipeline import workspace
 
     print("\n".join(workspace.create(folder)))
-
-
-# ---------------------------------------------------------------------------------------------------------- data
-
-
-@app.command("check")
-@data_app.command("check")
-def check_command(
-    params: ParamsFile = Path("params.yaml"),
-    manifests: Annotated[Path, typer.Option(help="Where the last run put its manifests.")] = Path(
-        "artifacts/manifests"
-    ),
-    deep: Annotated[bool, typer.Option("--deep", help="Also decode every image.")] = False,
-) -> None:
-    """Check params.yaml, its encoder and its datasets; each problem is a line with the next step, and exit code 1.
-
-    Example: wsoup check --deep
-    """
-    from wsoup.check import data as datacheck
-    from wsoup.check import params as preflight
-    from wsoup.check.encoder import check_encoder
-    from wsoup.images.decode import load_rgb
-    from wsoup.params.whole import load_params
-    from wsoup.towers.encoder import imagenet_class_names
-
-    settings, console = load_params(params), Console()
-    encoder = check_encoder(settings)
-    for kind, texts in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
-        for text in texts:
-            console.print(f"{kind}encoder: {text}", highlight=False, markup=False, soft_wrap=True)
-    decode = load_rgb if deep else None
-    findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
-    datacheck.show(findings, console)
-    others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
-    for problem in others:
-        print(f"error: {problem}")
-    if encoder.problems or others or any(finding.problems for finding in findings):
-        raise typer.Exit(1)
-
-
-@data_app.command("layouts")
-def data_layouts() -> None:
-    """Show which files belong where: every layout, and the paper's 15 datasets in CoOp's folders."""
-    from wsoup.check.data import show_layouts
-
-    show_layouts(Console())
-
-
-# ---------------------------------------------------------------------------------------------------------- plan
 
 
 @app.command("plan")
@@ -169,171 +119,6 @@ def plan_command(
         params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images
     )
     show(planned, Console())
-
-
-# ------------------------------------------------------------------------------------------------------- results
-
-
-@app.command("results")
-def results_command(params: ParamsFile = Path("params.yaml")) -> None:
-    """Show the last run: accuracy on the source, XD and DG means, every target's gain, and whether it is noise."""
-    from wsoup.report.whole_run import whole_run
-
-    print(whole_run(params))
-
-
-@app.command("report")
-def report_command(
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("reports/index.html"),
-    params: ParamsFile = Path("params.yaml"),
-    title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
-) -> None:
-    """Write one self-contained page: the result, tables, figures, soups, and images whose answer a soup changed.
-
-    Example: wsoup report --out reports/index.html --title "Photos of my garden"
-    """
-    from wsoup.disk.files import check_ending
-    from wsoup.report.page import TITLE, write_page
-    from wsoup.report.reading import as_written
-
-    check_ending(out, ".html", ".htm", option="--out")
-    with as_written():
-        print(write_page(out, params_file=params, title=title or TITLE))
-
-
-@app.command("compare")
-def compare_command(
-    first: Annotated[str, typer.Argument(metavar="REV1", help="A git revision or a DVC experiment.")],
-    second: Annotated[
-        str, typer.Argument(metavar="[REV2]", help="Another; `workspace` is the folder as it is.")
-    ] = "workspace",
-    row: Annotated[str, typer.Option(help="A row of reports/metrics.json, or `all`.")] = "word_soup",
-) -> None:
-    """Compare two revisions: params that differ, and accuracy per dataset with a paired interval.
-
-    Example: wsoup compare HEAD
-    """
-    from wsoup.report.compare import compare
-    from wsoup.report.reading import as_written
-
-    with as_written():
-        params, accuracies = compare(first, second)
-    lines = [line for line in accuracies.rows if row in ("all", line["row"])]
-    if accuracies.rows and not lines:
-        known = ", ".join(dict.fromkeys(line["row"] for line in accuracies.rows))
-        raise ParamsError(f"--row {row!r} is in neither revision; there are {known}, and all")
-    _print_table(params)
-    _print_table(replace(accuracies, rows=lines))
-
-
-@app.command("sweep")
-def sweep_command(
-    param: Annotated[str, typer.Argument(help="A dotted key of params.yaml, such as fewshot.shots.")],
-    row: Annotated[
-        list[str] | None,
-        typer.Option(help="A row of reports/metrics.json, or VARIANT/ROW; may be repeated (default: word_soup)."),
-    ] = None,
-    variant: Annotated[str, typer.Option(help="`pretrained`, or a finetuned method.")] = "pretrained",
-    figure: Annotated[Path | None, typer.Option(help="Also draw it, as .svg or as Vega-Lite .json.")] = None,
-    revisions: Annotated[
-        list[str] | None, typer.Argument(help="Revisions or experiments (default: all experiments).")
-    ] = None,
-    run: Annotated[
-        bool, typer.Option("--run", help="With model_scaling: first run the encoders that have not run yet.")
-    ] = False,
-    encoder: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With --run: MODEL/TAG, or a YAML file with section encoder (default: the paper's encoders)."
-        ),
-    ] = None,
-) -> None:
-    """Tabulate and draw rows of many experiments against one param; or fill the paper's table of model scaling.
-
-    Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
-    """
-    from wsoup.report import scaling
-    from wsoup.report.reading import as_written
-    from wsoup.report.sweep import check_figure, sweep, write_figure
-
-    if param == scaling.NAME:
-        wanted = [scaling.encoder_of(text) for text in encoder or map("/".join, scaling.paper.SCALING_ENCODERS)]
-        names = scaling.run(wanted) if run else []
-        table = scaling.scaling_table(revisions or names)
-        _print_table(table)
-        print(scaling.write(table, folder=Path("reports")))
-        return
-    if run or encoder:
-        raise ParamsError("--run and --encoder are for `wsoup sweep model_scaling`; queue others with `dvc exp run`")
-
-    if figure is not None:
-        check_figure(figure)
-    with as_written():
-        table = sweep(param, rows=row or ["word_soup"], variant=variant, revisions=revisions or [])
-    _print_table(table)
-    if figure is not None:
-        write_figure(figure, table=table, param=param)
-        print(figure)
-
-
-def _print_table(table: Any) -> None:
-    """A report's table on the terminal."""
-    from wsoup.report.tables import cell, shown_columns
-
-    columns = shown_columns(table.columns)
-    drawn = Table(box=None, pad_edge=False, title=table.title, title_justify="left", title_style="bold")
-    for column in columns:
-        drawn.add_column(column, overflow="fold", no_wrap=column == "row")  # its names would break in mid-word
-    for row in table.rows:
-        drawn.add_row(*(cell(row, column) for column in columns))
-    console = Console()
-    console.print(drawn, highlight=False, markup=False)
-    for note in table.notes:
-        console.print(note, highlight=False, markup=False)
-
-
-# -------------------------------------------------------------------------------------------------------- verify
-
-
-@verify_app.command("paper")
-def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
-    """Score the authors' own searches again: theirs, ours, and the difference; exit code 1 where they disagree.
-
-    Needs stages embed_train and fewshot, with ViT-B-16 / openai, ImageNet and the authors' splits. What stages score
-    and soup made is compared as well, where it exists.
-
-    Example: wsoup verify paper
-    """
-    from wsoup.check import paper as verify
-    from wsoup.params.whole import load_params
-
-    settings = load_params(params)
-    checked, agreements = verify.of_run(settings, artifacts=Artifacts())
-    within = verify.tolerance(settings.encoder.interpolation)
-    table = Table(box=None, pad_edge=False)
-    for title in ("soup", "seed", "text"):
-        table.add_column(title, overflow="fold")
-    for title in ("theirs", "ours", "difference"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for line in checked:
-        step, mark = line.step, "" if abs(line.difference) <= within else " !"
-        figures = (f"{step.theirs:.3f}", f"{line.ours:.3f}", f"{line.difference:+.3f}{mark}")
-        table.add_row(step.soup, str(step.seed), escape(step.text), *figures)
-    console = Console()
-    console.print(table, highlight=False)
-    away = sum(abs(line.difference) > within for line in checked)
-    console.print(
-        f"{len(checked) - away} of {len(checked)} accuracies within {within} points (theirs: half precision, bilinear)",
-        highlight=False,
-    )
-    for agreement in agreements:
-        says = f"{'' if agreement.holds else 'does not agree: '}{agreement.says}"
-        console.print(says, highlight=False, markup=False, soft_wrap=True)
-    if away or not all(agreement.holds for agreement in agreements):
-        raise typer.Exit(1)
-
-
-# --------------------------------------------------------------------------------------------------------- cache
 
 
 @app.command("cache")

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from wsoup.cli.options import Device
+
 bench_app = typer.Typer(help="Will this machine do? Time wsoup beside the plain way.", no_args_is_help=True)
 
 Model = Annotated[str, typer.Option(help="An open_clip model; its weights are random.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from wsoup.cli.options import ParamsFile
 from wsoup.core.errors import ParamsError
 
-ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 profile_app = typer.Typer(help="Write a params.yaml to start from.", no_args_is_help=True)
 
 GptDescriptors = Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console, RenderableType
 
+from wsoup.cli.options import Device
 from wsoup.core.errors import MissingError, one_line
 from wsoup.disk.files import shown
 
@@ -97,7 +98,7 @@ def classify_command(
     pretrained: Annotated[str | None, typer.Option(help="Its tag or weights file (default: the soup's).")] = None,
     config: Annotated[str | None, typer.Option(help="Its open_clip JSON config, for a local model.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Photos in one forward pass.")] = 64,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Classify photos with a soup: the most probable classes of each, as CSV, Parquet or JSON.
 
