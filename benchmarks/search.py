@@ -21,8 +21,8 @@ from wsoup.bench.text import warm
 from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
 from wsoup.runtime.memory import keep_memory
-from wsoup.search.chains import word_chain
-from wsoup.search.pools import common_words
+from wsoup.search.grow.chains import word_chain
+from wsoup.search.rank.pools import common_words
 from wsoup.soup.soup import Member, Step
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, choose_device

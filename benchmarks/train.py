@@ -25,10 +25,10 @@ from wsoup.bench.common import Result, about, page_faults, random_encoder, show
 from wsoup.core import prompts
 from wsoup.finetune import losses
 from wsoup.finetune.objective import Objective
+from wsoup.finetune.params import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
-from wsoup.params.finetune import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
 from wsoup.runtime.memory import keep_memory
 from wsoup.towers.encoder import Encoder, choose_device, imagenet_class_names
 

@@ -10,9 +10,9 @@ from finetune_cases import COMMON, METHODS, SOUP, finetune_params
 from torch.nn import functional as F
 
 from wsoup.core import prompts
+from wsoup.finetune.params import MethodParams
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.train import Trainer
-from wsoup.params.finetune import MethodParams
 
 
 def passes_of(encoder, colours, name: str, steps: int = 2) -> Passes:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.core.errors import ParamsError
-from wsoup.params.encoder import EncoderParams
+from wsoup.params.base.encoder import EncoderParams
 from wsoup.params.section import parse
 from wsoup.runtime.peak import peak_bytes
 from wsoup.towers import encoder as towers

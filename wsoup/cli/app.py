@@ -95,6 +95,25 @@ def init_command(
     print("\n".join(workspace.create(folder)))
 
 
+@app.command("packages")
+def packages_command(
+    accept: Annotated[bool, typer.Option("--accept", help="Record the installed versions.")] = False,
+) -> None:
+    """Show the packages that decide numbers; exit code 1 where the installed versions are not those of the results.
+
+    After `--accept`, `dvc repro` runs again what the changed ones decide (data/packages.yaml).
+
+    Example: wsoup packages
+    """
+    from wsoup.disk import code
+    from wsoup.pipeline import packages
+
+    if accept:
+        packages.accept()
+    packages.check(code.installed())
+    print(f"{packages.VERSIONS}: {', '.join(f'{name} {version}' for name, version in code.installed().items())}")
+
+
 @app.command("plan")
 def plan_command(
     params: ParamsFile = Path("params.yaml"),

@@ -34,7 +34,7 @@ def bench_text(
     Example: wsoup bench text --model ViT-B-16 --classes 1000
     """
     from wsoup.bench import common, text
-    from wsoup.search import pools
+    from wsoup.search.rank import pools
     from wsoup.towers.encoder import choose_device
 
     candidates = {"words": pools.common_words(words)}

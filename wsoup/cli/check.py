@@ -33,8 +33,8 @@ def check_command(
     from wsoup.check import data as datacheck
     from wsoup.check import params as preflight
     from wsoup.check.encoder import check_encoder
+    from wsoup.check.whole import load_params
     from wsoup.images.decode import load_rgb
-    from wsoup.params.whole import load_params
     from wsoup.towers.encoder import imagenet_class_names
 
     settings, console = load_params(params), Console()
@@ -70,7 +70,7 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
     Example: wsoup verify paper
     """
     from wsoup.check import paper as verify
-    from wsoup.params.whole import load_params
+    from wsoup.check.whole import load_params
 
     settings = load_params(params)
     checked, agreements = verify.of_run(settings, artifacts=Artifacts())

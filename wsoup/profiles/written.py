@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.git import git
 from wsoup.disk.store import replacing
+from wsoup.runtime.git import git
 
 
 def write(text: str, *, out: Path) -> list[str]:
