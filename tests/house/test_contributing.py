@@ -16,10 +16,10 @@ from project import ROOT
 FACTS = {
     "a soup kind": """
         import numpy as np
-        from wsoup.params.search import Soups
-        from wsoup.search import soups
+        from wsoup.search.grow.params import Soups
+        from wsoup.search.grow import soups
         from wsoup.soup.soup import NOTHING
-        from wsoup.search.ranking import Ranked
+        from wsoup.search.rank.ranking import Ranked
         from pydantic import TypeAdapter
         brief = TypeAdapter(Soups).validate_python({"b": {"kind": "shortest", "pool": "words", "m": 2, "k1": 3}})["b"]
         ranked = Ranked(["sharp", "red", "wet", "a"], np.array([4, 3, 2, 1]), np.zeros(4), False, NOTHING)
