@@ -57,19 +57,19 @@ PYTHON = {"README.md", "python.md"}
 
 def blocks(language: str) -> Iterator[tuple[str, str]]:
     for page in PAGES:
-        for found in re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
-            yield page.name, found
+        for text in re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+            yield page.name, text
 
 
 def lines_of_commands() -> list[tuple[str, str]]:
     """Commands of all shell blocks, without comments, each with its page."""
-    found = []
+    commands = []
     for page, block in blocks("bash"):
         for line in block.replace("\\\n", " ").splitlines():
             command = line.split(" # ")[0].split("   #")[0].strip()
             if command and not command.startswith("#"):
-                found += [(page, part.strip()) for part in command.split("&&")]
-    return found
+                commands += [(page, part.strip()) for part in command.split("&&")]
+    return commands
 
 
 HERE = [(page, line) for page, line in lines_of_commands() if not line.startswith(tuple(ELSEWHERE))]
@@ -111,13 +111,13 @@ def test_commands_of_the_docs_run(page: str, line: str, used: Path, monkeypatch)
 
 
 def commands(group: click.Group, prefix: str = "wsoup") -> dict[str, click.Command]:
-    found: dict[str, click.Command] = {}
+    by_name: dict[str, click.Command] = {}
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            found |= commands(command, f"{prefix} {name}")  # type: ignore[arg-type]
+            by_name |= commands(command, f"{prefix} {name}")  # type: ignore[arg-type]
         else:
-            found[f"{prefix} {name}"] = command
-    return found
+            by_name[f"{prefix} {name}"] = command
+    return by_name
 
 
 def test_commands_in_the_text_exist_with_their_options():
@@ -142,10 +142,10 @@ def test_commands_in_the_text_exist_with_their_options():
 
 def test_yaml_of_the_docs_is_good_params():
     sections = Params.model_fields
-    found = [item for _, block in blocks("yaml") for item in yaml.safe_load(block).items()]
-    for key, value in found:  # a section of params.yaml, or one dataset
+    items = [item for _, block in blocks("yaml") for item in yaml.safe_load(block).items()]
+    for key, value in items:  # a section of params.yaml, or one dataset
         TypeAdapter(sections[key].annotation if key in sections else DatasetParams).validate_python(value)
-    assert {"soups", "photos"} <= {key for key, _ in found}
+    assert {"soups", "photos"} <= {key for key, _ in items}
 
 
 def test_the_readme_is_short():

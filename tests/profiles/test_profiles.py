@@ -73,11 +73,11 @@ def test_the_paper_needs_no_data() -> None:
     assert list(params.soups) == ["descriptor", "word", "word_curve", "top", "sample", "joint", "descriptor_sample"]
 
 
-def values(found: Any, prefix: str = "") -> dict[str, Any]:
+def values(value: Any, prefix: str = "") -> dict[str, Any]:
     """Nested mappings as dotted keys."""
-    if not isinstance(found, dict):
-        return {prefix: found}
-    return {k: v for key, part in found.items() for k, v in values(part, f"{prefix}.{key}" if prefix else key).items()}
+    if not isinstance(value, dict):
+        return {prefix: value}
+    return {k: v for key, part in value.items() for k, v in values(part, f"{prefix}.{key}" if prefix else key).items()}
 
 
 def test_all_that_the_paper_fixes_is_in_its_profile() -> None:
@@ -188,8 +188,8 @@ def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
 
 
 def test_the_demos_methods_are_those_of_the_list() -> None:
-    found = yaml.safe_load((FOLDER / "demo.yaml").read_text())["finetune"]["methods"]
-    assert found == methods.of_toy("core")
+    shown = yaml.safe_load((FOLDER / "demo.yaml").read_text())["finetune"]["methods"]
+    assert shown == methods.of_toy("core")
 
 
 def test_a_methods_name_says_what_it_is() -> None:
@@ -245,7 +245,7 @@ def test_a_dataset_of_the_paper_in_halves_keeps_all_else_of_the_paper() -> None:
 
 def test_every_dataset_of_the_paper_with_training_images_has_halves(tmp_path: Path) -> None:
     root = str(build_coop(tmp_path))
-    for name in (name for name, found in PAPER.items() if found.role != "dg"):
+    for name in (name for name, dataset in PAPER.items() if dataset.role != "dg"):
         names = []
         for key, section in loaded(base_to_new(name, data_root=root, without_descriptors=True)).datasets.items():
             listing = layouts.read(key, params=section, imagenet_names=lambda: list("abc"))

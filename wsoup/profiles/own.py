@@ -53,9 +53,10 @@ def own(
             raise MissingError(f"{option} {file} is no file; correct its path")
     if test_fraction is not None and not 0 < test_fraction < 1:
         raise ParamsError(f"--test-fraction is {test_fraction:g}, expected a share between 0 and 1, for example 0.3")
-    roots = {name: root.resolve() for name, root in _image_roots(images, divide=test_fraction is not None).items()}
-    listings = {name: folder.read(str(root)) for name, root in roots.items()}
-    source = next(iter(roots))
+    roots = _image_roots(images) if test_fraction is None else _undivided(images)
+    divided = test_fraction is not None
+    listings = {_name(root, divided=divided): folder.read(str(root)) for root in map(Path.resolve, roots)}
+    source = next(iter(listings))
     if test_fraction is not None:
         listings[source] = fraction.divided(listings[source], fraction=test_fraction, test_split="test")
     pool = _absolute(descriptors) or OWN_DESCRIPTORS
@@ -97,36 +98,42 @@ def _shots(source: Listing) -> int:
     return max(1, min(16, fewest))
 
 
-def _image_roots(images: str, *, divide: bool) -> dict[str, Path]:
-    """Dataset name -> root, the source first; `divide`: the source has no train/ of its own."""
+def _image_roots(images: str) -> list[Path]:
+    """The folders of datasets: first the source, which has train/."""
     base = folder.require_folder(images)
-    if not divide and (base / "train").is_dir():
-        return {_name(base.resolve().name): base}
+    if (base / "train").is_dir():
+        return [base]
     inner = [base / name for name in folder.subfolders(base)]
-    if divide and inner and not any(folder.subfolders(path) for path in inner):
-        whole = base.resolve()
-        return {_name((whole.parent if whole.name in folder.SPLIT_FOLDERS else whole).name): base}
-    sources = [path for path in inner if (divide and len(inner) == 1) or (not divide and (path / "train").is_dir())]
-    if len(sources) != 1 and divide:
+    sources = [path for path in inner if (path / "train").is_dir()]
+    if len(sources) != 1:
+        names = f"{len(sources)}: {', '.join(path.name for path in sources)}" if sources else "none"
+        raise DataError(
+            f"{images} must hold train/<class>/<image> and test/<class>/<image>, or folders of which exactly one has "
+            f"train/ (found {names}); the source needs training images of its own: --test-fraction 0.3 takes them from "
+            "a folder of <class>/<image>"
+        )
+    return sources + [path for path in inner if path != sources[0] and folder.subfolders(path)]
+
+
+def _undivided(images: str) -> list[Path]:
+    """The folder of <class>/<image> that is to be divided: this one, or the only one in it."""
+    base = folder.require_folder(images)
+    inner = [base / name for name in folder.subfolders(base)]
+    if inner and not any(folder.subfolders(path) for path in inner):
+        return [base]
+    if len(inner) != 1:
         raise DataError(
             f"{images} must hold <class>/<image> with --test-fraction; found folders of folders "
             f"({', '.join(path.name for path in inner) or 'none'}). Several datasets: give the one that is to be the "
-            "source train/<class>/ and test/<class>/, and leave --test-fraction out"
+            "source train/<class>/ and test/<class>/, and leave out --test-fraction"
         )
-    if len(sources) != 1:
-        found = f"found {len(sources)}: {', '.join(path.name for path in sources)}" if sources else "found none"
-        raise DataError(
-            f"{images} must hold train/<class>/<image> and test/<class>/<image>, or folders of which exactly one has "
-            f"train/ ({found}); the source needs training images of its own: --test-fraction 0.3 takes them from a "
-            "folder of <class>/<image>"
-        )
-    targets = [path for path in inner if path != sources[0] and folder.subfolders(path)]
-    return {_name(path.name): path for path in (*sources, *targets)}
+    return inner
 
 
-def _name(text: str) -> str:
+def _name(root: Path, *, divided: bool) -> str:
     """A folder's name as a dataset's name: letters, digits, dash and underscore."""
-    name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in text).lstrip("-_")
+    folder_name = root.parent.name if divided and root.name in folder.SPLIT_FOLDERS else root.name
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in folder_name).lstrip("-_")
     return name or "images"
 
 
