@@ -50,7 +50,7 @@ def own(
     """
     for option, file in (("--descriptors", descriptors), ("--config", encoder.get("config"))):
         if file is not None and not Path(file).is_file():
-            raise MissingError(f"{option} {file} is no file; correct its path")
+            raise MissingError(f"{option} {file} is not a file; correct the path")
     if test_fraction is not None and not 0 < test_fraction < 1:
         raise ParamsError(f"--test-fraction is {test_fraction:g}, expected a share between 0 and 1, for example 0.3")
     roots = _image_roots(images) if test_fraction is None else _undivided(images)

@@ -74,7 +74,7 @@ def paper(
     """
     if (gpt_descriptors is None) != without_descriptors:
         raise ParamsError(
-            NEEDS if gpt_descriptors is None else "give either --gpt-descriptors or --without-descriptors"
+            NEEDS if gpt_descriptors is None else "give either --gpt-descriptors or --without-descriptors, not both"
         )
     if encoder not in ENCODERS:
         raise ParamsError(f"--encoder {encoder!r} is none of the paper's: {', '.join(ENCODERS)}")
