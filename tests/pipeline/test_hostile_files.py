@@ -23,11 +23,13 @@ from hostile_stages import Stage
 from hostile_stages import run as run_stage
 from PIL import Image
 from project import ROOT, Project
+from repository import make_dvc_folder
 from run_cli import run
 
 from wsoup.core.errors import LONGEST, MismatchError, MissingError, ParamsError, StorageError, WsoupError
 from wsoup.disk import store
 from wsoup.params.section import parse_yaml, read_yaml
+from wsoup.params.whole import parse_params
 from wsoup.pipeline import graph
 from wsoup.pipeline.workspace import create
 from wsoup.report import about, compare
@@ -213,10 +215,11 @@ def test_a_large_params_file_is_not_read(tmp_path: Path) -> None:
     ["x", "a.b=1", "seeds=2001-13-45", "seeds=[", f"seeds={'[' * 2_000}", f"seeds={'9' * 5_000}", "seeds=*a",
      "seeds=!!python/object/apply:os.system [touch ran]"],
 )  # fmt: skip
-def test_a_change_that_is_none(change: str) -> None:
-    raw = parse_yaml((ROOT / "params.yaml").read_text(), origin="params.yaml")
-    with pytest.raises(ParamsError, match="-S "):
-        graph.with_changes(raw, [change])
+def test_a_change_that_is_none(in_tmp: Path, change: str) -> None:
+    with pytest.raises(ParamsError, match=r"-S |seeds") as error:
+        parse_params(parse_yaml(graph.with_changes(ROOT / "params.yaml", [change]), origin="params.yaml"), origin="it")
+    one_line_of(error.value)
+    assert not Path("ran").exists()
 
 
 DVC_YAML = [
@@ -227,10 +230,12 @@ DVC_YAML = [
 
 
 @pytest.mark.parametrize("data", DVC_YAML)
-def test_a_dvc_yaml_that_is_none(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "dvc.yaml").write_bytes(data)
+def test_a_dvc_yaml_that_is_none(in_tmp: Path, data: bytes) -> None:
+    make_dvc_folder(in_tmp)
+    Path("params.yaml").write_text("a: 1")
+    Path("dvc.yaml").write_bytes(data)
     with pytest.raises(MismatchError, match=r"dvc\.yaml") as error:
-        graph.read_stages({"a": 1}, dvc_yaml=tmp_path / "dvc.yaml")
+        graph.stage_names()
     assert one_line_of(error.value)
 
 
@@ -302,6 +307,7 @@ def test_whatever_lies_in_the_cache_it_is_listed(in_tmp: Path) -> None:
     for name in ("params.yaml", "dvc.yaml"):
         shutil.copy(ROOT / name, name)
     shutil.copytree(ROOT / "stages", "stages")
+    make_dvc_folder(in_tmp)
     parts = Path(".cache/wsoup/score@words") / ("a" * 20)
     parts.mkdir(parents=True)
     (parts / "00000.part").write_text("x")

@@ -153,7 +153,10 @@ def _imagenet_names() -> list[str]:
 def plan_command(
     params: ParamsFile = Path("params.yaml"),
     change: Annotated[
-        list[str] | None, typer.Option("--set-param", "-S", help="A change of params, such as soups.word.k0=50.")
+        list[str] | None,
+        typer.Option(
+            "--set-param", "-S", help="A change of params as `dvc exp run` takes it, such as soups.word.k0=50."
+        ),
     ] = None,
     device: Annotated[str | None, typer.Option(help="Also on: h200, h100, a100, l40s, l4, a10, v100, t4.")] = None,
     count: Annotated[int, typer.Option(help="How many of them.")] = 1,
@@ -167,10 +170,10 @@ def plan_command(
     from wsoup.pipeline.plan import plan
     from wsoup.pipeline.plan_show import show
 
-    found = plan(
+    planned = plan(
         params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images
     )
-    show(found, Console())
+    show(planned, Console())
 
 
 # ------------------------------------------------------------------------------------------------------- results
@@ -338,14 +341,13 @@ def cache_command(
 
     Example: wsoup cache --prune
     """
-    from wsoup.pipeline.cache import look
-    from wsoup.pipeline.cache_prune import prune as pruned
+    from wsoup.pipeline import cache
     from wsoup.pipeline.cache_show import show
 
     if not prune:
-        show(look(), Console())
+        show(cache.look(), Console())
         return
-    for line in pruned(look()):
+    for line in cache.prune(cache.look()):
         print(line)
 
 
