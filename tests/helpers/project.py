@@ -17,7 +17,9 @@ from processes import ROOT, warm_python
 from repository import commit, git, new_repository
 from small_world import COLOURS, write_image_folder
 
-from wsoup.resume.shards import Owner
+from wsoup.disk import code
+from wsoup.disk.shards import Owner
+from wsoup.pipeline import packages
 
 METHODS = {
     "ce": {
@@ -92,6 +94,7 @@ class Project:
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
             shutil.copy(ROOT / name, folder / name)
+        (folder / packages.VERSIONS).write_text(packages.as_yaml(code.installed()))
         write_image_folder(folder / "photo", splits={"train": 5, "test": 3}, classes=COLOURS)
         halves = {name: (r // 2, g // 2, b // 2) for name, (r, g, b) in COLOURS.items()}
         write_image_folder(folder / "dim", splits={"test": 3}, classes=halves)

@@ -26,10 +26,10 @@ from project import ROOT, Project
 from repository import make_dvc_folder
 from run_cli import run
 
+from wsoup.check.whole import parse_params
 from wsoup.core.errors import LONGEST, MismatchError, MissingError, ParamsError, StorageError, WsoupError
 from wsoup.disk import store
-from wsoup.params.section import parse_yaml, read_yaml
-from wsoup.params.whole import parse_params
+from wsoup.params.base.section import parse_yaml, read_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.workspace import create
 from wsoup.report import about, compare

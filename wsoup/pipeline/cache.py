@@ -20,14 +20,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.filesize import decimal
 
+from wsoup.check.whole import load_params
 from wsoup.core.errors import MismatchError, WsoupError
 from wsoup.datasets import digests
-from wsoup.disk import remote, store
+from wsoup.disk import code, remote, store
+from wsoup.disk.shards import ABOUT, Owner
 from wsoup.images import known
-from wsoup.params.whole import load_params
 from wsoup.pipeline.graph import stage_names
-from wsoup.resume import code
-from wsoup.resume.shards import ABOUT, Owner
 
 PARTS = re.compile(r"[0-9a-f]{20}")
 """How the folder of one set of inputs is called."""

@@ -23,7 +23,7 @@ from dvc.scm import NoSCM
 from dvc.utils.hydra import apply_overrides
 
 from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
-from wsoup.params.section import read_yaml
+from wsoup.params.base.section import read_yaml
 
 DVC_YAML = "dvc.yaml"
 PARAMS = "params.yaml"
@@ -86,7 +86,7 @@ def _own_reason(stage: Any, status: Sequence[Any]) -> str | None:
         return "its command changed"
     by_kind = [paths for entry in status if isinstance(entry, dict) for paths in entry.values()]  # deps, outs
     changed = {path: what for paths in by_kind for path, what in paths.items()}
-    if keys := changed.pop(PARAMS, None):
+    if keys := [key for what in changed.values() if isinstance(what, dict) for key in what]:  # of params.yaml
         return f"{', '.join(keys)} changed"
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
     return f"{next(iter(changed))}{more} changed" if changed else None

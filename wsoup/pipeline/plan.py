@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wsoup.check.whole import Params, parse_params
 from wsoup.core.errors import DataError, MissingError, ParamsError
-from wsoup.params.section import parse_yaml
-from wsoup.params.whole import Params, parse_params
+from wsoup.params.base.section import parse_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.machine import Machine, devices, here
 from wsoup.pipeline.needs import Need, Needs
