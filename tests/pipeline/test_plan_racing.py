@@ -8,6 +8,7 @@ import torch
 from wsoup.core.scoring import normalize
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.pipeline import plan_texts
+from wsoup.pipeline.world import weightless_source
 from wsoup.search.rank.params import RacingRound
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.racing import part_of, race, rounds
@@ -39,7 +40,7 @@ def really_encoded(source: Source, heats) -> list[tuple[int, int]]:
 def planned(files, heats) -> list[list[list[float]]]:
     """Least and most of texts and tokens of each round."""
     empty = weightless_encoder(EncoderParams(**files))
-    source = plan_texts.weightless_source(empty, template="a photo of a {}.", class_names=NAMES)
+    source = weightless_source(empty, template="a photo of a {}.", class_names=NAMES)
     how = {"n_seeds": 2, "period": False, "shard_size": SHARD}
     return [text[:, :2].tolist() for text in plan_texts.score(source, WORDS, rounds=heats, **how)]
 

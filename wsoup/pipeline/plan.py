@@ -12,7 +12,7 @@ from wsoup.params.base.section import parse_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.machine import Machine, devices, here
 from wsoup.pipeline.needs import Need, Needs
-from wsoup.pipeline.plan_images import Dataset, dataset
+from wsoup.pipeline.world import Dataset, World, dataset
 from wsoup.towers.encoder import weightless_encoder
 
 PATIENCE_HOURS = 24 * 7
@@ -92,9 +92,8 @@ def plan(
         why = dict.fromkeys(why, "as if")
     datasets, notes = _datasets(params, why=why, images=images)
     encoder = weightless_encoder(params.encoder)
-    needs = Needs(
-        params, encoder=encoder, datasets=datasets, cached=lambda stage: not why[stage], candidates=candidates
-    )
+    cached = frozenset(stage for stage, reason in why.items() if reason is None)
+    needs = Needs(World(params, encoder, datasets, cached), candidates=candidates)
     files = [file for one in datasets.values() for file in one.files if Path(file).is_file()][:100]
     machines = [here(encoder, images=files, device=on)]
     if device is not None:

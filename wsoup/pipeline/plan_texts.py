@@ -12,9 +12,7 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-import torch
 
-from wsoup.core.prompts import stems
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.counts import mean_of_stems, mean_prompts
@@ -24,11 +22,10 @@ from wsoup.evaluate.transfer import Grid, sample
 from wsoup.params.evaluation import SurveyParams
 from wsoup.search.grow.chains import word_soup_member
 from wsoup.search.grow.greedy import LARGEST_BATCH
-from wsoup.search.grow.params import GreedySoup, Growth, JointSoup, SoupParams
+from wsoup.search.grow.params import GreedySoup, Growth, SoupParams
 from wsoup.search.rank.racing import Round, part_of
 from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.tokens import token_lengths
 from wsoup.towers.encoder import Encoder
 
 MANY_TEXTS = 2_000_000
@@ -48,18 +45,6 @@ def encoded(texts: PromptEncoder, blocks: Iterable[object]) -> np.ndarray:
     for _ in blocks:
         pass
     return so_far(texts) - before
-
-
-def weightless_source(encoder: Encoder, *, template: str, class_names: list[str]) -> Source:
-    """The source's class texts without its images."""
-    return Source(
-        encoder=encoder,
-        image_features=torch.empty(0, 0),
-        labels=torch.empty(0, dtype=torch.int64),
-        subsets={},
-        template=template,
-        class_names=class_names,
-    )
 
 
 def _asked(source: Source, texts: Sequence[str], *, period: bool) -> np.ndarray:
@@ -124,19 +109,9 @@ def soup(
         search[1] += _asked(source, longest, period=True)
     else:
         first = _asked(source, ranked[: definition.m], period=True)
-        search = np.stack([first, first])
-        search[0, TOKENS] = 0
-        search[1, TOKENS:] += _asked(source, longest, period=True)[TOKENS:]
-    name = _asked(source, [""], period=True)
-    name[TOKENS] = _class_tokens(source)
-    times = 3 if isinstance(definition, JointSoup) else 1  # the class name alone is counted, at most
-    return check + len(seeds) * (search + np.stack([name * [1, 0, 1], times * name]))
-
-
-def _class_tokens(source: Source) -> int:
-    """Tokens of all class prompts, whole: no beginning of theirs costs more."""
-    prompts = [f"{stem}," for stem in stems(source.template, source.class_names)]
-    return int(token_lengths(prompts, tokenizer=source.encoder.tokenizer).sum())
+        search = np.stack([first * [1, 0, 0], first + _asked(source, longest, period=True) * [0, 1, 1]])
+    name = _asked(replace(source), [""], period=True)  # counted up to three times, and encoded where it is not kept
+    return check + len(seeds) * (search + np.stack([name * [1, 0, 0], 3 * name]))
 
 
 def _greedy(source: Source, ranked: Sequence[str], *, period: bool) -> np.ndarray:
