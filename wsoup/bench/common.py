@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wsoup.core.errors import ParamsError
-from wsoup.runtime.peak import peak_bytes
+from wsoup.runtime.process import peak_bytes
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer
 from wsoup.towers import encoder as towers

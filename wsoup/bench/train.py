@@ -25,7 +25,7 @@ from wsoup.finetune.params import CrossEntropyLoss, LastBlocksTune, PromptTune, 
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
-from wsoup.runtime.peak import peak_bytes
+from wsoup.runtime.process import peak_bytes
 from wsoup.towers.encoder import Encoder, imagenet_class_names, random_model
 
 TEMPLATE = "a photo of a {}."

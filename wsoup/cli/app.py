@@ -22,9 +22,7 @@ from wsoup.cli.profiles import profile_app
 from wsoup.cli.soups import classify_command, soup_app
 from wsoup.core.errors import ParamsError, WsoupError, not_installed, one_line, storage_error
 from wsoup.disk.artifacts import Artifacts
-from wsoup.runtime.interrupts import INTERRUPTED, interruptible
-from wsoup.runtime.memory import keep_memory
-from wsoup.runtime.streams import print_anything
+from wsoup.runtime.process import INTERRUPTED, interruptible, keep_memory, print_anything
 
 app = typer.Typer(
     help="Descriptor soups and word soups for CLIP-style models. The pipeline itself runs with `dvc repro`.",

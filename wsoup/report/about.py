@@ -18,7 +18,7 @@ from wsoup.report.results import Results
 
 AUTO = "auto"
 SPENT = ("images_seconds", "texts_seconds", "images_gflops", "texts_gflops")
-"""What `wsoup.runtime.spent` notes of a stage."""
+"""What `wsoup.runtime.process` notes of a stage."""
 EVALUATING = ("embed", "evaluate", "evaluate_tuned")
 KEPT = ("run", "time", "seconds")
 MOST = 2**53
