@@ -7,10 +7,10 @@ while modules are still imported.
 **Memory** that was given back is used again: on a CPU that halves the time of encoding images. Each layer of a model
 asks for a block of up to hundreds of MB and gives it back. glibc's malloc returns such blocks to the system and asks
 for others, which the system clears page by page as they are touched: of RN50 that is 40,000 page faults an image and
-half of the time. `keep_memory` tells malloc to keep what it has (M_MMAP_MAX, M_TRIM_THRESHOLD and M_ARENA_MAX of mallopt(3)). A
-process then holds what it needed at its most, plus what lies between blocks in use; `give_back` returns what is free
-once long work is done. Nothing changes where there is no glibc, where the user has set malloc up (``MALLOC_...``,
-``GLIBC_TUNABLES``), or with ``WSOUP_KEEP_MEMORY=0``.
+half of the time. `keep_memory` tells malloc to keep what it has (M_MMAP_MAX, M_TRIM_THRESHOLD and M_ARENA_MAX of
+mallopt(3)). A process then holds what it needed at its most, plus what lies between blocks in use; `give_back` returns
+what is free once long work is done. Nothing changes where there is no glibc, where the user has set malloc up
+(``MALLOC_...``, ``GLIBC_TUNABLES``), or with ``WSOUP_KEEP_MEMORY=0``.
 
 **Spent** are seconds and FLOPs on images and on texts, for ``timings.jsonl`` alone. The paper's split: an evaluation of
 239 s takes 234 s for the images and 4.6 s for the texts. Seconds of images include their decoding. On a Ray cluster the
