@@ -172,17 +172,17 @@ WRONG_TIMES: list[bytes] = [
 def test_timings_that_are_none_are_left_out(tmp_path: Path, data: bytes) -> None:
     good = json.dumps(TIMED).encode()
     (tmp_path / "timings.jsonl").write_bytes(b"\n".join([good, data, data, good]) + b"\n{half")
-    found = about.timings_shown(tmp_path / "timings.jsonl")
-    assert found["timings"][-1]["stage"] == "a"
-    assert all(isinstance(row["seconds"], float | int) for row in found["timings"])
-    assert found["rest"] is None or found["rest"] >= 0
+    shown = about.timings_shown(tmp_path / "timings.jsonl")
+    assert shown["timings"][-1]["stage"] == "a"
+    assert all(isinstance(row["seconds"], float | int) for row in shown["timings"])
+    assert shown["rest"] is None or shown["rest"] >= 0
 
 
 def test_timings_that_are_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "timings.jsonl")
-    found = about.timings_shown(tmp_path / "timings.jsonl")
-    assert found["timings"] == []
-    assert found["rest"] is None
+    shown = about.timings_shown(tmp_path / "timings.jsonl")
+    assert shown["timings"] == []
+    assert shown["rest"] is None
 
 
 # -------------------------------------------------------------------------------- params and dvc.yaml of others
@@ -291,8 +291,8 @@ def test_a_profile_of_a_folder_of_any_name(in_tmp: Path, name: str) -> None:
             Image.new("RGB", (4, 4), (90 * number, 9, len(split))).save(place / "1.png")
     code, printed, errors = run("profile", "own", "--images", f"./{name}")
     assert code == 0, errors
-    (found,) = yaml.safe_load(printed)["datasets"].values()
-    assert found["root"] == str(in_tmp / name)
+    (dataset,) = yaml.safe_load(printed)["datasets"].values()
+    assert dataset["root"] == str(in_tmp / name)
     assert not Path("ran").exists()
     for options in (("--shots", "0"), ("--descriptors", "none.txt"), ("--config", "none.json"), ("--descriptors", ".")):
         code, printed, errors = run("profile", "own", "--images", f"./{name}", *options)

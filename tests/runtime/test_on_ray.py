@@ -156,12 +156,12 @@ def test_no_more_is_given_out_than_the_driver_takes_in(tmp_path):
         (tmp_path / f"begun-{shard}").touch()
         return square(0, shard)
 
-    found = on_ray.run(noted, [(0, i) for i in range(30)], label="many")
+    finished = on_ray.run(noted, [(0, i) for i in range(30)], label="many")
     for taken in range(1, 5):
-        next(found)
+        next(finished)
         time.sleep(0.2)  # a driver that is slow to write
         assert len(list(tmp_path.glob("begun-*"))) <= taken + 2 * on_ray.AHEAD
-    assert len(list(found)) == 26
+    assert len(list(finished)) == 26
 
 
 HUNGRY = """

@@ -125,9 +125,10 @@ def check_command(
     """
     from wsoup.check import data as datacheck
     from wsoup.check import params as preflight
+    from wsoup.check.data_show import show
     from wsoup.check.whole import load_params
 
-    found = load_params(params)
+    loaded = load_params(params)
     decode: Any = None
     if deep:
         from wsoup.images.decode import load_rgb
@@ -136,13 +137,13 @@ def check_command(
     from wsoup.check.encoder import check_encoder
 
     console = Console()
-    encoder = check_encoder(found)
+    encoder = check_encoder(loaded)
     for kind, texts in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
         for text in texts:
             console.print(f"{kind}encoder: {text}", highlight=False, markup=False, soft_wrap=True)
-    findings = datacheck.check(found, manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
-    datacheck.show(findings, console)
-    others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(found)))
+    findings = datacheck.check(loaded, manifests=manifests, decode=decode, imagenet_names=_imagenet_names)
+    show(findings, console)
+    others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(loaded)))
     for problem in others:
         print(f"error: {problem}")
     if encoder.problems or others or any(finding.problems for finding in findings):
@@ -152,7 +153,7 @@ def check_command(
 @data_app.command("layouts")
 def data_layouts() -> None:
     """What is expected where: every layout, and the paper's 15 datasets in CoOp's folders."""
-    from wsoup.check.data import show_layouts
+    from wsoup.check.data_show import show_layouts
 
     show_layouts(Console())
 
@@ -210,7 +211,7 @@ def report_command(
     params: ParamsFile = Path("params.yaml"),
     title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
 ) -> None:
-    """Write one self-contained page: what was found, tables, figures, soups, images that a soup turned.
+    """Write one self-contained page: results, tables, figures, soups, images that a soup turned.
 
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
@@ -321,9 +322,9 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
     from wsoup.check import paper as verify
     from wsoup.check.whole import load_params
 
-    found = load_params(params)
-    checked, agreements = verify.of_run(found, artifacts=Artifacts())
-    within = verify.tolerance(found.encoder.interpolation)
+    loaded = load_params(params)
+    checked, agreements = verify.of_run(loaded, artifacts=Artifacts())
+    within = verify.tolerance(loaded.encoder.interpolation)
     table = Table(box=None, pad_edge=False)
     for title in ("soup", "seed", "text"):
         table.add_column(title, overflow="fold")
