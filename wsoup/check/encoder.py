@@ -15,7 +15,6 @@ from torch import nn
 from wsoup.check.whole import Params
 from wsoup.core.errors import ModelError, WsoupError
 from wsoup.finetune.student import check_model
-from wsoup.finetune.tuners import OUTSIDE_IMAGES
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.texts.reading import read_tower
 from wsoup.towers.encoder import forced_quick_gelu, known_tags, untrained_model
@@ -62,7 +61,7 @@ def check_encoder(params: Params) -> EncoderFinding:
     # Methods inside the image tower need a ViT, the others take any.
     for inside in (False, True):
         methods = params.finetune.methods.items()
-        names = ", ".join(name for name, method in methods if (method.tune.kind not in OUTSIDE_IMAGES) == inside)
+        names = ", ".join(name for name, method in methods if method.tune.inside_images == inside)
         try:
             if names:
                 check_model(model, inside_images=inside)

@@ -10,6 +10,7 @@ import io
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,7 +102,7 @@ def _repository(params: str | None = None) -> Iterator[Any]:
     if not Path(DVC_YAML).is_file():
         raise MissingError(f"{DVC_YAML} does not exist: run this in the folder of {DVC_YAML} and {PARAMS}")
     try:
-        with Repo(".", scm=NoSCM(".")) as repo, tempfile.TemporaryDirectory() as locks:
+        with _quiet(), Repo(".", scm=NoSCM(".")) as repo, tempfile.TemporaryDirectory() as locks:
             repo.lock, repo.tmp_dir = LockNoop(), locks
             if params is not None:
                 repo.fs = _Changed(params)
@@ -111,6 +112,14 @@ def _repository(params: str | None = None) -> Iterator[Any]:
     except Exception as error:  # DVC's own, and whatever a damaged dvc.yaml or dvc.lock leads it into
         reason = one_line(error, limit=300) or type(error).__name__
         raise MismatchError(f"DVC cannot read {DVC_YAML} and {PARAMS}: {reason}") from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """DVC uses what other packages will drop; that is its own affair."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 class _Changed(LocalFileSystem):

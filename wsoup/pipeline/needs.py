@@ -23,7 +23,6 @@ from wsoup.evaluate.training import trained_row
 from wsoup.images.cost import image_flops
 from wsoup.pipeline import plan_texts
 from wsoup.pipeline.world import World
-from wsoup.search.grow.params import GreedySoup
 from wsoup.search.rank.racing import rounds
 from wsoup.texts.encoder import CACHE_BYTES, GRID_BYTES, PromptEncoder
 from wsoup.towers.encoder import ensemble_templates
@@ -39,8 +38,6 @@ BACKWARD = 3
 BYTES_PER_STORED_NUMBER = 3.72
 """Of float32 features on disk: directions are noise to zstd, which packs them to 93 %; labels and rows are next to
 nothing."""
-OUTSIDE_IMAGES = ("prompt", "soft_descriptors")
-"""Kinds of finetuning that leave the image tower as it is; after others test images are read again."""
 
 
 @dataclass(frozen=True)
@@ -135,8 +132,8 @@ class Needs:
             period=self.params.candidates.period(pool),
             shard_size=section.shard_size,
         )
-        step = plan_texts.sampling(len(texts), shard_size=section.shard_size, n_classes=len(race[0].classes))
-        why = "told from a part of the pool" if more != 1 or step > 1 else ""
+        shards = plan_texts.sampled(texts, shard_size=section.shard_size, n_classes=len(race[0].classes))
+        why = "told from a part of the pool" if more != 1 or sum(map(len, shards)) <= len(texts) else ""
         lines = self.n_seeds * (len(texts) + 1) * more
         return self._text(
             sum(later, first * more),  # what stays for later rounds is a number
@@ -155,7 +152,7 @@ class Needs:
             seeds=self.params.seeds,
             period=self.params.candidates.period(pool),
         )
-        more = self.more[pool] if isinstance(definition, GreedySoup) else 1
+        more = self.more[pool] if definition.walks else 1
         return self._text(text * more, why="the search decides: at least, at most")
 
     def _finetune(self, name: str) -> Need:
@@ -216,7 +213,7 @@ class Needs:
             one, copies = [trained_row(rows, soup=method.soup)], self._snapshots(name)
             text += copies * plan_texts.evaluation(self.world.encoder, one, class_rows=[], beside=[], tests=tests)
             images += copies * sum(min(method.snapshots.images, size) for size in sizes)
-        images *= method.tune.kind not in OUTSIDE_IMAGES
+        images *= method.tune.tunes_images  # else those of the pretrained tower are used
         return self._text(
             text * self.n_seeds,
             images=images,

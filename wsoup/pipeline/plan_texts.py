@@ -22,8 +22,10 @@ from wsoup.evaluate.transfer import Grid, sample
 from wsoup.params.evaluation import SurveyParams
 from wsoup.search.grow.chains import word_soup_member
 from wsoup.search.grow.greedy import LARGEST_BATCH
-from wsoup.search.grow.params import GreedySoup, Growth, SoupParams
+from wsoup.search.grow.params import Growth, SoupParams
+from wsoup.search.grow.soups import check_enough
 from wsoup.search.rank.racing import Round, part_of
+from wsoup.search.rank.scores import shards
 from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
@@ -79,18 +81,17 @@ def score(
 def _scored(source: Source, pool: Sequence[str], *, period: bool, shard_size: int) -> np.ndarray:
     """One round, shard by shard: (3,)."""
     check = so_far(source.texts)
-    shards = [[""], *(pool[start : start + shard_size] for start in range(0, len(pool), shard_size))]
-    chosen = shards[:: sampling(len(pool), shard_size=shard_size, n_classes=len(source.class_names))]
+    chosen = sampled(pool, shard_size=shard_size, n_classes=len(source.class_names))
     for texts in ([""], *chosen):  # the class name alone first, which the statistics compare with
         _asked(source, texts, period=period)
     share = sum(map(len, chosen)) / (len(pool) + 1)
     return check + (so_far(source.texts) - check) / share
 
 
-def sampling(size: int, *, shard_size: int, n_classes: int) -> int:
-    """Of a pool's shards every so many-th is encoded: 1, all of them, unless there are too many."""
-    n_shards = 1 - (-size // shard_size)
-    return -(-n_shards // max(2, MANY_TEXTS // (shard_size * n_classes)))
+def sampled(pool: Sequence[str], *, shard_size: int, n_classes: int) -> list[Sequence[str]]:
+    """The shards of a pool that are encoded here: all of them, or where they hold too many texts every so many-th."""
+    cut = shards(["", *pool], size=shard_size)
+    return cut[:: -(-len(cut) // max(2, MANY_TEXTS // (shard_size * n_classes)))]
 
 
 # ------------------------------------------------------------------------------------------------------------- soups
@@ -101,17 +102,19 @@ def soup(
 ) -> np.ndarray:
     """Stage soup: the range of the search of every seed, and of the counts of what it finds."""
     check = so_far(source.texts)
+    check_enough(definition, len(ranked))
     longest = sorted(ranked, key=len)[-definition.m :]
     if isinstance(definition, Growth):
         search = definition.m * _chain(source, ranked[: definition.k1], definition, seed=seeds[0], period=period)
-    elif isinstance(definition, GreedySoup):
+    elif definition.walks:
         search = _greedy(source, ranked, period=period)
         search[1] += _asked(source, longest, period=True)
     else:
         first = _asked(source, ranked[: definition.m], period=True)
         search = np.stack([first * [1, 0, 0], first + _asked(source, longest, period=True) * [0, 1, 1]])
-    name = _asked(replace(source), [""], period=True)  # counted up to three times, and encoded where it is not kept
-    return check + len(seeds) * (search + np.stack([name * [1, 0, 0], 3 * name]))
+    name = _asked(replace(source), [""], period=True)  # encoded again where it is not kept
+    times = 3 if definition.together else 1  # the class name alone is asked for, at most
+    return check + len(seeds) * (search + np.stack([name * [1, 0, 0], times * name]))
 
 
 def _greedy(source: Source, ranked: Sequence[str], *, period: bool) -> np.ndarray:

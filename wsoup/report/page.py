@@ -187,7 +187,7 @@ def _soup(name: str, soup: Soup) -> dict[str, Any]:
     before = None
     for member in soup.members:
         steps = []
-        if soup.kind != "greedy":  # whose members are counted with those before them
+        if not soup.together:
             before = None
         for step in member.trace:
             after = 100.0 * step.n_correct / (member.n_images or 1)
@@ -199,5 +199,5 @@ def _soup(name: str, soup: Soup) -> dict[str, Any]:
         members.append({"text": member.text, "steps": steps, "n_correct": member.n_correct, "over": over})
     images = next((member.n_images for member in soup.members if member.n_images), None)
     about = {"n_images": images, "name_correct": soup.class_name_correct, "worse": soup.no_better}
-    about["together"] = soup.kind == "greedy"
+    about["together"] = soup.together
     return {"title": f"{soup_label(name)}, seed {soup.seed}", "members": members, **about}
