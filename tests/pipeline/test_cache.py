@@ -24,9 +24,10 @@ from typer.testing import CliRunner
 from wsoup.cli import app as cli
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.datasets import digests
-from wsoup.disk import store
+from wsoup.disk import code, store
 from wsoup.disk.shards import Owner, Shards
 from wsoup.images import known
+from wsoup.pipeline import packages, workspace
 from wsoup.pipeline.cache import Entry, look, prune
 from wsoup.pipeline.graph import stage_names
 
@@ -63,6 +64,9 @@ def run(in_tmp: Path) -> Path:
     (in_tmp / "dvc.yaml").write_text(yaml.safe_dump(stages))
     (in_tmp / "stages/slow.py").write_text(SLOW)
     make_dvc_folder(in_tmp)
+    for room in code.rooms(in_tmp / "stages/slow.py"):  # as `wsoup init` writes them
+        store.write_json(in_tmp / workspace.code_file(room), code.digest(room))
+    shutil.copy(ROOT / packages.VERSIONS, in_tmp / packages.VERSIONS)
     return in_tmp
 
 

@@ -22,7 +22,7 @@ from wsoup.evaluate.transfer import Grid, sample
 from wsoup.params.evaluation import SurveyParams
 from wsoup.search.grow.chains import word_soup_member
 from wsoup.search.grow.greedy import LARGEST_BATCH
-from wsoup.search.grow.params import Growth, SoupParams
+from wsoup.search.grow.params import Growth, JointSoup, SoupParams
 from wsoup.search.grow.soups import check_enough
 from wsoup.search.rank.racing import Round, part_of
 from wsoup.search.rank.scores import shards
@@ -113,7 +113,7 @@ def soup(
         first = _asked(source, ranked[: definition.m], period=True)
         search = np.stack([first * [1, 0, 0], first + _asked(source, longest, period=True) * [0, 1, 1]])
     name = _asked(replace(source), [""], period=True)  # encoded again where it is not kept
-    times = 3 if definition.together else 1  # the class name alone is asked for, at most
+    times = 3 if isinstance(definition, JointSoup) else 1  # the class name alone is asked for, at most
     return check + len(seeds) * (search + np.stack([name * [1, 0, 0], times * name]))
 
 
