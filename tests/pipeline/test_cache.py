@@ -60,7 +60,7 @@ def run(in_tmp: Path) -> Path:
     shutil.copytree(ROOT / "data/toy", in_tmp / "data/toy", ignore=made)  # whose stages make what params.yaml names
     shutil.copytree(ROOT / "stages", in_tmp / "stages", ignore=shutil.ignore_patterns("__pycache__"))
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())
-    stages["stages"]["slow"] = {"cmd": "python -m stages.slow"}
+    stages["stages"]["slow"] = {"cmd": "python -m stages.slow", "deps": ["stages/slow.py"]}
     (in_tmp / "dvc.yaml").write_text(yaml.safe_dump(stages))
     (in_tmp / "stages/slow.py").write_text(SLOW)
     make_dvc_folder(in_tmp)
