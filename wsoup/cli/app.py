@@ -21,9 +21,7 @@ from wsoup.cli.profiles import profile_app
 from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
 from wsoup.cli.soups import classify_command, soup_app
 from wsoup.core.errors import WsoupError, not_installed, one_line, storage_error
-from wsoup.runtime.interrupts import INTERRUPTED, interruptible
-from wsoup.runtime.memory import keep_memory
-from wsoup.runtime.streams import print_anything
+from wsoup.runtime.process import INTERRUPTED, interruptible, keep_memory, print_anything
 
 app = typer.Typer(
     help="Descriptor and word soups for CLIP-style models. `dvc repro` runs the pipeline; these commands surround it.",
