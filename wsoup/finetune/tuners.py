@@ -160,12 +160,13 @@ def attach(student: Student, tune: TuneParams, *, prompt: Callable[[int], nn.Par
             )
         case LoraTune():  # arXiv 2106.09685
             for block in _last(student, tune.blocks):
-                update = LowRank(block.attn.embed_dim, rank=tune.rank)
+                update = LowRank(block.attn.embed_dim, rank=tune.rank).to(block.attn.in_proj_weight.device)
                 parametrize.register_parametrization(block.attn, "in_proj_weight", update)
         case SsfTune():  # arXiv 2210.08823
             for block in _last(student, tune.blocks):
                 for module in (block.ln_1, block.attn.out_proj, block.ln_2, block.mlp.c_proj):
-                    scale = nn.Parameter(1 + 0.02 * torch.randn_like(module.bias, device="cpu"))
+                    drawn = 1 + 0.02 * torch.randn_like(module.bias, device="cpu")  # the same on every device
+                    scale = nn.Parameter(drawn.to(module.bias.device))
                     parametrize.register_parametrization(module, "weight", Scaled(scale))
                     parametrize.register_parametrization(module, "bias", ScaledShifted(scale))
         case AdapterTune():  # Houlsby et al., arXiv 1902.00751
@@ -245,7 +246,8 @@ class ScaledShifted(nn.Module):
 
     def __init__(self, scale: nn.Parameter) -> None:
         super().__init__()
-        self.scale, self.shift = scale, nn.Parameter(0.02 * torch.randn_like(scale))
+        drawn = 0.02 * torch.randn_like(scale, device="cpu")
+        self.scale, self.shift = scale, nn.Parameter(drawn.to(scale.device))
 
     def forward(self, bias: Tensor) -> Tensor:
         return bias * self.scale + self.shift
