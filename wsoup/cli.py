@@ -21,7 +21,7 @@ from wsoup.artifacts import Artifacts
 from wsoup.cli_bench import bench_app
 from wsoup.cli_profiles import profile_app
 from wsoup.cli_soups import classify_command, soup_app
-from wsoup.errors import ParamsError, WsoupError, not_installed, one_line, storage_error
+from wsoup.errors import ParamsError, WsoupError, memory_error, not_installed, one_line, storage_error
 from wsoup.runtime.interrupts import INTERRUPTED, interruptible
 from wsoup.runtime.memory import keep_memory
 from wsoup.runtime.streams import print_anything
@@ -60,6 +60,9 @@ def main() -> None:
         raise SystemExit(1) from None
     except OSError as error:
         print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except RuntimeError as error:
+        print(f"error: {one_line(memory_error(error))}", file=sys.stderr)
         raise SystemExit(1) from None
     except ModuleNotFoundError as error:
         print(f"error: {not_installed(error)}", file=sys.stderr)

@@ -153,13 +153,11 @@ class Trainer:
 
     def step(self) -> None:
         """One iteration: batch, loss, update, average, and now and then a line of the log."""
-        images, teacher, labels = self._batch()
-        self.optimizer.zero_grad(set_to_none=True)
-        loss, logits = self.objective.backward(images, teacher, labels, iteration=self.iteration)
+        loss, logits, images, labels = self._with_gradients()
         first = (self._not_finite < 0) & ~loss.isfinite()
         self._not_finite = torch.where(first, self.iteration + 1, self._not_finite)  # asking now would stop a GPU
         if self.iteration == 0:
-            self._note(loss, logits=logits, images=images.detach(), labels=labels)  # where training starts
+            self._note(loss, logits=logits, images=images, labels=labels)  # where training starts
         self.scaler.step(self.optimizer)
         self.scaler.update()
         names = list(self.average)
@@ -171,8 +169,29 @@ class Trainer:
         self.iteration += 1
         if self.iteration % self.shared.log_every == 0 or self.iteration == self.iterations:
             self._check_losses()
-            self._note(loss, logits=logits, images=images.detach(), labels=labels)
+            self._note(loss, logits=logits, images=images, labels=labels)
         self._keep_snapshot()
+
+    def _with_gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """This iteration's gradients: its loss (), logits, image features (B, D) and labels (B,).
+
+        Where the device's memory does not hold the activations, they are computed again in each backward pass from here
+        on, which changes no gradient.
+        """
+        try:
+            return self._gradients()
+        except torch.OutOfMemoryError:
+            if self.passes.saves_memory:
+                raise
+        print("the device's memory is too small to keep activations: they are computed twice instead", file=sys.stderr)
+        self.passes.save_memory()
+        return self._gradients()
+
+    def _gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        images, teacher, labels = self._batch()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss, logits = self.objective.backward(images, teacher, labels, iteration=self.iteration)
+        return loss, logits, images.detach(), labels
 
     def _keep_snapshot(self) -> None:
         """Copy the averaged weights where params ask for it: {iteration: {name: tensor}} in memory."""

@@ -23,7 +23,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from wsoup.artifacts import Artifacts
-from wsoup.errors import MismatchError, ParamsError, WsoupError, one_line, storage_error
+from wsoup.errors import MismatchError, ParamsError, WsoupError, memory_error, one_line, storage_error
 from wsoup.runtime import code, spent
 from wsoup.runtime.interrupts import INTERRUPTED, interruptible
 from wsoup.runtime.peak import peak_bytes
@@ -69,6 +69,9 @@ def run(main: Callable[..., None]) -> None:
         raise SystemExit(1) from None
     except OSError as error:
         print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except RuntimeError as error:
+        print(f"error: {one_line(memory_error(error))}", file=sys.stderr)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         print(f"{script.stem}: interrupted; what is finished is kept, run it again to go on", file=sys.stderr)
