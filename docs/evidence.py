@@ -19,8 +19,8 @@ import numpy as np
 from evidence_trials import GROWTH, TRIALS
 from evidence_world import RACES, SEEDS, SHOTS, Found, World, options_of, put
 
+from wsoup.disk.store import read_json, write_json
 from wsoup.report.verdict import Comparison, Estimate, compare, holm
-from wsoup.store import read_json, write_json
 
 CONFIDENCE = 0.95
 STYLES = ("pacs/photo/test", "pacs/art_painting/test", "pacs/cartoon/test", "pacs/sketch/test")

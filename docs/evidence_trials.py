@@ -11,8 +11,8 @@ import torch
 from evidence_world import Found, World, define
 from torch import Tensor
 
-from wsoup.draws import member_generator
-from wsoup.scoring import normalize
+from wsoup.core.draws import member_generator
+from wsoup.core.scoring import normalize
 from wsoup.search.chains import draw_chain_words, word_soup_member
 from wsoup.search.cost import Meter
 from wsoup.search.greedy import greedy_soup

@@ -19,13 +19,14 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from wsoup import prompts
+from wsoup.core import prompts
+from wsoup.core.scoring import correct, normalize
 from wsoup.datasets.fewshot import draw
 from wsoup.datasets.listing import Split
+from wsoup.disk.store import fingerprint
 from wsoup.images.decode import batches
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.search import GreedySoup, JointSoup, RacingRound, RandomLengthsSoup, SoupParams
-from wsoup.scoring import correct, normalize
 from wsoup.search import soups
 from wsoup.search.chains import random_length_chain
 from wsoup.search.pools import common_words, descriptors
@@ -34,9 +35,8 @@ from wsoup.search.ranking import Ranked, ranked
 from wsoup.search.scores import right_by_name
 from wsoup.search.source import Source
 from wsoup.search.statistics import statistics
-from wsoup.soup import NOTHING, Cost, Member
-from wsoup.store import fingerprint
-from wsoup.towers import Encoder, load_encoder
+from wsoup.soup.soup import NOTHING, Cost, Member
+from wsoup.towers.encoder import Encoder, load_encoder
 
 SEEDS, SHOTS, WORDS = (1, 2, 3), 16, 10_000
 CLEANED = {

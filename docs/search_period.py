@@ -19,13 +19,13 @@ from evidence import CONFIDENCE, SOURCES, shown
 from evidence_trials import GROWTH
 from evidence_world import SEEDS, Found, World, define, options_of, put
 
+from wsoup.core.scoring import correct
 from wsoup.report.verdict import compare
-from wsoup.scoring import correct
 from wsoup.search import soups
 from wsoup.search.ranking import Ranked, ranked
 from wsoup.search.source import Source
 from wsoup.search.statistics import statistics
-from wsoup.soup import NOTHING
+from wsoup.soup.soup import NOTHING
 
 KINDS: dict[str, dict[str, Any]] = {
     "word (chains)": {"kind": "chains", **GROWTH},

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wsoup.artifacts import Artifacts
+from wsoup.disk.artifacts import Artifacts
 from wsoup.params.search import CandidatesParams
 from wsoup.params.section import Sections, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner
 from wsoup.search import pools
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.params.section import Name, Sections, Seeds, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner
-from wsoup.soup import Member, Soup
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner
+from wsoup.soup.soup import Member, Soup
 
 
 class Wanted(Sections):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from wsoup.images.features import embed_split
 from wsoup.params.encoder import EmbedParams, EncoderParams
 from wsoup.params.section import Sections, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner
 
 
 class Wanted(Sections):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wsoup import store
-from wsoup.artifacts import PRETRAINED, Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows, shown_soup
 from wsoup.evaluate.counts import confusion, evaluate, flips, mean_texts
 from wsoup.evaluate.encoded import encode_rows
@@ -18,12 +18,12 @@ from wsoup.params.encoder import EncoderParams
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.params.search import Soups
 from wsoup.params.section import Name, Sections, Seeds, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner
 from wsoup.search.pools import digest
 from wsoup.search.source import load_source
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import ensemble_templates, load_encoder
+from wsoup.towers.encoder import ensemble_templates, load_encoder
 
 
 class Wanted(Sections):

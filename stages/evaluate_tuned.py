@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
 from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.encoded import encode_rows
@@ -19,10 +19,10 @@ from wsoup.params.encoder import EmbedParams, EncoderParams
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.params.search import Soups
 from wsoup.params.section import Name, Sections, Seeds, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import load_encoder
+from wsoup.towers.encoder import load_encoder
 
 
 class Wanted(Sections):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
 from wsoup.datasets.fewshot import split_of_seed
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.params.datasets import FewshotParams
 from wsoup.params.section import Name, Sections, Seeds, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner
 
 
 class Wanted(Sections):

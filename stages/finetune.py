@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
-from wsoup.errors import ParamsError
+from wsoup.core.errors import ParamsError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.finetune.data import read_training_set
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
@@ -18,10 +18,10 @@ from wsoup.params.datasets import Datasets
 from wsoup.params.encoder import EmbedParams, EncoderParams
 from wsoup.params.finetune import FinetuneParams
 from wsoup.params.section import Name, Sections, Seeds, load
-from wsoup.runtime import stage
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner, Shards, finish_shards, save_seconds
 from wsoup.runtime.progress import progress
-from wsoup.runtime.shards import Owner, Shards, finish_shards, save_seconds
-from wsoup.towers import load_encoder
+from wsoup.towers.encoder import load_encoder
 
 
 class Wanted(Sections):

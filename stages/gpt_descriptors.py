@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.params.datasets import Datasets
 from wsoup.params.section import Sections, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner
 from wsoup.search import gpt
 
 

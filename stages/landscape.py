@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
-from wsoup.errors import ParamsError
+from wsoup.core.errors import ParamsError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate import landscape
 from wsoup.evaluate.soft_plane import SoftPlane, shown_datasets, starts
 from wsoup.evaluate.testsets import ClassPrompts, load_tests
@@ -18,11 +18,11 @@ from wsoup.params.datasets import Datasets
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.evaluation import LandscapeParams
 from wsoup.params.section import Name, Sections, Seeds, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner, Shards, finish_shards
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner, Shards, finish_shards
 from wsoup.search.source import load_source
-from wsoup.soup import Soup
-from wsoup.towers import load_encoder
+from wsoup.soup.soup import Soup
+from wsoup.towers.encoder import load_encoder
 
 
 class Wanted(Sections):

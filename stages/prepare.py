@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
+from wsoup.core.errors import ParamsError
 from wsoup.datasets import layouts, manifest
-from wsoup.errors import ParamsError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.params.datasets import Datasets, FewshotParams
 from wsoup.params.section import Name, Sections, Seeds, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner
 
 
 class Wanted(Sections):
@@ -33,7 +33,7 @@ def main(owner: Owner, dataset: str) -> None:
 
 
 def _imagenet_names() -> list[str]:
-    from wsoup.towers import imagenet_class_names  # takes seconds to import, and few datasets need it
+    from wsoup.towers.encoder import imagenet_class_names  # takes seconds to import, and few datasets need it
 
     return imagenet_class_names()
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wsoup.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.params.datasets import Datasets, FewshotParams
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.params.finetune import FinetuneParams
 from wsoup.params.search import CandidatesParams, Soups
 from wsoup.params.section import Sections, Seeds, load
+from wsoup.pipeline import stage
 from wsoup.report import ablations, analyses, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.cost import cost_table, gain_by_cost
@@ -30,9 +31,8 @@ from wsoup.report.summaries import metrics, paired_table, size_table
 from wsoup.report.tables import Table
 from wsoup.report.terminal import summary
 from wsoup.report.written import write_reports
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner
-from wsoup.soup import Soup
+from wsoup.resume.shards import Owner
+from wsoup.soup.soup import Soup
 
 AllSoups = Mapping[str, Sequence[Soup]]
 """All seeds of each soup, by its name."""

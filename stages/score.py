@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.search import CandidatesParams, ScoreParams
 from wsoup.params.section import Name, Sections, Seeds, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner, Shards, finish_shards
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner, Shards, finish_shards
 from wsoup.search.pools import read_pool
 from wsoup.search.racing import images_scored, part_of, race, racing_cost, rounds
 from wsoup.search.scores import COLUMNS, right_by_name, scores
 from wsoup.search.source import check_fits, identity, load_source
-from wsoup.towers import load_encoder
+from wsoup.towers.encoder import load_encoder
 
 
 class Wanted(Sections):

@@ -6,19 +6,19 @@ import json
 
 import numpy as np
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
-from wsoup.errors import ParamsError
+from wsoup.core.errors import ParamsError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.search import Soups
 from wsoup.params.section import Name, Sections, Seeds, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner, Shards, finish_shards
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner, Shards, finish_shards
 from wsoup.search import soups
 from wsoup.search.ranking import Ranked, read_ranked
 from wsoup.search.source import identity, load_source
-from wsoup.soup import Cost, Member
-from wsoup.towers import load_encoder
+from wsoup.soup.soup import Cost, Member
+from wsoup.towers.encoder import load_encoder
 
 
 class Wanted(Sections):

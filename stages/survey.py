@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.transfer import Grid, sample, transfer
@@ -17,13 +17,13 @@ from wsoup.params.encoder import EncoderParams
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.params.search import CandidatesParams
 from wsoup.params.section import Name, Sections, Seeds, load
-from wsoup.runtime import stage
-from wsoup.runtime.shards import Owner
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Owner
 from wsoup.search.pools import read_pool
 from wsoup.search.source import load_source
-from wsoup.soup import Soup
+from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import load_encoder
+from wsoup.towers.encoder import load_encoder
 
 
 class Wanted(Sections):

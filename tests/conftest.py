@@ -46,7 +46,7 @@ def tiny_encoder(tiny_encoder_files: dict[str, str]):
     import torch
 
     from wsoup.params.encoder import EncoderParams
-    from wsoup.towers import load_encoder
+    from wsoup.towers.encoder import load_encoder
 
     return load_encoder(EncoderParams(**tiny_encoder_files), device=torch.device("cpu"))
 

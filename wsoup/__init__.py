@@ -12,8 +12,8 @@ __version__ = "0.2.0"
 _PLACES = {
     "Accuracy": "wsoup.api.accuracy",
     "PromptEncoder": "wsoup.texts.encoder",
-    "Soup": "wsoup.soup",
-    "WsoupError": "wsoup.errors",
+    "Soup": "wsoup.api.soups",
+    "WsoupError": "wsoup.core.errors",
     "common_words": "wsoup.api.soups",
     "descriptor_soup": "wsoup.api.soups",
     "encode_images": "wsoup.api.images",

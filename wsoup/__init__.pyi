@@ -5,8 +5,8 @@ from wsoup.api.soups import common_words as common_words
 from wsoup.api.soups import descriptor_soup as descriptor_soup
 from wsoup.api.soups import score_texts as score_texts
 from wsoup.api.soups import word_soup as word_soup
-from wsoup.errors import WsoupError as WsoupError
-from wsoup.soup import Soup as Soup
+from wsoup.core.errors import WsoupError as WsoupError
+from wsoup.soup.soup import Soup as Soup
 from wsoup.texts.encoder import PromptEncoder as PromptEncoder
 
 __version__: str

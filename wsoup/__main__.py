@@ -8,7 +8,7 @@ from wsoup.runtime.interrupts import leave_at_once
 def main() -> None:
     """Run the command line."""
     leave_at_once()
-    from wsoup.cli import main as run
+    from wsoup.cli.app import main as run
 
     run()
 

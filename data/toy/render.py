@@ -23,9 +23,9 @@ import numpy as np
 import yaml
 from PIL import Image, ImageDraw
 
-from wsoup.errors import WsoupError
+from wsoup.core.errors import WsoupError
+from wsoup.disk.store import replacing
 from wsoup.runtime.interrupts import INTERRUPTED, interruptible, leave_at_once
-from wsoup.store import replacing
 
 OVERSAMPLING = 2  # drawn at twice the size, then averaged: soft edges
 

@@ -10,7 +10,7 @@ from PIL import Image
 from small_world import COLOURS, write_image_folder
 
 import wsoup
-from wsoup.errors import DataError, ModelError, ParamsError
+from wsoup.core.errors import DataError, ModelError, ParamsError
 from wsoup.images import features as image_features
 from wsoup.images.decode import load_rgb
 

@@ -14,11 +14,11 @@ from api_world import DESCRIPTORS, ENCODER, NAMES, SMALL, WORDS, photos
 import wsoup
 from stages import score as score_stage
 from stages import soup as soup_stage
-from wsoup import store
 from wsoup.api import soups as api_soups
-from wsoup.artifacts import Artifacts
-from wsoup.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
-from wsoup.runtime.shards import Owner
+from wsoup.core.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.resume.shards import Owner
 from wsoup.search.pools import write_pool
 
 

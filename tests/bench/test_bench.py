@@ -13,7 +13,7 @@ from wsoup.bench.common import shown, table
 from wsoup.bench.images import bench_images
 from wsoup.bench.search import bench_search
 from wsoup.bench.text import bench_text
-from wsoup.errors import ParamsError
+from wsoup.core.errors import ParamsError
 
 CPU = torch.device("cpu")
 WORDS = ["sharp", "old", "grey", "tall", "cold", "wooden", "small", "wet", "bright", "long", "soft", "round"]

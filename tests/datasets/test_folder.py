@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from miniature import draw
 
+from wsoup.core.errors import DataError, MissingError
 from wsoup.datasets import folder
 from wsoup.datasets.listing import validated
-from wsoup.errors import DataError, MissingError
 
 
 def test_labels_follow_sorted_folders_and_paths_are_relative(tmp_path: Path) -> None:

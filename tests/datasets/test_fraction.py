@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from wsoup.core.errors import DataError, ParamsError
 from wsoup.datasets import layouts
 from wsoup.datasets.fraction import is_test
-from wsoup.errors import DataError, ParamsError
 from wsoup.params.datasets import DatasetParams
 
 TEMPLATE = "a photo of a {}."

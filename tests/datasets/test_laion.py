@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from miniature import WNIDS, build_coop, draw, png, write_tar
 
+from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import layouts, manifest
-from wsoup.errors import DataError, MissingError, ParamsError
 from wsoup.params.datasets import DatasetParams
 
 NAMES = list(WNIDS.values())

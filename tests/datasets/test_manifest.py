@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from miniature import build_coop, draw
 
-from wsoup import store
+from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import digests, folder, layouts, manifest
 from wsoup.datasets.listing import Listing, Split
-from wsoup.errors import DataError, MissingError, ParamsError
+from wsoup.disk import store
 from wsoup.params.datasets import DatasetParams
 
 

@@ -12,7 +12,7 @@ from miniature import draw
 
 CODE = """
 import resource, sys
-from wsoup import store
+from wsoup.disk import store
 from wsoup.datasets import layouts, manifest
 from wsoup.params import DatasetParams
 root = sys.argv[1]

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from miniature import draw as draw_image
 
+from wsoup.core.errors import DataError, MismatchError, MissingError
 from wsoup.datasets import fewshot, folder, manifest, pickles
 from wsoup.datasets.listing import Split, class_range
-from wsoup.errors import DataError, MismatchError, MissingError
 from wsoup.params.datasets import DatasetParams
 
 NAMES = ["ant", "bee", "cat"]

@@ -10,9 +10,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from wsoup.core.errors import DataError, MissingError
 from wsoup.datasets import tables
 from wsoup.datasets.listing import Listing, validated
-from wsoup.errors import DataError, MissingError
 
 ROWS = [
     {"path": "b.png", "label": 1, "class_name": "red_fox", "split": "train"},

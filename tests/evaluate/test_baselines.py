@@ -7,7 +7,7 @@ import re
 import pytest
 from reference import REFERENCE, needs_reference
 
-from wsoup.errors import PoolError
+from wsoup.core.errors import PoolError
 from wsoup.evaluate.baselines import (
     WaffleShape,
     ensemble_prompts,
@@ -20,7 +20,7 @@ from wsoup.evaluate.baselines import (
 )
 from wsoup.evaluate.classifiers import ClassRow
 from wsoup.search import gpt
-from wsoup.towers import ensemble_templates, imagenet_class_names
+from wsoup.towers.encoder import ensemble_templates, imagenet_class_names
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]

@@ -10,13 +10,13 @@ import torch
 from evaluate_cases import NAMES, line
 from torch.nn import functional as F
 
-from wsoup import prompts
+from wsoup.core import prompts
+from wsoup.core.scoring import centroid_scores, score_mean
 from wsoup.evaluate.classifiers import Row, class_rows
 from wsoup.evaluate.counts import confusion, count, evaluate, flips, mean_texts, tokens_stored
 from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.transfer import Grid
-from wsoup.scoring import centroid_scores, score_mean
 from wsoup.texts.encoder import PromptEncoder
 
 

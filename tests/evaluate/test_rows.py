@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from wsoup import store
-from wsoup.artifacts import PRETRAINED
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.evaluate.classifiers import Row, pretrained_rows, tuned_rows
 from wsoup.evaluate.rows import Material, Method, TableRow, soup_rows, table

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from wsoup.artifacts import Artifacts
+from wsoup.core.scoring import centroid_scores
+from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.training import during_training, some_images, trained_row
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
 from wsoup.finetune.tuners import make_student
 from wsoup.params.finetune import PromptTune
-from wsoup.runtime.shards import Owner
-from wsoup.scoring import centroid_scores
+from wsoup.resume.shards import Owner
 
 
 def test_images_are_drawn_once_and_stay_in_order(tests):

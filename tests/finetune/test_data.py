@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from wsoup.errors import ChangedError, DataError
+from wsoup.core.errors import ChangedError, DataError
+from wsoup.disk.store import sha256_file
 from wsoup.finetune.data import FewShotImages, batch_positions, crop_box, decodable
-from wsoup.store import sha256_file
 
 LABELS = np.repeat(np.arange(5), 3)
 

@@ -10,8 +10,8 @@ import torch
 from finetune_cases import finetune_params
 from torch.nn import functional as F
 
-from wsoup import prompts
-from wsoup.errors import PoolError
+from wsoup.core import prompts
+from wsoup.core.errors import PoolError
 from wsoup.evaluate import landscape
 from wsoup.evaluate.landscape import Landscape, Plane, axis, choose_pair
 from wsoup.evaluate.testsets import ClassPrompts, TestSet

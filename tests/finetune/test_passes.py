@@ -9,8 +9,8 @@ import torch
 from finetune_cases import COMMON, METHODS, SOUP, finetune_params
 from torch.nn import functional as F
 
-from wsoup import prompts
 from wsoup.bench.train import bench_train, render
+from wsoup.core import prompts
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.train import Trainer
 from wsoup.params.finetune import MethodParams

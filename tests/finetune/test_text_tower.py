@@ -7,7 +7,7 @@ import pytest
 import torch
 from tower_cases import FAMILIES, closeness, gradients, model, tokens
 
-from wsoup.errors import PoolError
+from wsoup.core.errors import PoolError
 from wsoup.finetune.text_tower import TrainableTextTower
 
 

@@ -8,13 +8,13 @@ from statistics import mean
 import pytest
 import yaml
 
-from wsoup.artifacts import Artifacts
+from wsoup.disk.artifacts import Artifacts
 from wsoup.finetune.data import read_training_set
 from wsoup.finetune.train import Trainer
 from wsoup.params.finetune import MethodParams
 from wsoup.params.whole import parse_params
 from wsoup.profiles import toy
-from wsoup.towers import load_encoder
+from wsoup.towers.encoder import load_encoder
 
 ROOT = Path(__file__).parents[2]
 MANIFEST = ROOT / "artifacts/manifests/shapes.parquet"

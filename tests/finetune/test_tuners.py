@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from small_world import TINY_CONFIG
 from torch.nn import functional as F
 
-from wsoup.errors import ModelError, ParamsError, PoolError
+from wsoup.core.errors import ModelError, ParamsError, PoolError
 from wsoup.finetune.student import Student, insert_places
 from wsoup.finetune.tuners import check_templates, make_student
 from wsoup.params.datasets import DatasetParams

@@ -11,7 +11,7 @@ from on_cuda import ON_CUDA, little_memory, tf32
 from PIL import Image
 
 from wsoup.images.features import encode_files
-from wsoup.towers import AUTOCAST, Encoder, random_model
+from wsoup.towers.encoder import AUTOCAST, Encoder, random_model
 
 pytestmark = ON_CUDA
 

@@ -13,7 +13,7 @@ from on_cuda import ON_CUDA, tf32
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
 from wsoup.params.encoder import EncoderParams
-from wsoup.towers import load_encoder
+from wsoup.towers.encoder import load_encoder
 
 pytestmark = ON_CUDA
 

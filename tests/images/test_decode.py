@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 
-from wsoup.errors import ChangedError, DataError, ParamsError
+from wsoup.core.errors import ChangedError, DataError, ParamsError
 from wsoup.images.decode import batches, decoding_workers, load_rgb
 
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from PIL import Image
 
-from wsoup.errors import ChangedError, DataError
+from wsoup.core.errors import ChangedError, DataError
+from wsoup.disk.store import sha256_file
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.tuned import seen_by
 from wsoup.images.features import ImageList, embed_images
-from wsoup.runtime.shards import Owner
-from wsoup.store import sha256_file
+from wsoup.resume.shards import Owner
 
 OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
 
@@ -137,8 +137,8 @@ def test_several_encoders_see_each_image_decoded_once(five_images, tiny_encoder,
 
 
 def test_test_sets_are_seen_again_in_their_own_order(five_images, tiny_encoder, other):
-    from wsoup import store
-    from wsoup.artifacts import Artifacts
+    from wsoup.disk import store
+    from wsoup.disk.artifacts import Artifacts
 
     images, artifacts = listed(five_images), Artifacts()
     import pyarrow as pa

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from small_world import COLOURS, write_image_folder
 
-from wsoup import store
-from wsoup.artifacts import PRETRAINED
-from wsoup.errors import ChangedError
+from wsoup.core.errors import ChangedError
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.images import decode, known
 from wsoup.images.features import Embedded, ImageList, embed_added
 from wsoup.params.encoder import EmbedParams
-from wsoup.runtime.shards import Owner
+from wsoup.resume.shards import Owner
 
 OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
 PARAMS = EmbedParams(batch_size=4, on_bad_image="stop")

@@ -6,8 +6,8 @@ import json
 
 from report_made import results
 
+from wsoup.images.versions import differing
 from wsoup.report import about
-from wsoup.report.versions import differing
 
 
 def entry(stage: str, seconds: float) -> str:

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from wsoup.errors import MissingError
+from wsoup.core.errors import MissingError
 from wsoup.report.compare import compare, experiments, params_changes, resolve
 from wsoup.report.sweep import sweep
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from report_made import CLASS_NAME, both_seeds, results
 
-from wsoup.artifacts import PRETRAINED
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.params.datasets import DatasetParams
 from wsoup.report import analyses
 from wsoup.report.accuracy import zero_shot_table

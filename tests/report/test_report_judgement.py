@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from wsoup import store
-from wsoup.errors import MissingError
+from wsoup.core.errors import MissingError
+from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right
 from wsoup.params.search import ChainsSoup, SampleSoup
 from wsoup.report.judgement import gains, load_judgement, optimism_table, sentence, verdict_metrics, verdict_table

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.report.moved import moved_classes
 
 NAMES = ["cat", "dog", "fox", "St. Bernard Jr."]

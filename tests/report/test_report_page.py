@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wsoup.errors import MissingError
+from wsoup.core.errors import MissingError
 from wsoup.report.page import FIGURES, script_json, write_page
 
 NONE_HERE = {"landscape"}

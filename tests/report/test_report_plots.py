@@ -10,11 +10,11 @@ import pytest
 import vl_convert
 from report_made import both_seeds, results
 
-from wsoup import store
+from wsoup.disk import store
 from wsoup.report import analyses, plots
 from wsoup.report.cost import APART, KNEE, cost_table, gain_by_cost
 from wsoup.report.page import FIGURES
-from wsoup.soup import NOTHING, Cost, Member, Soup, Step
+from wsoup.soup.soup import NOTHING, Cost, Member, Soup, Step
 
 TRACE = (Step("sharp", 5), Step("old", 6))
 SOUPS = {

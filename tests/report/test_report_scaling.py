@@ -9,7 +9,7 @@ import yaml
 from report_made import CLASS_NAME, both_seeds, results
 from repository import commit, git, new_repository
 
-from wsoup.errors import MissingError, ParamsError
+from wsoup.core.errors import MissingError, ParamsError
 from wsoup.report import scaling
 from wsoup.report.accuracy import zero_shot_table
 from wsoup.report.shown import shown_tables

@@ -9,7 +9,7 @@ import vl_convert
 import yaml
 from repository import commit, git, new_repository
 
-from wsoup.errors import ParamsError
+from wsoup.core.errors import ParamsError
 from wsoup.report.sweep import check_figure, figure, points, sweep, write_figure
 
 

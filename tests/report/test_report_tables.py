@@ -12,8 +12,8 @@ import pytest
 from report_made import CLASS_NAME, PAPER_ENCODER, TOY_ENCODER, both_seeds, results
 from report_made import line as line_of
 
-from wsoup import store
-from wsoup.artifacts import PRETRAINED
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.params.whole import load_params
 from wsoup.report import analyses, paper

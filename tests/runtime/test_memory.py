@@ -43,7 +43,7 @@ def faults(code: str, **variables: str) -> list[int]:
 DOORS = {
     "a stage": "import stages",
     "a worker of Ray": "from wsoup.runtime.on_ray import Worker; Worker('.', {})",
-    "a command": "import sys, wsoup.cli\nsys.argv = ['wsoup', 'x']\ntry: wsoup.cli.main()\nexcept SystemExit: pass",
+    "a command": "import sys, wsoup.cli.app as a\nsys.argv = ['wsoup', 'x']\ntry: a.main()\nexcept SystemExit: pass",
 }
 
 

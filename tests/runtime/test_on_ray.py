@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from project import ROOT, Project
 
-from wsoup.errors import ModelError, ParamsError, WsoupError
-from wsoup.runtime.shards import Owner, Shards, finish_shards
+from wsoup.core.errors import ModelError, ParamsError, WsoupError
+from wsoup.resume.shards import Owner, Shards, finish_shards
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray's own files and sockets
@@ -113,7 +113,7 @@ def test_a_shard_that_ends_every_worker_is_named_and_the_others_are_kept():
 DRIVER = """
 import time
 import numpy as np
-from wsoup.runtime.shards import Owner, Shards, finish_shards
+from wsoup.resume.shards import Owner, Shards, finish_shards
 
 def task(_, shard):
     time.sleep(0.2)
@@ -167,7 +167,7 @@ import os, sys, time
 from pathlib import Path
 import numpy as np
 from ray._private.utils import get_system_memory, get_used_memory
-from wsoup.runtime.shards import Owner, Shards, finish_shards
+from wsoup.resume.shards import Owner, Shards, finish_shards
 
 os.environ["RAY_memory_usage_threshold"] = str((get_used_memory() + 2 * 2**30) / get_system_memory())
 os.environ["RAY_memory_monitor_refresh_ms"] = "50"

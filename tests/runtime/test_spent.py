@@ -14,8 +14,8 @@ from wsoup.finetune.tuners import make_student
 from wsoup.images.cost import image_flops
 from wsoup.images.features import ImageList, embed_images
 from wsoup.params.finetune import SoftDescriptorsTune
+from wsoup.resume.shards import Owner
 from wsoup.runtime import spent
-from wsoup.runtime.shards import Owner
 from wsoup.texts.encoder import PromptEncoder
 
 

@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wsoup.draws import member_generator
-from wsoup.errors import PoolError
-from wsoup.scoring import centroids, count_correct, normalize, rank
+from wsoup.core.draws import member_generator
+from wsoup.core.errors import PoolError
+from wsoup.core.scoring import centroids, count_correct, normalize, rank
 from wsoup.search import chains
 from wsoup.search.chains import draw_chain_words, word_chain, word_soup_member
 from wsoup.search.greedy import greedy_soup, right_on

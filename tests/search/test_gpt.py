@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from reference import REFERENCE, needs_reference
 
-from wsoup.errors import MissingError, PoolError
+from wsoup.core.errors import MissingError, PoolError
 from wsoup.search import gpt, pools
 
 AUTHORS_POOL = "ae2b85191103e0f6"
@@ -110,7 +110,7 @@ def test_all_else_that_is_changed_in_the_published_files(name: str, periods: int
 
 @needs_reference
 def test_all_1000_imagenet_classes_find_their_descriptors() -> None:
-    from wsoup.towers import imagenet_class_names
+    from wsoup.towers.encoder import imagenet_class_names
 
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"

@@ -11,14 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wsoup.draws import member_generator
-from wsoup.errors import PoolError
-from wsoup.scoring import normalize
+from wsoup.core.draws import member_generator
+from wsoup.core.errors import PoolError
+from wsoup.core.scoring import normalize
 from wsoup.search import joint
 from wsoup.search.chains import draw_chain_words, first_word, random_length_chain, word_soup_member
 from wsoup.search.joint import fitted_scale, joint_chain, joint_soup, likely_on
 from wsoup.search.singles import sample, top
-from wsoup.soup import Member, Step
+from wsoup.soup.soup import Member, Step
 
 WORDS = [f"w{i}" for i in range(40)]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wsoup.errors import MissingError, PoolError
+from wsoup.core.errors import MissingError, PoolError
 from wsoup.search import pools
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from wsoup.errors import PoolError
+from wsoup.core.errors import PoolError
+from wsoup.core.prompts import ending
+from wsoup.core.scoring import normalize
 from wsoup.params.search import RacingParams, RacingRound, SoupParams
-from wsoup.prompts import ending
-from wsoup.scoring import normalize
 from wsoup.search import soups
 from wsoup.search.cost import cost_of
 from wsoup.search.pools import common_words
@@ -20,7 +20,7 @@ from wsoup.search.racing import images_scored, part_of, race, racing_cost, round
 from wsoup.search.ranking import Ranked, ranked
 from wsoup.search.scores import right_by_name, scores
 from wsoup.search.source import Source
-from wsoup.soup import NOTHING, Cost
+from wsoup.soup.soup import NOTHING, Cost
 
 NAMES = ["red cat", "blue dog", "a rather small green bird", "fish", "tree", "old house"]
 POOL = ["", *common_words(24)]

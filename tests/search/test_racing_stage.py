@@ -12,10 +12,10 @@ import torch
 import yaml
 
 from stages import score as stage
-from wsoup import store
-from wsoup.artifacts import Artifacts
-from wsoup.runtime.shards import Owner
-from wsoup.scoring import normalize
+from wsoup.core.scoring import normalize
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.resume.shards import Owner
 from wsoup.search.pools import common_words, write_pool
 from wsoup.search.ranking import read_ranked
 

@@ -7,18 +7,18 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from wsoup.errors import MismatchError, PoolError
+from wsoup.core.errors import MismatchError, PoolError
+from wsoup.core.prompts import ending
+from wsoup.core.scoring import correct, normalize
+from wsoup.disk.store import table_attributes, write_table
 from wsoup.params.search import SoupParams
-from wsoup.prompts import ending
-from wsoup.scoring import correct, normalize
 from wsoup.search import soups
 from wsoup.search.cost import Meter, cost_of
 from wsoup.search.pools import common_words
 from wsoup.search.ranking import Ranked, mixed, read_ranked
 from wsoup.search.source import Source
 from wsoup.search.statistics import statistics
-from wsoup.soup import NOTHING, Cost, Member, Soup
-from wsoup.store import table_attributes, write_table
+from wsoup.soup.soup import NOTHING, Cost, Member, Soup
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 GROWTH = {"k0": 4, "k1": 12, "patience": 10, "max_words": 3}

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from wsoup.errors import PoolError
+from wsoup.core.errors import PoolError
+from wsoup.core.prompts import prompt
+from wsoup.core.scoring import count_correct, normalize
 from wsoup.params.search import ChainsSoup, GreedySoup
-from wsoup.prompts import prompt
-from wsoup.scoring import count_correct, normalize
 from wsoup.search import soups
 from wsoup.search.ranking import Ranked
 from wsoup.search.source import Source, check_fits
-from wsoup.soup import NOTHING
+from wsoup.soup.soup import NOTHING
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from wsoup import scoring
-from wsoup.scoring import ImageSet, normalize
+from wsoup.core import scoring
+from wsoup.core.scoring import ImageSet, normalize
 from wsoup.search import statistics as module
 from wsoup.search.statistics import statistics
 

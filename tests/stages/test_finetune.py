@@ -13,9 +13,9 @@ from PIL import Image
 from processes import Running, run_stage
 from project import ROOT, call_stage
 
-from wsoup import store
-from wsoup.errors import ChangedError, DataError, MismatchError, MissingError, ParamsError
-from wsoup.soup import Member, Soup
+from wsoup.core.errors import ChangedError, DataError, MismatchError, MissingError, ParamsError
+from wsoup.disk import store
+from wsoup.soup.soup import Member, Soup
 
 COLOURS = {"blue": (40, 50, 210), "green": (30, 180, 40), "red": (200, 30, 30)}
 COMMON = {"soup": "word", "learning_rate": 0.01, "prompt_factor": 1}

@@ -104,7 +104,7 @@ def test_every_row_of_the_paper_is_filled_and_none_is_unmarked(tmp_path):
         return done.stdout
 
     where = ["--data-root", str(tmp_path / "data"), "--gpt-descriptors", str(tmp_path / "gpt")]
-    text = run(sys.executable, "-m", "wsoup.cli", "profile", "paper", *where, "--methods", "all")
+    text = run(sys.executable, "-m", "wsoup.cli.app", "profile", "paper", *where, "--methods", "all")
     (project / "params.yaml").write_text(text)
     run("git", "init", "-q")
     run("git", "config", "user.email", "nobody@example.org")

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from wsoup.params.encoder import EncoderParams
 from wsoup.search.source import Source, check_fits
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import load_encoder
+from wsoup.towers.encoder import load_encoder
 
 transformers = pytest.importorskip("transformers")
 WORDS = ["a", "photo", "of", "cat", "dog", "which", "has", "claws", "time", ",", "."]

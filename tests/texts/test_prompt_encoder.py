@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from wsoup import towers
-from wsoup.errors import ModelError, PoolError
+from wsoup.core.errors import ModelError, PoolError
 from wsoup.texts import encoder as encoder_module
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer
+from wsoup.towers import encoder as towers
 
 CPU = torch.device("cpu")
 PREFIXES = ["a photo of a cat", "a photo of a golden retriever, dog", "jalapeño & co", "small (toy)", "", "x" * 9]
@@ -346,7 +346,7 @@ def test_half_precision_within_two_hundredths(plain):
 
 
 def test_without_the_packed_layout_the_features_are_the_same(family, plain, monkeypatch):
-    monkeypatch.setattr("wsoup.linear._has_onednn", lambda dtype: False)
+    monkeypatch.setattr("wsoup.core.linear._has_onednn", lambda dtype: False)
     for name in ("clip", "quick_gelu", "tanh_gelu"):
         model, tokenizer, _ = family(name)
         found = PromptEncoder(model, tokenizer, device=CPU).encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)

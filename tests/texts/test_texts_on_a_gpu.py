@@ -8,7 +8,7 @@ import pytest
 import torch
 from on_cuda import ON_CUDA, little_memory, tf32
 
-from wsoup import towers
+from wsoup.towers import encoder as towers
 from wsoup.texts.encoder import PromptEncoder
 
 pytestmark = ON_CUDA

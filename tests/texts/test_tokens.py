@@ -8,8 +8,8 @@ import open_clip
 import pytest
 import torch
 
-from wsoup import towers
 from wsoup.texts.tokens import Seams, token_lengths
+from wsoup.towers import encoder as towers
 
 
 def largest(tokens):

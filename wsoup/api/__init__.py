@@ -1,1 +1,1 @@
-"""What `import wsoup` offers: features, soups and accuracies of a model in memory, by the pipeline's own functions."""
+"""What `import wsoup` offers: soups, images, accuracy, classify and scikit-learn estimators."""

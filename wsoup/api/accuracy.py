@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from wsoup.api.arguments import checked_features, checked_labels, checked_names
-from wsoup.errors import DataError, MismatchError, ParamsError
-from wsoup.scoring import correct, normalize
+from wsoup.core.errors import DataError, MismatchError, ParamsError
+from wsoup.core.scoring import correct, normalize
 
 
 @dataclass(frozen=True)

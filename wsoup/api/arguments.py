@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.errors import DataError, ParamsError
-from wsoup.prompts import bare
-from wsoup.scoring import normalize
+from wsoup.core.errors import DataError, ParamsError
+from wsoup.core.prompts import bare
+from wsoup.core.scoring import normalize
 from wsoup.search.pools import unique
 
 NORM_TOLERANCE = 1e-3

@@ -13,12 +13,12 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from wsoup.encoder_id import encoder_id
-from wsoup.errors import MismatchError, ModelError, ParamsError
+from wsoup.core.errors import MismatchError, ModelError, ParamsError
 from wsoup.runtime.memory import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import AUTOCAST, Encoder, check_device
+from wsoup.towers.encoder import AUTOCAST, Encoder, check_device
+from wsoup.towers.identity import encoder_id
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 

@@ -7,27 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup import project, prompts
 from wsoup.api.arguments import checked_names, checked_seed, checked_source, checked_texts
 from wsoup.api.model import Tokenizer, at_work, autocast_dtype, check_model, check_sizes, device_of, text_encoder
-from wsoup.errors import PoolError, one_line
+from wsoup.core import prompts
+from wsoup.core.errors import PoolError, one_line
+from wsoup.core.scoring import normalize
+from wsoup.disk import project
 from wsoup.params.search import ChainsSoup, GreedySoup, SoupParams
 from wsoup.params.section import parse
-from wsoup.runtime import code
+from wsoup.resume import code
 from wsoup.runtime.progress import progress as progress_bar
-from wsoup.scoring import normalize
 from wsoup.search import pools, soups
 from wsoup.search.ranking import ranked
 from wsoup.search.scores import COLUMNS, pool_cost, right_by_name, scores
 from wsoup.search.source import Source, check_fits
-from wsoup.soup import Soup
+from wsoup.soup import soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
 
@@ -35,6 +37,47 @@ TEMPLATE = "a photo of a {}."
 COMMON_WORDS = 10_000
 TEXTS_AT_ONCE = 500
 """Candidates scored together, as `score.shard_size` of the profiles: batches decide the last bits of a score."""
+
+
+class Soup(soup.Soup):
+    """A soup that can be used: what `wsoup.Soup` is. Stages read the plain value, which needs no text towers."""
+
+    @classmethod
+    def of(cls, made: soup.Soup) -> Self:
+        """The same soup, of this class."""
+        return cls(**{field.name: getattr(made, field.name) for field in fields(made)})
+
+    def classifier(
+        self,
+        *,
+        class_names: Iterable[str],
+        model: Any,
+        tokenizer: Any,
+        template: str | None = None,
+        precision: str = "fp32",
+    ) -> Tensor:
+        """Class weights: the normalised mean of the members' text features for each class (centroids).
+
+        The same as `open_clip.build_zero_shot_classifier(model, tokenizer, class_names, soup.templates())`, up to
+        rounding, and faster. A soup may be used with another model than the one it was selected for.
+
+        Args:
+            class_names: C names in label order; any, not only those of the source.
+            model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
+            template: of another dataset; the soup's own without.
+            precision: fp32, bf16, fp16 (autocast) or reference.
+
+        Returns:
+            (D, C) float32, columns of length 1: `(features @ classifier).argmax(1)` are predictions.
+
+        Raises:
+            DataError, ModelError, ParamsError: names, model or template that will not do.
+        """
+        names = checked_names(class_names)
+        with at_work(model, bars=False):
+            check_model(model, tokenizer)
+            encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=autocast_dtype(precision))
+            return soup_features(self, template=template or self.template, class_names=names, encoder=encoder)[1].T
 
 
 def word_soup(
@@ -161,33 +204,16 @@ def common_words(count: int) -> list[str]:
     return pools.common_words(count)
 
 
-def classifier(
-    soup: Soup,
-    *,
-    template: str,
-    class_names: Iterable[str],
-    model: Any,
-    tokenizer: Tokenizer,
-    precision: str,
-) -> Tensor:
-    """What `Soup.classifier` returns: the soup's centroid for each class, (D, C) float32."""
-    names = checked_names(class_names)
-    with at_work(model, bars=False):
-        check_model(model, tokenizer)
-        encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=autocast_dtype(precision))
-        return soup_features(soup, template=template, class_names=names, encoder=encoder)[1].T
-
-
 def soup_features(
-    soup: Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder
+    of: soup.Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder
 ) -> tuple[Tensor, Tensor]:
     """Features of every member with every class, (M, C, D), and the soup's centroid of each class, (C, D)."""
     stems = prompts.stems(prompts.checked(template), class_names)
-    texts, weights = zip(*soup.weighted_texts, strict=True)
+    texts, weights = zip(*of.weighted_texts, strict=True)
     _check_context(texts, stems=stems, tokenizer=encoder.tokenizer)
     features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in texts])
     share = torch.tensor(weights, device=features.device) / sum(weights)
-    return features[: len(soup.members)], normalize(torch.einsum("m,mcd->cd", share, features))
+    return features[: len(of.members)], normalize(torch.einsum("m,mcd->cd", share, features))
 
 
 def _check_context(texts: Sequence[str], *, stems: Sequence[str], tokenizer: Tokenizer) -> None:
@@ -244,7 +270,7 @@ class _Asked:
         parts = progress_bar(range(soups.parts(definition)), label=f"{definition.kind} soup", unit="part")
         made = [soups.members(definition, ranked=chosen, source=source, seed=self.seed, part=part) for part in parts]
         made_with = code.packages(Path(soups.__file__))
-        return soups.made(definition, made, pool=best, source=source, seed=self.seed, made_with=made_with)
+        return Soup.of(soups.made(definition, made, pool=best, source=source, seed=self.seed, made_with=made_with))
 
 
 def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) -> dict[str, np.ndarray]:

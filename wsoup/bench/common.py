@@ -12,11 +12,11 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wsoup import towers
-from wsoup.errors import ParamsError
+from wsoup.core.errors import ParamsError
 from wsoup.runtime.peak import peak_bytes
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer
+from wsoup.towers import encoder as towers
 
 Result = dict[str, Any]
 

@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 from torchvision.transforms import v2
 
-from wsoup import towers
 from wsoup.bench.common import Clock, Result, about, cosine_distance, page_faults
 from wsoup.images.decode import batches, load_rgb
+from wsoup.towers import encoder as towers
 
 
 def bench_images(

@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from wsoup.bench.common import Clock, Result, about, cosine_distance, encode_plainly, setup, warm_encoder
-from wsoup.linear import Linear
-from wsoup.scoring import ImageSet
+from wsoup.core.linear import Linear
+from wsoup.core.scoring import ImageSet
 from wsoup.texts.encoder import PromptEncoder
 
 WORD_POOL, SEEDS, SHOTS = 9894, 3, 16

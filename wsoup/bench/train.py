@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup import prompts
 from wsoup.bench.common import page_faults
+from wsoup.core import prompts
 from wsoup.finetune import losses
 from wsoup.finetune.objective import Objective
 from wsoup.finetune.passes import Passes
@@ -26,7 +26,7 @@ from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
 from wsoup.params.finetune import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
 from wsoup.runtime.peak import peak_bytes
-from wsoup.towers import Encoder, imagenet_class_names, random_model
+from wsoup.towers.encoder import Encoder, imagenet_class_names, random_model
 
 TEMPLATE = "a photo of a {}."
 SOUP = (

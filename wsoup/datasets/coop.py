@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from wsoup.core.errors import DataError, MissingError, ParamsError
+from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.folder import (
     list_split,
     names_of,
@@ -32,8 +34,6 @@ from wsoup.datasets.listing import (
     split_of,
 )
 from wsoup.datasets.paper import PAPER, PaperDataset
-from wsoup.errors import DataError, MissingError, ParamsError
-from wsoup.prompts import clean_class_name
 
 Names = Callable[[], list[str]]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wsoup.core.errors import DataError, MismatchError
 from wsoup.datasets.listing import Split
-from wsoup.errors import DataError, MismatchError
 
 
 def draw(split: Split, *, class_names: list[str], shots: int, seed: int, origin: str) -> np.ndarray:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from wsoup.core.errors import DataError, MissingError
+from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, some
-from wsoup.errors import DataError, MissingError
-from wsoup.files import reason_of, regular_file, shown
-from wsoup.prompts import clean_class_name
+from wsoup.disk.files import reason_of, regular_file, shown
 
 SPLIT_FOLDERS = ("train", "val", "test")
 DEEPEST = 64

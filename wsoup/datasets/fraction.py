@@ -11,9 +11,9 @@ import dataclasses
 
 import numpy as np
 
+from wsoup.core.errors import DataError
 from wsoup.datasets import digests
 from wsoup.datasets.listing import Listing, Split
-from wsoup.errors import DataError
 
 
 def is_test(digest: str, *, fraction: float) -> bool:

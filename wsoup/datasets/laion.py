@@ -12,12 +12,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from wsoup.core.errors import DataError, ParamsError
+from wsoup.core.prompts import clean_class_name
 from wsoup.datasets import coop
 from wsoup.datasets.folder import list_split, require_folder, subfolders
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, some, split_of
-from wsoup.errors import DataError, ParamsError
-from wsoup.files import read_bytes, regular_file, tar_index
-from wsoup.prompts import clean_class_name
+from wsoup.disk.files import read_bytes, regular_file, tar_index
 
 NAMED = "a wnid, an ImageNet class name or a label number"
 

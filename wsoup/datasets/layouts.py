@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from wsoup.core.errors import ParamsError
 from wsoup.datasets import coop, folder, fraction, huggingface, laion, tables, torchvision, webdataset
 from wsoup.datasets.listing import Listing, validated
-from wsoup.errors import ParamsError
 from wsoup.params.datasets import DatasetParams
 
 LAYOUTS = {

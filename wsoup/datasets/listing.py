@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from wsoup.errors import DataError
-from wsoup.prompts import clean_class_name
+from wsoup.core.errors import DataError
+from wsoup.core.prompts import clean_class_name
 
 IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".avif", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}

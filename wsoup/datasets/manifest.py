@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wsoup.core.errors import DataError
 from wsoup.datasets import digests, fewshot, paper, pickles
 from wsoup.datasets.listing import Listing, Split, class_range, some
-from wsoup.errors import DataError
 from wsoup.params.datasets import DatasetParams
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from wsoup.core.errors import DataError, MissingError
 from wsoup.datasets.listing import Split, label_number, some
-from wsoup.errors import DataError, MissingError
 
 
 class _Datum:

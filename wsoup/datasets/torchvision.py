@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from wsoup.core.errors import DataError, MissingError, ParamsError
+from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import Listing, Split
 from wsoup.datasets.tables import read_name_list
-from wsoup.errors import DataError, MissingError, ParamsError
-from wsoup.prompts import clean_class_name
 
 
 def read(name: str, *, root: str, wanted: Collection[str], download: bool, class_names: str | None) -> Listing:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wsoup import prompts
-from wsoup.draws import member_generator
-from wsoup.errors import PoolError
+from wsoup.core import prompts
+from wsoup.core.draws import member_generator
+from wsoup.core.errors import PoolError
 from wsoup.search.gpt import sentence
 
 

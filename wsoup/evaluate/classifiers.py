@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from wsoup import prompts
-from wsoup.artifacts import Artifacts
+from wsoup.core import prompts
+from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, TableRow, methods, soup_rows, table
 from wsoup.evaluate.testsets import TestSet
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.search.pools import read_pool
-from wsoup.soup import Soup
+from wsoup.soup.soup import Soup
 
 MEMBERS_SHOWN = 8
 """So many members of each soup of the first seed are also evaluated alone, beside as many random texts."""

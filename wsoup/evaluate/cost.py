@@ -6,7 +6,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 
 class TextFlops:

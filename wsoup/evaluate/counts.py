@@ -2,8 +2,8 @@
 
 A classifier (a row of the paper's tables) is a set of texts for each class. Both ways of using it need only the mean
 text feature of each class: the score mean is the cosine with that mean, the centroid its normalised direction
-(`wsoup.scoring`). So all rows are collected first, every unique text is encoded once with every unique class prompt of
-all datasets, and each block of features is added to the rows that hold its texts and dropped.
+(`wsoup.core.scoring`). So all rows are collected first, every unique text is encoded once with every unique class
+prompt of all datasets, and each block of features is added to the rows that hold its texts and dropped.
 
 The token offset trick puts t null tokens before the descriptor, as the paper's example has them: "a photo of a dog, ! !
 ! ! ! which may be large or small." The authors' code (Chris210634/word_soups, source/models.py) leaves the period and
@@ -20,11 +20,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from wsoup import prompts
+from wsoup.core import prompts
+from wsoup.core.scoring import class_sums, correct_per_candidate, mean_cosines, normalize
 from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
-from wsoup.scoring import class_sums, correct_per_candidate, mean_cosines, normalize
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
 

@@ -17,10 +17,10 @@ from wsoup.evaluate.cost import TextFlops
 from wsoup.evaluate.counts import Classifiers, mean_of_stems, mean_prompts
 from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
+from wsoup.resume.shards import Owner, Shards, finish_shards
 from wsoup.runtime import spent
-from wsoup.runtime.shards import Owner, Shards, finish_shards
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 CLASS_PROMPTS = 1024
 """Class prompts in one shard; each is encoded with every text of every row."""

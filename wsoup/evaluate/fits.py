@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor
 
-from wsoup import prompts
-from wsoup.errors import PoolError
+from wsoup.core import prompts
+from wsoup.core.errors import PoolError
 from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.texts.tokens import token_lengths

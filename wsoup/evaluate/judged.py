@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from torch import Tensor
 
+from wsoup.core.scoring import correct_per_candidate, normalize
 from wsoup.evaluate.baselines import random_chains, random_descriptors
 from wsoup.evaluate.bits import pack_right
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import MODES, Classifiers
 from wsoup.evaluate.rows import CLASS_NAME, Material, random_beside
 from wsoup.evaluate.testsets import COUNTS, WHERE, TestSet
-from wsoup.scoring import correct_per_candidate, normalize
 
 _ROW = (("method", pa.string()), ("mode", pa.string()), ("seed", pa.int64()))
 RIGHT = pa.schema([*_ROW, *WHERE, ("n_images", pa.int64()), ("right", pa.binary())])

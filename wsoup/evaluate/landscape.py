@@ -23,15 +23,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup import prompts, store
-from wsoup.errors import PoolError
+from wsoup.core import prompts
+from wsoup.core.errors import PoolError
+from wsoup.core.scoring import count_correct
+from wsoup.disk import store
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower
 from wsoup.finetune.tuners import make_student
 from wsoup.params.finetune import PromptTune
-from wsoup.scoring import count_correct
 from wsoup.texts.tokens import token_lengths
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 CLASSES_PER_PASS = 256

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.draws import named_seed
+from wsoup.core.draws import named_seed
 from wsoup.evaluate.landscape import CLASSES_PER_PASS
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.student import Student
@@ -24,7 +24,7 @@ from wsoup.finetune.text_tower import TrainableTextTower
 from wsoup.finetune.tuners import make_student
 from wsoup.params.finetune import SoftDescriptorsTune
 from wsoup.search.source import Source
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 
 def starts(encoder: Encoder, *, tuned: Encoder, template: str, seed: int, soup: Sequence[str]) -> tuple[Tensor, Tensor]:

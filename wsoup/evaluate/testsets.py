@@ -11,15 +11,16 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from wsoup import prompts, store
-from wsoup.artifacts import Artifacts
+from wsoup.core import prompts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.params.datasets import DatasetParams
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 WHERE = (("dataset", pa.string()), ("role", pa.string()))
 COUNTS = (("n_correct", pa.int64()), ("n_images", pa.int64()))
 COSINES = (("alignment", pa.float64()), ("uniformity", pa.float64()))
-"""Columns that tables of counts share: where it was counted, what, and `wsoup.scoring.mean_cosines`."""
+"""Columns that tables of counts share: where it was counted, what, and `wsoup.core.scoring.mean_cosines`."""
 
 
 @dataclass(frozen=True)

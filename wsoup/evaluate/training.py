@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from wsoup.artifacts import Artifacts
-from wsoup.draws import named_generator
+from wsoup.core.draws import named_generator
+from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.tuned import seen_by
 from wsoup.finetune.tuned import load_tuned, snapshots_in
-from wsoup.runtime.shards import Owner
+from wsoup.resume.shards import Owner
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 COLUMNS = ("seed", "iteration", "dataset", "n_correct", "n_images")
 

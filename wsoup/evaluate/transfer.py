@@ -11,11 +11,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from wsoup import prompts
-from wsoup.draws import member_generator
+from wsoup.core import prompts
+from wsoup.core.draws import member_generator
+from wsoup.core.scoring import ImageSet
 from wsoup.evaluate.fits import check_texts
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
-from wsoup.scoring import ImageSet
 from wsoup.texts.encoder import PromptEncoder
 
 KEPT_BYTES = 1 << 29

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import torch
 
-from wsoup import store
-from wsoup.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.testsets import TestSet
 from wsoup.images.features import ImageList, embed_images
-from wsoup.runtime.shards import Owner
-from wsoup.towers import Encoder
+from wsoup.resume.shards import Owner
+from wsoup.towers.encoder import Encoder
 
 
 def seen_by(

@@ -13,10 +13,10 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from wsoup.core.scoring import correct_per_candidate, normalize
 from wsoup.evaluate.transfer import Grid
-from wsoup.scoring import correct_per_candidate, normalize
 from wsoup.search.greedy import greedy_soup
-from wsoup.soup import Member
+from wsoup.soup.soup import Member
 
 
 def mean_accuracy(n_correct: Sequence[int], *, n_images: Sequence[int]) -> int:

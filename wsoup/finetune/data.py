@@ -19,14 +19,14 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from wsoup import remote, store
-from wsoup.artifacts import Artifacts
-from wsoup.draws import named_generator
-from wsoup.errors import ChangedError, DataError, MissingError
+from wsoup.core.draws import named_generator
+from wsoup.core.errors import ChangedError, DataError, MissingError
+from wsoup.disk import remote, store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.images.decode import decoding_workers, load_rgb
 from wsoup.params.finetune import AugmentParams
-from wsoup.soup import Soup
-from wsoup.towers import Encoder
+from wsoup.soup.soup import Soup
+from wsoup.towers.encoder import Encoder
 
 PIXELS_IN_MEMORY = 1 << 28
 """Decoded images are kept where all of them take no more pixels than this (768 MiB)."""

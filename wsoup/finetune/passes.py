@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup import prompts
+from wsoup.core import prompts
 from wsoup.finetune.frozen import FrozenImageTower
 from wsoup.finetune.image_tower import TrainableImageTower
 from wsoup.finetune.student import Student
 from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 IMAGES_PER_PASS = 64
 

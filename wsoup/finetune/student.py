@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from wsoup.errors import ModelError, PoolError
+from wsoup.core.errors import ModelError, PoolError
 from wsoup.finetune.image_tower import TrainableImageTower
 from wsoup.finetune.text_tower import TrainableTextTower
 from wsoup.texts.reading import foreign_block

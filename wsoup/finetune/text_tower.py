@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wsoup.errors import PoolError
+from wsoup.core.errors import PoolError
 from wsoup.finetune.blocks import (
     Places,
     call,

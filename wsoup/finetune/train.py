@@ -19,8 +19,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from wsoup.draws import named_seed
-from wsoup.errors import MismatchError, ParamsError
+from wsoup.core.draws import named_seed
+from wsoup.core.errors import MismatchError, ParamsError
+from wsoup.disk.store import read_checked, write_checked
 from wsoup.finetune import losses
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions
 from wsoup.finetune.objective import Objective, needs_teacher_images
@@ -28,9 +29,8 @@ from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, make_student
 from wsoup.params.finetune import FinetuneParams, MethodParams
-from wsoup.runtime.shards import SAVE_SECONDS
-from wsoup.store import read_checked, write_checked
-from wsoup.towers import Encoder
+from wsoup.resume.shards import SAVE_SECONDS
+from wsoup.towers.encoder import Encoder
 
 
 class Trainer:

@@ -18,12 +18,12 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 
-from wsoup import store
-from wsoup.errors import MismatchError, MissingError, one_line
+from wsoup.core.errors import MismatchError, MissingError, one_line
+from wsoup.disk import store
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
 from wsoup.params.finetune import TuneParams
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 WEIGHTS, CONFIG, LOG = "weights.safetensors", "config.json", "log.csv"
 SNAPSHOTS = "snapshots.safetensors"

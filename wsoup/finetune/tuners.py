@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from wsoup.errors import ModelError, ParamsError
+from wsoup.core.errors import ModelError, ParamsError
 from wsoup.finetune.student import Student
 from wsoup.params.datasets import DatasetParams
 from wsoup.params.finetune import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 
 def image_flops(encoder: Encoder) -> int:

@@ -25,8 +25,8 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from wsoup.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
-from wsoup.files import read_bytes, reason_of, shown
+from wsoup.core.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
+from wsoup.disk.files import read_bytes, reason_of, shown
 from wsoup.images.scratch import scratch
 from wsoup.runtime.memory import keep_memory
 
@@ -56,7 +56,7 @@ def load_rgb(path: str | Path, *, digest: str | None = None) -> Image.Image:
     """Decode one image file, or one member of a tar or Arrow file, as upright 8-bit RGB.
 
     Args:
-        path: the file; see `wsoup.files.read_bytes`.
+        path: the file; see `wsoup.disk.files.read_bytes`.
         digest: SHA-256 in hex that its bytes had when it was listed; None takes them as they are.
 
     Raises:

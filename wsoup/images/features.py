@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from wsoup import remote, store
-from wsoup.artifacts import PRETRAINED, Artifacts
-from wsoup.errors import DataError, MismatchError
+from wsoup.core.errors import DataError, MismatchError
+from wsoup.disk import remote, store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.store import fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked
 from wsoup.images import known
 from wsoup.images.cost import image_flops
 from wsoup.images.decode import batches
 from wsoup.params.encoder import EmbedParams, EncoderParams
+from wsoup.resume.shards import Owner, Shards, finish_shards, save_seconds
 from wsoup.runtime import spent
 from wsoup.runtime.progress import counting, tick
-from wsoup.runtime.shards import Owner, Shards, finish_shards, save_seconds
-from wsoup.store import fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked
-from wsoup.towers import CPU_IMAGES, Encoder, check_finite, load_encoder
+from wsoup.towers.encoder import CPU_IMAGES, Encoder, check_finite, load_encoder
 
 IMAGES_PER_SHARD = 2048
 """About as many: a shard is of whole batches, so its size changes no feature."""

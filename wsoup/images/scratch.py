@@ -13,7 +13,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from wsoup.store import alive
+from wsoup.disk.store import alive
 
 _OURS = re.compile(r"ws-(\d+)-\w{8}")
 """How it is called: short, as the path of a socket holds about 100 letters."""

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from wsoup.core.prompts import checked
 from wsoup.params.section import Name, Place, PositiveInt, Section, Text
-from wsoup.prompts import checked
 
 Role = Literal["source", "xd", "dg"]
 

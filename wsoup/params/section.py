@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar, get_args
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from wsoup.errors import LONGEST, MissingError, ParamsError, StorageError, one_line
+from wsoup.core.errors import LONGEST, MissingError, ParamsError, StorageError, one_line
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 """A name that serves in stage and file names: letters, digits, dash and underscore."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from wsoup import project
+from wsoup.disk import project
 
 DATA = project.file("data")
 FOLDER = DATA / "profiles"

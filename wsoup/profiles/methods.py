@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from wsoup.errors import ParamsError
+from wsoup.core.errors import ParamsError
 from wsoup.profiles.common import DATA
 
 GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "all")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import yaml
 
+from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import folder, fraction
 from wsoup.datasets.listing import Listing
-from wsoup.errors import DataError, MissingError, ParamsError
 from wsoup.params.encoder import EncoderParams
 from wsoup.params.whole import parse_params
 from wsoup.profiles.common import (

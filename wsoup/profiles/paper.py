@@ -8,13 +8,13 @@ from typing import Any
 
 import yaml
 
+from wsoup.core.errors import ParamsError
+from wsoup.datasets.paper import ENCODERS as PAPER_ENCODERS
 from wsoup.datasets.paper import PAPER
-from wsoup.errors import ParamsError
 from wsoup.profiles import methods
 from wsoup.profiles.common import NOTHING_TO_WATCH, block, descriptors, filled, lines, one_line, template
-from wsoup.report import paper as theirs
 
-ENCODERS = dict(theirs.ENCODERS)
+ENCODERS = dict(PAPER_ENCODERS)
 """Models of the paper with their weights."""
 LANDSCAPES = ("soft_random", "soft_word_diverse")
 """Methods of the paper's figure of the loss landscape."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from wsoup.artifacts import Artifacts
-from wsoup.store import replacing
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.store import replacing
 
 
 def write(text: str, *, out: Path) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from wsoup import store
-from wsoup.artifacts import PRETRAINED, Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.images.versions import differing
 from wsoup.report.results import Results
-from wsoup.report.versions import differing
 
 AUTO = "auto"
 SPENT = ("images_seconds", "texts_seconds", "images_gflops", "texts_gflops")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup import store
-from wsoup.artifacts import PRETRAINED
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import GIVEN, soup_label, soup_title
 from wsoup.evaluate.rows import methods as methods_of
 from wsoup.params.finetune import MethodParams

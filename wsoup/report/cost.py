@@ -9,7 +9,7 @@ import numpy as np
 
 from wsoup.evaluate.rows import soup_title
 from wsoup.report.tables import Table
-from wsoup.soup import Soup
+from wsoup.soup.soup import Soup
 
 PARTS = ("ranking", "search")
 KNEE = 1e5

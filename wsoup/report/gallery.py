@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from wsoup import remote, store
-from wsoup.artifacts import PRETRAINED, Artifacts
-from wsoup.errors import DataError
+from wsoup.core.errors import DataError
+from wsoup.disk import remote, store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_title
 from wsoup.images.decode import load_rgb
 from wsoup.params.whole import Params

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup import store
-from wsoup.artifacts import PRETRAINED
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.bits import unpack_right
 from wsoup.evaluate.rows import CLASS_NAME, judged_row, judged_soups, random_beside, soup_title
 from wsoup.params.search import SoupParams

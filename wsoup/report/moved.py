@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wsoup import store
-from wsoup.artifacts import PRETRAINED, Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.params.whole import Params
 
 GAINS = 20

@@ -14,8 +14,9 @@ from typing import Any
 import jinja2
 import vl_convert
 
-from wsoup import __version__, store
-from wsoup.artifacts import PRETRAINED, Artifacts
+from wsoup import __version__
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_label
 from wsoup.params.whole import Params, load_params
 from wsoup.report import ablations, about, analyses, plots, scaling
@@ -30,7 +31,7 @@ from wsoup.report.run import load_run
 from wsoup.report.shown import shown_tables
 from wsoup.report.summaries import paired_table, size_table
 from wsoup.report.tables import Table
-from wsoup.soup import Soup
+from wsoup.soup.soup import Soup
 
 TEMPLATE = Path(__file__).with_name("page.html")
 TITLE = "Word soups and descriptor soups"

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from wsoup import store
-from wsoup.artifacts import PRETRAINED, Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_title
 from wsoup.report.means import MEANS, is_number, mean_and_std
 from wsoup.report.results import Results
 from wsoup.report.tables import Table
-from wsoup.soup import Soup
+from wsoup.soup.soup import Soup
 
 TEMPLATES = Path(__file__).with_name("templates")
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"

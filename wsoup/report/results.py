@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.artifacts import PRETRAINED
-from wsoup.errors import MissingError
+from wsoup.core.errors import MissingError
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import Method, TableRow, table
 from wsoup.params.datasets import DatasetParams
 from wsoup.params.evaluation import EvaluateParams

@@ -17,8 +17,8 @@ from typing import Any
 
 import yaml
 
-from wsoup import store
-from wsoup.errors import MissingError, ParamsError, WsoupError
+from wsoup.core.errors import MissingError, ParamsError, WsoupError
+from wsoup.disk import store
 from wsoup.evaluate.rows import table as rows_of
 from wsoup.report import paper
 from wsoup.report.compare import PARAMS, WORKSPACE, experiments, read_at

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from wsoup.artifacts import PRETRAINED
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
 from wsoup.params.finetune import MethodParams
 from wsoup.report.paper import FOLDER

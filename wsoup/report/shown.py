@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wsoup.artifacts import PRETRAINED
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import BEFORE_SOUPS
 from wsoup.report.means import MEANS, is_number
 from wsoup.report.tables import SIZES, Table, cell, shown_columns

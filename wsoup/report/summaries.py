@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wsoup.artifacts import PRETRAINED
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import methods
 from wsoup.report.means import MEANS, ROLES, is_number, mean_and_std, paired_interval
 from wsoup.report.results import Results

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import vl_convert
 
-from wsoup import store
-from wsoup.errors import MissingError, ParamsError
+from wsoup.core.errors import MissingError, ParamsError
+from wsoup.disk import store
 from wsoup.params.section import parse_yaml
 from wsoup.report import plots
 from wsoup.report.compare import PARAMS, WORKSPACE, experiments, flat, read_at

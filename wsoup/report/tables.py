@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wsoup import store
-from wsoup.cells import defused
+from wsoup.disk import store
+from wsoup.disk.cells import defused
 from wsoup.report.means import is_number
 
 SIZES = ("m", "stored")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wsoup.artifacts import Artifacts
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.store import cache_dir
 from wsoup.params.whole import load_params
 from wsoup.report.about import costs_shown
 from wsoup.report.judgement import sentence
 from wsoup.report.reading import as_written
 from wsoup.report.run import load_run
 from wsoup.report.terminal import per_target, summary, verdicts
-from wsoup.store import cache_dir
 
 
 def whole_run(params_file: str | Path) -> str:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from wsoup import store
+from wsoup.disk import store
 from wsoup.report.tables import Table
 
 

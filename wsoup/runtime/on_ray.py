@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.errors import ParamsError, WsoupError
+from wsoup.core.errors import ParamsError, WsoupError
 from wsoup.runtime import progress as bars
 from wsoup.runtime import spent
 from wsoup.runtime.memory import keep_memory

@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from torch import Tensor
 
-from wsoup.draws import member_generator
-from wsoup.errors import PoolError
+from wsoup.core.draws import member_generator
+from wsoup.core.errors import PoolError
 from wsoup.search.greedy import LARGEST_BATCH, SMALLEST_BATCH
-from wsoup.soup import Member, Step
+from wsoup.soup.soup import Member, Step
 
 
 def word_chain(

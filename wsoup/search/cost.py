@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup import prompts
+from wsoup.core import prompts
 from wsoup.search.source import Source
-from wsoup.soup import Cost
+from wsoup.soup.soup import Cost
 from wsoup.texts.encoder import PromptEncoder
 
 TEXTS_AT_ONCE = 4096

@@ -17,9 +17,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from wsoup.errors import MissingError, PoolError
-from wsoup.files import reason_of, regular_file
-from wsoup.prompts import bare
+from wsoup.core.errors import MissingError, PoolError
+from wsoup.core.prompts import bare
+from wsoup.disk.files import reason_of, regular_file
 
 Descriptors = dict[str, list[str]]
 

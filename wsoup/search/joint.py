@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from wsoup.draws import member_generator
-from wsoup.scoring import normalize
+from wsoup.core.draws import member_generator
+from wsoup.core.scoring import normalize
 from wsoup.search.chains import draw_chain_words
 from wsoup.search.greedy import LARGEST_BATCH, SMALLEST_BATCH, Measure
-from wsoup.soup import Member, Step
+from wsoup.soup.soup import Member, Step
 
 SCALES = (1.0, 1000.0)
 """Where the class name makes no mistake the likeliest scale is infinite, where it is no better than chance 0."""

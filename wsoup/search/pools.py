@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from wsoup.errors import MissingError, PoolError
-from wsoup.files import reason_of, regular_file
-from wsoup.prompts import bare
+from wsoup.core.errors import MissingError, PoolError
+from wsoup.core.prompts import bare
+from wsoup.disk.files import reason_of, regular_file
+from wsoup.disk.store import replacing, require
 from wsoup.search import gpt
-from wsoup.store import replacing, require
 
 OFFENSIVE = frozenset(
     """

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from wsoup.draws import named_generator
+from wsoup.core.draws import named_generator
 from wsoup.params.search import RacingRound
 from wsoup.search.scores import COLUMNS, pool_cost
 from wsoup.search.singles import count_and_likelihood
 from wsoup.search.source import Source
-from wsoup.soup import NOTHING, Cost
+from wsoup.soup.soup import NOTHING, Cost
 
 FEWEST_CLASSES = 2
 """A classifier of one class is always right."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wsoup import store
-from wsoup.errors import MismatchError
-from wsoup.scoring import rank
-from wsoup.soup import Cost
+from wsoup.core.errors import MismatchError
+from wsoup.core.scoring import rank
+from wsoup.disk import store
+from wsoup.soup.soup import Cost
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from wsoup import prompts
-from wsoup.scoring import ImageSet, correct
+from wsoup.core import prompts
+from wsoup.core.scoring import ImageSet, correct
 from wsoup.search.cost import Cost, cost_of
 from wsoup.search.source import Source
 from wsoup.search.statistics import CandidateStatistics, statistics

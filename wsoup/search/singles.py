@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from wsoup.draws import member_generator
-from wsoup.errors import PoolError
+from wsoup.core.draws import member_generator
+from wsoup.core.errors import PoolError
 
 
 def top(

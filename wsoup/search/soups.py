@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from wsoup.errors import PoolError
+from wsoup.core.errors import PoolError
 from wsoup.params.search import (
     ChainsSoup,
     FirstWordsSoup,
@@ -30,7 +30,7 @@ from wsoup.search.joint import fitted_scale, joint_soup, likely_on
 from wsoup.search.ranking import Ranked
 from wsoup.search.singles import sample, top
 from wsoup.search.source import Source
-from wsoup.soup import NOTHING, Cost, Member, Soup, Step
+from wsoup.soup.soup import NOTHING, Cost, Member, Soup, Step
 
 
 def parts(definition: SoupParams) -> int:

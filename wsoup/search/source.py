@@ -16,13 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup import prompts, store
-from wsoup.artifacts import Artifacts
-from wsoup.errors import MismatchError, MissingError, PoolError
-from wsoup.scoring import ImageSet, correct_per_candidate
+from wsoup.core import prompts
+from wsoup.core.errors import MismatchError, MissingError, PoolError
+from wsoup.core.scoring import ImageSet, correct_per_candidate
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 
 @dataclass(frozen=True)

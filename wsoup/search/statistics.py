@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wsoup import scoring
-from wsoup.linear import Linear
-from wsoup.scoring import CandidateScores, ImageSet, own_against_others
+from wsoup.core import scoring
+from wsoup.core.linear import Linear
+from wsoup.core.scoring import CandidateScores, ImageSet, own_against_others
 
 SHARPNESS = 2.0
 """Logits are this many times the cosine in units of sigma."""
@@ -45,7 +45,7 @@ def statistics(images: ImageSet, text_features: Tensor, *, named: Tensor) -> lis
     Args:
         images: N images with K subsets (seeds).
         text_features: (P, C, D) float32, L2-normalised.
-        named: (N,) bool, the images that the class name alone gets right (`wsoup.scoring.correct`).
+        named: (N,) bool, the images that the class name alone gets right (`wsoup.core.scoring.correct`).
 
     Returns:
         K results. k2 is a mean of float32 logarithms summed in float64; without images it is NaN.
@@ -91,7 +91,7 @@ class _Block:
             yield slice(start, start + len(x)), self.cosines(x).view(len(x), *self.shape[:2])
 
     def decide(self) -> tuple[Tensor, Tensor]:
-        """`wsoup.scoring.decide`, and the deviations: (p, N) bool each."""
+        """`wsoup.core.scoring.decide`, and the deviations: (p, N) bool each."""
         labels = self.images.labels
         right, near = torch.empty(2, self.shape[0], len(labels), dtype=torch.bool, device=labels.device)
         for where, scores in self._blocks():

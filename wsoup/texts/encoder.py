@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wsoup.errors import ModelError, PoolError
+from wsoup.core.errors import ModelError, PoolError
 from wsoup.texts.finite import finite
 from wsoup.texts.forward import TextTower
 from wsoup.texts.plain import PlainTexts
@@ -26,7 +26,7 @@ from wsoup.texts.reading import masked_padding, read_tower
 from wsoup.texts.shared import SharedTexts
 from wsoup.texts.states import Slab
 from wsoup.texts.tokens import Seams, Tokenizer, Tokens, last_token, split_head
-from wsoup.towers import Encoder
+from wsoup.towers.encoder import Encoder
 
 CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 1024, 65536
 """Tokens in one forward pass: on a CPU as many as stay in its cache, on a GPU as many as keep it busy."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from wsoup.errors import ModelError
+from wsoup.core.errors import ModelError
 
 
 def finite(features: Tensor) -> Tensor:

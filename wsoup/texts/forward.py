@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wsoup.linear import Linear
+from wsoup.core.linear import Linear
 from wsoup.texts.packed import Block
 from wsoup.texts.tokens import ClassToken
 

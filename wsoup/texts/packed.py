@@ -1,4 +1,4 @@
-"""Transformer blocks laid out for speed, for weights that do not change; see `wsoup.linear`."""
+"""Transformer blocks laid out for speed, for weights that do not change; see `wsoup.core.linear`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from wsoup.linear import Linear
+from wsoup.core.linear import Linear
 
 QUICK_GELU = 1.702
 """QuickGELU(x) = x sigmoid(1.702 x) = SiLU(1.702 x) / 1.702; the factor goes into the weights on both sides."""

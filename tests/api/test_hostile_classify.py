@@ -1,0 +1,257 @@
+"""Odd photos, lists, class names and outputs of `wsoup classify`: answered, one line, or skipped and listed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+from run_cli import run
+from small_world import COLOURS, write_image_folder
+
+from wsoup.api.classify import Prediction
+from wsoup.api.classify_outputs import write_json_lines
+from wsoup.core.errors import ModelError, PoolError
+from wsoup.soup.soup import Member, Soup
+from wsoup.towers.encoder import Encoder, choose_device
+
+ODD = [
+    *("=1+2.png", "two\nlines.png", "[red].png", 'a"b.png', "a,b.png", "q'q.png", "-x.png", "@x.png", "$(touch x).png"),
+    *("é.png", "\x1b[31m.png", "\u202egnp.png", "<img src=x onerror=alert(1)>.png", " .png"),
+    os.fsdecode(b"\xff\xfe.png"),
+]
+
+
+@pytest.fixture
+def folder(in_tmp: Path, tiny_encoder: Encoder, tiny_encoder_files: dict[str, str]) -> Path:
+    """A soup, a params.yaml that knows its weights, and a good photo."""
+    members = tuple(Member(text, n_correct=5, n_images=9) for text in ("sharp", "=flat"))
+    Soup("chains", 1, "a photo of a {}.", tiny_encoder.id, members).save("soup.json")
+    Path("params.yaml").write_text(json.dumps({"encoder": tiny_encoder_files}))
+    write_image_folder(in_tmp / "new", splits={"a": 1}, classes={"red": COLOURS["red"]})
+    shutil.move(in_tmp / "new/a/red/00.png", "good.png")
+    return in_tmp
+
+
+def classify(*arguments: str, classes: str = "cat,dog") -> tuple[int, str, list[str]]:
+    """Exit code, stdout and stderr lines; no more than a progress bar and one line where it is an error."""
+    code, printed, errors = run("classify", *arguments, "--soup", "soup.json", "--classes", classes)
+    lines = [line for line in errors.splitlines() if not line.startswith(("\rclassify", "classify"))]
+    assert code in (0, 1)
+    assert all(line.isprintable() and len(line) <= 600 for line in lines)
+    if code:
+        assert [line[:7] for line in lines if line.startswith("error: ")] == ["error: "]
+    return code, printed, lines
+
+
+# -------------------------------------------------------------------------------------------------------- photos
+
+
+def test_photos_of_odd_names_are_told_in_every_form(folder: Path) -> None:
+    for name in ODD:
+        shutil.copy("good.png", folder / name)
+    names = {name.encode(errors="backslashreplace").decode() for name in ODD}
+    defused = {f"./{name}" if name[0] in "=@-" else name for name in names}
+    code, printed, _ = classify(*(f"./{name}" if name[0] == "-" else name for name in ODD))
+    assert code == 0
+    assert {row["path"].removeprefix("./") for row in csv.DictReader(io.StringIO(printed))} >= names - defused
+    assert not any(row["path"].startswith(("=", "+", "-", "@")) for row in csv.DictReader(io.StringIO(printed)))
+    for out in ("found.csv", "found.parquet"):
+        assert classify(".", "--out", out, "--explain")[0] == 0
+    with open("found.csv", encoding="utf-8", newline="") as file:
+        told = list(csv.DictReader(file))
+    assert pq.read_table("found.parquet")["path"].to_pylist() == [row["path"] for row in told]
+    assert len(told) == len(ODD) + 1
+    assert not any(row["members"].startswith("=") for row in told)
+    code, printed, _ = classify(".", "--json", "--html", "sheet.html")
+    assert code == 0
+    assert len([json.loads(line) for line in printed.splitlines()]) == len(told)
+    assert "<img src=x" not in Path("sheet.html").read_text(encoding="utf-8")
+
+
+def test_json_lines_are_json_on_an_ascii_terminal() -> None:
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="backslashreplace")
+    list(write_json_lines([Prediction("é\udcff.png", ("Größe",), (1.0,))], file=file))
+    file.seek(0)
+    assert json.loads(file.read())["path"] == "é\udcff.png"
+
+
+def test_what_is_no_photo_is_skipped_and_listed(folder: Path) -> None:
+    (folder / "odd").mkdir()
+    shutil.copy("good.png", "odd/good.png")
+    (folder / "odd/folder.png").mkdir()
+    os.mkfifo("odd/fifo.png")
+    os.symlink("/dev/zero", "odd/zero.png")
+    os.symlink("loop.png", "odd/loop.png")
+    os.symlink("..", "odd/up")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("odd/sock.png")
+    Path("odd/empty.png").touch()
+    Path("odd/html.png").write_text("<html>")
+    Path("odd/eps.jpg").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n")
+    Image.new("L", (60_000, 1)).save("odd/line.png")
+    code, printed, lines = classify("odd")
+    assert code == 0
+    assert {row["path"] for row in csv.DictReader(io.StringIO(printed))} == {"odd/good.png", "odd/up/good.png"}
+    assert lines[-1] == "8 of 10 photos could not be read"
+    for name in ("fifo", "zero", "loop", "sock", "empty", "html", "eps", "line"):
+        assert sum(line.startswith(f"not read: odd/{name}.") for line in lines) == 1
+
+
+# --------------------------------------------------------------------------------------------------------- lists
+
+LISTS: dict[str, bytes] = {
+    "empty": b"",
+    "header": b"path\n",
+    "no_value": b"x,path\n1\n",
+    "other_columns": b"a;b\n1;2\n",
+    "huge_field": b"path\n" + b"x" * 200_000 + b"\n",
+    "latin": b"path\n\xff.png\n",
+    "utf16": "path\ngood.png\n".encode("utf-16"),
+    "surrogate": b"path\n\xed\xa0\x80.png\n",
+}
+UNREAD: dict[str, bytes] = {
+    "nul": b"path\na\0b.png\n",
+    "long": b"path\n" + b"x" * 5_000 + b".png\n",
+    "deep": b"path\n" + b"../" * 2_000 + b"x.png\n",
+    "devices": b"path\n/dev/zero\n/proc/self/mem\n",
+    "folders": b"path\n.\n..\n",
+    "password": b"path\n/etc/passwd\n",
+    "tar": b"path\nx.tar/a.png\n",
+    "url": b"path\nhttp://127.0.0.1:1/x.png\ns3://bucket/x.png\nfile:///etc/passwd\nmemory://x\n",
+}
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_list_that_is_none(folder: Path, kind: str) -> None:
+    Path("list.csv").write_bytes(LISTS[kind])
+    code, printed, lines = classify("list.csv")
+    assert (code, printed) == (1, "")
+    assert "list.csv" in lines[-1]
+
+
+@pytest.mark.parametrize("kind", UNREAD)
+def test_what_a_list_names_and_is_no_photo_is_listed(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("something was fetched"))
+    Path("list.csv").write_bytes(UNREAD[kind])
+    code, _, lines = classify("list.csv")
+    assert code == 0
+    many = UNREAD[kind].count(b"\n") - 1
+    assert lines[-1] == f"{many} of {many} photos could not be read"
+
+
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), lambda path: os.symlink(path, path)]
+)
+def test_a_list_that_is_no_file(folder: Path, make: Callable[[str], None]) -> None:
+    make("list.csv")
+    code, _, lines = classify("list.csv")
+    assert code == 1
+    assert "list.csv" in lines[-1]
+
+
+# --------------------------------------------------------------------------------------------------- class names
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        (",", "class_names is empty"),
+        ("a", "alone; expected two names"),
+        ("a,a", "holds 'a' 2 times"),
+        ("a,b\nc", "holds a control character"),
+        ("a,b\0c", "holds a control character"),
+        ("a,b\udcff", "holds a control character"),
+        ("a," + "w " * 100, "does not fit the model's context of 77 tokens"),
+        ("/dev/zero", "alone; expected two names"),
+        ("none.txt", "does not exist"),
+        ("bytes.bin", "cannot be read as UTF-8 text"),
+    ],
+)
+def test_class_names_that_will_not_do(folder: Path, classes: str, said: str) -> None:
+    Path("bytes.bin").write_bytes(bytes(range(256)))
+    code, printed, lines = classify("good.png", classes=classes)
+    assert (code, printed) == (1, "")
+    assert said in lines[-1]
+
+
+def test_a_template_that_cuts_the_texts_is_refused_by_the_library_too(tiny_encoder: Encoder) -> None:
+    soup = Soup("greedy", 1, "a {}.", tiny_encoder.id, (Member("word " * 60),))
+    names, model = ["cat", "great crested grebe of the lakes " * 4], tiny_encoder.model
+    with pytest.raises(PoolError, match="would be cut; shorten the class name"):
+        soup.classifier(class_names=names, model=model, tokenizer=tiny_encoder.tokenizer)
+    assert soup.classifier(class_names=["cat"], model=model, tokenizer=tiny_encoder.tokenizer).shape == (16, 1)
+
+
+# ------------------------------------------------------------------------------------------------------- outputs
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--html", "good.png"), "must end with .html: whatever stands there is replaced"),
+        (("--html", "mine"), "must end with .html"),
+        (("--html", "mine.html"), "is a folder, expected a file"),
+        (("--out", "list.csv"), "--out list.csv is also read, and would be replaced"),
+        (("--out", "sub/../list.csv"), "is also read"),
+        (("--out", "good.png/x.csv"), "good.png"),
+        (("--top", "0"), None),
+    ],
+)
+def test_what_the_user_has_is_not_replaced(folder: Path, options: tuple[str, ...], said: str | None) -> None:
+    Path("list.csv").write_text("path\ngood.png\n")
+    Path("mine.html").mkdir()
+    Path("mine.html/x").write_text("mine")
+    before = Path("good.png").read_bytes()
+    if said is None:
+        assert run("classify", "list.csv", "--soup", "soup.json", "--classes", "cat,dog", *options)[0] == 2
+    else:
+        code, _, lines = classify("list.csv", *options)
+        assert code == 1
+        assert said in lines[-1]
+    assert Path("good.png").read_bytes() == before
+    assert Path("list.csv").read_text() == "path\ngood.png\n"
+    assert Path("mine.html/x").read_text() == "mine"
+
+
+@pytest.mark.parametrize("device", ["meta", "x", "cuda:99", "a\nb", "cpu:-2"])
+def test_devices_that_are_none(device: str) -> None:
+    with pytest.raises(ModelError) as error:
+        choose_device(device)
+    assert f"device {device!r} cannot be used" in str(error.value)
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupt_takes_back_what_is_half_written(folder: Path, number: signal.Signals) -> None:
+    for i in range(400):
+        os.link("good.png", folder / f"new/{i}.png")
+    began = signal.signal(signal.SIGALRM, lambda *_: _half_written(folder) and os.kill(os.getpid(), number))
+    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+    try:
+        code, _, errors = run("classify", "new", "--soup", "soup.json", "--classes", "cat,dog", "--out", "found.csv")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, began)
+    assert code == 130
+    assert errors.splitlines()[-1] == "interrupted; nothing half-written is left"
+    assert "Traceback" not in errors
+    assert not [path for path in folder.iterdir() if path.name.endswith(".tmp")]
+    assert not Path("found.csv").exists()
+
+
+def _half_written(folder: Path) -> bool:
+    """Whether the output is begun, the first time that it is; then the timer is stopped."""
+    begun = any(path.name.endswith(".tmp") for path in folder.iterdir())
+    if begun:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return begun

@@ -1,0 +1,178 @@
+"""Known answers: a miniature with made-up ones, right and wrong; the authors' own log; and which runs it is of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+import typer
+import yaml
+from project import ROOT
+
+from wsoup.check import paper as verify
+from wsoup.check.paper import Agreement, Step
+from wsoup.cli.app import verify_paper
+from wsoup.core.errors import MismatchError, MissingError
+from wsoup.core.scoring import normalize
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.params.whole import parse_params
+from wsoup.profiles.paper import Choices, paper
+from wsoup.search.source import Source
+from wsoup.soup.soup import Member, Soup
+
+NAMES = ["red cat", "blue dog", "small green bird"]
+CHAIN = ["sharp", "sharp clean", "sharp clean wet"]
+SOUP = ["which has claws", "which is red", "which can fly"]
+
+
+@pytest.fixture
+def source(tiny_encoder) -> Source:
+    features = normalize(torch.randn(300, 16, generator=torch.Generator().manual_seed(0)))
+    subsets = {1: torch.arange(200), 2: torch.arange(100, 300)}
+    return Source(tiny_encoder, features, torch.arange(300) % 3, subsets, "a photo of a {}.", NAMES)
+
+
+def right_log(source: Source) -> list[Step]:
+    """What the authors would have logged, by the plain way: whole prompts, one at a time."""
+
+    def plain(texts: list[str], seed: int, end: str) -> float:
+        sums = sum(source.texts.encode([f"a photo of a {n}, {text}{end}" for n in NAMES]) for text in texts)
+        images, labels = source.images_of(seed)
+        return 100.0 * float((images @ normalize(sums).T).argmax(dim=1).eq(labels).float().mean())
+
+    log = [Step("word", 2, 0, 0, "wet", plain(["wet"], 2, ""))]
+    log += [Step("word", 2, 1, i + 1, text, plain([text], 2, "")) for i, text in enumerate(CHAIN)]
+    for i in range(len(SOUP)):
+        log.append(Step("descriptor", 1, int(i > 0), i and i + 1, SOUP[i], plain(SOUP[: i + 1], 1, ".")))
+    return log
+
+
+def test_right_answers_agree_to_the_image(source):
+    log = right_log(source)
+    found = verify.score(log, source=source)
+    assert [(checked.step, round(checked.difference, 4)) for checked in found] == [(step, 0.0) for step in log]
+
+
+def test_wrong_answers_are_told(source):
+    log = right_log(source)
+    wrong = [replace(log[0], theirs=log[0].theirs + 3.0), *log[1:]]
+    assert [round(checked.difference, 4) for checked in verify.score(wrong, source=source)] == [-3.0] + 6 * [0.0]
+    moved = [*log[:-1], replace(log[-1], text="which is plain")]
+    assert verify.score(moved, source=source)[-1].ours != pytest.approx(log[-1].theirs)
+
+
+def test_seeds_that_the_run_has_not_are_left_out(source):
+    log = [*right_log(source), Step("word", 3, 0, 0, "wet", 70.0)]
+    assert {checked.step.seed for checked in verify.score(log, source=source)} == {1, 2}
+
+
+def test_the_best_text_agrees_up_to_the_tolerance():
+    step = Step("word", 3, 0, 0, "initially", 70.125)
+    for ranked, holds, says in (
+        ([("initially", 70.1), ("wet", 70.0)], True, "ours too"),
+        ([("wet", 70.2), ("initially", 70.1)], True, "ours is 'wet'; theirs has rank 2, 0.100 points behind"),
+        ([("wet", 71.0), ("initially", 70.1)], False, "0.900 points behind"),
+        ([("wet", 71.0)], False, "not in this run's pool"),
+    ):
+        found = verify.best_agrees(step, ranked=ranked, within=0.25)
+        assert found.holds is holds
+        assert says in found.says
+
+
+def test_soups_agree_as_far_as_they_go():
+    steps = [Step("descriptor", 1, int(i > 0), i, text, 70.0) for i, text in enumerate(SOUP)]
+    assert verify.soup_agrees(steps, members=SOUP) == Agreement(
+        True, "descriptor soup, seed 1: theirs has 3 members, ours 3, the same"
+    )
+    found = verify.soup_agrees(steps, members=[SOUP[0], "which is old", SOUP[2]])
+    assert (found.holds, "the first 1 are the same, 2 are in both" in found.says) == (True, True)
+    assert not verify.soup_agrees(steps, members=["which is old"]).holds
+
+
+def test_all_that_can_be_said_of_a_run():
+    log = verify.read_log(ROOT / verify.LOG)
+    rankings = {("word", 3): [("initially", 70.1)], ("descriptor", 2): [("which is red", 71.0)]}
+    found = verify.agreements(log, rankings=rankings, soups={1: ["which is red"]}, within=0.25)
+    assert [agreement.holds for agreement in found] == [True, False, False]
+
+
+def test_the_authors_log_is_what_their_logs_say():
+    log = verify.read_log(ROOT / verify.LOG)
+    best = {(step.soup, step.seed): step for step in log if step.member == 0}
+    assert len(best) == 4
+    assert (best["word", 3].text, best["word", 3].theirs) == ("initially", 70.125)
+    assert {step.text for step in log if step.text.endswith((".", " "))} == set()
+    for (soup, seed, member), steps in _by_search(log).items():
+        accuracies = [step.theirs for step in steps]
+        assert accuracies == sorted(accuracies), (soup, seed, member)
+    with pytest.raises(MissingError, match="run `wsoup verify paper` in the folder of the project"):
+        verify.read_log(Path("none.csv"))
+
+
+def _by_search(log: list[Step]) -> dict[tuple[str, int, int], list[Step]]:
+    found: dict[tuple[str, int, int], list[Step]] = {}
+    for step in log:
+        found.setdefault((step.soup, step.seed, step.member if step.soup == "word" else 0), []).append(step)
+    return found
+
+
+def params_of(**choices: Any) -> Any:
+    text = paper(Choices("/data", gpt_descriptors="/gpt", **choices))
+    return parse_params(yaml.safe_load(text), origin="paper")
+
+
+def test_only_the_authors_setting_has_known_answers():
+    verify.check_setting(params_of(fewshot_pickles="/splits"))
+    for choices, message in (
+        ({}, r"fewshot_pickles is none, theirs given\. Begin with `wsoup profile paper --fewshot-pickles"),
+        ({"fewshot_pickles": "/s", "encoder": "ViT-B-32"}, "encoder is ViT-B-32 / openai, theirs ViT-B-16 / openai"),
+        ({"fewshot_pickles": "/s", "source": "dtd"}, "source is dtd, theirs imagenet"),
+    ):
+        with pytest.raises(MismatchError, match=message):
+            verify.check_setting(params_of(**choices))
+
+
+def test_another_resizing_may_be_further_away():
+    assert verify.tolerance("bilinear") < verify.tolerance("bicubic") == verify.tolerance(None)
+
+
+def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_encoder_files, tiny_encoder, source):
+    """The command on a run whose features, splits, scores and soup lie on disk, with the log of right answers."""
+    log = right_log(source)
+    run_on_disk(in_tmp, source=source, encoder=tiny_encoder)
+    raw = yaml.safe_load(paper(Choices("/data", without_descriptors=True)))
+    raw["encoder"] = {**tiny_encoder_files, "interpolation": "bilinear"}
+    Path("params.yaml").write_text(yaml.safe_dump(raw))
+    monkeypatch.setattr(verify, "check_setting", lambda params: None)
+    monkeypatch.setattr(verify, "read_log", lambda: log)
+    verify_paper(Path("params.yaml"))
+    assert "7 of 7 accuracies within 0.25 points" in capsys.readouterr().out
+    log[0] = replace(log[0], theirs=log[0].theirs + 3.0)
+    with pytest.raises(typer.Exit):
+        verify_paper(Path("params.yaml"))
+    shown = capsys.readouterr().out
+    assert "6 of 7 accuracies" in shown
+    assert "-3.000 !" in shown
+    assert "seed 2: their best is 'wet', ours too" in shown
+    assert "descriptor soup, seed 1: theirs has 3 members, ours 3, the same" in shown
+
+
+def run_on_disk(folder: Path, *, source: Source, encoder: Any) -> None:
+    made = Artifacts(folder)
+    rows = np.arange(len(source.labels))
+    about = {"encoder": encoder.id, "class_names": source.class_names, "template": source.template}
+    features = store.ImageFeatures(source.image_features.numpy(), source.labels.numpy(), rows, about)
+    store.write_features(made.features("imagenet", split="train"), features)
+    for seed, index in source.subsets.items():
+        store.write_table(made.split("imagenet", seed=seed), pa.table({"row": index.numpy()}))
+    scores = {"text": ["", "sharp", "wet"], "seed": [2] * 3, "n_correct": [9, 5, 6], "n_images": [200] * 3}
+    scores = pa.table({**scores, "n_classes": [50] * 3})
+    store.write_table(made.scores("words"), scores, attributes={"encoder": encoder.id})
+    members = tuple(Member(text, 1, 200) for text in SOUP)
+    Soup("greedy", 1, source.template, encoder.id, members).save(made.soup("descriptor", seed=1))

@@ -1,0 +1,52 @@
+"""Facts about the command line: exit codes, one-line errors, and that the README knows every command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from project import ROOT
+from run_cli import run
+
+from wsoup.cli import app as cli
+from wsoup.params.whole import parse_params
+
+
+def commands(group: typer.Typer, prefix: str = "wsoup") -> list[str]:
+    """Every command by its full name."""
+    found = [f"{prefix} {command.name or command.callback.__name__}" for command in group.registered_commands]
+    for inner in group.registered_groups:
+        found += commands(inner.typer_instance, f"{prefix} {inner.name}")
+    return found
+
+
+def test_the_readme_or_a_page_that_it_points_to_names_every_command():
+    told = "".join(path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    assert [name for name in commands(cli.app) if name not in told] == []
+
+
+def test_help_and_usage_errors():
+    assert run("--help")[0] == 0
+    assert "params.yaml" in run("profile", "--help")[1]
+    assert run("soup", "show")[0] == 2
+    assert run("nonsense")[0] == 2
+
+
+def test_the_demo_profile_is_the_projects_own_params():
+    code, printed, _ = run("profile", "demo")
+    assert code == 0
+    assert printed == (ROOT / "params.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", ["demo", "methods", "base_to_new"])
+def test_profiles_are_good_params(name):
+    parse_params(yaml.safe_load(run("profile", name)[1]), origin=name)
+
+
+def test_errors_are_one_line_and_exit_code_1(in_tmp: Path):
+    code, printed, errors = run("soup", "show", "word-seed7")
+    assert (code, printed) == (1, "")
+    assert errors.startswith("error: no soup 'word-seed7'")
+    assert errors.count("\n") == 1

@@ -1,0 +1,256 @@
+"""Whatever stands in a text, it is shown as it is: on any terminal, in Markdown, in a spreadsheet; and wrong soups."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from corrupt import corrupted
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from refusals import refusal
+
+from wsoup.core.errors import PoolError
+from wsoup.evaluate.classifiers import Row
+from wsoup.evaluate.counts import mean_texts
+from wsoup.evaluate.fits import check_prompts, check_texts
+from wsoup.evaluate.testsets import TestSet
+from wsoup.report.tables import Table
+from wsoup.soup.soup import Member, Soup, Step
+from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers.encoder import Encoder
+
+ENCODER = {"model": "[/m]", "pretrained": "p|q"}
+ODD = [
+    "[/x]",
+    "[bold]loud[/bold]",
+    "[red",
+    "a | b",
+    "<img src=x onerror=alert(1)>",
+    "![x](http://x.example/y.png)",
+    "=1+2",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\x1b[31mred",
+    "two\nlines",
+    "a\tb",
+    "Größe ± 1 → 2",
+    "\u202egnirts",
+    "'quoted' \"twice\"",
+    "back\\slash",
+    "`code`",
+    "",
+]
+
+
+def soup_of(texts: list[str]) -> Soup:
+    members = tuple(Member(text, n_correct=1, n_images=2, trace=(Step(text, 1),)) for text in texts)
+    return Soup("greedy", 1, "a photo of a {}.", ENCODER, members)
+
+
+def wsoup(*arguments: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "wsoup.cli.app", *arguments]
+    return subprocess.run(command, env={**os.environ, **variables}, capture_output=True, check=False)
+
+
+# ----------------------------------------------------------------------------------------------------- terminals
+
+
+@pytest.mark.parametrize(
+    "variables", [{}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}], ids=["utf8", "ascii"]
+)
+def test_a_soup_is_shown_whatever_stands_in_it(tmp_path: Path, variables: dict[str, str]) -> None:
+    soup_of(ODD).save(tmp_path / "soup.json")
+    done = wsoup("soup", "show", str(tmp_path / "soup.json"), COLUMNS="200", **variables)
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout.decode("ascii" if variables else "utf-8")
+    for text in ("[/x]", "[bold]loud[/bold]", "[red", "[/m]/p|q", "\\x1b[31mred", "two\\nlines", "\\u202egnirts"):
+        assert text in shown
+    assert "\x1b[31m" not in shown
+    assert ("Gr\\xf6\\xdfe \\xb1 1" if variables else "Größe ± 1") in shown
+    plain = wsoup("soup", "show", "--text", str(tmp_path / "soup.json"), **variables)
+    assert plain.returncode == 0, plain.stderr
+
+
+def test_an_error_is_shown_on_an_ascii_terminal() -> None:
+    done = wsoup("soup", "show", "Größe ±", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"error: no soup 'Gr\\")
+    assert done.stderr.isascii()
+    assert done.stderr.count(b"\n") == 1
+
+
+# ---------------------------------------------------------------------------------------------------- table files
+
+
+def table(texts: list[str]) -> Table:
+    rows = [{"row": text, "x": 1.5, "x (std)": 0.25, "n": -3} for text in texts]
+    return Table("t", "Title", ("row", "x", "x (std)", "n"), rows)
+
+
+def test_markdown_tables_keep_their_columns_and_hold_no_html() -> None:
+    lines = table(ODD).as_markdown().splitlines()[2:]
+    assert len(lines) == len(ODD) + 2
+    for line in lines:
+        bare = line.replace("\\\\", "").replace("\\|", "").replace("\\[", "")
+        assert bare.count("|") == 4
+        assert "<" not in bare
+        assert "[" not in bare
+    assert "1.50 ± 0.25" in lines[2]
+
+
+def test_csv_cells_are_no_formulas_and_numbers_stay_numbers() -> None:
+    _, *rows = csv.reader(io.StringIO(table(ODD).as_csv()))
+    for text, (first, x, deviation, n) in zip(ODD, rows, strict=True):
+        assert first.lstrip("'") == text.replace("\n", " ").lstrip("'")
+        assert not first.startswith(("=", "+", "-", "@"))
+        assert (float(x), float(deviation), int(n)) == (1.5, 0.25, -3)
+
+
+@given(st.lists(st.text(), max_size=4))
+@settings(max_examples=100, deadline=None)
+def test_any_text_in_a_table(texts: list[str]) -> None:
+    lines = table(texts).as_markdown().splitlines()
+    assert len(lines) == len(texts) + 4
+    _, *rows = csv.reader(io.StringIO(table(texts).as_csv(), newline=""))
+    assert len(rows) == len(texts)
+    assert all(len(row) == 4 and not row[0].startswith(("=", "+", "-", "@", "\t", "\r")) for row in rows)
+
+
+# --------------------------------------------------------------------------------------------- soups from elsewhere
+
+
+def written(**changes: Any) -> Any:
+    value = {
+        "kind": "greedy",
+        "seed": 1,
+        "template": "a {}.",
+        "encoder": ENCODER,
+        "members": [{"text": "sharp", "n_correct": 1, "n_images": 2, "trace": [{"added": "sharp", "n_correct": 1}]}],
+    }
+    return {**copy.deepcopy(value), **changes}
+
+
+WRONG_SOUPS: dict[str, Any] = {
+    "list": [],
+    "null": None,
+    "number": 3,
+    "kind": written(kind=3),
+    "seed": written(seed="1"),
+    "template": written(template=None),
+    "template_without_place": written(template="a photo"),
+    "encoder": written(encoder="ViT"),
+    "encoder_empty": written(encoder={}),
+    "members": written(members={"text": "x"}),
+    "member_text": written(members=["x"]),
+    "member_null": written(members=[None]),
+    "member_without_text": written(members=[{"trace": []}]),
+    "member_without_trace": written(members=[{"text": "x"}]),
+    "member_number": written(members=[{"text": 3, "trace": []}]),
+    "member_count": written(members=[{"text": "x", "n_correct": "1", "trace": []}]),
+    "trace": written(members=[{"text": "x", "trace": 3}]),
+    "trace_step": written(members=[{"text": "x", "trace": ["x"]}]),
+    "trace_number": written(members=[{"text": "x", "trace": [{"added": 1, "n_correct": 1}]}]),
+    "cost": written(cost=[]),
+    "cost_part": written(cost={"search": 3}),
+    "cost_keys": written(cost={"search": {"x": 1}}),
+    "made_with": written(made_with=3),
+    **{f"without_{key}": {k: v for k, v in written().items() if k != key} for key in written()},
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_SOUPS)
+def test_a_soup_that_is_none(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "soup.json").write_text(json.dumps(WRONG_SOUPS[kind]))
+    found = refusal(tmp_path / "soup.json")
+    assert found is not None
+    assert "soup.json is not a soup" in found
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[" * 100_000, b"9" * 5_000, b"\xff", b"<html>", b"{} {}"])
+def test_a_soup_file_that_is_no_json(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "soup.json").write_bytes(data)
+    found = refusal(tmp_path / "soup.json")
+    assert found is not None
+    assert "soup.json is not JSON" in found
+
+
+def test_a_sample_of_damaged_soups(tmp_path: Path) -> None:
+    for seed in range(30):
+        (tmp_path / "soup.json").write_bytes(corrupted(json.dumps(written(), indent=2).encode(), seed=seed))
+        refusal(tmp_path / "soup.json")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(40))
+def test_damaged_soups(tmp_path: Path, block: int) -> None:
+    for seed in range(30 + 20 * block, 30 + 20 * (block + 1)):
+        (tmp_path / "soup.json").write_bytes(corrupted(json.dumps(written(), indent=2).encode(), seed=seed))
+        refusal(tmp_path / "soup.json")
+
+
+# ----------------------------------------------------------------------------------------------- beyond the context
+
+LONG = "great crested grebe of the northern lakes " * 3
+"""More than half of 77 tokens."""
+
+
+def dataset(encoder: Encoder, names: list[str]) -> TestSet:
+    return TestSet(
+        name="birds",
+        role="xd",
+        template="a photo of a {}.",
+        class_names=names,
+        image_features=torch.zeros(1, encoder.encode_texts(["x"]).shape[1]),
+        labels=torch.zeros(1, dtype=torch.int64),
+        rows=np.zeros(1, dtype=np.int64),
+        attributes={},
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "texts", "offset", "fits"),
+    [
+        (["cat", "dog"], ["", "sharp"], 0, True),
+        (["cat", LONG.strip()], ["", "sharp"], 0, True),
+        (["cat", (LONG * 4).strip()], [""], 0, False),
+        (["cat", LONG.strip()], ["sharp", (LONG * 2).strip()], 0, False),
+        (["cat", LONG.strip()], ["sharp"], 50, False),
+        (["cat"], ["sharp"], 50, True),
+        (["cat"], [], 0, True),
+    ],
+)
+def test_what_would_be_cut_is_refused_by_dataset_and_class(
+    tiny_encoder: Encoder, names: list[str], texts: list[str], offset: int, fits: bool
+) -> None:
+    test = dataset(tiny_encoder, names)
+    if fits:
+        check_texts(texts, tests=[test], tokenizer=tiny_encoder.tokenizer, token_offset=offset)
+    else:
+        with pytest.raises(PoolError, match=r"birds, class 'great crested grebe.*context of 77 tokens; shorten"):
+            check_texts(texts, tests=[test], tokenizer=tiny_encoder.tokenizer, token_offset=offset)
+
+
+def test_rows_are_checked_before_they_are_encoded(tiny_encoder: Encoder) -> None:
+    test = dataset(tiny_encoder, ["cat", LONG.strip()])
+    rows = [Row("class_name", (1,), ("",)), Row("word_soup", (1,), ((LONG * 2).strip(),))]
+    with pytest.raises(PoolError, match="dataset birds, class"):
+        mean_texts(rows, class_rows={}, tests=[test], encoder=PromptEncoder.of(tiny_encoder))
+
+
+def test_prompts_by_class_are_checked_too(tiny_encoder: Encoder) -> None:
+    test = dataset(tiny_encoder, ["cat", "dog"])
+    check_prompts([["a cat."], ["a dog, " + LONG]], test=test, tokenizer=tiny_encoder.tokenizer)
+    with pytest.raises(PoolError, match="dataset birds, class 'dog'"):
+        check_prompts([["a cat."], ["a dog, " + LONG * 4]], test=test, tokenizer=tiny_encoder.tokenizer)

@@ -1,0 +1,144 @@
+"""Facts about centroids, score mean, counts, alignment and uniformity."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from wsoup.core import linear, scoring
+from wsoup.core.scoring import ImageSet
+
+
+def circle(*degrees: float) -> torch.Tensor:
+    """Unit vectors in the plane: the right answers are known by geometry."""
+    angles = torch.tensor(degrees, dtype=torch.float64) * math.pi / 180
+    return torch.stack([angles.cos(), angles.sin()], dim=-1).float()
+
+
+def random_features(*shape: int, seed: int = 0) -> torch.Tensor:
+    return scoring.normalize(torch.randn(*shape, generator=torch.Generator().manual_seed(seed)))
+
+
+def test_the_centroid_of_two_directions_lies_between_them():
+    texts = torch.stack([circle(0, 90), circle(60, 90)])  # (M=2, C=2, D=2)
+    assert torch.allclose(scoring.centroids(texts), circle(30, 90), atol=1e-6)
+
+
+def test_scores_by_hand():
+    image, texts = circle(30), torch.stack([circle(0), circle(60)])  # one class, two members 30 degrees either side
+    assert scoring.centroid_scores(image, texts).item() == pytest.approx(1.0, abs=1e-6)
+    assert scoring.score_mean(image, texts).item() == pytest.approx(math.cos(math.pi / 6), abs=1e-6)
+
+
+def test_score_mean_is_centroid_score_times_norm_of_the_mean():
+    images, texts = random_features(7, 5), random_features(4, 3, 5, seed=1)
+    norms = texts.mean(dim=0).norm(dim=-1)
+    expected = scoring.centroid_scores(images, texts) * norms
+    assert torch.allclose(scoring.score_mean(images, texts), expected, atol=1e-6)
+
+
+def test_one_member_scores_the_same_either_way():
+    images, texts = random_features(7, 5), random_features(1, 3, 5, seed=1)
+    assert torch.allclose(scoring.centroid_scores(images, texts), scoring.score_mean(images, texts), atol=1e-6)
+
+
+def test_counts_against_a_plain_loop(monkeypatch):
+    monkeypatch.setattr(scoring, "SCORES_PER_BLOCK", 16)  # many small blocks
+    monkeypatch.setattr(scoring, "TEXTS_PER_BLOCK", 10)
+    images, texts = random_features(23, 4), random_features(6, 5, 4, seed=1)
+    labels = torch.arange(23) % 5
+    expected = [[int((texts[p] @ x).argmax()) == int(y) for x, y in zip(images, labels, strict=True)] for p in range(6)]
+    assert scoring.correct_per_candidate(images, labels, texts).tolist() == expected
+    assert [scoring.count_correct(images, labels, t) for t in texts] == [sum(row) for row in expected]
+
+
+def test_among_equal_scores_the_lowest_label_is_predicted():
+    images, same = circle(10, 10), circle(0, 0)
+    assert scoring.correct(images, torch.tensor([0, 1]), same).tolist() == [True, False]
+
+
+def test_many_equal_scores_are_decided_as_argmax_decides():
+    generator = torch.Generator().manual_seed(0)
+    images, texts = (
+        torch.randint(-1, 2, shape, generator=generator).float() for shape in ((200, 3), (5, 6, 3))
+    )  # integers: sums are exact, so ties are real
+    labels = torch.randint(6, (200,), generator=generator)
+    scores = torch.einsum("nd,pcd->pnc", images, texts)
+    right, near = scoring.decide(images, labels, texts)
+    assert torch.equal(right, scores.argmax(dim=2) == labels)
+    best_two = scores.topk(2, dim=2).values
+    own = scores.gather(2, labels.expand(5, -1)[..., None])[..., 0]
+    assert torch.equal(near, (own == best_two[..., 0]) & (best_two[..., 0] == best_two[..., 1]))
+
+
+def test_answers_that_hang_on_rounding_are_counted_and_no_others():
+    images = torch.cat([circle(0), circle(45), F.normalize(torch.tensor([[1.0, 1 - 5e-7]])), circle(46)])
+    scored = ImageSet(images, labels=torch.tensor([0, 0, 0, 0]), n_classes=2, subsets=[torch.arange(4)])
+    (scores,) = scored.score(circle(0, 90)[None])
+    # 0 degrees: sure; 45: equal; a hair below 45: near; 46: wrong, but surely so
+    assert scores.near_ties.tolist() == [2]
+
+
+def test_without_onednn_the_answers_are_the_same(monkeypatch):
+    images, texts = random_features(50, 16), random_features(9, 7, 16, seed=1)
+    labels = torch.arange(50) % 7
+    right, near = scoring.decide(images, labels, texts)
+    monkeypatch.setattr("wsoup.core.linear._has_onednn", lambda dtype: False)
+    found = scoring.decide(images, labels, texts)
+    assert not near.any()
+    assert torch.equal(found[0], right)
+    assert torch.equal(found[1], near)
+
+
+@pytest.mark.skipif(
+    not linear._has_onednn(torch.float32) or not torch.backends.cpu.get_cpu_capability().startswith("AVX"),
+    reason="oneDNN's products depend on the place without AVX2",
+)
+@pytest.mark.parametrize("size", [16, 100, 512, 768])
+def test_the_same_image_and_text_have_the_same_score_wherever_they_stand(size):
+    """So equal texts tie, and neither blocks nor neighbours change an answer."""
+    image, text = random_features(1, size), random_features(1, size, seed=1)
+    for n_classes in (1, 7, 101, 1000):
+        cosines = linear.Linear(text.repeat(n_classes, 1), None, dtype=torch.float32)
+        found = [cosines(image.repeat(n, 1)).unique() for n in (1, 2, 7, 33, 1500)]
+        assert torch.cat(found).unique().numel() == 1
+
+
+def test_no_images_and_one_class_are_edges_not_errors():
+    assert scoring.count_correct(torch.empty(0, 2), torch.empty(0, dtype=torch.int64), circle(0, 90)) == 0
+    assert scoring.count_correct(circle(5, 170), torch.tensor([0, 0]), circle(90)) == 2
+
+
+def test_rank_breaks_ties_by_pool_order():
+    assert scoring.rank([2, 7, 7, 7, 1]).tolist() == [1, 2, 3, 0, 4]
+    assert scoring.rank([]).tolist() == []
+
+
+def test_alignment_and_uniformity_by_hand():
+    images = ImageSet(circle(0, 90), labels=torch.tensor([0, 1]), n_classes=2, subsets=[torch.tensor([0, 1])])
+    (scores,) = images.score(circle(0, 60)[None])
+    # image 0 lies on its text, image 1 is 30 degrees from its own; others' texts are 60 and 90 degrees away
+    assert scores.n_correct.tolist() == [2]
+    assert scores.alignment.item() == pytest.approx((1 + math.cos(math.pi / 6)) / 2, abs=1e-6)
+    assert scores.uniformity.item() == pytest.approx((0.5 + 0) / 2, abs=1e-6)
+
+
+def test_overlapping_subsets_are_scored_as_if_alone():
+    features, texts = random_features(12, 4), random_features(3, 4, 4, seed=1)
+    labels = torch.arange(12) % 4
+    subsets = [torch.arange(8), torch.arange(4, 12)]
+    together = ImageSet(features, labels=labels, n_classes=4, subsets=subsets).score(texts)
+    for index, scores in zip(subsets, together, strict=True):
+        cosines = torch.einsum("nd,pcd->pnc", features[index], texts)
+        own = torch.nn.functional.one_hot(labels[index], 4).bool().expand_as(cosines)
+        assert scores.n_images == 8
+        assert torch.allclose(scores.alignment.float(), cosines[own].view(3, -1).mean(1), atol=1e-6)
+        assert torch.allclose(scores.uniformity.float(), cosines[~own].view(3, -1).mean(1), atol=1e-6)
+
+
+def test_with_one_class_there_is_no_uniformity():
+    images = ImageSet(circle(0), labels=torch.tensor([0]), n_classes=1, subsets=[torch.tensor([0])])
+    assert math.isnan(images.score(circle(0)[None])[0].uniformity.item())

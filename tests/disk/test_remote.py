@@ -1,0 +1,76 @@
+"""Images behind a URL: in fsspec's own memory, which stands for a bucket."""
+
+from __future__ import annotations
+
+import fsspec
+import numpy as np
+import pytest
+from small_world import COLOURS, write_image_folder
+
+from wsoup.core.errors import ChangedError, DataError, MissingError
+from wsoup.datasets import digests, layouts
+from wsoup.disk import remote
+from wsoup.disk.files import read_bytes
+from wsoup.images.decode import load_rgb
+from wsoup.params.datasets import DatasetParams
+
+ROOT = "memory://bucket/photos"
+
+
+@pytest.fixture
+def bucket(in_tmp):
+    """Eight images in the bucket, and a list of them here."""
+    here = write_image_folder(in_tmp / "photos", splits={"train": 1, "test": 1}, classes=COLOURS)
+    filesystem = fsspec.filesystem("memory")
+    lines = ["path,class_name,split"]
+    for file in sorted(here.rglob("*.png")):
+        path = file.relative_to(here).as_posix()
+        filesystem.pipe_file(f"/bucket/photos/{path}", file.read_bytes())
+        split, name, _ = path.split("/")
+        lines.append(f"{path},{name},{split}")
+    (in_tmp / "list.csv").write_text("\n".join(lines))
+    yield filesystem
+    filesystem.rm("/bucket", recursive=True)
+
+
+def params(**more: object) -> DatasetParams:
+    return DatasetParams(
+        role="source", layout="manifest:list.csv", root=ROOT, watch="list.csv", template="a {}.", **more
+    )
+
+
+def test_a_list_here_names_images_there(bucket):
+    listing = layouts.read("photos", params=params(), imagenet_names=list)
+    assert listing.root == ROOT
+    assert listing.splits["test"].paths == [f"test/{name}/00.png" for name in sorted(COLOURS)]
+    assert listing.class_names == sorted(COLOURS)
+
+
+def test_bytes_and_pixels_are_those_of_the_same_file_here(bucket, in_tmp):
+    file = "test/red/00.png"
+    assert read_bytes(remote.joined(ROOT, file)) == (in_tmp / "photos" / file).read_bytes()
+    there, here = load_rgb(f"{ROOT}/{file}"), load_rgb(in_tmp / "photos" / file)
+    assert np.array_equal(np.asarray(there), np.asarray(here))
+
+
+def test_digests_are_kept_until_the_file_is_another_one(bucket, in_tmp):
+    paths = ["test/red/00.png", "test/blue/00.png"]
+    first = digests.of_images(ROOT, paths, origin="list.csv")
+    assert first.hexes == digests.of_images(str(in_tmp / "photos"), paths, origin="list.csv").hexes
+    assert digests.of_images(ROOT, paths, origin="list.csv").hexes == first.hexes
+    bucket.pipe_file("/bucket/photos/test/red/00.png", b"another")
+    second = digests.of_images(ROOT, paths, origin="list.csv")
+    assert second.hexes[0] != first.hexes[0]
+    assert second.hexes[1] == first.hexes[1]
+    assert second.sizes[0] == len(b"another")
+    with pytest.raises(ChangedError, match=r"memory://bucket/photos/test/red/00.png changed"):
+        load_rgb(f"{ROOT}/test/red/00.png", digest=first.hexes[0])
+
+
+def test_what_is_not_there_and_what_nothing_reads(bucket):
+    with pytest.raises(MissingError, match=r"1 of 1 images listed in list.csv do not exist under memory://bucket"):
+        digests.of_images(ROOT, ["no.png"], origin="list.csv")
+    with pytest.raises(MissingError, match=r"memory://bucket/no.png cannot be read \(no such file\)"):
+        read_bytes("memory://bucket/no.png")
+    with pytest.raises(DataError, match=r"nosuch://bucket/a.png"):
+        read_bytes("nosuch://bucket/a.png")

@@ -1,0 +1,142 @@
+"""Facts about what lies on disk."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from wsoup.core.errors import MismatchError, MissingError
+from wsoup.disk import store
+from wsoup.disk.store import ImageFeatures
+
+ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
+
+
+def some_features(n: int = 10) -> ImageFeatures:
+    features = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
+    attributes = {"encoder": ENCODER, "class_names": ["a", "b"], "template": "a photo of a {}."}
+    return ImageFeatures(features, np.arange(n) % 2, np.arange(n) + 100, attributes)
+
+
+def digest(folder: Path) -> str:
+    """One hash of all files under a folder, with their names."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return hashlib.sha256(b"".join(str(f.relative_to(folder)).encode() + f.read_bytes() for f in files)).hexdigest()
+
+
+@pytest.mark.parametrize("n", [0, 1, 10, 5000])
+def test_features_come_back_as_they_were(tmp_path, n):
+    written = some_features(n)
+    store.write_features(tmp_path / "x.zarr", written)
+    read = store.read_features(tmp_path / "x.zarr", encoder=ENCODER)
+    assert np.array_equal(read.features, written.features)
+    assert read.labels.tolist() == written.labels.tolist()
+    assert read.rows.tolist() == written.rows.tolist()
+    assert read.class_names == ["a", "b"]
+
+
+def test_the_same_features_are_the_same_bytes(tmp_path):
+    for name in ("x.zarr", "y.zarr"):
+        store.write_features(tmp_path / name, some_features())
+    assert digest(tmp_path / "x.zarr") == digest(tmp_path / "y.zarr")
+
+
+def test_features_of_another_encoder_are_refused_and_both_named(tmp_path):
+    store.write_features(tmp_path / "x.zarr", some_features())
+    with pytest.raises(MismatchError, match="'m' there, 'ViT-B-16' wanted"):
+        store.read_features(tmp_path / "x.zarr", encoder={**ENCODER, "model": "ViT-B-16"})
+
+
+def files_of(store_folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(store_folder)) for path in store_folder.rglob("*") if path.is_file())
+
+
+def test_features_with_a_missing_or_damaged_file_are_an_error_and_never_zeros(tmp_path):
+    whole = tmp_path / "x.zarr"
+    store.write_features(whole, some_features())
+    assert files_of(whole) == [
+        *("image_features/c/0/0", "image_features/zarr.json", "labels/c/0", "labels/zarr.json"),
+        *("rows/c/0", "rows/zarr.json", "zarr.json"),
+    ]
+    for name in files_of(whole):
+        data = (whole / name).read_bytes()
+        middle = len(data) // 2
+        flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+        for spoilt in (None, b"", data[:middle], b"<html>", flipped):
+            (whole / name).unlink()
+            if spoilt is not None:
+                (whole / name).write_bytes(spoilt)
+            with pytest.raises(MismatchError, match=r"x.zarr.*; remove it and run `dvc repro` to make it again"):
+                store.read_features(whole)
+            (whole / name).write_bytes(data)
+    assert store.read_features(whole).rows.tolist() == some_features().rows.tolist()
+
+
+@pytest.mark.parametrize("spoil", [lambda data: b"", lambda data: data[:-9], lambda data: b"<html>"])
+def test_a_damaged_table_is_one_clear_error(tmp_path, spoil):
+    path = tmp_path / "x.parquet"
+    store.write_table(path, pa.table({"text": ["b", "a"]}), attributes={"a": 1})
+    path.write_bytes(spoil(path.read_bytes()))
+    for read in (store.read_table, store.table_attributes):
+        with pytest.raises(MismatchError, match=r"x.parquet cannot be read as Parquet \(.*; remove it and run"):
+            read(path)
+
+
+def test_a_column_that_a_table_lacks_is_one_clear_error(tmp_path):
+    store.write_table(tmp_path / "x.parquet", pa.table({"text": ["b", "a"]}))
+    with pytest.raises(MismatchError, match=r"cannot be read as Parquet \(.*seed"):
+        store.read_table(tmp_path / "x.parquet", columns=["seed"])
+
+
+def test_checked_bytes_come_back_or_are_an_error(tmp_path):
+    path = tmp_path / "x"
+    for payload in (b"", b"\n", bytes(range(256))):
+        store.write_checked(path, payload)
+        assert store.read_checked(path) == payload
+    whole = path.read_bytes()
+    damaged = [whole[:i] for i in range(0, len(whole), 7)]
+    damaged += [whole[:i] + bytes([whole[i] ^ 4]) + whole[i + 1 :] for i in range(0, len(whole), 7)]
+    damaged += [whole + b"x", b"<html>"]
+    for data in damaged:
+        path.write_bytes(data)
+        with pytest.raises(MismatchError, match="x is damaged: its checksum is not that of its bytes"):
+            store.read_checked(path)
+    path.unlink()
+    with pytest.raises(MissingError, match="x does not exist"):
+        store.read_checked(path)
+
+
+def test_missing_files_say_what_makes_them(tmp_path):
+    with pytest.raises(MissingError, match=r"made by stage 'embed': run `dvc repro`"):
+        store.read_features(tmp_path / "x.zarr")
+    with pytest.raises(MissingError, match="dvc repro fewshot"):
+        store.require(tmp_path / "x", made_by="fewshot")
+    with pytest.raises(FileNotFoundError):
+        store.read_table(tmp_path / "x.parquet")
+
+
+def test_a_failed_write_leaves_the_earlier_file_and_no_litter(tmp_path):
+    store.write_json(tmp_path / "x.json", {"a": 1})
+
+    def fail_half_way() -> None:
+        with store.replacing(tmp_path / "x.json") as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
+    assert store.read_json(tmp_path / "x.json") == {"a": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_tables_keep_their_attributes_and_bytes(tmp_path):
+    table = pa.table({"text": ["b", "a"], "n_correct": [1, 2]})
+    for name in ("x.parquet", "y.parquet"):
+        store.write_table(tmp_path / name, table, attributes={"encoder": ENCODER})
+    assert store.table_attributes(tmp_path / "x.parquet") == {"encoder": ENCODER}
+    assert store.read_table(tmp_path / "x.parquet", columns=["text"])["text"].to_pylist() == ["b", "a"]
+    assert (tmp_path / "x.parquet").read_bytes() == (tmp_path / "y.parquet").read_bytes()

@@ -1,0 +1,88 @@
+"""Every kind of method in small, and a few-shot world of four colours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from wsoup.disk.store import sha256_file
+from wsoup.finetune.data import TrainingSet
+from wsoup.params.finetune import FinetuneParams
+
+SHARED: dict[str, Any] = {
+    "iterations": 4,
+    "batch_size": 3,
+    "momentum": 0.9,
+    "weight_decay": 1e-5,
+    "logit_scale": 60,
+    "ema": 0.5,
+    "augment": {"crop": [0.3, 1.0], "flip": True},
+    "log_every": 2,
+}
+METHODS: dict[str, dict[str, Any]] = {
+    "ce": {"tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3}, "loss": {"kind": "cross_entropy"}},
+    "clipood": {
+        "tune": {"kind": "last_blocks", "blocks": 2, "prompt_tokens": 0},
+        "loss": {"kind": "cross_entropy", "margin": 0.1},
+    },
+    "coop": {"tune": {"kind": "prompt", "tokens": 3}, "loss": {"kind": "cross_entropy"}},
+    "coop_diverse": {
+        "tune": {"kind": "prompt", "tokens": 3},
+        "loss": {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10},
+        "soup": "word",
+    },
+    "coop_smooth": {"tune": {"kind": "prompt", "tokens": 1}, "loss": {"kind": "cross_entropy", "label_smoothing": 0.1}},
+    "kgcoop": {"tune": {"kind": "prompt", "tokens": 2}, "loss": {"kind": "kgcoop", "weight": 8}},
+    "prograd": {"tune": {"kind": "prompt", "tokens": 3}, "loss": {"kind": "prograd", "weight": 1}},
+    "proda": {
+        "tune": {"kind": "soft_descriptors", "members": 4, "tokens": 5, "prompt_tokens": 3},
+        "loss": {"kind": "proda", "per_step": 2, "orthogonality": 0.1},
+    },
+    "coop_ensemble": {
+        "tune": {"kind": "soft_descriptors", "members": 2, "tokens": 5, "prompt_tokens": 0},
+        "loss": {"kind": "cross_entropy"},
+    },
+    "maple": {"tune": {"kind": "maple", "tokens": 3, "depth": 2}, "loss": {"kind": "cross_entropy"}},
+    "maple_shallow": {
+        "tune": {"kind": "maple", "tokens": 1, "depth": 1},
+        "loss": {"kind": "contrastive", "balance": 1},
+    },
+    "vpt": {"tune": {"kind": "visual_prompt", "tokens": 2, "depth": 2}, "loss": {"kind": "cross_entropy"}},
+    "bitfit": {"tune": {"kind": "bitfit", "blocks": 2}, "loss": {"kind": "cross_entropy"}},
+    "lora": {"tune": {"kind": "lora", "blocks": 1, "rank": 2}, "loss": {"kind": "cross_entropy"}},
+    "ssf": {"tune": {"kind": "ssf", "blocks": 1}, "loss": {"kind": "cross_entropy"}},
+    "adapter": {
+        "tune": {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2},
+        "loss": {"kind": "contrastive", "balance": 0.5},
+    },
+    "clip_adapter": {
+        "tune": {"kind": "image_adapter", "reduction": 4, "ratio": 0.2},
+        "loss": {"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10},
+    },
+}
+COMMON = {"soup": "class_name", "learning_rate": 0.01, "prompt_factor": 10}
+SOUP = ["", "sharp nice", "ears"]
+COLOURS = {"blue": (40, 50, 210), "green": (30, 180, 40), "red": (200, 30, 30), "white": (240, 240, 240)}
+
+
+def finetune_params(**changes: Any) -> FinetuneParams:
+    """The shared settings above, with changes."""
+    return FinetuneParams(**{**SHARED, **changes}, methods={k: {**COMMON, **v} for k, v in METHODS.items()})
+
+
+def draw_colours(root: Path) -> TrainingSet:
+    """Four colours with three noisy PNGs each."""
+    rng, paths = np.random.default_rng(0), []
+    for name, colour in COLOURS.items():
+        for number in range(3):
+            pixels = np.clip(np.array(colour) + rng.normal(0, 25, (20, 24, 3)), 0, 255).astype(np.uint8)
+            path = root / name / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(path)
+            paths.append(str(path))
+    labels = np.repeat(np.arange(len(COLOURS)), 3)
+    digests = [sha256_file(path) for path in paths]
+    return TrainingSet(paths, digests, labels, class_names=list(COLOURS), template="a photo of a {}.", soup=SOUP)

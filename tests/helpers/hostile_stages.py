@@ -1,0 +1,57 @@
+"""Stages of a miniature run as a user starts them, one by one and without DVC."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from wsoup.core.errors import LONGEST
+
+Stage = tuple[str, ...]
+FIRST: list[Stage] = [("prepare", "photo"), ("prepare", "other"), ("candidates",), ("fewshot",)]
+"""Those that need no model."""
+LONG: list[Stage] = [("embed_train",), ("embed", "photo"), ("score", "words"), ("soup", "word"), ("finetune", "ce")]
+"""Those whose finished parts are kept."""
+REST: list[Stage] = [
+    *(
+        ("embed", "other"),
+        ("embed", "dim"),
+        ("gpt_descriptors",),
+        ("score", "descriptors"),
+        ("mix",),
+        ("class_name_soup",),
+    ),
+    *(("soup", "descriptor"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce"), ("report",)),
+]
+
+
+def start(folder: Path, stage: Stage) -> subprocess.Popen[str]:
+    """A stage of the run in `folder`; wsoup is the copy there."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "WSOUP_CACHE")}
+    return subprocess.Popen(
+        [sys.executable, "-m", f"stages.{stage[0]}", *stage[1:]],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(folder: Path, stage: Stage) -> tuple[int, list[str]]:
+    """Exit code of one stage, and what it wrote to stderr, by lines."""
+    process = start(folder, stage)
+    _, errors = process.communicate()
+    return process.returncode, errors.splitlines()
+
+
+def refused(folder: Path, stage: Stage) -> str:
+    """The one line that a stage ends in; progress bars may stand before it."""
+    code, lines = run(folder, stage)
+    assert code == 1, lines
+    assert not any("Traceback" in line for line in lines), lines
+    assert [line for line in lines if line.startswith("error: ")] == lines[-1:], lines
+    assert len(lines[-1]) <= LONGEST + len("error: ")
+    return lines[-1]

@@ -1,0 +1,127 @@
+"""Stages as processes of their own that start at once: forked from one that has imported the heavy packages already.
+
+They are as any other process to the kernel, to the lock and to the file system; only Python's start is shared. DVC's
+stages, too: `warm_python` gives the environment in which `python -m stages.X` is such a process.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import runpy
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ["pytest", "torch", "open_clip", "torchvision", "pyarrow.parquet", "zarr", "pydantic", "safetensors.torch"]
+FORKING = multiprocessing.get_context("forkserver")
+FORKING.set_forkserver_preload(HEAVY)
+PATIENCE = 120.0
+"""Seconds after which a process counts as hung."""
+
+
+class Running:
+    """``python -m stages.<stage> <arguments>`` in `folder`, with the code of `root`, under way."""
+
+    def __init__(self, folder: Path, stage: str, *arguments: str, root: Path = ROOT, **variables: str) -> None:
+        self.printed = folder / f".{stage}-{'-'.join(arguments)}-{time.monotonic_ns()}.txt"
+        about = (str(folder), str(root), stage, list(arguments), variables, str(self.printed))
+        self.process = FORKING.Process(target=_run, args=about)
+        self.process.start()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.is_alive()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        if self.process.pid is not None and self.alive:
+            os.kill(self.process.pid, number)
+
+    def wait(self) -> tuple[int | None, str]:
+        """Exit code (minus the number of the signal that ended it) and everything that it printed."""
+        self.process.join(PATIENCE)
+        assert not self.alive, f"still running: {self.printed.read_text()}"
+        code = self.process.exitcode
+        self.process.close()
+        return code, self.printed.read_text(encoding="utf-8") if self.printed.exists() else ""
+
+    def until(self, fact: Callable[[], object]) -> bool:
+        """Wait until a fact holds; False where the process ended before."""
+        while self.alive:
+            if fact():
+                return True
+            time.sleep(0.001)
+        return False
+
+
+def run_stage(folder: Path, stage: str, *arguments: str, code: int = 0, root: Path = ROOT, **variables: str) -> str:
+    """Run a stage to its end and check its exit code; what it printed."""
+    found, printed = Running(folder, stage, *arguments, root=root, **variables).wait()
+    assert found == code, printed
+    return printed
+
+
+@functools.cache
+def warm_python() -> dict[str, str]:
+    """Environment variables with which `python -m stages.X` is forked from here: warm/python asks a thread."""
+    address = str(Path(tempfile.mkdtemp(prefix="warm-")) / "socket")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(address)
+    server.listen()
+
+    def serve() -> None:
+        while True:
+            threading.Thread(target=_answer, args=(server.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    path = os.pathsep.join([str(ROOT / "tests/helpers/warm"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {"PATH": path, "WSOUP_WARM_PYTHON": address, "WSOUP_REAL_PYTHON": sys.executable}
+
+
+def _answer(asked: socket.socket) -> None:
+    """Run one stage for tests/helpers/warm/python: tell it the process's number, then its exit code."""
+    with asked, asked.makefile("rw") as lines:
+        about = json.loads(lines.readline())
+        module, *arguments = about["arguments"]
+        streams = [f"/proc/{about['pid']}/fd/{stream}" for stream in (1, 2)]
+        about = (about["folder"], about["folder"], module.removeprefix("stages."), arguments, about["environment"])
+        process = FORKING.Process(target=_run, args=(*about, *streams))
+        process.start()
+        print(process.pid, file=lines, flush=True)
+        if asked in multiprocessing.connection.wait([process.sentinel, asked]):  # who asked was killed
+            process.kill()
+        process.join()
+        print(process.exitcode, file=lines, flush=True)
+
+
+def _run(
+    folder: str,
+    root: str,
+    stage: str,
+    arguments: list[str],
+    variables: dict[str, str],
+    out: str,
+    err: str | None = None,
+) -> None:
+    """In the new process: the stage as Python's ``-m`` would run it."""
+    os.chdir(folder)
+    os.environ.pop("WSOUP_CACHE", None)
+    os.environ.update(variables)
+    for stream, path in ((1, out), (2, err or out)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+    sys.stdout, sys.stderr = (open(stream, "w", buffering=1, closefd=False) for stream in (1, 2))  # noqa: SIM115
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("wsoup", "stages")]:
+        del sys.modules[name]
+    sys.path.insert(0, root)
+    sys.argv = ["-m", *arguments]
+    runpy.run_module(f"stages.{stage}", run_name="__main__", alter_sys=True)

@@ -1,0 +1,79 @@
+"""The worked examples of CONTRIBUTING.md: applied to a copy of the library, each does what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from project import ROOT
+
+FACTS = {
+    "a soup kind": """
+        import numpy as np
+        from wsoup.params.search import Soups
+        from wsoup.search import soups
+        from wsoup.soup.soup import NOTHING
+        from wsoup.search.ranking import Ranked
+        from pydantic import TypeAdapter
+        brief = TypeAdapter(Soups).validate_python({"b": {"kind": "shortest", "pool": "words", "m": 2, "k1": 3}})["b"]
+        ranked = Ranked(["sharp", "red", "wet", "a"], np.array([4, 3, 2, 1]), np.zeros(4), False, NOTHING)
+        class Meter:
+            seed = 1
+        found = soups._found(brief, ranked=ranked, meter=Meter(), part=0)
+        assert [member.text for member in found] == ["red", "wet"]
+    """,
+    "a loss": """
+        import torch
+        from wsoup.finetune import losses, objective
+        from wsoup.params.finetune import FocalLoss
+        logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([1])
+        assert torch.isclose(losses.focal(logits, labels, gamma=2.0), torch.tensor(0.25 * 0.6931472))
+        assert objective.FocalLoss is FocalLoss
+    """,
+    "a dataset layout": """
+        import sys
+        from pathlib import Path
+        from wsoup.datasets import layouts
+        from wsoup.params.datasets import DatasetParams
+        root = Path(sys.argv[1])
+        for name in ("red cat-1.png", "dog-2.png", "dog-10.png", "notes.txt"):
+            (root / name).write_bytes(b"x")
+        params = DatasetParams(role="xd", layout="flat", root=str(root), watch=str(root), template="a {}.")
+        listing = layouts.read("mine", params=params, imagenet_names=list)
+        assert listing.class_names == ["dog", "red cat"]
+        assert listing.splits["test"].labels.tolist() == [0, 0, 1]
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Path:
+    """A copy of the library with all examples applied."""
+    copy = tmp_path_factory.mktemp("tree")
+    shutil.copytree(ROOT / "wsoup", copy / "wsoup", ignore=shutil.ignore_patterns("__pycache__"))
+    for block in re.findall(r"```diff\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S):
+        name, *lines = block.splitlines()
+        old = "\n".join(line[1:] for line in lines if line.startswith("-"))
+        new = "\n".join(line[1:] for line in lines if line.startswith("+"))
+        file = copy / name
+        if not old:
+            assert not file.exists(), name
+            file.write_text(f"{new}\n")
+            continue
+        assert file.read_text().count(old) == 1, f"{name} holds not once: {old}"
+        file.write_text(file.read_text().replace(old, new))
+    return copy
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_the_worked_example_of(fact, tree, tmp_path):
+    command = [sys.executable, "-c", textwrap.dedent(FACTS[fact]), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tree, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,64 @@
+"""The core works without the packages of its extras, and says which extra brings one that is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from wsoup.core.errors import EXTRAS, PackageError, needing
+
+WITHOUT = """
+import sys
+for name in ("dvc", "zarr", "pyarrow", "jinja2", "vl_convert", "sklearn", "transformers", "datasets", "ray"):
+    sys.modules[name] = None
+"""
+FACTS = {
+    "a soup is made, saved and used": """
+        import torch, wsoup
+        from wsoup.towers.encoder import random_model
+        model, tokenizer = random_model("ViT-S-32-alt", seed=0)
+        features = torch.nn.functional.normalize(torch.randn(9, 256), dim=1)
+        how = {"class_names": ["cat", "dog"], "model": model, "tokenizer": tokenizer, "progress": False}
+        soup = wsoup.descriptor_soup(features, torch.arange(9) % 2, descriptors=["sharp", "flat"], **how)
+        soup.save(sys.argv[1])
+        wsoup.Soup.load(sys.argv[1]).classifier(class_names=["a", "b"], model=model, tokenizer=tokenizer)
+        import wsoup.api.images, wsoup.api.classify, wsoup.api.classify_outputs, wsoup.api.sheet
+    """,
+    "the command line says what is missing": """
+        from wsoup.cli import app
+        sys.argv = ["wsoup", "report"]
+        try:
+            app.main()
+        except SystemExit as stop:
+            assert stop.code == 1
+    """,
+    "importing wsoup loads nothing else": """
+        before = set(sys.modules)
+        import wsoup
+        assert {name.split(".")[0] for name in set(sys.modules) - before} == {"wsoup"}
+        assert "torch" not in sys.modules
+    """,
+}
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_that(fact, tmp_path):
+    command = [sys.executable, "-c", WITHOUT + textwrap.dedent(FACTS[fact]), str(tmp_path / "soup.json")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    if "missing" in fact:
+        assert done.stderr == "error: jinja2 is not installed, and this needs it: pip install 'wsoup[report]'\n"
+
+
+def test_every_extra_names_its_packages():
+    with (
+        pytest.raises(PackageError, match=r"zarr is not installed, and this needs it: pip install 'wsoup\[pipeline\]'"),
+        needing(),
+    ):
+        raise ModuleNotFoundError("No module named 'zarr.core'", name="zarr.core")
+    with pytest.raises(ModuleNotFoundError, match="nothing of ours"), needing():
+        raise ModuleNotFoundError("nothing of ours", name="nothing")
+    assert set(EXTRAS) == {"pipeline", "report", "hf", "ray", "sklearn"}

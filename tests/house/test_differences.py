@@ -1,0 +1,399 @@
+"""docs/differences.md, line by line: every line of it has a test here that reads the default or runs the function."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from PIL import Image
+from project import ROOT
+
+from wsoup.check import paper as verify
+from wsoup.core import prompts
+from wsoup.core.draws import member_generator
+from wsoup.core.scoring import rank
+from wsoup.evaluate import baselines, classifiers, counts, upper_bound
+from wsoup.evaluate.rows import Material, soup_rows, table
+from wsoup.finetune import losses, tuners
+from wsoup.finetune.data import batch_positions
+from wsoup.images.decode import load_rgb
+from wsoup.params.encoder import EncoderParams
+from wsoup.params.whole import Params, parse_params
+from wsoup.profiles.paper import ENCODERS, Choices, paper
+from wsoup.report import paper as theirs
+from wsoup.report.settings import Settings, differing
+from wsoup.search import gpt, pools
+from wsoup.search.chains import word_chain, word_soup_member
+from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers.encoder import forced_quick_gelu
+
+DOC = (ROOT / "docs/differences.md").read_text(encoding="utf-8")
+LINES = [" ".join(text.split()) for text in re.split(r"(?m)^- ", DOC)[1:]]
+REFERENCE = ROOT.parent / "shared/reference"
+CLAIMS: dict[str, str] = {}
+
+
+def claim(*beginnings: str) -> Callable[[Any], Any]:
+    """The lines that a test holds, by how they begin."""
+
+    def held(test: Any) -> Any:
+        CLAIMS.update(dict.fromkeys(beginnings, test.__name__))
+        return test
+
+    return held
+
+
+@cache
+def params_of(**choices: Any) -> Params:
+    given = {"gpt_descriptors": "/gpt", "methods": "all", **choices}
+    return parse_params(yaml.safe_load(paper(Choices("/data", **given))), origin="paper")
+
+
+def beside(table_name: str) -> dict[str, list[tuple[str, str]]]:
+    """The paper's row -> (variant, row) of ours."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for label, variant, row, _ in theirs.beside(table_name):
+        found.setdefault(label, []).append((variant, row))
+    return found
+
+
+def test_every_line_is_held_by_a_test_and_every_test_by_a_line():
+    unheld = [line for line in LINES if not any(line.startswith(beginning) for beginning in CLAIMS)]
+    assert unheld == []
+    assert [beginning for beginning in CLAIMS if not any(line.startswith(beginning) for line in LINES)] == []
+
+
+# ---------------------------------------------------------------------------------------------------------- search
+
+
+@claim("Every draw comes from a generator named by")
+def test_draws_are_named():
+    ranked = [f"w{i}" for i in range(40)]
+
+    def chain(member: int) -> str:
+        count = lambda texts: np.array([len(text.split()) for text in texts])  # noqa: E731
+        one = word_soup_member(
+            ranked, member=member, seed=1, k0=10, k1=40, patience=9, max_words=4, count=count
+        )  # fmt: skip
+        return one.text
+
+    assert [chain(i) for i in range(3)] == [chain(i) for i in reversed(range(3))][::-1]
+    assert chain(0) != chain(1)
+    draws = [member_generator(purpose=p, seed=s, member=m).random() for p in "ab" for s in (1, 2) for m in (0, 1)]
+    assert len(set(draws)) == 8
+
+
+@claim("Ties rank by pool order")
+def test_ties():
+    assert rank([3, 5, 5, 1, 3]).tolist() == [1, 2, 0, 4, 3]
+
+
+@claim("The paper's pseudo-code forgets to raise the bar", "A chain's bar starts at its first word's own count")
+def test_the_bar_starts_at_the_first_word_and_rises():
+    right = {"a": 5, "a b": 4, "a c": 7, "a c d": 6, "a c e": 8}
+    found = word_chain(
+        "a", candidates=list("bcde"), count=lambda t: np.array([right.get(x, 0) for x in t]), max_words=9
+    )
+    assert (found.text, [step.n_correct for step in found.trace]) == ("a c e", [5, 7, 8])
+    candidates = params_of().candidates
+    assert (candidates.words.period, candidates.descriptors.period) == (False, True)
+    fixed = Settings.of_paper().values
+    assert (fixed["candidates.words.period"], fixed["candidates.descriptors.period"]) == (False, True)
+    assert inspect.getsource(counts.mean_of_stems).count("period=True") == 1  # what is evaluated has it
+
+
+@claim("One text path: selection and evaluation", "Candidates are encoded through shared prefixes")
+def test_texts_are_strings_and_shared_beginnings_change_nothing(tiny_encoder):
+    texts, names = PromptEncoder.of(tiny_encoder), ["red fox", "cat"]
+    assert texts.fast
+    stems = prompts.stems("a photo of a {}.", names)
+    ends = [prompts.ending(text, period=True) for text in ("which is red", "sharp old")]
+    ((_, block),) = texts.grid_blocks(stems, ends)
+    whole = [prompts.prompt("a photo of a {}.", name, text) for text in ("which is red", "sharp old") for name in names]
+    assert whole[0] == "a photo of a red fox, which is red."
+    torch.testing.assert_close(block.flatten(0, 1), tiny_encoder.encode_texts(whole), rtol=1e-5, atol=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------- images and weights
+
+
+@claim("Images are resized bicubically")
+def test_images(tiny_encoder, tmp_path):
+    assert params_of().encoder.interpolation == "bilinear"
+    assert tiny_encoder.preprocessing["interpolation"] == "bicubic"
+    Image.new("RGBA", (4, 2), (0, 0, 0, 0)).save(tmp_path / "clear.png")
+    assert load_rgb(tmp_path / "clear.png").getpixel((0, 0)) == (255, 255, 255)
+    turned = Image.Exif()
+    turned[0x0112] = 6  # a quarter turn
+    Image.new("RGB", (4, 2)).save(tmp_path / "turned.jpg", exif=turned)
+    assert load_rgb(tmp_path / "turned.jpg").size == (2, 4)
+
+
+@claim("The activation is that of the weights")
+def test_activation():
+    def encoder(model: str, tag: str) -> EncoderParams:
+        return params_of().encoder.model_copy(update={"model": model, "pretrained": tag})
+
+    assert forced_quick_gelu(encoder("ViT-B-16", "openai"))
+    assert forced_quick_gelu(encoder("ViT-B-16", "metaclip_400m"))
+    assert not forced_quick_gelu(encoder("ViT-B-16-quickgelu", "openai"))  # its own configuration asks
+    assert not forced_quick_gelu(encoder("ViT-B-16", "laion2b_s34b_b88k"))
+
+
+@claim("Neither the paper nor the authors' code")
+def test_encoders_without_a_tag_are_laions():
+    assert {model for model, tag in ENCODERS.items() if tag.startswith("laion2b")} == {
+        *("ViT-L-14", "coca_ViT-L-14", "ViT-g-14")
+    }
+    assert {model for model, tag in ENCODERS.items() if tag == "openai"} == {"ViT-B-16", "ViT-B-32"}
+
+
+# ----------------------------------------------------------------------------------------------------------- pools
+
+
+@claim("Profile `paper` takes the 10,000 most common words")
+def test_pools():
+    words = params_of().candidates.words
+    assert (words.path, words.count) == (None, 10_000)
+    assert {name: pool["count"] for name, pool in Settings.of_paper().pools.items()} == {
+        "descriptors": 4227,
+        "words": 9894,
+    }
+    if REFERENCE.is_dir():  # what the project may not hold itself
+        found = pools.descriptors([REFERENCE / "gpt_descriptors/descriptors_imagenet.json"])
+        assert pools.digest(found) == Settings.of_paper().pools["descriptors"]["digest"]
+        own = REFERENCE / "descriptors.txt"
+        assert found == [prompts.bare(line) for line in own.read_text(encoding="utf-8").splitlines()]
+
+
+@claim("GPT wording is kept as classification-by-description's")
+def test_gpt_wording(tmp_path):
+    path = tmp_path / "gpt.json"
+    path.write_text(json.dumps({"ant": ["antennae", "candles", "legs, wings, etc."], "bee": []}))
+    found = gpt.read(path)
+    assert found["ant"] == ["which is antennae", "which candles", "which has legs, wings, etc"]
+    made = baselines.gpt_prompts("a photo of a {}.", class_names=["ant", "bee"], descriptors=found)
+    assert made[0][2] == "a photo of a ant, which has legs, wings, etc."
+    assert made[1] == ["a photo of a bee."]
+
+
+@claim("GPT descriptors use each dataset's own template")
+def test_gpt_templates():
+    made = baselines.gpt_prompts(
+        params_of().datasets["food101"].template, class_names=["pho"], descriptors={"pho": ["which is hot"]}
+    )
+    assert made == [["a photo of pho, a type of food, which is hot."]]
+
+
+@claim("Token offsets follow the paper's text")
+def test_null_tokens_stand_after_the_comma():
+    asked = []
+
+    class Asked:
+        def grid_blocks(self, starts, endings, *, token_offset):
+            asked.append((starts, endings, token_offset))
+            yield slice(0, 1), torch.zeros(1, 1, 2)
+
+    row = classifiers.Row("x", (1,), ("which may be large",), offsets=(0, 5))
+    counts.mean_of_stems([row], stems=["a photo of a dog"], encoder=Asked())  # type: ignore[arg-type]
+    assert asked == [
+        (["a photo of a dog"], [", which may be large."], 0),
+        (["a photo of a dog,"], [" which may be large."], 5),
+    ]
+
+
+@claim("The prompt ensemble puts what")
+def test_the_ensembles_suffix():
+    datasets, video = params_of().datasets, ["the {} in a video game.".format]
+
+    def made(name: str) -> list[list[str]]:
+        return baselines.ensemble_prompts(datasets[name].template, class_names=["cat"], templates=video)
+
+    assert made("oxford_pets") == [["the cat in a video game, a type of pet."]]
+    assert made("ucf101") == [["the cat in a video game."]]
+
+
+@claim("Waffle's shapes come from the source's class names")
+def test_waffle():
+    shape = baselines.waffle_shape(["red fox", "cat"])
+    texts = baselines.waffle(["hatch", "antler"], characters=list("xyz"), shape=shape, m=8, seed=1)
+    assert all(text.startswith((", which has ", ", which is a")) for text in texts)
+    assert prompts.prompt("a photo of a {}.", "dog", texts[0]).startswith("a photo of a dog, , which ")
+    assert any(text.startswith(", which is a") for text in texts)
+    fields = {field for field in Material.__dataclass_fields__ if "class_names" in field}
+    assert fields == {"source_class_names"}
+
+
+@claim("The upper bound maximises the mean")
+def test_the_upper_bound():
+    assert upper_bound.role_that_counts(["source", "xd", "dg"]) == "xd"
+    assert params_of().evaluate.survey.descriptors is None
+    roles = [dataset.role for dataset in params_of().datasets.values()]
+    assert roles.count("xd") == 10
+
+
+# --------------------------------------------------------------------------------------------------- rows of tables
+
+
+@claim("What the parameter-efficiency table calls")
+def test_layers_and_tokens():
+    rows, methods = beside("parameter_efficiency"), params_of().finetune.methods
+
+    def tune(label: str, n: int = 0) -> tuple[int, int]:
+        found = methods[rows[label][n][0]].tune.model_dump()
+        return found["depth"], found["tokens"]
+
+    assert tune("VPT deep 2 layers") == (3, 2)
+    assert tune("MaPLe 1 layer") == (3, 1)
+    assert tune("VPT shallow 3 tokens") == (1, 3)
+    assert tune("VPT shallow 3 tokens", 1) == (3, 1)
+
+
+@claim('"Word Soup m = ..." of the parameter-efficiency table', '"Word soup" of the model-scaling table')
+def test_word_soups_of_tables():
+    rows = beside("parameter_efficiency")
+    assert rows["Word Soup m=64"] == [("pretrained", "word_curve_soup_score_mean@64")]
+    assert rows["Word Soup + CoOp m=8"] == [("coop_diverse", "word_soup")]
+    keys = {row.key: row for row in table(["word", "word_curve"])}
+    assert (keys["word_soup"].mode, keys["word_curve_soup_score_mean"].mode) == ("centroid", "score_mean")
+    (scaling,) = [row for row in soup_rows("word") if row.scaling]
+    assert (scaling.scaling, scaling.mode, params_of().soups["word"].m) == ("Word soup", "score_mean", 8)
+
+
+@claim('The paper\'s "+ Word soup" rows are')
+def test_rows_with_a_word_soup_are_of_models_that_were_trained_with_the_loss():
+    found = [pair for label, pairs in beside("few_shot").items() if "ord soup" in label for pair in pairs]
+    methods = params_of().finetune.methods
+    assert found
+    for variant, row in found:
+        if variant != "pretrained":
+            assert (methods[variant].loss.weight, methods[variant].soup, row.split("_")[0]) == (0.25, "word", "word")
+
+
+# ------------------------------------------------------------------------------------------------------- finetuning
+
+
+def student(encoder: Any, **tune: Any) -> Any:
+    method = parse_params_of(tune)
+    generator = torch.Generator().manual_seed(0)
+    return tuners.make_student(
+        encoder.model, tokenizer=encoder.tokenizer, tune=method, template="a photo of a {}.", generator=generator
+    )
+
+
+def parse_params_of(tune: dict[str, Any]) -> Any:
+    from pydantic import TypeAdapter
+
+    from wsoup.params.finetune import TuneParams
+
+    return TypeAdapter(TuneParams).validate_python(tune)
+
+
+@claim("Their bitfit, LoRA, SSF and adapter open")
+def test_both_towers_are_opened_once_and_proda_trains_its_context(tiny_encoder):
+    for tune in (
+        {"kind": "bitfit", "blocks": 1},
+        {"kind": "lora", "blocks": 1, "rank": 2},
+        {"kind": "ssf", "blocks": 1},
+        {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2},
+    ):
+        names = student(tiny_encoder, **tune).trained_names
+        assert len(names) == len(set(names))
+        visual = [name for name in names if ".visual." in name]
+        assert 0 < len(visual) < len(names), tune
+    proda = params_of().finetune.methods["proda"].tune
+    assert proda.prompt_tokens * 512 == 1536  # type: ignore[union-attr]
+
+
+@claim("Their KgCoOp averages")
+def test_kgcoop_takes_each_class_with_itself():
+    texts, initial = torch.eye(2), torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    assert float(losses.anchor(texts, initial)) == 0.5  # over all pairs it would be the same of both rows
+    assert float(losses.anchor(texts, texts)) == 0
+
+
+@claim("Their LoRA adds to the frozen weight")
+def test_lora_does_not_pile_up(tiny_encoder):
+    tuned, tokens = student(tiny_encoder, kind="lora", blocks=1, rank=2), tiny_encoder.tokenizer(["a photo of a cat."])
+    with torch.no_grad():
+        for name, parameter in tuned.trained().items():
+            if name.endswith("up"):
+                parameter.add_(0.1)
+        first, second = tuned.encode_text(tokens), tuned.encode_text(tokens)
+        assert torch.equal(first, second)
+        assert not torch.allclose(first, tiny_encoder.model.encode_text(tokens))
+        torch.testing.assert_close(tuned.merge().encode_text(tokens), first, rtol=1e-5, atol=1e-6)
+
+
+@claim("Their adapter mixes")
+def test_the_adapter_starts_at_the_pretrained_prediction(tiny_encoder):
+    assert params_of().finetune.methods["adapter_4"].tune.ratio == 0.2  # type: ignore[union-attr]
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+    adapter = tuners.Bottleneck(8, 2, ratio=0.2)
+    assert torch.equal(adapter(x), x)
+    with torch.no_grad():
+        adapter.up.weight.fill_(1.0)
+        want = x + 0.2 * (torch.relu(adapter.down(x)).sum(dim=1, keepdim=True))
+        torch.testing.assert_close(adapter(x), want)
+
+
+@claim("Their soft descriptors start as")
+def test_soft_descriptors_are_tokens_of_the_vocabulary(tiny_encoder):
+    tuned = student(tiny_encoder, kind="soft_descriptors", members=2, tokens=5, prompt_tokens=0)
+    weight = tuned.text_tower.token_embedding.weight
+    for soft in tuned.soft_descriptors:
+        assert all(bool((weight == row).all(dim=1).any()) for row in soft)
+    comma, period = (int(row[1]) for row in tiny_encoder.tokenizer([",", "."]))
+    assert (tuned.comma, tuned.period) == (comma, period)
+
+
+@claim("Their CoOp ensemble trains")
+def test_the_ensemble_takes_m_times_the_iterations():
+    method = params_of().finetune.methods["coop_ensemble"]
+    assert method.iterations == method.tune.members * 750 == 6000  # type: ignore[union-attr]
+
+
+@claim("Their sampler may repeat a class")
+def test_a_batch_has_each_class_once():
+    labels = np.repeat(np.arange(5), 3)
+    for iteration in range(12):
+        found = labels[batch_positions(labels, batch_size=4, seed=1, iteration=iteration)]
+        assert len(set(found.tolist())) == 4
+
+
+# ------------------------------------------------------------------------------------------------------------ marks
+
+
+@claim("Few-shot images of ImageNet are drawn by")
+def test_marks_of_few_shot_images():
+    def why(**choices: Any) -> list[str]:
+        run = Settings.of_run(
+            params_of(**choices).model_dump(mode="json", by_alias=True), pools=Settings.of_paper().pools
+        )
+        keys = {row.key: row for row in table(["word"])}
+        assert differing(run, paper=Settings.of_paper(), variant="pretrained", row=keys["class_name"]) == []
+        return differing(run, paper=Settings.of_paper(), variant="pretrained", row=keys["word_soup"])
+
+    assert why(fewshot_pickles="/p") == []
+    assert why() == ["datasets.imagenet.fewshot_pickles: none, the paper's are the authors' (--fewshot-pickles)"]
+    assert why(source="laion", laion="/laion") == ["datasets.laion: the authors' images of LAION are not published"]
+
+
+@claim("Accuracy during training is counted on")
+def test_accuracy_during_training_is_off_in_the_paper():
+    assert all(method.snapshots is None for method in params_of().finetune.methods.values())
+
+
+def test_what_stands_above_the_lines():
+    """The tolerances of `wsoup verify paper`: a quarter of a point, with another resizing one point."""
+    assert (verify.tolerance("bilinear"), verify.tolerance("bicubic"), verify.tolerance(None)) == (0.25, 1.0, 1.0)
+    for path in re.findall(r"`(data/paper/|settings\.yaml|methods\.yaml)`", DOC):
+        assert (ROOT / "data/paper" / Path(path).name).exists() or path == "data/paper/"

@@ -1,0 +1,166 @@
+"""Every command and block of README and docs: run here as it stands, run elsewhere, or said why not."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer
+import yaml
+from project import ROOT
+from pydantic import TypeAdapter
+from run_cli import run
+from small_world import COLOURS, write_image_folder
+
+from wsoup.cli import app as cli
+from wsoup.datasets.layouts import LAYOUTS
+from wsoup.params.datasets import DatasetParams
+from wsoup.params.whole import Params
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+ELSEWHERE = {
+    "make repro": "the lead's command; its stages run in every test of the miniature project",
+    "make test": "it runs this",
+    "dvc repro": "tests/pipeline/test_pipeline.py",
+    "dvc exp run": "tests/pipeline/test_dvc_runs.py",
+    "dvc metrics diff": "tests/pipeline/test_dvc_runs.py",
+    "dvc plots diff": "tests/report/test_report_plots.py draws what it draws",
+    "wsoup report": "tests/report/test_report_page.py",
+    "wsoup plan": "tests/pipeline/test_plan.py",
+    "wsoup compare": "tests/report/test_report_compare.py",
+    "wsoup sweep": "tests/report/test_report_sweep.py",
+    "dvc queue": "DVC's own",
+    "for name in": "tests/profiles/test_base_to_new.py",
+    "wsoup profile base_to_new": "tests/profiles/test_base_to_new.py",
+    "done": "the end of that loop",
+    "wsoup profile own": "tests/check/test_encodercheck.py; with ViT-B-32 it needs the weights' tag alone",
+    "wsoup check": "tests/check/test_datacheck.py, tests/check/test_encodercheck.py",
+    "pip install": "registry; .ci/wheel installs the wheel",
+    "WSOUP_EXECUTOR=ray dvc repro": "tests/runtime/test_on_ray.py",
+    "export WSOUP_EXECUTOR=ray": "tests/runtime/test_on_ray.py",
+    "ray st": "a cluster on this machine; .ci/run starts one in tests/runtime/test_on_ray.py",
+    "head=$(scontrol": "needs SLURM",
+    "export RAY": "needs SLURM",
+    "srun": "needs SLURM",
+    "--num-cpus": "needs SLURM",
+    "python docs/": "minutes to hours on data that the repository does not hold",
+}
+"""Beginnings of commands that do not run here -> where they do, or why not."""
+PYTHON = {"README.md", "python.md"}
+"""Pages with Python: tests/house/test_docs_python.py."""
+
+
+def blocks(language: str) -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for found in re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+            yield page.name, found
+
+
+def lines_of_commands() -> list[tuple[str, str]]:
+    """Commands of all shell blocks, without comments, each with its page."""
+    found = []
+    for page, block in blocks("bash"):
+        for line in block.replace("\\\n", " ").splitlines():
+            command = line.split(" # ")[0].split("   #")[0].strip()
+            if command and not command.startswith("#"):
+                found += [(page, part.strip()) for part in command.split("&&")]
+    return found
+
+
+HERE = [(page, line) for page, line in lines_of_commands() if not line.startswith(tuple(ELSEWHERE))]
+
+
+def test_every_block_is_of_a_kind_that_is_tested():
+    kinds = {kind for page in PAGES for kind in re.findall(r"^```(\w+)", page.read_text(), flags=re.MULTILINE)}
+    assert kinds == {"bash", "python", "yaml", "diff"}  # diff: tests/house/test_contributing.py
+    assert {page for page, _ in blocks("python")} <= PYTHON
+    outside = [re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE) for page in PAGES]
+    assert not any(re.search(r"\n\n    \w", text) for text in outside)  # no block without its kind
+    unused = [start for start in ELSEWHERE if not any(line.startswith(start) for _, line in lines_of_commands())]
+    assert [start for start in unused if start not in ("python docs/", "--num-cpus", "export RAY")] == []
+    assert len(HERE) >= 12
+
+
+@pytest.fixture(scope="module")
+def used(project, tmp_path_factory) -> Path:
+    """The miniature project after its first run, with photos that it has not seen."""
+    folder = tmp_path_factory.mktemp("docs") / "used"
+    shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns(".git", "cache", "tmp"), symlinks=True)
+    write_image_folder(folder / "new", splits={"x": 1}, classes=COLOURS)
+    (folder / "names.txt").write_text("cat\nred panda\n" + "\n".join(COLOURS) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize(("page", "line"), HERE, ids=[line[:60] for _, line in HERE])
+def test_commands_of_the_docs_run(page: str, line: str, used: Path, monkeypatch):
+    monkeypatch.chdir(used)
+    words = shlex.split(line.split(" | ")[0])
+    if ">" in words:
+        words = words[: words.index(">")]
+    assert words[0] == "wsoup", f"{page}: {line}: say in ELSEWHERE where this is run"
+    if words[:2] == ["wsoup", "profile"]:
+        words[words.index("--out") + 1] = "other.yaml"
+    code, printed, errors = run(*words[1:])
+    assert code == 0, errors
+    assert printed or errors
+
+
+def commands(group: click.Group, prefix: str = "wsoup") -> dict[str, click.Command]:
+    found: dict[str, click.Command] = {}
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            found |= commands(command, f"{prefix} {name}")  # type: ignore[arg-type]
+        else:
+            found[f"{prefix} {name}"] = command
+    return found
+
+
+def test_commands_in_the_text_exist_with_their_options():
+    known = commands(typer.main.get_command(cli.app))  # type: ignore[arg-type]
+    wrong = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        spans = re.findall(r"`(wsoup [^`]+)`", text) + [line for _, line in lines_of_commands()]
+        for span in (" ".join(span.split()) for span in spans):
+            if not span.startswith("wsoup "):
+                continue
+            name = max((name for name in known if f"{span} ".startswith(f"{name} ")), key=len, default=None)
+            groups = {name.rpartition(" ")[0] for name in known}
+            if name is None:
+                wrong += [] if span in groups else [f"{page.name}: {span}"]
+                continue
+            options = {option for parameter in known[name].params for option in parameter.opts}
+            there = re.findall(r"(?<!\S)(--[a-z-]+)", span)
+            wrong += [f"{page.name}: {span}: {option}" for option in there if option not in options]
+    assert wrong == []
+
+
+def test_yaml_of_the_docs_is_good_params():
+    sections = Params.model_fields
+    found = [item for _, block in blocks("yaml") for item in yaml.safe_load(block).items()]
+    for key, value in found:  # a section of params.yaml, or one dataset
+        TypeAdapter(sections[key].annotation if key in sections else DatasetParams).validate_python(value)
+    assert {"soups", "photos"} <= {key for key, _ in found}
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) < 130
+
+
+def test_every_layout_is_described():
+    text = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)[1:] == list(LAYOUTS)
+
+
+def test_links_of_the_docs_lead_somewhere():
+    lost = []
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in target and not (page.parent / target).exists():
+                lost.append(f"{page.name}: {target}")
+    assert lost == []

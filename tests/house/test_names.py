@@ -1,0 +1,79 @@
+"""Names of params.yaml reach no shell: a stage's command names no item, and odd names are refused with the rule."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+from project import ROOT, Project
+
+from wsoup.core.errors import ParamsError
+from wsoup.params.section import NAME_RULE
+from wsoup.params.whole import parse_params
+
+ODD = ["$(touch x)", "a; touch x", "cats & dogs", "`touch x`", "${source}", "../up", "a/b", "a.b", "-a", "", "ä", "a\n"]
+SECTIONS = {"datasets": "counts", "soups": "word", "finetune.methods": "ce"}
+
+
+def renamed(raw: dict, section: str, name: str) -> dict:
+    """The params with one more dataset, soup or method of that name."""
+    raw = found = copy.deepcopy(raw)
+    for key in section.split("."):
+        found = found[key]
+    found[name] = copy.deepcopy(next(reversed(found.values())))
+    return raw
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("name", ODD)
+def test_a_name_that_is_none_is_refused_with_the_rule(section, name):
+    raw = yaml.safe_load((ROOT / "params.yaml").read_text())
+    with pytest.raises(ParamsError) as error:
+        parse_params(renamed(raw, section, name), origin="params.yaml")
+    assert str(error.value).endswith(NAME_RULE)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["photo2", "A-b_9", "2", "x" * 100])
+def test_a_plain_name_is_one(name):
+    raw = yaml.safe_load((ROOT / "params.yaml").read_text())
+    assert name in parse_params(renamed(raw, "soups", name), origin="params.yaml").soups
+
+
+@pytest.mark.parametrize(
+    ("section", "name"),
+    [("datasets", "$(touch x)"), ("soups", "a; touch x"), ("finetune.methods", "cats & dogs")],
+)
+def test_dvc_runs_nothing_of_a_name(project, section, name):
+    """DVC itself puts a name into the paths of deps and outs; the first stage that runs refuses it."""
+    raw = yaml.safe_load((project.folder / "params.yaml").read_text())
+    before = project.outs()
+    project.write_params(renamed(raw, section, name))
+    try:
+        printed = project.run("dvc", "repro", good=False)
+        stage = {"datasets": "prepare", "soups": "soup", "finetune.methods": "finetune"}[section]
+        assert f"Running stage '{stage}@{name}':\n> python -m stages.{stage}\n" in printed
+        assert f"error: params.yaml: {section}.{name}: {name!r} is not valid: {NAME_RULE}\n" in printed
+        assert "Traceback" not in printed
+        assert not [path for path in project.folder.iterdir() if path.name == "x"]
+    finally:
+        project.git("checkout", "-q", "--", ".")
+    assert project.outs() == before
+
+
+def test_an_item_comes_from_dvc_by_its_variable_not_by_a_command(project):
+    stages = yaml.safe_load(Path(project.folder / "dvc.yaml").read_text())["stages"]
+    assert not [name for name, stage in stages.items() if "$" in stage.get("do", stage)["cmd"]]
+
+
+def test_dvc_says_what_it_cannot_address(project: Project):
+    """A dot in a name is a path of params to DVC; it stops before any stage."""
+    raw = yaml.safe_load((project.folder / "params.yaml").read_text())
+    project.write_params(renamed(raw, "soups", "a.b"))
+    try:
+        assert "Parameters 'soups.a.b' are missing from 'params.yaml'" in project.run("dvc", "repro", good=False)
+        assert NAME_RULE in project.run("wsoup", "results", good=False)
+    finally:
+        project.git("checkout", "-q", "--", ".")

@@ -1,0 +1,144 @@
+"""The walls of the house: who imports what, and that dvc.yaml knows every file and every section that a stage uses."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+import yaml
+from project import ROOT, stage_module
+
+from wsoup.resume import code
+
+ORDER = [
+    "core",
+    "disk",
+    "runtime",
+    "params",
+    "towers",
+    "soup",
+    "datasets",
+    "resume",
+    "images",
+    "texts",
+    "search",
+    "finetune",
+    "evaluate",
+    "report",
+    "api",
+    "bench",
+    "profiles",
+    "check",
+    "pipeline",
+    "cli",
+    "__main__",
+]
+"""The walk along the data path (DESIGN section 3); a package imports only from those before it."""
+
+
+def modules() -> list[Path]:
+    return sorted(path.relative_to(ROOT) for path in (ROOT / "wsoup").rglob("*.py"))
+
+
+def direct_imports(path: Path) -> set[Path]:
+    return {file.relative_to(ROOT) for file in code.imports(ROOT / path)}
+
+
+def all_imports(path: Path) -> set[Path]:
+    return {file.relative_to(ROOT) for file in code.modules(ROOT / path)} - {path}
+
+
+def owner(path: Path) -> str:
+    """wsoup/finetune/losses.py -> finetune."""
+    return path.parts[1].removesuffix(".py")
+
+
+def stages() -> dict[str, dict]:
+    """Every stage of dvc.yaml; of a foreach, what it does."""
+    found = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    return {name: stage.get("do", stage) for name, stage in found.items()}
+
+
+def imported_packages(path: Path) -> set[str]:
+    """Top-level packages that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def test_a_module_imports_only_from_those_above_it():
+    for path in modules():
+        for imported in direct_imports(path) if path.name != "__init__.py" else ():
+            if owner(imported) != owner(path):
+                assert ORDER.index(owner(imported)) < ORDER.index(owner(path)), f"{path} imports {imported}"
+
+
+def test_a_package_holds_a_docstring_and_nothing_else():
+    """DVC and the keys of resume state leave `__init__.py` out: it may not decide anything."""
+    for path in modules():
+        if path.name == "__init__.py" and path.parent.name != "wsoup":
+            body = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
+            assert [type(node) for node in body] == [ast.Expr], path
+
+
+def test_only_towers_and_what_builds_on_its_objects_touch_open_clip():
+    assert {owner(p) for p in modules() if "open_clip" in imported_packages(p)} <= {"towers", "texts", "finetune"}
+
+
+def test_only_store_imports_zarr():
+    assert [p.as_posix() for p in modules() if "zarr" in imported_packages(p)] == ["wsoup/disk/store.py"]
+
+
+@pytest.mark.parametrize("name", ["search/greedy", "search/chains", "core/scoring", "core/prompts", "core/draws"])
+def test_the_core_knows_nothing_of_files(name):
+    path = Path(f"wsoup/{name}.py")
+    assert not imported_packages(path) & {"pathlib", "os", "io", "json", "zarr", "pyarrow", "open_clip"}
+    assert not {owner(p) for p in all_imports(path)} & {"datasets", "images", "towers", "params"}
+
+
+def test_nothing_is_imported_by_string_but_the_public_names():
+    """One border is declared: `wsoup.__getattr__` loads what `wsoup.__all__` names when it is first used."""
+    calls = ("import_module", "__import__", "find_spec")
+    named = {p.as_posix() for p in modules() if any(f"{call}(" in (ROOT / p).read_text() for call in calls)}
+    assert named == {"wsoup/__init__.py", "wsoup/towers/config.py", "wsoup/towers/startup.py"}, "the two load packages"
+
+
+def test_importing_wsoup_is_light():
+    assert imported_packages(Path("wsoup/__init__.py")) <= {"__future__", "importlib", "typing"}
+
+
+def test_every_stage_lists_the_code_it_imports():
+    text = (ROOT / "dvc.yaml").read_text(encoding="utf-8")
+    assert text == code.with_code_deps(text), "run `python -m wsoup.resume.code` to bring dvc.yaml's deps up to date"
+
+
+def test_every_stage_has_its_script_and_every_script_its_stage():
+    """No name of params.yaml stands in a command: a shell would run what it says."""
+    scripts = {path.stem for path in (ROOT / "stages").glob("*.py")} - {"__init__"}
+    assert scripts == set(stages())
+    assert {name: stage["cmd"] for name, stage in stages().items()} == {s: f"python -m stages.{s}" for s in scripts}
+
+
+@pytest.mark.parametrize("name", sorted(stages()))
+def test_a_stages_params_in_dvc_yaml_are_the_sections_that_it_reads(name):
+    listed = {param.partition(".")[0] for param in stages()[name].get("params", [])}
+    assert listed == set(stage_module(name).Wanted.model_fields)
+
+
+def test_selection_names_no_target():
+    """A soup may depend on the source's training images only: the graph is the proof."""
+    for name in ("score", "mix", "class_name_soup", "soup", "embed_train", "finetune"):
+        deps = [dep for dep in stages()[name]["deps"] if dep.startswith("artifacts/")]
+        assert deps
+        for dep in deps:
+            assert "test" not in dep
+            assert "${key}" not in dep
+            if "embeddings" in dep:
+                assert dep == "artifacts/embeddings/pretrained/${source}-train.zarr"
+            if "manifests" in dep:
+                assert dep == "artifacts/manifests/${source}.parquet"

@@ -1,0 +1,282 @@
+"""Wrong params: each file is read as it stands, or refused in one line of at most 500 letters, at once."""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from corrupt import corrupted
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from project import ROOT
+
+from wsoup.core.errors import LONGEST, WsoupError
+from wsoup.params.whole import Params, load_params, parse_params
+from wsoup.profiles import toy
+
+QUIET = [HealthCheck.function_scoped_fixture]
+
+
+def refusal(path: Path) -> str | None:
+    """The one line that a params file is refused in; None where it is read."""
+    try:
+        found = load_params(path)
+    except WsoupError as error:
+        text = str(error)
+        assert text.isprintable()
+        assert len(text) <= max(LONGEST, 200 + len(str(path)))
+        return text
+    assert all(math.isfinite(value) for value in numbers(found.model_dump()))
+    return None
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """All numbers in a value of dicts and lists."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from numbers(part)
+    elif isinstance(value, int | float):
+        yield float(value)
+
+
+@lru_cache
+def good() -> dict[str, Any]:
+    """The profile with every method: all kinds of sections."""
+    return yaml.safe_load(toy.methods())
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path to every value in the file, sections included."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [at, *(place for key, part in inner for place in places(part, (*at, key)))]
+
+
+def changed(place: tuple[Any, ...], value: Any) -> Any:
+    raw = copy.deepcopy(good())
+    if not place:
+        return value
+    section: Any = raw
+    for key in place[:-1]:
+        section = section[key]
+    section[place[-1]] = value
+    return raw
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    path = folder / "params.yaml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+    return path
+
+
+# ----------------------------------------------------------------------------------------------------- by hand
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("encoder.image_std", [math.nan] * 3, "encoder.image_std.0: nan is not valid: input should be a finite"),
+        (
+            "encoder.image_std",
+            [0.0, 1.0, 1.0],
+            "encoder.image_std.0: 0.0 is not valid: input should be greater than or",
+        ),
+        ("encoder.image_mean", [math.inf, 0.0, 0.0], "input should be a finite number"),
+        ("finetune.methods.ce.learning_rate", math.inf, "input should be a finite number"),
+        ("finetune.methods.ce.learning_rate", "nan", "learning_rate: 'nan' is not valid"),
+        ("finetune.weight_decay", math.nan, "finetune.weight_decay: nan is not valid"),
+        ("finetune.logit_scale", -math.inf, "finetune.logit_scale: -inf is not valid"),
+        (
+            "evaluate.m",
+            [1, 10**9],
+            "evaluate.m.1: 1000000000 is not valid: input should be less than or equal to 10000",
+        ),
+        ("report.bootstrap_samples", 10**12, "report.bootstrap_samples: 1000000000000 is not valid"),
+        ("evaluate.baseline_m", 10**9, "less than or equal to 10000"),
+        ("evaluate.survey.chains", 10**9, "evaluate.survey.chains: 1000000000 is not valid"),
+        ("evaluate.offsets", [0, 10**6], "evaluate.offsets.1: 1000000 is not valid"),
+        ("fewshot.shots", 10**9, "fewshot.shots: 1000000000 is not valid"),
+        ("embed.batch_size", 10**9, "less than or equal to 65536"),
+        ("finetune.batch_size", 10**9, "less than or equal to 65536"),
+        ("finetune.iterations", 10**18, "finetune.iterations: 1000000000000000000 is not valid"),
+        ("soups.word.k1", 10**9, "soups.word.k1: 1000000000 is not valid"),
+        ("soups.word.m", 10**9, "soups.word.m: 1000000000 is not valid"),
+        ("landscape.steps", 10**9, "less than or equal to 200"),
+        ("seeds", [2**63], "less than 9223372036854775808"),
+        ("seeds", list(range(10**3)), "list should have at most 100 items"),
+        ("seeds", [-1], "seeds.0: -1 is not valid"),
+        ("datasets.counts.root", "x" * 5_000, "should have at most 4000 characters"),
+        ("datasets.counts.root", "a\0b", "holds a control character"),
+        ("datasets.counts.root", "", "should have at least 1 character"),
+        ("datasets.counts.template", "a {}\nb", "holds a control character"),
+        ("datasets.counts.template", "{}" * 2_000, "must hold exactly one placeholder"),
+        ("fewshot.shots", "x" * 10**5, "fewshot.shots: 'xxx"),
+        ("fewshot.shots", {"a": {str(i): "y" * 100 for i in range(1_000)}}, "input should be a valid integer"),
+        ("encoder." + "k" * 3_000, 1, "unknown key 'encoder.kkk"),
+    ],
+)
+def test_a_value_out_of_range(tmp_path: Path, place: str, value: object, said: str) -> None:
+    found = refusal(write(tmp_path, yaml.safe_dump(changed(tuple(place.split(".")), value))))
+    assert found is not None
+    assert said in found
+
+
+BOMB = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10))]
+)
+MERGED = "\n".join(
+    ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}" for i in range(1, 10))]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"\xff\xfes\x00o\x00u\x00", "is not UTF-8 text (byte 0); save it as UTF-8"),
+        ("source: Größe\n".encode("latin-1"), "is not UTF-8 text (byte 10)"),
+        (BOMB, "stands for more than 50,000 values"),
+        (MERGED, "stands for more than 50,000 values"),
+        (BOMB + f"\nseeds: {[*range(9)]}\nfewshot: {{shots: *a9}}", "stands for more than 50,000 values"),
+        ("a: &a [*a]", "holds itself by an alias"),
+        ("[" * 100_000, "is not YAML"),
+        ("x" * 200_001, "params have 200,000 at most"),
+        ("source: a\nseeds: [1]\nsource: b", "key 'source' stands in line 1 and in line 3; keep one"),
+        ("seeds: [" + "9" * 5_000 + "]", "is not YAML"),
+        ("seeds: [0x" + "f" * 5_000 + "]", "a number of more than 1,000 digits"),
+        ("seeds: [2001-13-45]", "is not YAML"),
+        ("!!python/object/apply:os.system ['touch ran']", "could not determine a constructor"),
+        ("!!python/name:os.system", "could not determine a constructor"),
+        ("? [a, b]\n: 1", "is not YAML"),
+        ("1: 2", "1: 1 is not valid: keys should be strings"),
+        ("a: b: c", "is not YAML"),
+        ("\tsource: a", "is not YAML"),
+        ("a\0b", "is not YAML"),
+        ("", "must hold sections"),
+        ("--- {}\n--- {}", "is not YAML"),
+        ("null", "must hold sections"),
+        ("%YAML 9.9\n---\na: 1", "is not YAML"),
+    ],
+)
+def test_a_file_that_is_none(tmp_path: Path, text: str | bytes, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = refusal(write(tmp_path, text))
+    assert found is not None
+    assert said in found
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    found = refusal(tmp_path)
+    assert found is not None
+    assert "cannot be read (Is a directory)" in found
+
+
+def test_aliases_within_bounds_are_read(tmp_path: Path) -> None:
+    text = (ROOT / "params.yaml").read_text().replace("seeds: [1, 2, 3]", "seeds: &seeds [1, 2, 3]")
+    assert refusal(write(tmp_path, text.replace("offsets: [0, 5, 10]", "offsets: *seeds"))) is None
+
+
+@pytest.mark.parametrize("text", [toy.demo(), toy.methods()], ids=["demo", "methods"])
+def test_the_profiles_are_read(tmp_path: Path, text: str) -> None:
+    assert refusal(write(tmp_path, text)) is None
+
+
+# ------------------------------------------------------------------------------------------------------- drawn
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(min_value=-(10**30), max_value=10**30),
+    st.floats(),
+    st.text(max_size=12),
+    st.sampled_from(
+        ["", "nan", "inf", "-1", "1e400", "../..", "$(touch x)", "a; b", "{}", "word", "a\u2028b", "9" * 400]
+    ),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6) | st.integers(), inner, max_size=4),
+    max_leaves=8,
+)
+WRONG: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    10**9,
+    10**30,
+    1.5,
+    math.nan,
+    math.inf,
+    -math.inf,
+    "",
+    "x" * 5_000,
+    "a\nb",
+    [],
+    {},
+]
+"""Put in every place of the file, one after the other."""
+
+
+@given(data=st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=QUIET)
+def test_any_value_in_any_place(data: st.DataObject) -> None:
+    place = data.draw(st.sampled_from(places(good())))
+    answer(changed(place, data.draw(VALUES)))
+
+
+@given(value=VALUES)
+@settings(max_examples=50, deadline=None, suppress_health_check=QUIET)
+def test_any_file(tmp_path: Path, value: Any) -> None:
+    refusal(write(tmp_path, yaml.safe_dump(value)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_sample_of_damaged_files(tmp_path: Path, seed: int) -> None:
+    refusal(write(tmp_path, corrupted((ROOT / "params.yaml").read_bytes(), seed=seed)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(100))
+def test_damaged_files(tmp_path: Path, block: int) -> None:
+    for seed in range(12 + 10 * block, 12 + 10 * (block + 1)):
+        refusal(write(tmp_path, corrupted(toy.methods().encode(), seed=seed)))
+
+
+@pytest.mark.parametrize("place", random.Random(0).sample(places(good()), 40), ids=lambda p: ".".join(map(str, p)))
+def test_a_sample_of_wrong_values(place: tuple[Any, ...]) -> None:
+    wrong_values(place)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", places(good()), ids=lambda place: ".".join(map(str, place)))
+def test_wrong_values_in_every_place(place: tuple[Any, ...]) -> None:
+    wrong_values(place)
+
+
+def wrong_values(place: tuple[Any, ...]) -> None:
+    """Each of WRONG at one place: the file is refused in one line, or all of it is finite and of the right type."""
+    for value in WRONG:
+        answer(changed(place, value))
+
+
+def answer(raw: Any) -> None:
+    """Params are read, all of them finite, or refused in one line."""
+    try:
+        found: Params | str = parse_params(raw, origin="params.yaml")
+    except WsoupError as error:
+        found = str(error)
+    if isinstance(found, str):
+        assert found.isprintable()
+        assert len(found) <= LONGEST
+    else:
+        assert all(math.isfinite(number) for number in numbers(found.model_dump()))

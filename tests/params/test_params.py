@@ -1,0 +1,79 @@
+"""Facts about params.yaml: what is refused, and in what words."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from wsoup.core.errors import MissingError, ParamsError
+from wsoup.params.whole import load_params, parse_params
+
+ROOT = Path(__file__).parents[2]
+RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
+
+
+def changed(where: str, value: object) -> dict:
+    """The project's params with one key set (or removed where the value is ...)."""
+    raw = copy.deepcopy(RAW)
+    *sections, key = where.split(".")
+    section = raw
+    for name in sections:
+        section = section[name]
+    if value is ...:
+        del section[key]
+    else:
+        section[key] = value
+    return raw
+
+
+def test_the_projects_own_params_are_good():
+    assert load_params(ROOT / "params.yaml").soups["word"].k0 == RAW["soups"]["word"]["k0"]
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "expected"),
+    [
+        ("soups.word.pateince", 3, "unknown key 'soups.word.pateince'; did you mean 'patience'?"),
+        ("sops", {}, "unknown key 'sops'; did you mean 'soups'?"),
+        ("datasets.shapes.tempate", "x", "unknown key 'datasets.shapes.tempate'; did you mean 'template'?"),
+        ("encoder.zzz", 1, "unknown key 'encoder.zzz'; known keys here: model, pretrained"),
+        ("soups.word.k0", ..., "key 'soups.word.k0' is missing"),
+        ("soups.word.k0", 2000, "k0 (2000) must not exceed k1 (1000)"),
+        ("soups.word.k0", "many", "soups.word.k0: 'many' is not valid: input should be a valid integer"),
+        ("fewshot.shots", 0, "fewshot.shots: 0 is not valid: input should be greater than or equal to 1"),
+        ("soups.word.m", 2.5, "soups.word.m: 2.5 is not valid"),
+        ("seeds", [], "seeds: [] is not valid: list should have at least 1 item"),
+        ("seeds", [1, 1], "seeds: [1, 1] holds a seed twice"),
+        ("source", "photos", "source 'photos' is not among the datasets"),
+        ("datasets.counts.role", "source", "exactly one dataset has role: source"),
+        ("datasets.counts.template", "a photo", "must hold exactly one placeholder"),
+        ("landscape.methods", ["cop"], "landscape.methods: 'cop' is not among finetune.methods: ce, ce_diverse, coop"),
+        (
+            "landscape.methods",
+            ["ce"],
+            "'ce' has tune.kind last_blocks; the plane is of a trained prompt or of one soft desc",
+        ),
+        ("landscape.steps", 0, "landscape.steps: 0 is not valid: input should be greater than or equal to 1"),
+        ("encoder.precision", "fp8", "encoder.precision: 'fp8' is not valid: input should be 'fp32', 'bf16'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(where, value, expected):
+    with pytest.raises(ParamsError) as error:
+        parse_params(changed(where, value), origin="params.yaml")
+    assert expected in str(error.value)
+    assert str(error.value).startswith("params.yaml: ")
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_or_broken_file_is_said_too(tmp_path):
+    with pytest.raises(MissingError, match=r"wsoup profile demo --out params\.yaml"):
+        load_params(tmp_path / "params.yaml")
+    (tmp_path / "params.yaml").write_text("a: [1")
+    with pytest.raises(ParamsError, match="is not YAML"):
+        load_params(tmp_path / "params.yaml")
+    (tmp_path / "params.yaml").write_text("- a\n")
+    with pytest.raises(ParamsError, match="must hold sections"):
+        load_params(tmp_path / "params.yaml")

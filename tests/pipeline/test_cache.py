@@ -1,0 +1,298 @@
+"""`wsoup cache`: what is there, whose it is, what is of use, and that pruning takes the rest and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from small_world import COLOURS, write_image_folder
+from typer.testing import CliRunner
+
+from wsoup.cli import app as cli
+from wsoup.core.errors import MismatchError, MissingError
+from wsoup.datasets import digests
+from wsoup.disk import store
+from wsoup.images import known
+from wsoup.pipeline.cache import Entry, look, present_stages
+from wsoup.pipeline.cache_prune import prune
+from wsoup.pipeline.cache_show import shown_size
+from wsoup.resume.shards import Owner, Shards
+
+ROOT = Path(__file__).parents[2]
+SLOW = '''
+"""Five shards, the later ones never done in time."""
+import time
+import numpy as np
+from wsoup.pipeline import stage
+from wsoup.resume.shards import Shards, finish_shards
+
+def main(owner):
+    """Slow."""
+    def task(_, shard):
+        time.sleep(0 if shard < 2 else 600)
+        return {"a": np.zeros(1000)}
+    finish_shards([Shards(owner, inputs=1, n=5)], task=task, label="slow", unit="shard")
+
+if __name__ == "__main__":
+    stage.run(main)
+'''
+
+
+@pytest.fixture
+def run(in_tmp: Path) -> Path:
+    """A folder with the project's params.yaml, dvc.yaml and stages, and one more stage that takes its time."""
+    shutil.copy(ROOT / "params.yaml", in_tmp)
+    made = shutil.ignore_patterns("world", "encoder")
+    shutil.copytree(ROOT / "data/toy", in_tmp / "data/toy", ignore=made)  # whose stages make what params.yaml names
+    shutil.copytree(ROOT / "stages", in_tmp / "stages", ignore=shutil.ignore_patterns("__pycache__"))
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())
+    stages["stages"]["slow"] = {"cmd": "python -m stages.slow"}
+    (in_tmp / "dvc.yaml").write_text(yaml.safe_dump(stages))
+    (in_tmp / "stages/slow.py").write_text(SLOW)
+    return in_tmp
+
+
+@pytest.fixture
+def slow(run: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """That stage, running, with two of its five shards done."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen([sys.executable, "-m", "stages.slow"], cwd=run, env=environment)
+    try:
+        while len(list(run.glob(".cache/wsoup/slow/*/*.part"))) < 2:
+            assert process.poll() is None
+            time.sleep(0.02)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def begun(name: str, *, shards: int = 2, inputs: object = 1) -> Shards:
+    """Resume state of a stage, as it is when that stage is interrupted."""
+    script = Path("stages").resolve() / f"{name.partition('@')[0]}.py"
+    made = Shards(Owner.of(script, name=name), inputs=inputs, n=4)
+    made.begin()
+    for shard in range(shards):
+        made.save(shard, {"a": np.arange(1000.0)})
+    return made
+
+
+def found(kind: str) -> list[Entry]:
+    return [entry for entry in look() if entry.kind == kind]
+
+
+def command(*arguments: str, code: int = 0) -> str:
+    ran = CliRunner().invoke(cli.app, ["cache", *arguments], env={"COLUMNS": "250"})
+    assert ran.exit_code == code
+    return ran.output
+
+
+# ------------------------------------------------------------------------------------------------- present stages
+
+
+def test_present_stages_are_those_of_dvc_yaml_with_the_names_of_params(run: Path) -> None:
+    stages = present_stages()
+    assert {"prepare@shapes", "embed_train", "score@words", "soup@word", "finetune@ce", "slow"} <= set(stages)
+    assert stages["soup@word"] == run.resolve() / "stages/soup.py"
+    assert not any(name.startswith("landscape") for name in stages)
+
+
+def test_elsewhere_it_says_where_to_run(in_tmp: Path) -> None:
+    with pytest.raises(MissingError, match=r"dvc\.yaml does not exist: run this in the folder of dvc.yaml and params"):
+        look()
+    shutil.copy(ROOT / "params.yaml", in_tmp)
+    with pytest.raises(MissingError, match=r"dvc.yaml does not exist: run this in the folder of"):
+        look()
+    (in_tmp / "wsoup").mkdir()
+    with pytest.raises(MismatchError, match=r"not the one of .*; run `python -m wsoup cache` there"):
+        look()
+
+
+# --------------------------------------------------------------------------------------------------- resume state
+
+
+def test_what_an_interrupted_stage_can_go_on_from_stays(run: Path) -> None:
+    made = begun("score@words")
+    made.running(2).write_bytes(b"half of a training")
+    (entry,) = found("resume state")
+    assert (entry.name, entry.state, entry.useless) == ("score@words", "2 of 4 shards, 1 begun", None)
+    assert entry.size == sum(file.stat().st_size for file in made.folder.iterdir())
+    assert 0 <= entry.age < 60
+    assert "freed 0 B" in command("--prune")
+    assert [made.done(shard) for shard in range(4)] == [True, True, False, False]
+
+
+def test_a_stage_that_is_no_more_and_code_and_packages_that_changed_are_of_no_use(run: Path) -> None:
+    kept = begun("score@words")
+    begun("finetune@gone")
+    begun("soup@word")
+    begun("landscape@coop")  # only `methods` names landscapes
+    about = begun("survey").folder / "about.json"
+    about.write_text(about.read_text().replace(Owner.of(run / "stages/survey.py", name="x").packages["torch"], "0.1"))
+    begun("evaluate").folder.joinpath("about.json").write_text("{")
+    (run / "stages/soup.py").write_text((run / "stages/soup.py").read_text() + "# a changed line\n")
+    why = {entry.name: entry.useless for entry in found("resume state")}
+    assert why.pop("survey").startswith("packages of 'survey' changed (torch 0.1 -> ")
+    assert why == {
+        "score@words": None,
+        "finetune@gone": "dvc.yaml and params.yaml make no stage 'finetune@gone'",
+        "landscape@coop": "dvc.yaml and params.yaml make no stage 'landscape@coop'",
+        "soup@word": "code of 'soup@word' changed",
+        "evaluate": "its about.json cannot be read",
+    }
+    expected = sum(entry.size for entry in look() if entry.useless)
+    printed = command("--prune")
+    assert printed.count("removed ") == 5
+    assert printed.splitlines()[-1] == f"freed {shown_size(expected)}"
+    assert [path.name for path in Path(".cache/wsoup").iterdir()] == ["score@words"]
+    assert kept.done(0)
+
+
+def test_other_inputs_may_come_back(run: Path) -> None:
+    begun("score@words", inputs=1)
+    begun("score@words", inputs=2)
+    assert [entry.useless for entry in found("resume state")] == [None, None]
+
+
+def test_a_damaged_shard_goes_the_others_stay(run: Path) -> None:
+    made = begun("score@words")
+    made.path(1).write_bytes(made.path(1).read_bytes()[:-1])
+    part = next(entry for entry in found("resume state") if entry.useless)
+    assert (part.paths, part.state, part.useless) == ((made.path(1),), "part 1", "damaged")
+    command("--prune")
+    assert sorted(path.name for path in made.folder.iterdir()) == ["00000.part", "about.json"]
+
+
+# -------------------------------------------------------------------------------------------------- running stages
+
+
+def test_a_running_stage_is_left_alone_and_a_killed_one_is_judged(run: Path, slow: subprocess.Popen[bytes]) -> None:
+    script = run / "stages/slow.py"
+    begun_as = script.read_text()
+    script.write_text(begun_as + "# edited while it runs\n")
+    (entry,) = found("resume state")
+    assert (entry.name, entry.state, entry.useless) == ("slow", "2 of 5 shards, running", None)
+    assert any(lock.name == "slow" and lock.state.startswith("running: process ") for lock in found("locks"))
+    as_if_judged_before_it_began = Entry("resume state", "slow", entry.paths, useless="code changed", stage="slow")
+    lines = list(prune([as_if_judged_before_it_began]))
+    assert lines == [f"kept {entry.paths[0]}: stage 'slow' is running", "freed 0 B"]
+    assert "freed 0 B" in command("--prune")
+    assert slow.poll() is None
+
+    slow.send_signal(signal.SIGKILL)
+    slow.wait()
+    assert found("resume state")[0].useless == "code of 'slow' changed"
+    script.write_text(begun_as)
+    assert found("resume state")[0].useless is None  # the code that it was begun with is back
+    script.write_text(begun_as + "# edited\n")
+    assert "code of 'slow' changed" in command("--prune")
+    assert not Path(".cache/wsoup/slow").exists()
+
+
+def test_locks_of_stages_that_are_no_more_go(run: Path) -> None:
+    locks = Path(".cache/wsoup/locks")
+    locks.mkdir(parents=True)
+    for name in ("score@words.lock", "word_soup.lock", "word_soup.0-of-2.lock", "word_soup.0-of-2.pid"):
+        (locks / name).touch()
+    assert {entry.useless: len(entry.paths) for entry in found("locks")} == {None: 1, "of stages that are no more": 3}
+    assert "removed 3 locks (0 B): of stages that are no more" in command("--prune")
+    assert [path.name for path in locks.iterdir()] == ["score@words.lock"]
+
+
+# ------------------------------------------------------------------------------------------ digests, and all else
+
+
+def test_digests_say_whose_they_are(run: Path) -> None:
+    for name in ("data/toy/world/shapes", "elsewhere"):
+        write_image_folder(run / name, splits={"test": 1}, classes=COLOURS)
+        images = [f"test/{colour}/00.png" for colour in COLOURS]
+        digests.of_images(name, images[:2], origin="test")
+        digests.of_images(name, images, origin="test")
+    (run / ".cache/wsoup/digests/0.checked").write_bytes(b"damaged")
+    (run / f".cache/wsoup/digests/{'0a' * 10}.parquet").write_bytes(b"older")
+    entries = {entry.name: (entry.state, entry.useless) for entry in found("digests")}
+    assert entries == {
+        str(run.resolve() / "data/toy/world/shapes"): ("4 images of shapes", None),
+        str(run.resolve() / "elsewhere"): ("4 images", "no dataset of params.yaml is there"),
+        "0.checked": ("", "damaged"),
+        f"{'0a' * 10}.parquet": ("", "an earlier wsoup wrote it so"),
+    }
+    command("--prune")
+    assert [entry.useless for entry in found("digests")] == [None]
+
+
+def test_features_of_present_stages_stay_and_others_go(run: Path) -> None:
+    for name, version in (("embed@shapes", "now"), ("embed@counts", "before"), ("embed@gone", "now")):
+        owner = Owner.of(Path("stages/embed.py").resolve(), name=name)
+        owner = owner if version == "now" else dataclasses.replace(owner, packages={"torch": "0.1"})
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        known.Known(owner, None, 1).write(np.ones((1, 4), np.float32), digests=[digest], positions=np.array([0]))
+    (run / ".cache/wsoup/features/embed@forms.checked").write_bytes(b"damaged")
+    entries = {entry.name: (entry.state, entry.useless) for entry in found("features")}
+    assert entries["embed@shapes"] == ("1 images", None)
+    assert str(entries["embed@counts"][1]).startswith("packages of 'embed@counts' changed (")
+    assert entries["embed@gone"] == ("1 images", "dvc.yaml and params.yaml make no stage 'embed@gone'")
+    assert entries["embed@forms"] == ("", "damaged")
+    command("--prune")
+    assert [entry.name for entry in found("features")] == ["embed@shapes"]
+
+
+def test_half_written_files_of_dead_processes_go_those_of_living_ones_stay(run: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for folder in (".cache/wsoup/digests", "artifacts/soups", "reports"):
+        (run / folder).mkdir(parents=True)
+        (run / folder / f".a.{ended.pid}-abc.tmp").write_text("half")
+        (run / folder / f".a.{os.getpid()}-abc.tmp").write_text("half")
+    assert len(found("half-written")) == 3
+    assert "freed 12 B" in command("--prune")
+    assert len(list(run.rglob(".*.tmp"))) == 3
+
+
+def test_what_is_not_ours_is_shown_and_kept(run: Path) -> None:
+    for name in ("notes.txt", "score@words/notes.txt", "digests/notes.txt", "timings.jsonl"):
+        store.write_json(f".cache/wsoup/{name}", {})
+    assert sorted(entry.name for entry in found("unknown")) == [
+        "digests/notes.txt",
+        "notes.txt",
+        "score@words/notes.txt",
+    ]
+    command("--prune")
+    assert len(list(Path(".cache/wsoup").rglob("*.txt"))) == 3
+    assert Path(".cache/wsoup/timings.jsonl").exists()
+
+
+# ------------------------------------------------------------------------------------------------------ the table
+
+
+def test_the_table_shows_all_and_the_total(run: Path) -> None:
+    assert command() == ".cache/wsoup: 0 B\n"
+    begun("score@words")
+    begun("finetune@[red]gone")
+    printed = command()
+    assert "finetune@[red]gone" in printed
+    assert "2 of 4 shards" in printed
+    used = shown_size(sum(file.stat().st_size for file in Path(".cache/wsoup").rglob("*") if file.is_file()))
+    assert f".cache/wsoup: {used}; " in printed
+    assert "of no use, which `wsoup cache --prune` removes" in printed
+
+
+def test_sizes_are_for_people() -> None:
+    assert [shown_size(size) for size in (0, 999, 1500, 2_500_000, 3e15)] == [
+        "0 B",
+        "999 B",
+        "1.5 kB",
+        "2.5 MB",
+        "3000.0 TB",
+    ]

@@ -1,0 +1,472 @@
+"""Files that wsoup itself wrote, damaged, swapped or of other runs; and folders, params and caches that are odd."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+from corrupt import corrupted
+from hostile_stages import Stage
+from hostile_stages import run as run_stage
+from PIL import Image
+from project import ROOT, Project
+from run_cli import run
+
+from wsoup.core.errors import LONGEST, MismatchError, MissingError, ParamsError, StorageError, WsoupError
+from wsoup.disk import store
+from wsoup.params.section import parse_yaml, read_yaml
+from wsoup.pipeline import graph
+from wsoup.pipeline.workspace import create
+from wsoup.report import about, compare
+from wsoup.report.reading import as_written, attributes_of, result_lines
+
+
+def one_line_of(error: BaseException) -> str:
+    text = str(error)
+    assert text.isprintable()
+    assert len(text) <= LONGEST
+    return text
+
+
+# ------------------------------------------------------------------------------------------------------- results
+
+LINE = {
+    "method": "class_name",
+    "variant": "pretrained",
+    "mode": "centroid",
+    "m": 1,
+    "offsets": 1,
+    "texts": 1.0,
+    "stored": 2,
+    "seed": 1,
+    "dataset": "dtd",
+    "role": "xd",
+    "n_correct": 3,
+    "n_images": 4,
+    "alignment": 0.3,
+    "uniformity": 0.2,
+}
+
+
+def read_lines(path: Path, lines: list[dict[str, Any]], **attributes: Any) -> list[dict[str, Any]]:
+    store.write_table(path, pa.Table.from_pylist(lines), attributes=attributes)
+    return result_lines(path, variant="pretrained", datasets=["dtd"])
+
+
+def test_results_as_they_are_written_are_read(tmp_path: Path) -> None:
+    assert read_lines(tmp_path / "x.parquet", [LINE]) == [LINE]
+    assert read_lines(tmp_path / "x.parquet", [{**LINE, "m": None, "stored": None}])[0]["m"] is None
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("variant", "ce", "it is of 'ce', expected 'pretrained'"),
+        ("dataset", "food", "dataset 'food', which params.yaml does not name"),
+        ("n_correct", 5, "5 of 4 images are no count"),
+        ("n_correct", -1, "-1 of 4 images are no count"),
+        ("n_images", 0, "3 of 0 images are no count"),
+        ("offsets", 0, "are no count"),
+        *((column, None, "its columns and types") for column in ("variant", "dataset", "seed", "alignment")),
+        *((column, "x", "its columns and types") for column in ("n_correct", "m", "seed", "stored", "texts")),
+        *((column, 1.5, "its columns and types") for column in ("n_correct", "seed", "method", "offsets")),
+    ],
+)
+def test_results_of_another_kind_are_refused(tmp_path: Path, column: str, value: Any, said: str) -> None:
+    with pytest.raises(MismatchError, match=r"x\.parquet is not as its stage wrote it") as error:
+        read_lines(tmp_path / "x.parquet", [{**LINE, column: value}])
+    assert said in one_line_of(error.value)
+
+
+@pytest.mark.parametrize("column", sorted(set(LINE) - {"role"}))
+def test_results_without_a_column_are_refused(tmp_path: Path, column: str) -> None:
+    with pytest.raises(MismatchError, match="is not as its stage wrote it"):
+        read_lines(tmp_path / "x.parquet", [{key: value for key, value in LINE.items() if key != column}])
+
+
+def test_results_that_count_a_line_twice_or_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(MismatchError, match="class_name on dtd stands there twice"):
+        read_lines(tmp_path / "x.parquet", [LINE, LINE])
+    store.write_table(tmp_path / "x.parquet", pa.Table.from_pylist([LINE]).slice(0, 0), attributes={})
+    with pytest.raises(MismatchError, match="or it has no lines"):
+        result_lines(tmp_path / "x.parquet", variant="pretrained", datasets=["dtd"])
+
+
+@pytest.mark.parametrize("data", [b"[]", b"null", b"{", b"\xff", b"3", b"[" * 20_000, b"{}"])
+def test_attributes_that_are_none(tmp_path: Path, data: bytes) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"x": [1]}).replace_schema_metadata({b"wsoup": data}), tmp_path / "x.parquet")
+    with pytest.raises(MismatchError, match=r"x\.parquet") as error:
+        attributes_of(tmp_path / "x.parquet", "datasets")
+    one_line_of(error.value)
+    with pytest.raises(MismatchError, match=r"x\.parquet"):
+        store.table_attributes(tmp_path / "x.parquet")["datasets"]
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+    store.write_table(tmp_path / "x.parquet", pa.table({"x": [1]}))
+    with pytest.raises(MismatchError, match=r"x\.parquet cannot be read as Parquet \(No match for .*y"):
+        store.read_table(tmp_path / "x.parquet", columns=["x", "y"])
+
+
+@pytest.mark.parametrize(
+    "fault", [KeyError("m"), TypeError("x\ny"), ZeroDivisionError(), RecursionError("x" * 9_000), AssertionError()]
+)
+def test_what_a_damaged_file_leads_into_is_one_line(fault: Exception) -> None:
+    said = r"a file in artifacts/ or reports/ is not as its stage wrote it"
+    with pytest.raises(MismatchError, match=said) as error, as_written():
+        raise fault
+    assert type(fault).__name__ in one_line_of(error.value)
+    with pytest.raises(MissingError, match="gone"), as_written():
+        raise MissingError("gone")
+
+
+def test_features_of_another_dataset_or_split_are_named(tmp_path: Path) -> None:
+    value = store.ImageFeatures(
+        np.ones((2, 2), np.float32), np.zeros(2, np.int64), np.arange(2), {"dataset": "dim", "split": "test"}
+    )
+    store.write_features(tmp_path / "x.zarr", value)
+    assert store.read_features(tmp_path / "x.zarr", of=("dim", "test")).rows.tolist() == [0, 1]
+    for of in (("photo", "test"), ("dim", "train")):
+        with pytest.raises(
+            MismatchError, match=rf"holds the test images of dim, expected the {of[1]} images of {of[0]}"
+        ):
+            store.read_features(tmp_path / "x.zarr", of=of)
+
+
+# ------------------------------------------------------------------------------------------------------- timings
+
+TIMED = {"stage": "a", "seconds": 1.0, "cpu_seconds": 1, "peak_mib": 3, "device": "cpu", "run": 1, "time": 9}
+WRONG_TIMES: list[bytes] = [
+    os.urandom(3_000),
+    b"[]\n1\nnull\n",
+    b"[" * 20_000,
+    b"9" * 5_000,
+    *(json.dumps({**TIMED, key: value}).encode() for key in TIMED for value in (None, [], {}, True)),
+    *(json.dumps({**TIMED, key: value}).encode() for key in TIMED for value in (float("nan"), 1e308, -1e308, 10**400)),
+    *(json.dumps({**TIMED, "spent": value}).encode() for value in (None, [], "x", {"images_seconds": "x"}, {"x": [1]})),
+    *(
+        json.dumps({**TIMED, "spent": {"images_seconds": value}}).encode()
+        for value in (float("nan"), 1e308, -1, 10**400)
+    ),
+]
+
+
+@pytest.mark.parametrize("data", WRONG_TIMES, ids=range(len(WRONG_TIMES)))
+def test_timings_that_are_none_are_left_out(tmp_path: Path, data: bytes) -> None:
+    good = json.dumps(TIMED).encode()
+    (tmp_path / "timings.jsonl").write_bytes(b"\n".join([good, data, data, good]) + b"\n{half")
+    found = about.timings_shown(tmp_path / "timings.jsonl")
+    assert found["timings"][-1]["stage"] == "a"
+    assert all(isinstance(row["seconds"], float | int) for row in found["timings"])
+    assert found["rest"] is None or found["rest"] >= 0
+
+
+def test_timings_that_are_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "timings.jsonl")
+    found = about.timings_shown(tmp_path / "timings.jsonl")
+    assert found["timings"] == []
+    assert found["rest"] is None
+
+
+# -------------------------------------------------------------------------------- params and dvc.yaml of others
+
+BOMB = "\n".join(["a0: &a0 [x, x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12))])
+
+
+@pytest.mark.parametrize("text", [BOMB, "[" * 20_000, "seeds: [2001-13-45]", "\0", "- 1", ""])
+def test_params_of_another_revision_are_read_with_the_same_bounds(text: str) -> None:
+    with pytest.raises(ParamsError):
+        compare.params_changes("a: 1", text)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_a_params_file_that_is_none(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "params.yaml")
+    with pytest.raises(StorageError, match="it must be a file of YAML"):
+        read_yaml(tmp_path / "params.yaml")
+
+
+def test_a_large_params_file_is_not_read(tmp_path: Path) -> None:
+    with open(tmp_path / "params.yaml", "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ParamsError, match=r"has 1,099,511,627,776 bytes"):
+        read_yaml(tmp_path / "params.yaml")
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["x", "a.b=1", "seeds=2001-13-45", "seeds=[", f"seeds={'[' * 2_000}", f"seeds={'9' * 5_000}", "seeds=*a",
+     "seeds=!!python/object/apply:os.system [touch ran]"],
+)  # fmt: skip
+def test_a_change_that_is_none(change: str) -> None:
+    raw = parse_yaml((ROOT / "params.yaml").read_text(), origin="params.yaml")
+    with pytest.raises(ParamsError, match="-S "):
+        graph.with_changes(raw, [change])
+
+
+DVC_YAML = [
+    *(b"", b"[]", b"null", b"x: [", b"\xff\xfe", b"[" * 20_000, b"a: 2001-13-45", b"stages: 3", b"stages: []"),
+    *(b"stages: {a: 3}", b"stages: {a: {cmd: x, deps: 3}}", b"stages: {a: {foreach: 3, do: {cmd: x}}}"),
+    *(b'stages: {a: {foreach: "${x.y}", do: {cmd: x}}}', b"stages: {a: {cmd: [x], params: [{1: 2}], outs: [null]}}"),
+]
+
+
+@pytest.mark.parametrize("data", DVC_YAML)
+def test_a_dvc_yaml_that_is_none(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "dvc.yaml").write_bytes(data)
+    with pytest.raises(MismatchError, match=r"dvc\.yaml") as error:
+        graph.read_stages({"a": 1}, dvc_yaml=tmp_path / "dvc.yaml")
+    assert one_line_of(error.value)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)])
+def test_a_dvc_yaml_that_is_no_file(in_tmp: Path, make: Callable[[str], None]) -> None:
+    shutil.copy(ROOT / "params.yaml", "params.yaml")
+    make("dvc.yaml")
+    for command in ("cache", "plan"):
+        code, _, errors = run(command)
+        assert code == 1
+        assert errors.startswith("error: ")
+
+
+# -------------------------------------------------------------------------------------------------------- folders
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"files": []}', '{"files": {"dvc.yaml": 3}}', "[" * 20_000])
+def test_a_record_of_init_that_is_none(tmp_path: Path, text: str) -> None:
+    create(tmp_path / "soups")
+    (tmp_path / "soups/code/wsoup.json").write_text(text)
+    before = (tmp_path / "soups/dvc.yaml").read_bytes()
+    (tmp_path / "soups/dvc.yaml").write_bytes(before + b"# mine\n")
+    with pytest.raises(WsoupError, match=r"wsoup\.json") as error:
+        create(tmp_path / "soups")
+    one_line_of(error.value)
+    assert (tmp_path / "soups/dvc.yaml").read_bytes() == before + b"# mine\n"
+
+
+@pytest.mark.parametrize("name", ["file", "file/x", "fifo", "loop", "mine", "x" * 300, "/proc/x", "/dev/null"])
+def test_a_folder_that_init_cannot_make(in_tmp: Path, name: str) -> None:
+    Path("file").write_text("mine")
+    os.mkfifo("fifo")
+    os.symlink("loop", "loop")
+    Path("mine").mkdir()
+    Path("mine/a").write_text("mine")
+    code, _, errors = run("init", name)
+    assert code == 1
+    assert errors.startswith("error: ")
+    assert errors.count("\n") == 1
+    assert Path("file").read_text() == Path("mine/a").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["null", "true", "1", "1e3", "0x1", "2001-01-01", "$(touch ran)", "a: b", "#x", "[x]", "{y}", '"q', "é", "-x",
+     " s ", "!!python", "*a", "&a", "~", "%x", "@x", "`x", "${item}"],
+)  # fmt: skip
+def test_a_profile_of_a_folder_of_any_name(in_tmp: Path, name: str) -> None:
+    for split in ("train", "test"):
+        for number, kind in enumerate("ab"):
+            place = Path(name) / split / kind
+            place.mkdir(parents=True)
+            Image.new("RGB", (4, 4), (90 * number, 9, len(split))).save(place / "1.png")
+    code, printed, errors = run("profile", "own", "--images", f"./{name}")
+    assert code == 0, errors
+    (found,) = yaml.safe_load(printed)["datasets"].values()
+    assert found["root"] == str(in_tmp / name)
+    assert not Path("ran").exists()
+    for options in (("--shots", "0"), ("--descriptors", "none.txt"), ("--config", "none.json"), ("--descriptors", ".")):
+        code, printed, errors = run("profile", "own", "--images", f"./{name}", *options)
+        assert (code, printed) == (1, "")
+        assert errors.count("\n") == 1
+
+
+# ---------------------------------------------------------------------------------------------------------- cache
+
+
+def test_whatever_lies_in_the_cache_it_is_listed(in_tmp: Path) -> None:
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, name)
+    shutil.copytree(ROOT / "stages", "stages")
+    parts = Path(".cache/wsoup/score@words") / ("a" * 20)
+    parts.mkdir(parents=True)
+    (parts / "00000.part").write_text("x")
+    os.mkfifo(parts / "00001.part")
+    locks = parts.parents[1] / "locks"
+    locks.mkdir()
+    (locks / "score@words.pid").write_bytes(b"\xff")
+    for name in ("[red]", "a\nb"):
+        (parts.parents[1] / name / "x").mkdir(parents=True)
+    os.symlink("/dev/zero", parts.parents[1] / "zero")
+    for text in (
+        "[]",
+        '{"n": 1e999}',
+        '{"n": "x"}',
+        '{"n": 1, "packages": [], "code": {}}',
+        "[" * 20_000,
+        "9" * 5_000,
+    ):
+        (parts / "about.json").write_text(text)
+        code, printed, errors = run("cache")
+        assert code == 0, errors
+        assert "about.json cannot be read" in printed
+    (parts / "about.json").unlink()
+    os.mkfifo(parts / "about.json")
+    assert run("cache")[0] == 0
+    assert run("cache", "--prune")[0] == 0
+    assert not parts.exists()
+
+
+# ------------------------------------------------------------------------------------------- the temporary folder
+
+DECODE = """
+import sys
+import numpy as np
+from torch import from_numpy
+from wsoup.images import decode
+for batch in decode.batches([sys.argv[1]] * 1200, transform=lambda image: from_numpy(np.zeros((3, 9, 9), "float32")),
+                            batch_size=4, workers=1):
+    print("batch", flush=True)
+    if len(sys.argv) > 2:
+        import os, signal, time
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A temporary directory of a short name: sockets lie in it."""
+    with tempfile.TemporaryDirectory(prefix="h") as folder:
+        yield Path(folder)
+
+
+@pytest.mark.slow
+def test_killed_decoding_processes_leave_nothing(tmp_path: Path, temporary: Path) -> None:
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    command = [sys.executable, "-c", DECODE, str(tmp_path / "a.png")]
+    killed = subprocess.run([*command, "kill"], env=environment, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    time.sleep(0.5)  # its decoding process ends, too
+    left = list(temporary.iterdir())
+    assert all(path.name.startswith("ws-") for path in left)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list(temporary.iterdir()) == []
+
+
+def test_half_written_files_are_none_of_gits_business(tmp_path: Path) -> None:
+    """Those of a stage that was killed lie beside its outs until the next one starts."""
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    path = tmp_path / "reports/tables" / f".x.md.{2**22}-0123abcd.tmp"  # no process has that number
+    path.parent.mkdir(parents=True)
+    path.touch()
+    done = subprocess.run(
+        ["git", "status", "--short", "-uall"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "?? .gitignore\n"
+    store.remove_abandoned(tmp_path / "reports")
+    assert not path.exists()
+
+
+# --------------------------------------------------------------------------- a whole run, file after file (slow)
+
+
+@pytest.fixture(scope="module")
+def whole(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run to spoil; each test puts back what it took."""
+    ignored = shutil.ignore_patterns(".git", ".cache")
+    return Path(shutil.copytree(project.folder, tmp_path_factory.mktemp("spoiled") / "run", ignore=ignored))
+
+
+READ_BY: dict[str, list[Stage]] = {
+    "manifests/photo.parquet": [("fewshot",), ("embed_train",), ("embed", "photo")],
+    "splits/photo/seed1.parquet": [("score", "words"), ("finetune", "ce")],
+    "pools/words.txt": [("score", "words")],
+    "pools/gpt.json": [("evaluate",)],
+    "embeddings/pretrained/photo-train.zarr/image_features/c/0/0": [("score", "words")],
+    "embeddings/pretrained/photo-train.zarr/zarr.json": [("score", "words")],
+    "embeddings/pretrained/other-test.zarr/labels/zarr.json": [("evaluate",)],
+    "scores/words.parquet": [("soup", "word")],
+    "soups/word/seed1.json": [("evaluate",), ("finetune", "coop_diverse")],
+    "finetuned/ce/seed1/config.json": [("evaluate_tuned", "ce")],
+    "finetuned/ce/seed1/weights.safetensors": [("evaluate_tuned", "ce")],
+    "results/ce.parquet": [("report",)],
+    "results/pretrained/results.parquet": [("report",)],
+    "results/pretrained/right.parquet": [("report",)],
+    "survey/chains.parquet": [("report",)],
+}
+SPOILED: dict[str, Callable[[bytes, bytes], bytes]] = {
+    "empty": lambda data, other: b"",
+    "cut": lambda data, other: corrupted(data, seed=0),
+    "bytes": lambda data, other: corrupted(data, seed=7),
+    "list": lambda data, other: b"[]",
+    "other": lambda data, other: other,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SPOILED)
+@pytest.mark.parametrize("name", READ_BY)
+def test_a_stage_reads_a_spoiled_file_of_the_run(whole: Path, name: str, kind: str) -> None:
+    file = whole / "artifacts" / name
+    data, other = file.read_bytes(), (whole / "artifacts/splits/photo/seed2.parquet").read_bytes()
+    kept = shutil.copytree(whole / "artifacts", whole / "kept")
+    try:
+        for stage in READ_BY[name]:
+            file.write_bytes(SPOILED[kind](data, other))
+            code, lines = run_stage(whole, stage)
+            assert code in (0, 1)
+            assert not any("Traceback" in line for line in lines), lines
+            assert sum(line.startswith("error: ") for line in lines) == code, lines
+    finally:
+        shutil.rmtree(whole / "artifacts")
+        kept.rename(whole / "artifacts")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "other"), [("other-test", "dim-test"), ("photo-test", "dim-test")])
+def test_features_of_another_dataset_are_refused(whole: Path, name: str, other: str) -> None:
+    features = whole / "artifacts/embeddings/pretrained"
+    shutil.move(features / f"{name}.zarr", whole / "aside")
+    shutil.copytree(features / f"{other}.zarr", features / f"{name}.zarr")
+    try:
+        code, lines = run_stage(whole, ("evaluate",))
+        assert code == 1, lines
+        assert lines[-1].startswith("error: ")
+    finally:
+        shutil.rmtree(features / f"{name}.zarr")
+        shutil.move(whole / "aside", features / f"{name}.zarr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_results_and_page_of_a_spoiled_run(whole: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(whole)
+    monkeypatch.delenv("WSOUP_CACHE", raising=False)
+    files = [*Path("artifacts/results").rglob("*.parquet"), *Path("reports/plots").glob("*.json")]
+    files += [*Path("artifacts/soups").rglob("*.json"), *Path("artifacts/manifests").glob("*.parquet")]
+    draw = np.random.default_rng(seed)
+    for file in sorted(files):
+        good = file.read_bytes()
+        file.write_bytes(corrupted(good, seed=int(draw.integers(10_000))))
+        for command in (("results",), ("report", "--out", "page.html")):
+            code, _, errors = run(*command)
+            assert code in (0, 1)
+            assert sum(line.startswith("error: ") for line in errors.splitlines()) == code
+        file.write_bytes(good)

@@ -1,0 +1,121 @@
+"""The pipeline, run by DVC for real on a miniature: what runs, what does not, and that it ends in the same bytes."""
+
+from __future__ import annotations
+
+import json
+
+import torch
+import yaml
+from project import Project
+
+from wsoup.core.prompts import prompt
+from wsoup.core.scoring import count_correct
+from wsoup.disk import store
+from wsoup.finetune.tuned import load_tuned
+
+
+def test_metrics_are_per_cent_and_per_method(project):
+    metrics = json.loads((project.folder / "reports/metrics.json").read_text())
+    flat = json.dumps(metrics)
+    for key in ("source", "xd_mean", "dg_mean"):
+        assert key in flat
+
+
+def test_nothing_runs_again_when_nothing_changed(project):
+    assert project.repro() == set()
+
+
+def test_a_word_soup_param_runs_the_word_soup_and_what_follows_from_it(project):
+    before = project.outs()
+    project.edit("soups.word", k0=8, patience=9)
+    ran = project.repro()
+    assert ran == {
+        "soup@word",
+        "finetune@coop_diverse",
+        "evaluate",
+        "evaluate_tuned@ce",
+        "evaluate_tuned@coop_diverse",
+        "report",
+    }
+    assert before["artifacts/soups/word"] != project.outs()["artifacts/soups/word"]
+    changed = json.loads(project.run("dvc", "metrics", "diff", "--json"))
+    assert changed
+    project.run("dvc", "plots", "diff", "-o", "diffed")
+    assert (project.folder / "diffed" / "index.html").is_file()
+    project.git("checkout", "-q", "--", ".")
+    assert project.repro() == set() or project.outs() == before  # back again: from the run cache
+
+
+def test_an_experiment_runs_with_a_param_set_on_the_command_line(project):
+    project.run("dvc", "exp", "run", "-S", "soups.word.k0=6", "soup@word")
+    assert yaml.safe_load((project.folder / "params.yaml").read_text())["soups"]["word"]["k0"] == 6
+    project.git("checkout", "-q", "--", ".")
+    project.repro()
+
+
+def test_two_runs_from_scratch_end_in_the_same_bytes(project, tmp_path, tiny_encoder_files):
+    again = Project(tmp_path / "again", encoder=tiny_encoder_files)
+    again.repro()
+    assert again.outs() == project.outs()
+
+
+def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder):
+    """Three by three points with the corners among them; without `landscape.methods` there is no such stage."""
+    before = project.outs()
+    project.edit("landscape", steps=2, margin=0, methods=["coop_diverse"])
+    assert project.repro() == {"landscape@coop_diverse", "report"}
+    rows = json.loads((project.folder / "reports/plots/landscape.json").read_text())
+    assert {(row["x"], row["y"]) for row in rows} == {(x / 2, y / 2) for x in range(3) for y in range(3)}
+    assert {row["mean"] for row in rows} == {"source", "mean of the targets"}
+    changed = {path for path, md5 in project.outs().items() if before.get(path) != md5}
+    assert changed == {"artifacts/results/landscape/coop_diverse.parquet", "reports/plots"}
+    corners_are_ordinary_predictions(project, tiny_encoder)
+    project.run("wsoup", "report")
+    assert "<svg" in (project.folder / "reports/figures/landscape.svg").read_text()
+    assert '"landscape"' in project.run("dvc", "plots", "diff", "--json")
+    assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")
+    project.git("checkout", "-q", "--", ".")
+    project.git("clean", "-fdqx", "artifacts/results/landscape", "reports", "shown")
+    project.repro()
+    assert project.outs() == before
+    assert (project.folder / "reports/plots/landscape.json").read_text() == "[]\n"
+    assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")
+
+
+def corners_are_ordinary_predictions(project, encoder):
+    """Of the pretrained and the first seed's tuned model, with A and with B, image by image from what lies on disk."""
+    artifacts = project.folder / "artifacts"
+    path = artifacts / "results/landscape/coop_diverse.parquet"
+    texts = store.table_attributes(path)["members"]
+    models = [encoder, load_tuned(artifacts / "finetuned/coop_diverse/seed1", encoder=encoder)]
+    corners = [row for row in store.read_table(path).to_pylist() if {row["x"], row["y"]} <= {0, 1}]
+    assert len(corners) == 4 * 3
+    for row in corners:
+        images = store.read_features(artifacts / f"embeddings/pretrained/{row['dataset']}-test.zarr")
+        template, text = images.attributes["template"], texts[int(row["x"])]
+        classes = models[int(row["y"])].encode_texts([prompt(template, name, text) for name in images.class_names])
+        wanted = count_correct(torch.from_numpy(images.features), torch.from_numpy(images.labels), classes)
+        assert (row["n_correct"], row["n_images"], row["seed"]) == (wanted, len(images.labels), 1)
+
+
+def test_bad_params_stop_in_one_line_and_nothing_is_lost(project):
+    """DVC removes a stage's outs before it runs: what was there comes back from its cache, and nothing runs again."""
+    before = project.outs()
+    earlier = (project.folder / "artifacts/soups/word/seed1.json").read_bytes()
+    project.edit("soups.word", k0=50)
+    printed = project.run("dvc", "repro", good=False)
+    assert "soups.word: k0 (50) must not exceed k1 (12)" in printed
+    assert "Traceback" not in printed
+    assert project.outs() == before
+    project.git("checkout", "-q", "--", ".")
+    assert project.repro() == set()
+    assert (project.folder / "artifacts/soups/word/seed1.json").read_bytes() == earlier
+
+
+def test_the_command_line_shows_a_soup(project):
+    printed = project.run("wsoup", "soup", "show", "artifacts/soups/word/seed1.json")
+    soup = json.loads((project.folder / "artifacts/soups/word/seed1.json").read_text())
+    assert "chains soup, seed 1, 2 members" in printed
+    assert soup["members"][0]["trace"][0]["added"] in printed
+    assert project.run("wsoup", "soup", "show", "word-seed1", "--text").split("\n")[0] == soup["members"][0]["text"]
+    assert "no soup 'word-seed9'" in project.run("wsoup", "soup", "show", "word-seed9", good=False)

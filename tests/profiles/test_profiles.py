@@ -1,0 +1,386 @@
+"""`wsoup profile`: a params.yaml that loads, with every value that the user gave."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from miniature import build_coop
+from PIL import Image
+from run_cli import run
+
+from wsoup.core.errors import DataError, MissingError, ParamsError
+from wsoup.datasets import layouts, manifest
+from wsoup.datasets.paper import PAPER
+from wsoup.params.whole import Params, parse_params
+from wsoup.profiles import methods, toy
+from wsoup.profiles.common import DATA, FOLDER
+from wsoup.profiles.own import own
+from wsoup.profiles.paper import ENCODERS, Choices, base_to_new, paper
+from wsoup.profiles.written import write
+from wsoup.report.halves import pair_of_halves
+
+COLOURS = ("blue", "green", "red")
+TAG = {"model": "ViT-B-32", "pretrained": "openai"}
+
+
+def write_image_folder(root: Path, *, splits: dict[str, int], classes: tuple[str, ...]) -> Path:
+    for split, count in splits.items():
+        for name in classes:
+            (root / split / name).mkdir(parents=True)
+            for i in range(count):
+                Image.new("RGB", (4, 4)).save(root / split / name / f"{i}.png")
+    return root
+
+
+def loaded(text: str) -> Params:
+    return parse_params(yaml.safe_load(text), origin="params.yaml")
+
+
+# ---------------------------------------------------------------------------------------------------------- paper
+
+
+def of_paper(data_root: str = "/data", gpt: str | None = "/gpt", **choices: Any) -> Params:
+    return loaded(paper(Choices(data_root, gpt_descriptors=gpt, **choices)))
+
+
+def test_the_paper_needs_no_data() -> None:
+    params = of_paper()
+    assert list(params.datasets) == list(PAPER)
+    assert (params.encoder.model, params.encoder.pretrained) == ("ViT-B-16", "openai")
+    assert params.candidates.descriptors.paths == ["/gpt/descriptors_imagenet.json"]
+    assert list(params.soups) == ["descriptor", "word", "word_curve", "top", "sample", "joint", "descriptor_sample"]
+
+
+def values(found: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as dotted keys."""
+    if not isinstance(found, dict):
+        return {prefix: found}
+    return {k: v for key, part in found.items() for k, v in values(part, f"{prefix}.{key}" if prefix else key).items()}
+
+
+def test_all_that_the_paper_fixes_is_in_its_profile() -> None:
+    raw = values(of_paper(methods="all").model_dump(mode="json", by_alias=True))
+    fixed = yaml.safe_load((DATA / "paper/settings.yaml").read_text())
+    fixed.pop("pools")
+    fixed["finetune"]["methods"] = methods.of_paper("all")
+    assert {key: raw[key] for key in values(fixed)} == values(fixed)
+
+
+def test_dvc_watches_small_files_never_the_images() -> None:
+    datasets = of_paper().datasets
+    assert datasets["imagenet"].watch == "/data/imagenet/classnames.txt"
+    assert datasets["caltech101"].watch == "/data/caltech-101/split_zhou_Caltech101.json"
+    assert all(Path(dataset.watch).suffix in (".txt", ".json") for dataset in datasets.values())
+
+
+def test_gpt_descriptors_come_from_one_folder() -> None:
+    params = of_paper()
+    assert params.datasets["sun397"].gpt_descriptors == "/gpt/descriptors_sun.json"
+    assert params.datasets["imagenet_a"].gpt_descriptors == "/gpt/descriptors_imagenet.json"
+
+
+def test_descriptors_are_an_explicit_choice() -> None:
+    with pytest.raises(ParamsError, match=r"--gpt-descriptors DIR with the files of gpt_descriptors/ in github.*4,227"):
+        paper(Choices("/data"))
+    with pytest.raises(ParamsError, match="either --gpt-descriptors or --without-descriptors"):
+        paper(Choices("/data", gpt_descriptors="/gpt", without_descriptors=True))
+    params = of_paper(gpt=None, without_descriptors=True, methods="all")
+    assert params.candidates.descriptors.paths == []
+    assert list(params.soups) == ["word", "word_curve", "top", "sample", "joint"]
+    assert not any(dataset.gpt_descriptors for dataset in params.datasets.values())
+    assert "coop_descriptor" not in params.finetune.methods
+
+
+def test_odd_folder_names_survive() -> None:
+    root = "/my data: {all}, #1"
+    params = of_paper(root, gpt=root, fewshot_pickles=root)
+    assert {dataset.root for dataset in params.datasets.values()} == {root}
+    assert params.candidates.descriptors.paths == [f"{root}/descriptors_imagenet.json"]
+    assert params.datasets["imagenet"].fewshot_pickles == root
+
+
+@pytest.mark.parametrize(("model", "tag"), ENCODERS.items())
+def test_the_papers_encoders_are_open_clips(model: str, tag: str) -> None:
+    import open_clip
+
+    params = of_paper(encoder=model)
+    assert (params.encoder.model, params.encoder.pretrained) == (model, tag)
+    assert (model, tag) in open_clip.list_pretrained()
+
+
+def test_another_source_has_imagenet_as_a_target_and_no_shifts() -> None:
+    params = of_paper(source="oxford_pets")
+    roles = {name: dataset.role for name, dataset in params.datasets.items()}
+    assert (params.source, roles.pop("oxford_pets")) == ("oxford_pets", "source")
+    assert set(roles.values()) == {"xd"}
+    assert len(roles) == 10
+
+
+def test_laion_as_the_source_takes_imagenets_place() -> None:
+    params = of_paper(source="laion", laion="/laion")
+    assert (params.source, list(params.datasets)) == (
+        "laion",
+        ["laion", *(name for name in PAPER if name != "imagenet")],
+    )
+    source = params.datasets["laion"]
+    assert (source.role, source.layout, source.root) == ("source", "laion:/laion", "/data")
+    for choice in ({"source": "laion"}, {"laion": "/laion"}):
+        with pytest.raises(ParamsError, match="--source laion and --laion FOLDER"):
+            of_paper(**choice)
+
+
+def test_what_the_paper_has_not_is_refused() -> None:
+    for choice, message in (
+        ({"encoder": "RN50"}, "--encoder 'RN50' is none of the paper's: ViT-B-16, ViT-B-32, "),
+        ({"source": "imagenet_a"}, "--source 'imagenet_a' is none of the paper's datasets with training images"),
+        ({"methods": "most"}, "--methods 'most' must be one of core, few-shot, diversity"),
+    ):
+        with pytest.raises(ParamsError, match=message):
+            of_paper(**choice)
+
+
+def test_every_soup_of_the_profiles_has_a_sample_to_beat_and_as_many_members(tmp_path: Path) -> None:
+    """What the verdict holds selections against; a small pool of one's own descriptors is drawn from as a whole."""
+    root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
+    for params in (of_paper(), loaded(toy.demo()), loaded(own(images=str(root), encoder=TAG))):
+        for name in ("word", "top", "joint"):
+            assert params.soups[name].m == params.soups["sample"].m
+            assert params.soups[name].pool == params.soups["sample"].pool
+    paper_soups = of_paper().soups
+    assert paper_soups["descriptor"].m == paper_soups["descriptor_sample"].m
+    assert paper_soups["joint"].model_dump(exclude={"kind"}) == paper_soups["word"].model_dump(exclude={"kind"})
+
+
+# -------------------------------------------------------------------------------------------------------- methods
+
+
+def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
+    toy_methods, theirs = loaded(toy.methods()).finetune.methods, of_paper(methods="all").finetune.methods
+    scales = yaml.safe_load((DATA / "toy/scales.yaml").read_text())
+    missing = set(theirs) - set(toy_methods)
+    assert missing == {*scales["left_out"], "coop_diverse_16"}  # the toy world has no word_curve
+    assert list(toy_methods) == [name for name in theirs if name not in missing]
+    for name, method in toy_methods.items():
+        assert method.tune.kind == theirs[name].tune.kind
+        assert (method.soup, method.members) == (theirs[name].soup, theirs[name].members)
+
+
+def test_the_demos_methods_are_those_of_the_list() -> None:
+    found = yaml.safe_load((FOLDER / "demo.yaml").read_text())["finetune"]["methods"]
+    assert found == methods.of_toy("core")
+
+
+def test_a_methods_name_says_what_it_is() -> None:
+    theirs = of_paper(methods="all").finetune.methods
+    for name, method in theirs.items():
+        *stem, number = name.split("_")
+        if not number.isdigit():
+            continue
+        tune = method.tune.model_dump()
+        sizes = {"bitfit": "blocks", "ssf": "blocks", "lora": "rank", "adapter": "reduction", "proda": "members"}
+        sizes |= {"clip": "reduction"}
+        said = method.members if stem == ["coop", "diverse"] else tune[sizes.get(stem[0], "tokens")]
+        assert said == int(number), name
+    assert {theirs[name].tune.depth for name in theirs if name.startswith(("vpt_deep", "maple"))} == {3}
+    assert {theirs[name].tune.depth for name in theirs if name.startswith("vpt_shallow")} == {1}
+
+
+@pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 6), ("all", 64)])
+def test_groups_of_methods(group: str, count: int) -> None:
+    assert len(methods.of_paper(group)) == count
+
+
+# ---------------------------------------------------------------------------------------------------- base to new
+
+
+def halves_of(params: Params) -> tuple[str, str] | None:
+    return pair_of_halves(params.datasets)
+
+
+def test_the_toy_world_in_halves_is_the_demo_but_for_its_datasets() -> None:
+    text = base_to_new()
+    params, demo = loaded(text), loaded((FOLDER / "demo.yaml").read_text())
+    assert (params.source, halves_of(params)) == ("shapes_base", ("shapes_base", "shapes_new"))
+    assert list(params.datasets) == ["shapes_base", "shapes_new"]
+    assert {dataset.root for dataset in params.datasets.values()} == {demo.datasets["shapes"].root}
+    assert params.model_dump(exclude={"source", "datasets"}) == demo.model_dump(exclude={"source", "datasets"})
+    assert "\n# Base-to-new generalisation on shapes (" in text[:200]
+    assert "\nsource: shapes_base        # the dataset that" in text
+    assert "\ndatasets:                  # role: source | xd" in text
+
+
+def test_a_dataset_of_the_paper_in_halves_keeps_all_else_of_the_paper() -> None:
+    params = loaded(base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt"))
+    whole = of_paper()
+    assert halves_of(params) == ("dtd_base", "dtd_new")
+    new = params.datasets["dtd_new"]
+    assert (new.layout, new.root, new.template) == ("coop:dtd", "/data", "a photo of a {} texture.")
+    assert new.gpt_descriptors == "/gpt/descriptors_dtd.json"
+    assert params.model_dump(exclude={"source", "datasets"}) == whole.model_dump(exclude={"source", "datasets"})
+    assert list(params.finetune.methods) == ["ce", "ce_diverse", "coop", "coop_diverse"]
+    assert halves_of(whole) is None
+
+
+def test_every_dataset_of_the_paper_with_training_images_has_halves(tmp_path: Path) -> None:
+    root = str(build_coop(tmp_path))
+    for name in (name for name, found in PAPER.items() if found.role != "dg"):
+        names = []
+        for key, section in loaded(base_to_new(name, data_root=root, without_descriptors=True)).datasets.items():
+            listing = layouts.read(key, params=section, imagenet_names=lambda: list("abc"))
+            names.append(manifest.select(listing, params=section, shots=2, seeds=[1])[1])
+        assert [len(half) for half in names] == [2, 1], name
+        assert not set(names[0]) & set(names[1]), name
+
+
+def test_what_cannot_be_halved_is_said_in_one_line() -> None:
+    for name in ("imagenet_a", "mnist"):
+        with pytest.raises(
+            ParamsError, match=rf"--dataset '{name}' is none of the paper's datasets with training imag"
+        ):
+            base_to_new(name, data_root="/data")
+    with pytest.raises(ParamsError, match=r"--dataset dtd needs --data-root, the folder that holds CoOp's folders"):
+        base_to_new("dtd")
+    with pytest.raises(ParamsError, match=r"--data-root, --gpt-descriptors and .* need --dataset"):
+        base_to_new(data_root="/data")
+
+
+# ------------------------------------------------------------------------------------------------------------ own
+
+
+def test_a_folder_of_train_and_test_is_the_source(tmp_path: Path) -> None:
+    root = write_image_folder(tmp_path / "my pets", splits={"train": 5, "test": 2}, classes=COLOURS)
+    params = loaded(own(images=str(root), encoder=TAG))
+    assert params.source == "my_pets"
+    assert params.datasets["my_pets"].root == str(root)
+    assert params.fewshot.shots == 5
+    assert params.encoder.watch == "data/nothing_to_watch.txt"
+    assert params.finetune.methods == {}
+
+
+def test_other_folders_are_targets_by_their_classes(tmp_path: Path) -> None:
+    write_image_folder(tmp_path / "photo", splits={"train": 20, "test": 1}, classes=COLOURS)
+    write_image_folder(tmp_path / "art", splits={"test": 1}, classes=COLOURS)
+    write_image_folder(tmp_path / "other", splits={"test": 1}, classes=("one", "two"))
+    params = loaded(own(images=str(tmp_path), encoder=TAG, template="{c}, a colour."))
+    assert {name: dataset.role for name, dataset in params.datasets.items()} == {
+        "photo": "source",
+        "art": "dg",
+        "other": "xd",
+    }
+    assert params.fewshot.shots == 16
+    assert all(dataset.verify and dataset.watch == dataset.root for dataset in params.datasets.values())
+    assert params.datasets["art"].template == "{c}, a colour."
+
+
+def test_local_weights_are_watched_with_their_config(tmp_path: Path, tiny_encoder_files: dict[str, str]) -> None:
+    root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
+    given: dict[str, Any] = {key: tiny_encoder_files[key] for key in ("model", "pretrained", "config")}
+    params = loaded(own(images=str(root), encoder=given | {"image_mean": [0.5, 0.5, 0.5]}))
+    assert params.encoder.watch == str(Path(given["pretrained"]).parent)
+    assert params.encoder.image_mean == (0.5, 0.5, 0.5)
+    alone = loaded(own(images=str(root), encoder=TAG | {"pretrained": given["pretrained"]}))
+    assert alone.encoder.watch == given["pretrained"]
+
+
+def test_no_images(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match=r"nowhere does not exist or is no folder"):
+        own(images=str(tmp_path / "nowhere"), encoder=TAG)
+
+
+def test_no_training_images_or_two_sources(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_image_folder(tmp_path / name, splits={"test": 1}, classes=COLOURS)
+    with pytest.raises(DataError, match=r"or folders of which exactly one has train/ \(found none\)"):
+        own(images=str(tmp_path), encoder=TAG)
+    for name in ("a", "b"):
+        write_image_folder(tmp_path / name, splits={"train": 1}, classes=COLOURS)
+    with pytest.raises(DataError, match=r"exactly one has train/ \(found 2: a, b\)"):
+        own(images=str(tmp_path), encoder=TAG)
+
+
+def test_a_template_or_weights_file_that_will_not_do(tmp_path: Path) -> None:
+    root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
+    for template in ("a photo.", "a {} and a {}."):
+        with pytest.raises(ParamsError, match=r"own: datasets.set.template: template .* must hold exactly one"):
+            own(images=str(root), encoder=TAG, template=template)
+    with pytest.raises(MissingError, match=r"weights file none.safetensors does not exist; give --pretrained a tag"):
+        own(images=str(root), encoder=TAG | {"pretrained": "none.safetensors"})
+    with pytest.raises(ParamsError, match=r"encoder has no 'mean'; known are model, pretrained"):
+        own(images=str(root), encoder=TAG | {"mean": 0.5})
+
+
+def test_a_folder_without_a_split_is_a_source_with_a_test_fraction(in_tmp: Path) -> None:
+    root = write_image_folder(Path("all"), splits={"x": 30}, classes=COLOURS) / "x"
+    for number, path in enumerate(sorted(root.rglob("*.png"))):
+        Image.new("RGB", (4, 4), (number, 0, 0)).save(path)
+    with pytest.raises(DataError, match=r"--test-fraction 0.3 takes them from a folder of <class>/<image>"):
+        own(images=str(root), encoder=TAG)
+    params = loaded(own(images=str(root), encoder=TAG, test_fraction=0.3))
+    assert (params.source, params.datasets["x"].test_fraction) == ("x", 0.3)
+    assert 10 <= params.fewshot.shots <= 16  # of the training images
+    assert loaded(own(images="all", encoder=TAG, test_fraction=0.3)).source == "x"
+    with pytest.raises(ParamsError, match=r"--test-fraction is 30, expected a share between 0 and 1"):
+        own(images=str(root), encoder=TAG, test_fraction=30)
+    flowers = write_image_folder(Path("flowers"), splits={"test": 4}, classes=COLOURS) / "test"
+    for number, path in enumerate(sorted(flowers.rglob("*.png"))):
+        Image.new("RGB", (4, 4), (0, number, 0)).save(path)
+    assert loaded(own(images=str(flowers), encoder=TAG, test_fraction=0.3)).source == "flowers"
+    write_image_folder(Path("all/y"), splits={"test": 1}, classes=COLOURS)
+    with pytest.raises(DataError, match=r"found folders of folders \(x, y\). Several datasets: give the one that is"):
+        own(images="all", encoder=TAG, test_fraction=0.3)
+
+
+# -------------------------------------------------------------------------------------------------------- in place
+
+
+def test_another_worlds_committed_reports_are_removed_and_ones_own_stay(in_tmp: Path) -> None:
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"]
+    subprocess.run(["git", "init", "-q"], check=True)
+    Path("reports").mkdir()
+    Path("reports/metrics.json").write_text("{}")
+    assert write(toy.demo(), out=Path("params.yaml")) == []
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "toy"], check=True)
+    assert write(toy.demo(), out=Path("params.yaml")) == []  # the same world
+    root = write_image_folder(in_tmp.parent / f"{in_tmp.name}-pets", splits={"train": 3, "test": 1}, classes=COLOURS)
+    text = own(images=str(root), encoder=TAG)
+    Path("reports/metrics.json").write_text('{"mine": 1}')
+    assert write(text, out=Path("params.yaml")) == []  # not as git holds them: somebody's own
+    subprocess.run([*git, "checkout", "-q", "."], check=True)
+    (said,) = write(text, out=Path("params.yaml"))
+    assert "commit now" in said
+    assert not Path("reports").exists()
+    assert Path("params.yaml").read_text() == text
+
+
+def test_images_below_the_pipeline_are_kept_out_of_git_once(in_tmp: Path) -> None:
+    subprocess.run(["git", "init", "-q"], check=True)
+    Path(".gitignore").write_text("/artifacts/")
+    for name, splits in (("photo", {"train": 3, "test": 1}), ("sketch", {"test": 1})):
+        write_image_folder(Path("my photos") / name, splits=splits, classes=COLOURS)
+    text = own(images="my photos", encoder=TAG)
+    assert write(text, out=Path("params.yaml")) == [
+        ".gitignore names /my photos/photo/, /my photos/sketch/: images stay out of git"
+    ]
+    assert Path(".gitignore").read_text() == "/artifacts/\n/my photos/photo/\n/my photos/sketch/\n"
+    assert write(text, out=Path("params.yaml")) == []
+    subprocess.run(["git", "add", "--force", "my photos"], check=True)
+    Path(".gitignore").unlink()
+    assert write(text, out=Path("params.yaml")) == []  # git holds them already: the user's own choice
+
+
+@pytest.mark.parametrize("name", ["demo", "methods", "base_to_new", "paper", "own"])
+def test_every_profile_is_written_whole_or_not_at_all(name: str, in_tmp: Path) -> None:
+    if name in ("paper", "own"):
+        wrong = ["--images", "nowhere"] if name == "own" else ["--data-root", "/data"]  # no descriptors
+        assert run("profile", name, *wrong, "--out", "params.yaml")[0] == 1
+        assert not Path("params.yaml").exists()
+        return
+    code, printed, said = run("profile", name, "--out", "params.yaml")
+    assert (code, printed) == (0, "")
+    assert said.startswith("wrote params.yaml; next: wsoup check")
+    assert Path("params.yaml").read_text() == run("profile", name)[1]

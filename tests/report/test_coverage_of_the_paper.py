@@ -1,0 +1,102 @@
+"""Every row of the paper's tables that can be run is filled by one of its profiles, unmarked."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from run_cli import run
+
+from wsoup.core.errors import ParamsError
+from wsoup.params.whole import Params, parse_params
+from wsoup.profiles.paper import ENCODERS, Choices, paper
+from wsoup.report import paper as theirs
+from wsoup.report.coverage import TABLES, Covered, coverage
+
+
+def params_of(**choices: Any) -> Params:
+    return _params_of(tuple(sorted(choices.items())))
+
+
+@cache
+def _params_of(choices: tuple[tuple[str, Any], ...]) -> Params:
+    given = {"gpt_descriptors": "/gpt", "methods": "all", "fewshot_pickles": "/pickles", **dict(choices)}
+    return parse_params(yaml.safe_load(paper(Choices("/data", **given))), origin="paper")
+
+
+def filled(rows: list[Covered]) -> list[str]:
+    return [f"{row.table}/{row.label}" for row in rows if not row.missing and not row.marks]
+
+
+def test_all_rows_that_can_be_run_are_filled_and_none_is_marked():
+    """LAION's rows need its images as a source; everything else is one run of each encoder."""
+    wanted = [row for row in coverage(params_of(), table="all") if not row.reported and row.table != "laion_source"]
+    assert len(wanted) == 12 + 20 + 19 + 10 + 55
+    covered = {name for encoder in ENCODERS for name in filled(coverage(params_of(encoder=encoder), table="all"))}
+    assert {f"{row.table}/{row.label}" for row in wanted} == covered
+
+
+def test_every_row_of_every_table_is_listed_once_in_the_papers_order():
+    rows = coverage(params_of(), table="all")
+    assert list(dict.fromkeys(row.table for row in rows)) == list(TABLES)
+    for table in TABLES:
+        labels = [row.label.split(": ")[-1] for row in rows if row.table == table]
+        assert labels == [line["method"] for line in theirs.read(table)]
+
+
+def test_rows_that_others_reported_are_named_as_such():
+    reported = [row for row in coverage(params_of(), table="few_shot") if row.reported]
+    assert len(reported) == 4
+    assert {row.missing for row in reported} == {"as reported by its authors: the paper did not run it"}
+
+
+@pytest.mark.parametrize(
+    ("choices", "label", "why"),
+    [
+        ({"methods": "core"}, "few_shot/ProDA", "finetune.methods has no 'proda': --methods"),
+        ({"gpt_descriptors": None, "without_descriptors": True}, "zero_shot/GPT centroids", "no dataset has gpt"),
+        ({"gpt_descriptors": None, "without_descriptors": True}, "zero_shot/Random descriptors", "names no file"),
+        ({"gpt_descriptors": None, "without_descriptors": True}, "zero_shot/Descriptor soup", "soups has no 'descrip"),
+        ({}, "model_scaling/Open CLIP ViT-g/14: ZS", "another encoder: wsoup profile paper --encoder ViT-g-14"),
+        ({"encoder": "ViT-L-14"}, "zero_shot/CLIP ZS", "another encoder: wsoup profile paper --encoder ViT-B-16"),
+        ({}, "laion_source/Word soup", "another source: images of LAION"),
+    ],
+)
+def test_what_is_not_filled_says_why(choices: dict[str, Any], label: str, why: str):
+    rows = {f"{row.table}/{row.label}": row for row in coverage(params_of(**choices), table="all")}
+    assert why in rows[label].missing
+
+
+def test_images_that_are_not_the_authors_mark_what_was_selected_or_trained_on_them():
+    """Their draws of ImageNet are CoOp's pickles; their images of LAION are not published."""
+    drawn = {f"{row.table}/{row.label}": row.marks for row in coverage(params_of(fewshot_pickles=None), table="all")}
+    why = ("datasets.imagenet.fewshot_pickles: none, the paper's are the authors' (--fewshot-pickles)",)
+    assert drawn["zero_shot/Word soup"] == drawn["few_shot/Vanilla CoOp"] == why
+    assert drawn["zero_shot/CLIP ZS"] == drawn["zero_shot/Waffle CLIP"] == ()
+    laion = coverage(params_of(source="laion", laion="/laion", fewshot_pickles=None), table="laion_source")
+    assert {row.label: row.missing for row in laion} == dict.fromkeys((row.label for row in laion), "")
+    unpublished = ("datasets.laion: the authors' images of LAION are not published",)
+    assert [row.marks for row in laion] == [(), unpublished, unpublished, unpublished]
+
+
+def test_a_changed_key_marks_and_a_missing_size_leaves_out():
+    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles")))
+    raw["soups"]["word"]["k0"] = 100
+    raw["evaluate"]["m"] = [1, 8]
+    rows = {f"{row.table}/{row.label}": row for row in coverage(parse_params(raw, origin="x"), table="all")}
+    assert rows["zero_shot/Word soup"].marks == ("soups.word.k0: 100, the paper's 250",)
+    assert rows["parameter_efficiency/Word Soup m=4"].missing == "soups.word_curve is not evaluated at m = 4"
+
+
+def test_the_list_is_printed_for_the_present_params(tmp_path):
+    made = paper(Choices("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles"))
+    (tmp_path / "params.yaml").write_text(made)
+    code, printed, _ = run("profile", "paper", "--table", "few_shot", "--params", str(tmp_path / "params.yaml"))
+    assert code == 0
+    assert "  x  Vanilla CoOp: coop, class_name\n" in printed
+    assert "  -  ProDA: finetune.methods has no 'proda': --methods\n" in printed
+    assert printed.splitlines()[-1].startswith("23 rows: 12 filled (x), 0 filled but marked (*), 11 not (-)")
+    with pytest.raises(ParamsError, match="--table 'one' must be one of zero_shot, model_scaling, few_shot"):
+        coverage(params_of(), table="one")

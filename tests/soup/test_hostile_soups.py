@@ -1,0 +1,182 @@
+"""Soup files from elsewhere: within bounds or refused in one line; what is exported of them is data, never code."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corrupt import corrupted
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from refusals import refusal
+from run_cli import run
+
+from wsoup.soup.export import FORMATS
+
+MEMBER = {"text": "sharp", "n_correct": 1, "n_images": 2, "trace": [{"added": "sharp", "n_correct": 1}]}
+COST = {"texts": 1, "tokens": 2, "flops": None}
+GOOD: dict[str, Any] = {
+    "kind": "greedy",
+    "seed": 1,
+    "template": "a {}.",
+    "encoder": {"model": "m", "pretrained": "p", "precision": "fp32"},
+    "members": [MEMBER],
+    "made_with": {"torch": "2"},
+    "class_name_weight": 0.0,
+    "class_name_correct": 1,
+    "cost": {"search": COST},
+}
+BEYOND: list[tuple[str, Any]] = [
+    *(("class_name_weight", value) for value in (1e9, -1, "1", [1], None, 10**400)),
+    *(("class_name_correct", value) for value in ("x", [1], -1, True, 10**400, 1.5)),
+    *(("seed", value) for value in (-1, True, 2**63, 10**4000, 1.5)),
+    *(("kind", value) for value in ("x" * 10_001, "\0", "\ud800")),
+    *(("template", value) for value in ("a {} " + "x " * 10_000, "a {} \ud800", "a {} \0", "{0}", "", "{} {}")),
+    *(("encoder", {"model": value, "pretrained": "p"}) for value in (3, None, ["x"], {}, "\ud800", "m" * 10_001)),
+    *(("encoder", {"model": "m", "pretrained": value}) for value in (3, ["x"], {}, "\0")),
+    *(("made_with", value) for value in ([], {"torch": "\ud800"})),
+    *(("cost", {"search": {**COST, "texts": value}}) for value in ("x", [1], -1, 1.5, True, 10**31)),
+    *(("members", [{**MEMBER, "text": value}]) for value in ("\ud800", "a\0b", "x" * 10_001, None)),
+    *(("members", [{**MEMBER, "n_correct": value}]) for value in (3, -1, True, 1.5, 10**400, "1")),
+    *(("members", [{**MEMBER, "trace": value}]) for value in (None, {}, [{}], [{"added": "x"}], [[1]])),
+    ("members", [{"text": "x", "trace": []}] * 10_001),
+]
+
+
+def write(folder: Path, value: Any) -> Path:
+    path = folder / "soup.json"
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+def test_the_soup_itself_is_read(tmp_path: Path) -> None:
+    assert refusal(write(tmp_path, GOOD)) is None
+    assert (
+        refusal(write(tmp_path, {key: GOOD[key] for key in ("kind", "seed", "template", "encoder", "members")})) is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), BEYOND, ids=lambda value: str(value)[:30] if isinstance(value, str) else None
+)
+def test_what_is_out_of_bounds_is_refused(tmp_path: Path, key: str, value: Any) -> None:
+    found = refusal(write(tmp_path, {**GOOD, key: value}))
+    assert found is not None
+    assert "soup.json is not a soup: " in found or "soup.json is not JSON (Exceeds the limit" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (json.dumps(GOOD)[:-1] + ', "members": []}', "key 'members' stands there twice"),
+        (json.dumps({**GOOD, "class_name_weight": math.nan}), "NaN is no number"),
+        (json.dumps({**GOOD, "class_name_weight": -math.inf}), "-Infinity is no number"),
+        ("\ufeff" + json.dumps(GOOD), "BOM"),
+        (json.dumps(GOOD)[:-1] + ', "x": ' + "[" * 100_000, "is not JSON"),
+    ],
+)
+def test_json_that_says_two_things_or_none(tmp_path: Path, text: str, said: str) -> None:
+    found = refusal(write(tmp_path, text))
+    assert found is not None
+    assert said in found
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_what_is_no_file_is_not_read(tmp_path: Path, make: Any) -> None:
+    make(tmp_path / "soup.json")
+    assert "is not JSON" in str(refusal(tmp_path / "soup.json"))
+
+
+# ------------------------------------------------------------------------------------------------------ exported
+
+CODE = "x\nimport pathlib; pathlib.Path('ran').touch()\n"
+
+
+@pytest.mark.parametrize("where", ["model", "pretrained", "kind", "text", "template"])
+def test_no_text_of_a_soup_is_run_where_its_templates_are_imported(in_tmp: Path, where: str) -> None:
+    value = copy.deepcopy(GOOD)
+    section = value if where in value else value["members"][0] if where == "text" else value["encoder"]
+    section[where] = CODE + ("{}" if where == "template" else "")
+    write(in_tmp, value)
+    code, printed, _ = run("soup", "export", "soup.json", "--format", "open_clip")
+    assert code == 0
+    names: dict[str, Any] = {}
+    exec(compile(printed, "templates.py", "exec"), names)
+    assert len(names["templates"]) == 1
+    assert not (in_tmp / "ran").exists()
+
+
+def test_exported_cells_are_no_formulas(in_tmp: Path) -> None:
+    write(in_tmp, {**GOOD, "template": "={}.", "members": [{"text": "=1+2", "trace": []}]})
+    for options in ((), ("--classes", "=cat,@dog")):
+        code, printed, _ = run("soup", "export", "soup.json", "--format", "csv", *options)
+        assert code == 0
+        _, *rows = csv.reader(io.StringIO(printed))
+        assert rows
+        assert not any(cell.startswith(("=", "+", "-", "@")) for row in rows for cell in row)
+
+
+def test_a_text_of_two_lines_is_not_exported_as_two(in_tmp: Path) -> None:
+    write(in_tmp, {**GOOD, "members": [{"text": "two\nlines", "trace": []}]})
+    code, printed, errors = run("soup", "export", "soup.json", "--format", "text")
+    assert (code, printed) == (1, "")
+    assert "holds a line break" in errors
+
+
+def test_an_export_never_takes_the_place_of_a_folder(in_tmp: Path) -> None:
+    write(in_tmp, GOOD)
+    (in_tmp / "mine").mkdir()
+    code, _, errors = run("soup", "export", "soup.json", "--format", "csv", "--out", "mine")
+    assert code == 1
+    assert "is a folder, expected a file" in errors
+
+
+# --------------------------------------------------------------------------------------------------------- drawn
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+PLACES = [("members", 0, key) for key in MEMBER] + [("encoder", key) for key in ("model", "pretrained", "precision")]
+PLACES += [(key,) for key in GOOD] + [("cost", "search", key) for key in COST] + [("members", 0, "trace", 0, "added")]
+
+
+@given(place=st.sampled_from(PLACES), value=VALUES)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_value_in_any_place_of_a_soup(in_tmp: Path, place: tuple[Any, ...], value: Any) -> None:
+    soup: Any = copy.deepcopy(GOOD)
+    section = soup
+    for key in place[:-1]:
+        section = section[key]
+    section[place[-1]] = value
+    refusal(write(in_tmp, soup))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_damaged_soups_are_shown_and_exported(in_tmp: Path, block: int) -> None:
+    for seed in range(10 * block, 10 * (block + 1)):
+        (in_tmp / "soup.json").write_bytes(corrupted(json.dumps(GOOD, indent=2).encode(), seed=seed))
+        answered_or_refused(in_tmp / "soup.json")
+
+
+def answered_or_refused(path: Path) -> None:
+    """Whatever the file is, every command ends in its answer or in one line."""
+    refusal(path)
+    for command in (("show", "soup.json"), ("diff", "soup.json", "soup.json"), *(_export(form) for form in FORMATS)):
+        code, _, errors = run("soup", *command)
+        assert code in (0, 1)
+        assert errors.count("\n") == code
+        assert code == 0 or errors.startswith("error: ")
+
+
+def _export(form: str) -> tuple[str, ...]:
+    return ("export", "soup.json", "--format", form)

@@ -1,0 +1,93 @@
+"""Weights meet the activation that they were trained with, over every (model, tag) that open_clip knows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import open_clip
+import pytest
+import torch
+
+from wsoup.core.errors import ModelError
+from wsoup.params.encoder import EncoderParams
+from wsoup.towers.encoder import build, forced_quick_gelu, load_encoder
+
+PAIRS = open_clip.list_pretrained()
+SMALL = [
+    *[("ViT-B-16", tag) for tag in ("openai", "laion400m_e32", "laion2b_s34b_b88k", "metaclip_400m", "dfn2b")],
+    *[("ViT-B-16-quickgelu", tag) for tag in ("openai", "metaclip_400m", "dfn2b")],
+    *[("ViT-B-32", tag) for tag in ("openai", "laion400m_e31", "laion2b_e16")],
+    *[("RN50", "openai"), ("coca_ViT-B-32", "laion2b_s13b_b90k")],
+]
+NAMELESS = {"roberta-ViT-B-32"}
+"""Their configuration asks for QuickGELU, which neither name nor tag says; it is that of their only weights."""
+
+
+def encoder(model: str, pretrained: str, **more: Any) -> EncoderParams:
+    return EncoderParams(model=model, pretrained=pretrained, precision="fp32", watch="none", **more)
+
+
+def trained_with_quick_gelu(model: str, tag: str) -> bool:
+    return bool(open_clip.get_pretrained_cfg(model, tag).get("quick_gelu")) or model in NAMELESS
+
+
+def built(model: str, tag: str) -> bool:
+    """Whether any activation of the built model is QuickGELU; nothing is downloaded or loaded, nothing allocated."""
+    with pytest.MonkeyPatch.context() as patch, torch.device("meta"):
+        patch.setattr("open_clip.factory.download_pretrained", lambda *_, **__: "weights")
+        patch.setattr("open_clip.factory.load_checkpoint", lambda *_, **__: None)
+        model_, _, _ = build(encoder(model, tag), device=torch.device("meta"))
+    return any(type(module).__name__ == "QuickGELU" for module in model_.modules())
+
+
+def test_every_tag_decides_its_own_activation():
+    for model, tag in PAIRS:
+        asked = bool((open_clip.get_model_config(model) or {}).get("quick_gelu"))
+        assert (asked or forced_quick_gelu(encoder(model, tag))) == trained_with_quick_gelu(model, tag), (model, tag)
+    assert sum(trained_with_quick_gelu(model, tag) for model, tag in PAIRS) > 50
+
+
+@pytest.mark.parametrize(("model", "tag"), SMALL)
+def test_a_built_model_has_the_activation_of_its_weights(model, tag):
+    assert built(model, tag) == trained_with_quick_gelu(model, tag)
+
+
+@pytest.mark.slow
+def test_every_model_is_built_with_the_activation_of_its_weights():
+    for model, tag in PAIRS:
+        if "hf_model_name" not in open_clip.get_model_config(model)["text_cfg"]:  # their text towers are on a hub
+            assert built(model, tag) == trained_with_quick_gelu(model, tag), (model, tag)
+
+
+def test_the_same_weights_under_both_names_are_the_same_model():
+    assert built("ViT-B-16", "openai")
+    assert built("ViT-B-16-quickgelu", "openai")
+
+
+@pytest.mark.parametrize("tag", ["laion2b_s34b_b88k", "datacomp_xl_s13b_b90k"])
+def test_a_quickgelu_name_with_weights_trained_with_gelu_is_refused(tag):
+    with pytest.raises(ModelError, match=rf"{tag} was trained with GELU, .*; set encoder.model: ViT-B-16$"):
+        load_encoder(encoder("ViT-B-16-quickgelu", tag))
+
+
+def test_a_key_that_contradicts_tag_or_config_is_refused():
+    with pytest.raises(ModelError, match="quick_gelu is false, but ViT-B-16 / openai was trained with QuickGELU"):
+        load_encoder(encoder("ViT-B-16", "openai", quick_gelu=False))
+    with pytest.raises(ModelError, match="quick_gelu is true, but ViT-B-16 / laion400m_e32 was trained with GELU"):
+        load_encoder(encoder("ViT-B-16", "laion400m_e32", quick_gelu=True))
+    assert forced_quick_gelu(encoder("ViT-B-16", "openai", quick_gelu=True))
+
+
+def test_local_weights_say_it_by_key_or_config(tiny_encoder_files, tmp_path: Path):
+    plain = load_encoder(EncoderParams(**tiny_encoder_files))
+    keyed = load_encoder(EncoderParams(**tiny_encoder_files, quick_gelu=True))
+    assert (plain.id["quick_gelu"], keyed.id["quick_gelu"]) == (False, True)
+    assert plain.id["config"] != keyed.id["config"]
+    config = tmp_path / "tiny-quick.json"
+    config.write_text(json.dumps({**json.loads(Path(tiny_encoder_files["config"]).read_text()), "quick_gelu": True}))
+    said = {**tiny_encoder_files, "model": "tiny-quick", "config": str(config)}
+    assert load_encoder(EncoderParams(**said)).id["quick_gelu"]
+    with pytest.raises(ModelError, match="quick_gelu is false, but the configuration of tiny-quick asks for QuickGELU"):
+        load_encoder(EncoderParams(**said, quick_gelu=False))

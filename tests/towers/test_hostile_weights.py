@@ -1,0 +1,300 @@
+"""Wrong weights and configs: a model that loads is finite, anything else is one line; no code in them is run."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import math
+import os
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import open_clip
+import pytest
+import torch
+from corrupt import corrupted
+from safetensors.torch import load_file, save, save_file
+
+from wsoup.core.errors import LONGEST, WsoupError
+from wsoup.params.encoder import EncoderParams
+from wsoup.towers.config import blocks, known_config, parameters
+from wsoup.towers.encoder import load_encoder
+
+TINY_CONFIG = {
+    "embed_dim": 16,
+    "vision_cfg": {"image_size": 16, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
+    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
+}
+"""That of fixture `tiny_encoder_files`, whose weights are taken."""
+Tensors = dict[str, torch.Tensor]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def files(tmp_path: Path, tiny_encoder_files: dict[str, str]) -> dict[str, str]:
+    """Section `encoder` with a config and weights of this test's own."""
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    config, weights = folder / "tiny-clip.json", folder / "tiny.safetensors"
+    config.write_text(json.dumps(TINY_CONFIG))
+    weights.write_bytes(Path(tiny_encoder_files["pretrained"]).read_bytes())
+    return {**tiny_encoder_files, "config": str(config), "pretrained": str(weights)}
+
+
+def refusal(files: dict[str, str]) -> str | None:
+    """The one line that a model is refused in; None where it loads, and then it is finite."""
+    try:
+        encoder = load_encoder(EncoderParams(**files), device=CPU)
+    except WsoupError as error:
+        text = str(error)
+        assert text.isprintable()
+        assert len(text) <= LONGEST + 2 * len(files["pretrained"])
+        return text
+    assert bool(encoder.encode_texts(["a cat"]).isfinite().all())
+    return None
+
+
+def test_the_model_itself_loads(files: dict[str, str]) -> None:
+    assert refusal(files) is None
+
+
+# ----------------------------------------------------------------------------------------------------- weights
+
+
+class Hostile:
+    """Pickled, this is a call of `os.system`."""
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, ("touch ran",)
+
+
+def as_torch(value: object) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return buffer.getvalue()
+
+
+def as_zip(names: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, data in names.items():
+            file.writestr(name, data)
+    return buffer.getvalue()
+
+
+HTML = b"<!DOCTYPE html><html><body>404 not found</body></html>"
+WRONG_WEIGHTS: dict[str, tuple[str, Callable[[Tensors, bytes], bytes]]] = {
+    "empty": (".safetensors", lambda tensors, data: b""),
+    "html": (".safetensors", lambda tensors, data: HTML),
+    "git_lfs": (".safetensors", lambda tensors, data: b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n"),
+    "cut": (".safetensors", lambda tensors, data: data[:-1000]),
+    "cut_in_its_header": (".safetensors", lambda tensors, data: data[:100]),
+    "longer": (".safetensors", lambda tensors, data: data + b"x"),
+    "huge_header": (".safetensors", lambda tensors, data: b"\xff" * 8 + data[8:]),
+    "no_tensors": (".safetensors", lambda tensors, data: save({})),
+    "one_missing": (".safetensors", lambda tensors, data: save(without(tensors, "visual.proj"))),
+    "one_more": (".safetensors", lambda tensors, data: save({**tensors, "more": torch.zeros(2)})),
+    "other_shape": (".safetensors", lambda tensors, data: save({**tensors, "text_projection": torch.zeros(3, 3)})),
+    "zip": (".safetensors", lambda tensors, data: as_torch(tensors)),
+    "pt_empty": (".pt", lambda tensors, data: b""),
+    "pt_html": (".pt", lambda tensors, data: HTML),
+    "pt_safetensors": (".pt", lambda tensors, data: data),
+    "pt_list": (".pt", lambda tensors, data: as_torch([1, 2, 3])),
+    "pt_empty_list": (".pt", lambda tensors, data: as_torch([])),
+    "pt_none": (".pt", lambda tensors, data: as_torch(None)),
+    "pt_tensor": (".pt", lambda tensors, data: as_torch(torch.zeros(2))),
+    "pt_empty_dict": (".pt", lambda tensors, data: as_torch({})),
+    "pt_of_texts": (".pt", lambda tensors, data: as_torch(dict.fromkeys(tensors, "x"))),
+    "pt_of_numbers": (".pt", lambda tensors, data: as_torch({1: torch.zeros(2)})),
+    "pt_state_none": (".pt", lambda tensors, data: as_torch({"state_dict": None})),
+    "pt_state_list": (".pt", lambda tensors, data: as_torch({"state_dict": [1]})),
+    "pt_cut": (".pt", lambda tensors, data: as_torch(tensors)[:-1000]),
+    "pt_hostile": (".pt", lambda tensors, data: as_torch(Hostile())),
+    "pt_hostile_inside": (".pt", lambda tensors, data: as_torch({**tensors, "more": Hostile()})),
+    "pt_plain_pickle": (".pt", lambda tensors, data: pickle.dumps(Hostile())),
+    "pt_plain_pickle_of_a_list": (".pt", lambda tensors, data: pickle.dumps([1])),
+    "pt_zip": (".pt", lambda tensors, data: as_zip({"a": b"x"})),
+    "pt_zip_hostile": (".pt", lambda tensors, data: as_zip({"archive/data.pkl": pickle.dumps(Hostile())})),
+    "pt_script": (".pt", lambda tensors, data: as_zip({"archive/constants.pkl": b"", "archive/code/a.py": b"x"})),
+    "pt_large_list": (".pt", lambda tensors, data: as_torch([torch.zeros(300_000)])),
+    "pt_large_tensor": (".pt", lambda tensors, data: as_torch(torch.zeros(300_000))),
+    "pt_large_hostile": (".pt", lambda tensors, data: as_torch([torch.zeros(300_000), Hostile()])),
+    "pt_large_state_of_texts": (".pt", lambda tensors, data: as_torch({"state_dict": "x", "y": torch.zeros(300_000)})),
+    "pt_large_pickle": (".pt", lambda tensors, data: pickle.dumps([Hostile(), b"x" * 10**6])),
+    "pt_large_html": (".pt", lambda tensors, data: HTML * 20_000),
+    "large_html": (".safetensors", lambda tensors, data: HTML * 20_000),
+    "bin_hostile": (".bin", lambda tensors, data: as_torch(Hostile())),
+    "pth_hostile": (".pth", lambda tensors, data: as_torch(Hostile())),
+}
+
+
+def without(tensors: Tensors, name: str) -> Tensors:
+    return {key: value for key, value in tensors.items() if key != name}
+
+
+@pytest.mark.parametrize("kind", WRONG_WEIGHTS)
+def test_weights_that_are_wrong(
+    tmp_path: Path, files: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    suffix, make = WRONG_WEIGHTS[kind]
+    good = Path(files["pretrained"])
+    wrong = good.with_suffix(suffix)
+    wrong.write_bytes(make(load_file(good), good.read_bytes()))
+    found = refusal({**files, "pretrained": str(wrong)})
+    assert found is not None
+    assert str(wrong) in found
+    assert not (tmp_path / "ran").exists()
+
+
+def test_code_in_weights_is_named_as_such(tmp_path: Path, files: dict[str, str]) -> None:
+    path = tmp_path / "encoder/hostile.pt"
+    path.write_bytes(as_torch([torch.zeros(300_000), Hostile()]))
+    found = refusal({**files, "pretrained": str(path)})
+    assert found is not None
+    assert "holds more than weights (code is never run)" in found
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("name", ["visual.conv1.weight", "text_projection", "logit_scale", "ln_final.bias"])
+def test_one_number_that_is_not_finite(files: dict[str, str], name: str, value: float) -> None:
+    tensors = load_file(files["pretrained"])
+    tensors[name].view(-1)[-1] = value
+    save_file(tensors, files["pretrained"])
+    found = refusal(files)
+    assert found is not None
+    assert f"tensor {name!r} holds NaN or infinity" in found
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_weights_and_configs_that_are_no_files(
+    tmp_path: Path, files: dict[str, str], make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "x.safetensors")
+    assert "does not exist" in str(refusal({**files, "pretrained": str(tmp_path / "x.safetensors")}))
+    make(tmp_path / "tiny-clip.json")
+    assert "is no file" in str(refusal({**files, "config": str(tmp_path / "tiny-clip.json")}))
+
+
+# ----------------------------------------------------------------------------------------------------- configs
+
+
+def with_value(where: str, value: object) -> Any:
+    config: Any = copy.deepcopy(TINY_CONFIG)
+    *sections, key = where.split(".")
+    part = config
+    for name in sections:
+        part = part[name]
+    part[key] = value
+    return config
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "said"),
+    [
+        ("vision_cfg.image_size", "16", "vision_cfg.image_size is '16', expected a whole number"),
+        ("vision_cfg.image_size", [16, "16"], "vision_cfg.image_size is [16, '16']"),
+        ("vision_cfg.image_size", True, "vision_cfg.image_size is True"),
+        ("vision_cfg.layers", 10**9, "vision_cfg.layers is 1000000000, expected a whole number from 1 to 1,000"),
+        ("vision_cfg.layers", [10**9, 1, 1, 1], "vision_cfg.layers is [1000000000, 1, 1, 1]"),
+        ("vision_cfg.layers", [1] * 1_000, "vision_cfg.layers is [1, 1,"),
+        ("vision_cfg.layers", 0, "vision_cfg.layers is 0"),
+        ("vision_cfg.layers", 2.5, "vision_cfg.layers is 2.5"),
+        ("text_cfg.layers", 10**9, "text_cfg.layers is 1000000000"),
+        ("text_cfg.layers", 10**4_000, "a number of more than 30 digits"),
+        ("text_cfg.layers", 1_000, "they do not belong together"),
+        ("text_cfg.width", 99_999, "parameters or more, 100,000,000,000 are the most"),
+        ("text_cfg.width", -1, "text_cfg.width is -1"),
+        ("text_cfg.width", None, "text_cfg.width is None"),
+        ("text_cfg.vocab_size", 10**7, "they do not belong together"),
+        ("text_cfg.vocab_size", 10**12, "text_cfg.vocab_size is 1000000000000"),
+        ("text_cfg.context_length", 10**9, "text_cfg.context_length is 1000000000"),
+        ("text_cfg.heads", 3, "cannot be loaded"),
+        ("text_cfg.heads", "2", "text_cfg.heads is '2'"),
+        ("text_cfg.mlp_ratio", 1e300, "text_cfg.mlp_ratio is 1e+300, expected a number above 0"),
+        ("text_cfg.mlp_ratio", math.nan, "text_cfg.mlp_ratio is nan"),
+        ("vision_cfg.mlp_ratio", "4", "vision_cfg.mlp_ratio is '4'"),
+        ("vision_cfg.patch_size", 0, "vision_cfg.patch_size is 0"),
+        ("vision_cfg.colour", 1, "unexpected keyword argument 'colour'"),
+        ("colour", 1, "unexpected keyword argument 'colour'"),
+        ("embed_dim", "16", "embed_dim is '16'"),
+        ("embed_dim", 10**9, "embed_dim is 1000000000"),
+        ("text_cfg", [], "is not an open_clip model config: text_cfg is list"),
+        ("vision_cfg", None, "is not an open_clip model config: vision_cfg is NoneType"),
+        ("vision_cfg", 3, "is not an open_clip model config: vision_cfg is int"),
+        ("text_cfg.hf_tokenizer_name", "../no/such", "cannot be loaded"),
+    ],
+)
+def test_a_config_that_is_wrong(files: dict[str, str], where: str, value: object, said: str) -> None:
+    Path(files["config"]).write_text(json.dumps(with_value(where, value)))
+    found = refusal(files)
+    assert found is not None
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        HTML,
+        b"[]",
+        b"null",
+        b"3",
+        b'"embed_dim vision_cfg text_cfg"',
+        b"{",
+        b"[" * 100_000,
+        b"9" * 5_000,
+        json.dumps(TINY_CONFIG).encode("utf-16"),
+        b"\xff\xfe",
+        json.dumps({**TINY_CONFIG, "x": "ü"}, ensure_ascii=False).encode("latin-1"),
+        json.dumps({key: value for key, value in TINY_CONFIG.items() if key != "embed_dim"}).encode(),
+        json.dumps({key: value for key, value in TINY_CONFIG.items() if key != "text_cfg"}).encode(),
+    ],
+)
+def test_a_config_that_is_none(files: dict[str, str], data: bytes) -> None:
+    Path(files["config"]).write_bytes(data)
+    found = refusal(files)
+    assert found is not None
+    assert files["config"] in found
+
+
+def test_every_config_of_open_clip_is_within_bounds() -> None:
+    names = [file.stem for file in (Path(open_clip.__file__).parent / "model_configs").glob("*.json")]
+    found = {name: known_config(EncoderParams(model=name, precision="fp32", watch="x")) for name in names}
+    assert len(names) > 100
+    assert all(found.values())
+    assert found["ViT-B-16"] is not None
+    assert blocks(found["ViT-B-16"]) == {"vision_cfg": 12, "text_cfg": 12}
+    assert parameters(found["ViT-B-16"]) == pytest.approx(149_620_737, rel=0.01)  # what open_clip builds
+
+
+# ----------------------------------------------------------------------------------------------------- damaged
+
+
+def damage(files: dict[str, str], *, which: str, seed: int) -> None:
+    """Damage to weights or config: the model loads and is finite, or one line says why not."""
+    path = Path(files["config" if which == "config" else "pretrained"])
+    if which == "pt":
+        data, path = as_torch(load_file(path)), path.with_suffix(".pt")
+        files = {**files, "pretrained": str(path)}
+    else:
+        data = path.read_bytes()
+    path.write_bytes(corrupted(data[:200_000] if which == "header" else data, seed=seed))
+    refusal(files)
+
+
+@pytest.mark.parametrize("which", ["config", "safetensors", "pt"])
+def test_a_sample_of_damaged_files(files: dict[str, str], which: str) -> None:
+    for seed in range(6):
+        damage({**files}, which=which, seed=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6, 40))
+@pytest.mark.parametrize("which", ["config", "safetensors", "pt"])
+def test_damaged_files(files: dict[str, str], which: str, seed: int) -> None:
+    damage(files, which=which, seed=seed)

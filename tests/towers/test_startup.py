@@ -1,0 +1,84 @@
+"""A lighter start changes nothing but the time: each fact in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+FACTS = {
+    "an encoder's images and texts need neither the compiler nor timm": """
+        import sys
+        import torch
+        from wsoup.texts.encoder import PromptEncoder
+        from wsoup.towers.encoder import random_model
+        model, tokenizer = random_model("ViT-S-32-alt", seed=0)
+        PromptEncoder(model, tokenizer, device=torch.device("cpu")).encode(["a cat"])
+        model.encode_image(torch.zeros(1, 3, 224, 224))
+        heavy = ("timm", "sympy", "torch._dynamo", "torch._inductor", "open_clip.timm_model")
+        assert not [name for name in heavy if name in sys.modules]
+    """,
+    "roi_align asks the real function, compiled or not": """
+        import wsoup.towers.encoder
+        import torch
+        from torchvision.ops.roi_align import is_compile_supported, roi_align
+        image, boxes = torch.arange(16.0).view(1, 1, 4, 4), torch.tensor([[0.0, 0.0, 4.0, 4.0]])
+        align = lambda image, boxes: roi_align(image, [boxes], 2)
+        expected = align(image, boxes)
+        assert (is_compile_supported("cpu"), is_compile_supported("meta")) == (True, False)
+        torch.use_deterministic_algorithms(True)
+        compiled = torch.compile(align, backend="eager", fullgraph=True)
+        assert torch.allclose(compiled(image, boxes), expected)
+        import torch._dynamo.utils
+        assert torch._dynamo.utils.__file__
+    """,
+    "a model with a timm tower is built as ever": """
+        import wsoup.towers.encoder
+        import open_clip
+        from open_clip.model import TimmModel
+        vision = {"timm_model_name": "test_vit", "image_size": 160}
+        model = open_clip.CLIP(8, vision, {"layers": 1, "width": 16, "heads": 2})
+        assert isinstance(model.visual, TimmModel)
+        import open_clip.timm_model
+        assert type(model.visual) is open_clip.timm_model.TimmModel
+        assert issubclass(type("Mine", (open_clip.timm_model.TimmModel,), {}), TimmModel)
+    """,
+    "another name loads the real module at once": """
+        from wsoup.towers.startup import deferring
+        import torch
+        with deferring():
+            from torch._dynamo.utils import counters, is_compile_supported
+        import torch._dynamo.utils
+        assert torch._dynamo.utils.counters is counters
+        with deferring():  # what is loaded already is left alone
+            import torch._dynamo.utils
+            assert torch._dynamo.utils.__file__
+    """,
+    "the package of a deferred module may be imported within": """
+        from wsoup.towers.startup import deferring
+        import torch
+        with deferring():
+            import torch._dynamo
+        import torch._dynamo.utils
+        assert torch._dynamo.utils.__file__
+        assert torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(1)) == 1
+    """,
+    "a failing import leaves nothing behind": """
+        import sys
+        from wsoup.towers.startup import DEFERRED, deferring
+        try:
+            with deferring():
+                assert set(DEFERRED) <= set(sys.modules)
+                raise ImportError
+        except ImportError:
+            assert not set(DEFERRED) & set(sys.modules)
+    """,
+}
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_that(fact):
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(FACTS[fact])], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

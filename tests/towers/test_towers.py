@@ -1,0 +1,113 @@
+"""Facts about loading a model: what it is, what it does to an image, and what is said when it cannot be loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import weakref
+
+import pytest
+import torch
+from PIL import Image
+
+from wsoup.core.errors import MissingError, ModelError
+from wsoup.params.encoder import EncoderParams
+from wsoup.towers import encoder as towers
+from wsoup.towers.encoder import check_device, choose_device, load_encoder
+from wsoup.towers.identity import config_digest, weights_digest
+
+
+def test_an_encoder_says_what_it_is(tiny_encoder):
+    assert tiny_encoder.id == {
+        "model": "tiny-clip",
+        "pretrained": "tiny.safetensors",
+        "config": config_digest(tiny_encoder.model, tokenizer=tiny_encoder.tokenizer),
+        "weights": weights_digest(tiny_encoder.model),
+        "quick_gelu": False,
+        "precision": "fp32",
+    }
+    assert tiny_encoder.preprocessing["interpolation"] == "bicubic"
+
+
+def test_mean_std_and_interpolation_come_from_params(tiny_encoder_files):
+    changed = {
+        **tiny_encoder_files,
+        "image_mean": (0.5, 0.5, 0.5),
+        "image_std": (0.25,) * 3,
+        "interpolation": "bilinear",
+    }
+    encoder = load_encoder(EncoderParams(**changed), device=torch.device("cpu"))
+    grey = Image.new("RGB", (16, 16), (191, 191, 191))
+    assert float(encoder.preprocess(grey).mean()) == pytest.approx((191 / 255 - 0.5) / 0.25, abs=1e-5)
+    assert encoder.preprocessing["interpolation"] == "bilinear"
+
+
+def test_features_are_unit_vectors_of_the_models_own(tiny_encoder):
+    pixels = torch.rand(3, 3, 16, 16)
+    features = tiny_encoder.encode_images(pixels)
+    with torch.no_grad():
+        expected = torch.nn.functional.normalize(tiny_encoder.model.encode_image(pixels), dim=-1)
+    torch.testing.assert_close(features, expected, rtol=0, atol=1e-6)  # packed weights round otherwise
+    texts = tiny_encoder.encode_texts(["a cat", "a dog"])
+    assert torch.allclose(texts.norm(dim=-1), torch.ones(2), atol=1e-6)
+
+
+def test_a_batch_too_large_for_memory_is_halved(tiny_encoder, monkeypatch):
+    pixels, model = torch.rand(5, 3, 16, 16), tiny_encoder.model
+    expected = tiny_encoder.encode_images(pixels)
+    whole = model.encode_image
+
+    held: list[weakref.ref] = []
+
+    def small_memory(batch: torch.Tensor) -> torch.Tensor:
+        assert not any(ref() is not None for ref in held), "what a failed pass held is free before the next one"
+        activations = torch.zeros(len(batch))
+        if len(batch) > 2:
+            held.append(weakref.ref(activations))
+            raise torch.OutOfMemoryError("no room")
+        return whole(batch)
+
+    monkeypatch.setattr(model, "encode_image", small_memory)
+    encoder = dataclasses.replace(tiny_encoder)  # which lays out the model as it is now
+    assert torch.allclose(encoder.encode_images(pixels), expected, atol=1e-6)
+    assert len(held) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "expected"),
+    [
+        ({"model": "ViT-B-61", "config": None}, ModelError, "'ViT-B-61' is not an open_clip model"),
+        ({"pretrained": None}, ModelError, "encoder.pretrained is null"),
+        ({"pretrained": "no/such.safetensors"}, MissingError, "weights file no/such.safetensors does not exist"),
+        ({"config": "no/such.json"}, MissingError, "no/such.json does not exist"),
+        ({"model": "other"}, ModelError, "the config's file name without .json: 'tiny-clip', not 'other'"),
+        ({"model": "RN50", "config": None}, ModelError, "cannot be loaded"),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_is_one_line(tiny_encoder_files, change, error, expected):
+    with pytest.raises(error) as raised:
+        load_encoder(EncoderParams(**{**tiny_encoder_files, **change}), device=torch.device("cpu"))
+    assert expected in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_config_that_is_none_is_said(tiny_encoder_files, tmp_path):
+    (tmp_path / "tiny-clip.json").write_text(json.dumps({"a": 1}))
+    with pytest.raises(ModelError, match="is not an open_clip model config"):
+        load_encoder(EncoderParams(**{**tiny_encoder_files, "config": str(tmp_path / "tiny-clip.json")}))
+
+
+def test_a_device_that_is_not_there_is_said():
+    with pytest.raises(ModelError, match="device 'nonsense' cannot be used"):
+        choose_device("nonsense")
+
+
+def test_a_device_without_float64_is_refused_in_one_line():
+    with pytest.raises(ModelError, match=r"device 'mps' has no float64.*--device cpu, or model.cpu"):
+        check_device(torch.device("mps"))
+
+
+def test_open_clips_own_tables():
+    assert len(towers.imagenet_class_names()) == 1000
+    assert [template("cat") for template in towers.ensemble_templates()][:1] == ["a bad photo of a cat."]
+    assert len(towers.ensemble_templates()) == 80

@@ -1,0 +1,125 @@
+"""A soup as a scikit-learn classifier over image features: `pip install 'wsoup[sklearn]'`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wsoup.api.classify import LOGIT_SCALE
+from wsoup.api.soups import TEMPLATE, descriptor_soup, word_soup
+from wsoup.core.errors import DataError, ParamsError, needing
+
+with needing():
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.multiclass import check_classification_targets, unique_labels
+    from sklearn.utils.validation import check_is_fitted, validate_data
+
+
+class SoupClassifier(ClassifierMixin, BaseEstimator):
+    """Fits a soup to image features, and classifies image features by it.
+
+    Args:
+        model, tokenizer: as in `wsoup.word_soup`; `clone` copies them, as it copies any parameter that is no estimator.
+        class_names: C names in label order, where y holds labels 0 to C - 1 or names; classes without images may be
+            among them. None: the labels of y are the names.
+        kind: ``"word"`` (Algorithm 2) or ``"descriptor"`` (Algorithm 1).
+        pool: words or descriptors to search; None: wsoup's own.
+        template: prompt template with one ``{}``.
+        seed: of the draws.
+        options: further arguments of `wsoup.word_soup` or `wsoup.descriptor_soup`, such as ``{"k0": 50, "m": 4}``.
+
+    Attributes:
+        soup_: the `Soup`.
+        classes_: (C,) what `predict` gives: names, or labels where y held numbers.
+        weights_: (D, C) float32, as `Soup.classifier`.
+        n_features_in_: D.
+
+    Rows of X are normalised to length 1, as cosines need it. Of scikit-learn's checks of estimators all pass but those
+    that take X to be something else than image features of one model; tests/api/test_sklearn.py lists them.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        tokenizer: Any = None,
+        class_names: Sequence[str] | None = None,
+        *,
+        kind: str = "word",
+        pool: Iterable[str] | None = None,
+        template: str = TEMPLATE,
+        seed: int = 0,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.model, self.tokenizer, self.class_names = model, tokenizer, class_names
+        self.kind, self.pool, self.template, self.seed, self.options = kind, pool, template, seed, options
+
+    def fit(self, X: Any, y: Any) -> SoupClassifier:
+        """Search a soup on image features (N, D) with labels or class names (N,)."""
+        if self.kind not in ("word", "descriptor"):
+            raise ParamsError(f"kind is {self.kind!r}; expected 'word' or 'descriptor'")
+        features, y = validate_data(self, X, y, dtype=np.float32)
+        check_classification_targets(y)
+        names, labels = self._labels(y)
+        given: dict[str, Any] = {
+            "class_names": names,
+            "model": self.model,
+            "tokenizer": self.tokenizer,
+            "template": self.template,
+            "seed": self.seed,
+            "progress": False,
+            **(self.options or {}),
+        }
+        search: Any = word_soup if self.kind == "word" else descriptor_soup
+        given["words" if self.kind == "word" else "descriptors"] = self.pool
+        self.soup_ = search(_unit(features), labels, **given)
+        classifier = self.soup_.classifier(class_names=names, model=self.model, tokenizer=self.tokenizer)
+        self.weights_ = classifier.cpu().numpy()
+        scale = getattr(self.model, "logit_scale", None)
+        self.logit_scale_ = LOGIT_SCALE if scale is None else float(scale.detach().exp())
+        return self
+
+    def _labels(self, y: np.ndarray) -> tuple[list[str], np.ndarray]:
+        """Class names, and labels (N,) that count from 0; sets `classes_`."""
+        found = unique_labels(y)
+        if self.class_names is None:
+            self.classes_ = found
+            return [str(name) for name in found], np.searchsorted(found, y)
+        names = list(self.class_names)
+        if y.dtype.kind in "iub":
+            self.classes_ = np.arange(len(names))
+            return names, y
+        unknown = sorted({*map(str, found)} - {*names})
+        if unknown:
+            raise DataError(f"y holds {unknown[0]!r}, which is not among the {len(names)} class_names")
+        self.classes_ = np.array(names)
+        return names, np.array([names.index(str(name)) for name in y])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Cosines with the classes: (N, C), or of two classes their difference (N,)."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Softmax of the cosines times the model's logit scale: (N, C)."""
+        scores = self._scores(X)
+        logits = self.logit_scale_ * (scores - scores.max(axis=1, keepdims=True))
+        chances = np.exp(logits)
+        return chances / chances.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each image: (N,)."""
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Cosines (N, C) float64: the answer for an image does not depend on those beside it."""
+        check_is_fitted(self)
+        return _unit(validate_data(self, X, dtype=np.float64, reset=False)) @ self.weights_.astype(np.float64)
+
+
+def _unit(features: np.ndarray) -> np.ndarray:
+    """Rows of length 1; a row of zeros stays."""
+    lengths = np.linalg.norm(features, axis=1, keepdims=True)
+    return features / np.where(lengths == 0, 1, lengths)

@@ -1,1 +1,0 @@
-"""What lies in the cache folder: `look` judges it, `prune` removes what is of no use, `show` draws it."""

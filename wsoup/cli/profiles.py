@@ -1,0 +1,172 @@
+"""`wsoup profile`: a params.yaml to begin with."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wsoup.core.errors import ParamsError
+
+ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
+profile_app = typer.Typer(help="Write a params.yaml to begin with.", no_args_is_help=True)
+
+GptDescriptors = Annotated[
+    str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
+]
+WithoutDescriptors = Annotated[
+    bool, typer.Option("--without-descriptors", help="Leave out the rows that need descriptors.")
+]
+Out = Annotated[Path | None, typer.Option(help="The file to write, whole or not at all; printed without.")]
+MethodsGroup = Annotated[
+    str, typer.Option("--methods", help="core, few-shot, diversity, parameter-efficiency or all: what is finetuned.")
+]
+
+
+@profile_app.command("demo")
+def profile_demo(out: Out = None) -> None:
+    """The toy world: everything drawn and trained by the pipeline itself.
+
+    Example: wsoup profile demo --out params.yaml
+    """
+    from wsoup.profiles import toy
+
+    _put(toy.demo(), out=out)
+
+
+@profile_app.command("methods")
+def profile_methods(methods: MethodsGroup = "all", out: Out = None) -> None:
+    """The toy world with every finetuned method and ablation.
+
+    Example: wsoup profile methods --out params.yaml
+    """
+    from wsoup.profiles import toy
+
+    _put(toy.methods(methods), out=out)
+
+
+@profile_app.command("base_to_new")
+def profile_base_to_new(
+    dataset: Annotated[str | None, typer.Option(help="One of the paper's datasets; the toy world without.")] = None,
+    data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
+    gpt_descriptors: GptDescriptors = None,
+    without_descriptors: WithoutDescriptors = False,
+    out: Out = None,
+) -> None:
+    """Base-to-new generalisation: half of a dataset's classes is the source, the other half the target.
+
+    Example: wsoup profile base_to_new --dataset dtd --data-root /data --gpt-descriptors /data/gpt --out params.yaml
+    """
+    from wsoup.profiles.paper import base_to_new
+
+    text = base_to_new(
+        dataset, data_root=data_root, gpt_descriptors=gpt_descriptors, without_descriptors=without_descriptors
+    )
+    _put(text, out=out)
+
+
+@profile_app.command("paper")
+def profile_paper(
+    data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
+    gpt_descriptors: GptDescriptors = None,
+    without_descriptors: WithoutDescriptors = False,
+    methods: MethodsGroup = "core",
+    encoder: Annotated[str, typer.Option(help="A model of the paper: ViT-B-32, ViT-L-14, ...")] = "ViT-B-16",
+    source: Annotated[str, typer.Option(help="imagenet, another with training images, or laion.")] = "imagenet",
+    fewshot_pickles: Annotated[
+        str | None, typer.Option(help="Folder with the source's shot_16-seed_1.pkl ..., as CoOp's users have them.")
+    ] = None,
+    laion: Annotated[
+        str | None, typer.Option(help="With --source laion: its images, in folders or tars by ImageNet class.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Instead: which rows of this table of the paper --params fills; or all.")
+    ] = None,
+    params: ParamsFile = Path("params.yaml"),
+    out: Out = None,
+) -> None:
+    """The paper: 15 datasets, 3 seeds, 16 shots, ViT-B-16 with OpenAI's weights.
+
+    Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot --out params.yaml
+    """
+    from wsoup.profiles.paper import Choices, paper
+
+    if table is not None:
+        from wsoup.params.whole import load_params
+        from wsoup.report.coverage import coverage, shown
+
+        print(shown(coverage(load_params(params), table=table)), end="")
+        return
+    if data_root is None:
+        raise ParamsError("profile paper needs --data-root, the folder that holds CoOp's folders")
+    choices = Choices(
+        data_root,
+        gpt_descriptors=gpt_descriptors,
+        without_descriptors=without_descriptors,
+        methods=methods,
+        encoder=encoder,
+        source=source,
+        fewshot_pickles=fewshot_pickles,
+        laion=laion,
+    )
+    _put(paper(choices), out=out)
+
+
+@profile_app.command("own")
+def profile_own(
+    images: Annotated[str, typer.Option(help="train/<class>/ and test/<class>/, or a folder of such folders.")],
+    model: Annotated[
+        str | None, typer.Option(help="An open_clip model, hf-hub:owner/name or local-dir:FOLDER; ViT-B-32.")
+    ] = None,
+    pretrained: Annotated[str, typer.Option(help="A tag of open_clip, or a weights file.")] = "openai",
+    config: Annotated[str | None, typer.Option(help="A local open_clip JSON config.")] = None,
+    image_mean: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
+    image_std: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
+    interpolation: Annotated[str | None, typer.Option(help="bicubic or bilinear, of a local model.")] = None,
+    quick_gelu: Annotated[bool, typer.Option("--quick-gelu", help="Of a local model trained with it.")] = False,
+    template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
+    shots: Annotated[int | None, typer.Option(help="Training images per class and seed; 16 or what there is.")] = None,
+    descriptors: Annotated[str | None, typer.Option(help="Your own pool: text, or GPT-descriptor JSON.")] = None,
+    test_fraction: Annotated[
+        float | None, typer.Option(help="Share of test images where the images have no train/ and test/: 0.3.")
+    ] = None,
+    out: Out = None,
+) -> None:
+    """Your own images: source and targets from a folder.
+
+    Example: wsoup profile own --images photos --out params.yaml
+    """
+    from wsoup.profiles.own import own
+
+    encoder = {
+        "model": model or (Path(config).stem if config else "ViT-B-32"),
+        "pretrained": pretrained,
+        "config": config,
+        "image_mean": list(image_mean) if image_mean else None,
+        "image_std": list(image_std) if image_std else None,
+        "interpolation": interpolation,
+        "quick_gelu": quick_gelu or None,
+    }
+    encoder = {key: value for key, value in encoder.items() if value is not None}
+    text = own(
+        images=images,
+        encoder=encoder,
+        template=template,
+        shots=shots,
+        descriptors=descriptors,
+        test_fraction=test_fraction,
+    )
+    _put(text, out=out)
+
+
+def _put(text: str, *, out: Path | None) -> None:
+    """Print a profile, or write it and say what to do next."""
+    if out is None:
+        print(text, end="")
+        return
+    from wsoup.profiles.written import write
+
+    for line in [*write(text, out=out), f"wrote {out}; next: wsoup check"]:
+        print(line, file=sys.stderr)

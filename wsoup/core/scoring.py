@@ -1,0 +1,200 @@
+"""The mathematics on tensors: centroids, score mean, correct counts, alignment, uniformity. No files, no model.
+
+Axes: N images, C classes, M soup members, P candidates, D feature size. All features are L2-normalised float32.
+With x an image and t_kj the text of class k and member j (section 3 of the paper):
+
+* centroid score    s_k = <x, mean_j t_kj / ||mean_j t_kj||>
+* score mean        s_k = (1/M) sum_j <x, t_kj>
+
+so the score mean is the centroid score times the norm of the mean. An image counts as correct where its own class has
+the highest score; among equal scores the lowest label is predicted, as ``argmax`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from wsoup.core.linear import Linear
+
+SCORES_PER_BLOCK = 1 << 24
+"""Scores held at a time (64 MiB in float32): bounds memory whatever N, C and P are."""
+TEXTS_PER_BLOCK = 1 << 13
+"""Candidates times classes scored at a time: a block of texts that is read again and again stays near the processor."""
+NEAR_TIE = 1e-6
+"""Two cosines closer than this may change places by rounding (float32: about 1e-7 over 512 products)."""
+
+
+def normalize(features: Tensor) -> Tensor:
+    """L2-normalise the last axis. A zero vector stays zero."""
+    return F.normalize(features, dim=-1)
+
+
+def centroids(text_features: Tensor) -> Tensor:
+    """Normalised mean over the members: (M, C, D) -> (C, D). One member comes back as it is, up to rounding."""
+    return normalize(text_features.mean(dim=0))
+
+
+def centroid_scores(image_features: Tensor, text_features: Tensor) -> Tensor:
+    """Cosine of each image with each class centroid: (N, D), (M, C, D) -> (N, C)."""
+    return image_features @ centroids(text_features).T
+
+
+def score_mean(image_features: Tensor, text_features: Tensor) -> Tensor:
+    """Mean over members of the cosines: (N, D), (M, C, D) -> (N, C).
+
+    The mean is taken over the texts first, which is the same number by linearity and M times cheaper.
+    """
+    return image_features @ text_features.mean(dim=0).T
+
+
+def correct(image_features: Tensor, labels: Tensor, class_features: Tensor) -> Tensor:
+    """Which images are classified right by one classifier: (N, D), (N,) int64, (C, D) -> (N,) bool.
+
+    `class_features` may be normalised (centroids) or not (the mean text of the score mean).
+    """
+    return correct_per_candidate(image_features, labels, class_features[None])[0]
+
+
+def count_correct(image_features: Tensor, labels: Tensor, class_features: Tensor) -> int:
+    """Number of images that one classifier (C, D) gets right; see `correct`."""
+    return int(correct(image_features, labels, class_features).sum())
+
+
+def correct_per_candidate(image_features: Tensor, labels: Tensor, text_features: Tensor) -> Tensor:
+    """Which images each candidate alone gets right: (N, D), (N,), (P, C, D) -> (P, N) bool."""
+    return decide(image_features, labels, text_features)[0]
+
+
+def decide(image_features: Tensor, labels: Tensor, text_features: Tensor) -> tuple[Tensor, Tensor]:
+    """Which images each candidate alone gets right, and which of these answers hang on rounding.
+
+    Goes in blocks of candidates whose texts stay in a cache, and of images so that there are `SCORES_PER_BLOCK` scores
+    at a time. The own class's score is held against the best of the others, one maximum instead of an arg-max; the rare
+    equal scores are looked at one by one.
+
+    Args:
+        image_features: (N, D) float32.
+        labels: (N,) int64, each in [0, C).
+        text_features: (P, C, D) float32.
+
+    Returns:
+        right: (P, N) bool.
+        near: (P, N) bool, the own class's score and the best other one differ by less than `NEAR_TIE`.
+    """
+    n_candidates, n_classes, _ = text_features.shape
+    right, near = torch.empty(2, n_candidates, len(labels), dtype=torch.bool, device=labels.device)
+    together = min(n_candidates, max(1, TEXTS_PER_BLOCK // max(1, n_classes)))
+    rows = min(len(labels), max(1, SCORES_PER_BLOCK // max(1, together * n_classes)))
+    for texts, found, close in zip(*(x.split(together or 1) for x in (text_features, right, near)), strict=True):
+        cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
+        for start in range(0, len(labels), rows or 1):
+            x, y = image_features[start : start + rows], labels[start : start + rows]
+            own, best, wins = own_against_others(cosines(x).view(len(x), len(texts), n_classes), y)
+            found[:, start : start + len(x)] = wins.T
+            close[:, start : start + len(x)] = ((own - best).abs() < NEAR_TIE).T
+    return right, near
+
+
+def own_against_others(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Own class's score, best other score and whether the own class is predicted: (n, P, C), (n,) -> (n, P) each.
+
+    In `scores` the own class's is overwritten, by -inf.
+    """
+    place = labels[:, None, None].expand(-1, scores.shape[1], 1)
+    own = scores.gather(2, place)[..., 0]
+    best = scores.scatter_(2, place, -torch.inf).amax(dim=2)
+    wins, equal = own > best, own == best
+    if bool(equal.any()):
+        i, p = equal.nonzero(as_tuple=True)
+        wins[i, p] = labels[i] < (scores[i, p] == best[i, p, None]).int().argmax(dim=1)  # the lowest label is predicted
+    return own, best, wins
+
+
+def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Positions by falling count; ties keep pool order. (P,) -> (P,) int64.
+
+    >>> rank([3, 5, 5, 1]).tolist()
+    [1, 2, 0, 3]
+    """
+    return np.argsort(-np.asarray(n_correct, dtype=np.int64), kind="stable")
+
+
+def class_sums(image_features: Tensor, labels: Tensor, *, n_classes: int) -> Tensor:
+    """Sum of the images of each class, float64: (N, D), (N,) -> (C, D). `mean_cosines` needs no more of them."""
+    sums = torch.zeros(n_classes, image_features.shape[1], dtype=torch.float64, device=labels.device)
+    return sums.index_add_(0, labels, image_features.double())
+
+
+def mean_cosines(class_features: Tensor, *, sums: Tensor, n_images: int) -> tuple[Tensor, Tensor]:
+    """Alignment and uniformity of P classifiers (section 4 of the paper).
+
+    Alignment is the mean cosine of an image and its own class's text, uniformity the mean cosine of an image and the
+    other classes' texts; with one class there are no others and uniformity is NaN.
+
+    Args:
+        class_features: (P, C, D).
+        sums: (C, D) float64, `class_sums` of the images.
+        n_images: N.
+
+    Returns:
+        alignment, uniformity: (P,) float64 each.
+    """
+    texts, n_classes = class_features.double(), class_features.shape[1]
+    own = torch.einsum("pcd,cd->p", texts, sums)
+    every = torch.einsum("pcd,d->p", texts, sums.sum(dim=0))
+    others = n_images * (n_classes - 1) if n_classes > 1 else float("nan")
+    return own / n_images, (every - own) / others
+
+
+@dataclass(frozen=True)
+class CandidateScores:
+    """Scores of P candidates on one set of images: integer counts and two mean cosines, each (P,)."""
+
+    n_correct: Tensor  # int64
+    n_images: int
+    alignment: Tensor  # float64
+    uniformity: Tensor  # float64
+    near_ties: Tensor  # int64, images whose answer hangs on rounding
+
+
+class ImageSet:
+    """Images on which candidates are scored, for several overlapping subsets (seeds) in one pass over the texts.
+
+    Args:
+        image_features: (N, D) float32, L2-normalised.
+        labels: (N,) int64, each in [0, n_classes).
+        n_classes: C.
+        subsets: K index tensors into the N images, one per seed.
+    """
+
+    def __init__(self, image_features: Tensor, *, labels: Tensor, n_classes: int, subsets: list[Tensor]) -> None:
+        self.image_features, self.labels, self.subsets = image_features, labels, subsets
+        self._sums = [class_sums(image_features[index], labels[index], n_classes=n_classes) for index in subsets]
+
+    def score(self, text_features: Tensor) -> list[CandidateScores]:
+        """Score candidates (P, C, D) on every subset: K results; see `decide` and `mean_cosines`."""
+        right, near = decide(self.image_features, self.labels, text_features)  # (P, N)
+        return self.summed(text_features, right=right, near=near)
+
+    def summed(self, text_features: Tensor, *, right: Tensor, near: Tensor) -> list[CandidateScores]:
+        """`score` from what `decide` says of the candidates: right and near, (P, N) bool each."""
+        texts = text_features.double()  # once for all subsets
+        results = []
+        for index, sums in zip(self.subsets, self._sums, strict=True):
+            alignment, uniformity = mean_cosines(texts, sums=sums, n_images=len(index))
+            results.append(
+                CandidateScores(
+                    n_correct=right[:, index].sum(dim=1),
+                    n_images=len(index),
+                    alignment=alignment,
+                    uniformity=uniformity,
+                    near_ties=near[:, index].sum(dim=1),
+                )
+            )
+        return results

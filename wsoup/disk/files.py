@@ -1,0 +1,186 @@
+"""The bytes of one image, wherever it lies: a file, a member of a tar file, a row of an Arrow file.
+
+Only regular files are ever opened: a FIFO would wait for ever, and ``/dev/zero`` has no end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tarfile
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from wsoup.core.errors import DataError, MissingError
+from wsoup.disk import remote
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LARGEST_FILE = 1 << 30
+"""Bytes; no image file is larger, and one that is (a sparse file, say) would take as much memory."""
+
+_INTO_CONTAINER = re.compile(r"\.(?:tar|arrow)/")
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def container_of(path: str) -> str | None:
+    """The tar or Arrow file that `path` leads into, else None.
+
+    ``test/0.tar/s0000012.jpg`` names a member of a tar file, ``test/0.arrow/image/12`` a row of a column. A folder of
+    such a name is a folder like any other.
+    """
+    for found in _INTO_CONTAINER.finditer(path):
+        head = path[: found.end() - 1]
+        if os.path.isfile(head):
+            return head
+    return None
+
+
+def shown(path: str) -> str:
+    r"""A path as it stands in a message of one line.
+
+    >>> print(shown("a/1.jpg"), shown("two\nlines.jpg"))
+    a/1.jpg two\nlines.jpg
+    """
+    return path if path.isprintable() else repr(path)[1:-1]
+
+
+def regular_file(path: str) -> os.stat_result:
+    """The status of a file, links followed.
+
+    Raises:
+        MissingError: there is no such file.
+        DataError: it is a folder, a FIFO, a socket, a device, a link that leads nowhere, or cannot be looked at.
+    """
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        if os.path.islink(path):
+            raise DataError(f"{shown(path)} is a symbolic link that leads nowhere; mend or remove it") from None
+        raise MissingError(f"{shown(path)} cannot be read (No such file or directory)") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); mend or remove it") from None
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no regular file")
+        raise DataError(f"{shown(path)} is {kind}, expected a file; rename or remove it")
+    return status
+
+
+def file_size(path: str) -> int:
+    """Bytes of a file, or of the container that an image lies in; a path may be a URL. Raises as `regular_file`."""
+    return remote.size(path) if remote.is_remote(path) else regular_file(container_of(path) or path).st_size
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error says, in one line of at most 300 letters; its type where it says nothing."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(shown(" ".join(text.split())).split())[:300] or type(error).__name__
+
+
+def read_bytes(path: str) -> bytes:
+    """The bytes of a file, of a tar member, or of an image in an Arrow file; see `container_of`. A path may be a URL.
+
+    Raises:
+        MissingError: there is no such file.
+        DataError: no regular file, unreadable, larger than LARGEST_FILE; the container is broken, or has no such
+            member.
+    """
+    if remote.is_remote(path):
+        _check_size(path, remote.size(path))
+        return remote.read(path)
+    archive = container_of(path)
+    if archive is None:
+        return _part(path, offset=0, size=regular_file(path).st_size)
+    member = path[len(archive) + 1 :]
+    changed = regular_file(archive).st_mtime_ns
+    if archive.endswith(".arrow"):
+        return _cell(archive, member, changed)
+    places = tar_index(archive, changed)
+    if member not in places:
+        raise DataError(f"{shown(archive)} has no member {member!r}; run `dvc repro prepare` to list it again")
+    offset, size = places[member]
+    return _part(archive, offset=offset, size=size)
+
+
+def _check_size(path: str, size: int) -> None:
+    if size > LARGEST_FILE:
+        raise DataError(f"{shown(path)}: {size:,} bytes are too many for an image ({LARGEST_FILE:,}); remove it")
+
+
+def _part(path: str, *, offset: int, size: int) -> bytes:
+    _check_size(path, size)
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            return file.read(size)
+    except OSError as error:
+        raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); mend or remove it") from None
+
+
+def _cell(archive: str, member: str, changed: int) -> bytes:
+    """The bytes of one image of an Arrow file; `member` is ``<column>/<row>``."""
+    column, _, row = member.rpartition("/")
+    table = arrow_table(archive, changed)
+    if table.column_names.count(column) == 1 and row.isdecimal() and int(row) < table.num_rows:
+        value = table[column][int(row)].as_py()
+        if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
+            return value["bytes"]
+    raise DataError(f"{shown(archive)} has no image {member!r}; run `dvc repro prepare` to list it again")
+
+
+@lru_cache(maxsize=64)
+def arrow_table(file: str, mtime_ns: int) -> pa.Table:
+    """A table over a memory-mapped Arrow stream file; `mtime_ns` makes a changed file a new entry.
+
+    Raises:
+        DataError: truncated, damaged, or no Arrow stream.
+    """
+    import pyarrow as pa
+
+    try:
+        table = pa.ipc.open_stream(pa.memory_map(file)).read_all()
+        table.validate(full=True)  # offsets beyond the file would be read as memory
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        raise DataError(
+            f"{shown(file)} is no whole Arrow stream file ({reason_of(error)}); save or download it again"
+        ) from None
+    return table
+
+
+@lru_cache(maxsize=4096)
+def tar_index(archive: str, mtime_ns: int) -> dict[str, tuple[int, int]]:
+    """Offset and size of each member of an uncompressed tar file; `mtime_ns` makes a changed file a new entry.
+
+    Raises:
+        DataError: truncated, damaged, compressed, or no tar file.
+    """
+    places: dict[str, tuple[int, int]] = {}
+    end = 0
+    try:
+        with tarfile.open(archive, mode="r:") as tar:
+            for member in tar:
+                if member.size < 0 or member.offset_data < end:
+                    raise tarfile.ReadError(f"member {member.name!r} begins before the one above it ends")
+                end = member.offset_data + member.size
+                if member.isreg() and not member.issparse():
+                    places[member.name] = (member.offset_data, member.size)
+    except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"{shown(archive)} is no whole, uncompressed tar file ({reason_of(error)}); copy or download it again "
+            "(and unpack .gz)"
+        ) from None
+    size = os.stat(archive).st_size
+    for name, (offset, length) in places.items():
+        if offset + length > size:
+            raise DataError(
+                f"{shown(archive)} is truncated: {name!r} ends beyond its {size:,} bytes; download it again"
+            )
+    return places

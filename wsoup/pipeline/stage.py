@@ -1,0 +1,183 @@
+"""What a stage is when it runs: its item, its command line, its one-line errors, its lock, and what it leaves behind.
+
+``python -m stages.score words`` from the folder of params.yaml, or ``dvc repro score@words``: DVC tells the item in
+``DVC_STAGE``, so that no name of params.yaml ever reaches a shell. Where and how fast a stage runs is never in
+params.yaml, because it may not change a result: every stage takes ``--device``, ``--workers`` (processes that decode
+images) and ``--executor`` (here, ray); under ``dvc repro`` the same come from ``WSOUP_DEVICE`` and so on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from wsoup.check.params import check
+from wsoup.core.errors import MismatchError, ParamsError, WsoupError, memory_error, one_line, storage_error
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.store import cache_dir, check_no_link, read_json, remove_abandoned
+from wsoup.params.whole import load_params
+from wsoup.resume import code
+from wsoup.resume.shards import Owner
+from wsoup.runtime import spent
+from wsoup.runtime.interrupts import INTERRUPTED, interruptible
+from wsoup.runtime.peak import peak_bytes
+from wsoup.runtime.streams import print_anything
+
+EXECUTION_OPTIONS = {
+    "--device": "WSOUP_DEVICE",
+    "--workers": "WSOUP_WORKERS",
+    "--executor": "WSOUP_EXECUTOR",
+}
+
+
+def run(main: Callable[..., None]) -> None:
+    """Run a stage from the command line: a WsoupError is one line on stderr and exit code 1, an interrupt is 130.
+
+    Args:
+        main: what the stage does. Called with its `Owner`, and with its item (a dataset, a pool, ...) where it has one,
+            which is when it takes a second argument.
+    """
+    script = Path(sys.argv[0]).resolve()
+    takes_item = main.__code__.co_argcount > 1
+    began = time.monotonic()
+    print_anything()
+    try:
+        with interruptible():
+            item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
+            name = script.stem if item is None else f"{script.stem}@{item}"
+            _check_tree(script)
+            params = load_params()
+            check(params)
+            _check_folders()
+            owner = Owner.of(script, name=name)
+            with _locked(name):
+                remove_abandoned("artifacts", "reports")
+                _remove_strays(params)
+                main(owner, *([] if item is None else [item]))
+                shutil.rmtree(owner.folder, ignore_errors=True)  # the outs are in place: DVC's cache has them now
+    except WsoupError as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except OSError as error:
+        print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except RuntimeError as error:
+        print(f"error: {one_line(memory_error(error))}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        print(f"{script.stem}: interrupted; what is finished is kept, run it again to go on", file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
+    with contextlib.suppress(OSError):  # a full disk: the outs are in place, which counts
+        _note_timing(name, seconds=time.monotonic() - began)
+
+
+def _read_command_line(script: Path, *, doc: str, takes_item: bool) -> str | None:
+    """The item, from the command line or from DVC; execution options go into the environment."""
+    parser = argparse.ArgumentParser(prog=f"python -m stages.{script.stem}", description=doc, allow_abbrev=False)
+    if takes_item:
+        parser.add_argument("item", nargs="?", help="a name in params.yaml; DVC gives it in DVC_STAGE")
+    for option, variable in EXECUTION_OPTIONS.items():
+        parser.add_argument(option, dest=variable, help=f"or {variable}")
+    arguments = vars(parser.parse_args())
+    os.environ.update({name: value for name, value in arguments.items() if name.startswith("WSOUP_") and value})
+    if not takes_item:
+        return None
+    stage, _, item = os.environ.get("DVC_STAGE", "").rpartition(":")[2].partition("@")
+    item = arguments["item"] or (item if stage == script.stem else "")
+    if not item:
+        raise ParamsError(f"stage {script.stem!r} needs a name: python -m stages.{script.stem} NAME")
+    return str(item)
+
+
+def _check_tree(script: Path) -> None:
+    """A stage runs the wsoup of the tree it stands in, which DVC has hashed, never another one that is installed."""
+    import wsoup
+
+    beside, used = script.parents[1] / "wsoup", Path(wsoup.__file__).resolve().parent
+    if beside.is_dir() and beside != used:
+        raise MismatchError(
+            f"{script} would run {used}, not {beside} beside it; run it from {script.parents[1]} as "
+            f"`python -m stages.{script.stem}` and clear PYTHONPATH"
+        )
+    kept = script.parents[1] / "code" / f"{script.stem}.json"  # of a folder that `wsoup init` made: what DVC has hashed
+    if not beside.is_dir() and kept.is_file() and read_json(kept) != code.library_digests(script):
+        raise MismatchError(
+            f"{kept} is of another wsoup than the one installed, {wsoup.__version__}; run `wsoup init .` to bring this "
+            "folder up to date, then `dvc repro`"
+        )
+
+
+def _check_folders() -> None:
+    """Refuse links to folders among the outs before any work; links to files are DVC's own, into its cache."""
+    for top in (Artifacts().folder, Artifacts().reports):
+        check_no_link(top)
+        for parent, folders, _ in os.walk(top):
+            for folder in folders:
+                check_no_link(Path(parent) / folder)
+
+
+def _remove_strays(params: Any) -> None:
+    """Folders of artifacts are deps as a whole: what params.yaml names no more would make a fresh clone differ.
+
+    `params` is all of it; no section is imported here, because then every stage would depend on every section.
+    """
+    for path, why in Artifacts().strays(
+        source=params.source,
+        datasets=params.datasets,
+        soups=params.soups,
+        methods=params.finetune.methods,
+        landscapes=params.landscape.methods,
+    ):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        print(f"removed {path}: {why} (DVC's cache still has it)", file=sys.stderr)
+
+
+class _locked:
+    """Holds the lock of one stage, so that two runs never mix their files."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.path = name, cache_dir() / "locks" / f"{name}.lock"
+
+    def __enter__(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.lock, holder = FileLock(self.path), self.path.with_suffix(".pid")
+        try:
+            self.lock.acquire(timeout=1)  # `wsoup cache` looks whether it is held, for a moment
+        except Timeout:
+            who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
+            raise WsoupError(f"stage {self.name!r} is running here already ({who}); wait for it, or stop it") from None
+        with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
+            holder.write_text(f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}", encoding="utf-8")
+
+    def __exit__(self, *_: object) -> None:
+        self.path.with_suffix(".pid").unlink(missing_ok=True)
+        self.lock.release()
+
+
+def _note_timing(name: str, *, seconds: float) -> None:
+    """Append seconds and peak memory to ``.cache/wsoup/timings.jsonl``, which the report shows; never an output."""
+    peak = peak_bytes()
+    line: dict[str, Any] = {
+        "stage": os.environ.get("DVC_STAGE", name),
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(time.process_time(), 2),
+        "peak_mib": None if peak is None else round(peak / 2**20),
+        "cores": os.cpu_count(),
+        "device": os.environ.get("WSOUP_DEVICE", "auto"),
+        "time": int(time.time()),
+        "run": os.getppid(),  # DVC: the same for all stages of one `dvc repro`
+        "spent": spent.take(),
+    }
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    with open(cache_dir() / "timings.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(line, sort_keys=True) + "\n")

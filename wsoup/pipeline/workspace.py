@@ -1,0 +1,136 @@
+"""`wsoup init`: a pipeline folder made from the installed package.
+
+It holds what a checkout holds but the library: dvc.yaml, params.yaml, stages and data. Where a checkout's stages name
+the library's files as deps, here each names one small file, ``code/<stage>.json``, with a digest of every module that
+decides its result. A stage refuses to run with another wsoup than that; `wsoup init` in the folder again brings both up
+to date, and DVC then runs again what the changed code decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import wsoup
+from wsoup.core.errors import DataError
+from wsoup.disk import project, store
+from wsoup.resume import code
+
+RECORD = "code/wsoup.json"
+"""Which files the folder got, with the digest that each had: what the user has changed since is left alone."""
+THE_USERS = ("params.yaml", "data/toy/params.yaml", "data/toy/dvc.lock", ".gitignore", "data/toy/.gitignore")
+"""Files that are written once and never again."""
+GITIGNORE = "/.cache/\n/artifacts/\n__pycache__/\n*.py[cod]\n.*.tmp\n"
+PLOT_TEMPLATES = "wsoup/report/templates"
+
+
+def create(folder: Path) -> list[str]:
+    """Make a pipeline folder, or bring one up to date; says what was done, one line each.
+
+    Raises:
+        DataError: the folder holds something else, or its record of what it got is damaged.
+    """
+    record = folder / RECORD
+    if folder.exists() and any(folder.iterdir()) and not record.is_file():
+        raise DataError(f"{folder} is not empty and was not made by `wsoup init`; name a new folder")
+    before = _files_before(record) if record.is_file() else {}
+    written, kept = {}, []
+    for name, content in sorted(_contents().items()):
+        place, digest = folder / name, hashlib.sha256(content).hexdigest()
+        found = hashlib.sha256(place.read_bytes()).hexdigest() if place.is_file() else None
+        if found not in (None, digest) and (name in THE_USERS or found != before.get(name)):
+            if name not in THE_USERS:
+                kept.append(name)
+            written[name] = before.get(name, digest)
+            continue
+        if found != digest:
+            with store.replacing(place) as temporary:
+                temporary.write_bytes(content)
+        written[name] = digest
+    store.write_json(record, {"wsoup": wsoup.__version__, "files": written})
+    said = [f"{folder}: a pipeline folder of wsoup {wsoup.__version__}, {len(written)} files"]
+    said += [f"kept as you changed it: {name}" for name in kept]
+    return said + _set_up_dvc(folder)
+
+
+def _files_before(record: Path) -> dict[str, str]:
+    """What the folder got when it was made, with each file's digest."""
+    found = store.read_json(record)
+    files = found.get("files") if isinstance(found, dict) else None
+    if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
+        raise DataError(
+            f"{record} is not what `wsoup init` wrote; restore it from git, or make a new folder and copy params.yaml"
+        )
+    return files
+
+
+def _contents() -> dict[str, bytes]:
+    """Every file of a pipeline folder, by its path."""
+    files = {name: project.file(name).read_bytes() for name in project.listed()}
+    files["dvc.yaml"] = pipeline(files["dvc.yaml"].decode()).encode()
+    files[".gitignore"] = GITIGNORE.encode()
+    for script in sorted(project.file("stages").glob("*.py")):
+        if script.stem != "__init__":
+            files[f"code/{script.stem}.json"] = code_file(script).encode()
+    templates = Path(wsoup.__file__).parent / "report" / "templates"
+    files |= {f"templates/{path.name}": path.read_bytes() for path in sorted(templates.glob("*.json"))}
+    return files
+
+
+def code_file(script: Path) -> str:
+    """The digests of what a stage's script imports from wsoup, as the folder keeps them."""
+    return json.dumps(code.library_digests(script), indent=2, sort_keys=True) + "\n"
+
+
+def pipeline(dvc_yaml: str) -> str:
+    """dvc.yaml of a checkout as a pipeline folder has it: one code file for each stage.
+
+    >>> print(pipeline("cmd: python -m stages.embed\\n  # code\\n  stages/embed.py, wsoup/texts,\\n]\\n"), end="")
+    cmd: python -m stages.embed
+      # code
+      stages/embed.py, code/embed.json,
+    ]
+    """
+    lines: list[str] = []
+    stage, inside = "", False
+    for line in dvc_yaml.splitlines():
+        if found := re.search(r"python -m stages\.(\w+)", line):
+            stage = found[1]
+        if inside and line.strip() == "]":
+            inside = False
+        if not inside:
+            lines.append(line.replace(PLOT_TEMPLATES, "templates"))
+        if line.strip() == "# code":
+            inside = True
+            indent = line[: len(line) - len(line.lstrip())]
+            lines.append(f"{indent}stages/{stage}.py, code/{stage}.json,")
+    return "\n".join(lines) + "\n"
+
+
+def _set_up_dvc(folder: Path) -> list[str]:
+    """DVC's own folder, and a git repository where there is none; what is there already is left alone."""
+    config = folder / ".dvc" / "config"
+    if config.exists():
+        return []
+    git = shutil.which("git")
+    inside = git and _git(folder, "rev-parse", "--is-inside-work-tree")
+    said = []
+    if git and not inside:
+        _git(folder, "init", "--quiet")
+        said = ["a git repository was begun there: `git add -A && git commit -m begin`"]
+    config.parent.mkdir(parents=True, exist_ok=True)
+    lines = "[core]\n    analytics = false\n    check_update = false\n"
+    if not git:
+        lines += "    no_scm = true\n"
+        said = ["git is not installed: `dvc repro` works, experiments and `wsoup compare` do not"]
+    config.write_text(lines, encoding="utf-8")
+    (config.parent / ".gitignore").write_text("/config.local\n/tmp\n/cache\n", encoding="utf-8")
+    return said
+
+
+def _git(folder: Path, *arguments: str) -> bool:
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True).returncode == 0

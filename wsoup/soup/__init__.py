@@ -1,0 +1,1 @@
+"""The value `Soup`: members with their traces, template, encoder id; load, save, show, export."""
