@@ -8,8 +8,8 @@ import pytest
 import torch
 from on_cuda import ON_CUDA, little_memory, tf32
 
-from wsoup.towers import encoder as towers
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers import encoder as towers
 
 pytestmark = ON_CUDA
 
