@@ -21,10 +21,10 @@ from evidence_world import SEEDS, Found, World, define, options_of, put
 
 from wsoup.core.scoring import correct
 from wsoup.report.verdict import compare
-from wsoup.search import soups
-from wsoup.search.ranking import Ranked, ranked
-from wsoup.search.source import Source
-from wsoup.search.statistics import statistics
+from wsoup.search.grow import soups
+from wsoup.search.rank.ranking import Ranked, ranked
+from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import statistics
 from wsoup.soup.soup import NOTHING
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows, shown_soup
 from wsoup.evaluate.counts import confusion, evaluate, flips, mean_texts
 from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.judged import random_rows, right_images, selection_counts
 from wsoup.evaluate.rows import judged_soups, table
 from wsoup.evaluate.testsets import load_tests
-from wsoup.params.datasets import Datasets
-from wsoup.params.encoder import EncoderParams
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.params.search import Soups
-from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
-from wsoup.search.pools import digest
-from wsoup.search.source import load_source
+from wsoup.search.rank.pools import digest
+from wsoup.search.rank.source import load_source
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import ensemble_templates, load_encoder
 
@@ -33,7 +34,7 @@ class Wanted(Sections):
     seeds: Seeds
     encoder: EncoderParams
     datasets: Datasets
-    soups: Soups
+    soups: dict[Name, dict[str, Any]]  # what kinds there are is no matter here
     evaluate: EvaluateParams
 
 
@@ -69,7 +70,7 @@ def main(owner: Owner) -> None:
     taken = confusion(classifiers, before=alone, after=shown, tests=tests)
     # Apart from the tables' rows, whose features keep the sums that they have without these.
     names = judged_soups(list(params.soups))
-    drawn = random_rows(material, pools={name: params.soups[name].pool for name in names})
+    drawn = random_rows(material, pools={name: params.soups[name]["pool"] for name in names})
     both = [classifiers, mean_texts(drawn, class_rows={}, tests=tests, encoder=texts)]
     selection = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
     seen = {seed: selection.images_of(seed) for seed in params.seeds}

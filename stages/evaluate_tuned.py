@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
 from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.encoded import encode_rows
@@ -14,13 +17,11 @@ from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.training import during_training, some_images, trained_row
 from wsoup.evaluate.tuned import seen_by
 from wsoup.finetune.tuned import load_tuned, members_divergence_log
-from wsoup.params.datasets import Datasets
-from wsoup.params.encoder import EmbedParams, EncoderParams
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.encoder import EmbedParams, EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.params.search import Soups
-from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import load_encoder
 
@@ -33,7 +34,7 @@ class Wanted(Sections):
     encoder: EncoderParams
     datasets: Datasets
     embed: EmbedParams
-    soups: Soups
+    soups: dict[Name, dict[str, Any]]  # what kinds there are is no matter here
     evaluate: EvaluateParams
 
 

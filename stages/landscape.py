@@ -10,17 +10,18 @@ import numpy as np
 from wsoup.core.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner, Shards
 from wsoup.evaluate import landscape
 from wsoup.evaluate.soft_plane import SoftPlane, shown_datasets, starts
 from wsoup.evaluate.testsets import ClassPrompts, load_tests
 from wsoup.finetune.tuned import load_tuned
-from wsoup.params.datasets import Datasets
-from wsoup.params.encoder import EncoderParams
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import LandscapeParams
-from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner, Shards, finish_shards
-from wsoup.search.source import load_source
+from wsoup.runtime.work import finish_shards
+from wsoup.search.rank.source import load_source
 from wsoup.soup.soup import Soup
 from wsoup.towers.encoder import load_encoder
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.params.datasets import Datasets, FewshotParams
-from wsoup.params.encoder import EncoderParams
+from wsoup.disk.shards import Owner
+from wsoup.finetune.params import FinetuneParams
+from wsoup.params.base.datasets import Datasets, FewshotParams
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
-from wsoup.params.finetune import FinetuneParams
-from wsoup.params.search import CandidatesParams, Soups
-from wsoup.params.section import Sections, Seeds, load
 from wsoup.pipeline import stage
 from wsoup.report import ablations, analyses, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
@@ -31,7 +31,8 @@ from wsoup.report.summaries import metrics, paired_table, size_table
 from wsoup.report.tables import Table
 from wsoup.report.terminal import summary
 from wsoup.report.written import write_reports
-from wsoup.resume.shards import Owner
+from wsoup.search.grow.params import Soups
+from wsoup.search.rank.params import CandidatesParams
 from wsoup.soup.soup import Soup
 
 AllSoups = Mapping[str, Sequence[Soup]]

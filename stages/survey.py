@@ -8,19 +8,19 @@ import torch
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.transfer import Grid, sample, transfer
 from wsoup.evaluate.upper_bound import ranked_on_targets, upper_bound
-from wsoup.params.datasets import Datasets
-from wsoup.params.encoder import EncoderParams
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.params.search import CandidatesParams
-from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
-from wsoup.search.pools import read_pool
-from wsoup.search.source import load_source
+from wsoup.search.rank.params import CandidatesParams
+from wsoup.search.rank.pools import read_pool
+from wsoup.search.rank.source import load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import load_encoder

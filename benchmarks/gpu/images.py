@@ -26,8 +26,11 @@ def images(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     pixels = bench.pixels(bench.size.images)
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # whose products are not counted
     with FlopCounterMode(display=False) as counter:
         plain_images(bench.encoder, pixels[:1])
+    torch.backends.mha.set_fastpath_enabled(fused)
     exact = None
     for precision in bench.precisions:
         with bench.at(precision) as encoder:

@@ -97,10 +97,10 @@ def _recomputing(bench: Bench) -> Iterator[str]:
 def limited(bench: Bench, *, more: int) -> Iterator[None]:
     """Within, the device has so many bytes beside those that are in use."""
     bench.forget()
-    whole = torch.cuda.get_device_properties(bench.device).total_memory
-    held = torch.cuda.memory_reserved(bench.device)
-    torch.cuda.set_per_process_memory_fraction((held + more) / whole, bench.device)
+    number = bench.device.index or 0
+    whole = torch.cuda.get_device_properties(number).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved(number) + more) / whole, number)
     try:
         yield
     finally:
-        torch.cuda.set_per_process_memory_fraction(1.0, bench.device)
+        torch.cuda.set_per_process_memory_fraction(1.0, number)

@@ -88,6 +88,8 @@ def searches(bench: Bench, *, descriptors: Sequence[str]) -> list[str]:
     pool = common_words(max(1000, bench.size.words))
     few = bench.device.type == "cpu"
     for precision in bench.precisions:
+        if precision == "tf32":  # which would also be that of the scores
+            continue
         with bench.at(precision) as encoder:
             source = source_of(bench, encoder)
             images = source.images()

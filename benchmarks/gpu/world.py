@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from wsoup.towers.encoder import random_model
 
 ROOT = Path(__file__).parents[2]
-AT_ONCE = 8
+AT_ONCE = min(8, os.cpu_count() or 1)
 ROWS = (
     ("pretrained", "class_name"),
     ("pretrained", "descriptor_soup"),

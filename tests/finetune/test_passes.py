@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from wsoup.bench.train import bench_train, render
 from wsoup.core import prompts
+from wsoup.finetune.params import MethodParams
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.train import Trainer
-from wsoup.params.finetune import MethodParams
 
 
 def passes_of(encoder, colours, name: str, steps: int = 2) -> Passes:

@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from wsoup.evaluate.soft_plane import SoftPlane, shown_datasets, starts
 from wsoup.evaluate.testsets import TestSet
+from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
-from wsoup.params.finetune import MethodParams
-from wsoup.search.source import Source
+from wsoup.search.rank.source import Source
 
 STEMS = ["a photo of a cat", "a photo of a rather long name", "a photo of a dog, a type of pet"]
 SOUP = ["sharp red hat", "cat dog"]

@@ -8,8 +8,8 @@ import pytest
 import torch
 from finetune_cases import METHODS, finetune_params
 
+from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
-from wsoup.params.finetune import SnapshotParams
 
 
 def trainer(encoder, source, name, *, seed=1, **changes) -> Trainer:

@@ -11,9 +11,9 @@ from finetune_cases import METHODS, finetune_params
 from safetensors.torch import load_file, save_file
 
 from wsoup.core.errors import MismatchError, MissingError
+from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned, snapshots_in
-from wsoup.params.finetune import SnapshotParams
 from wsoup.texts.encoder import PromptEncoder
 
 TEXTS = ["a photo of a red.", "a photo of a blue, ears."]

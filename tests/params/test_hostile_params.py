@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import ROOT
 
+from wsoup.check.whole import Params, load_params, parse_params
 from wsoup.core.errors import LONGEST, WsoupError
-from wsoup.params.whole import Params, load_params, parse_params
 from wsoup.profiles import toy
 
 QUIET = [HealthCheck.function_scoped_fixture]

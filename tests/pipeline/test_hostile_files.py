@@ -27,7 +27,7 @@ from run_cli import run
 
 from wsoup.core.errors import LONGEST, MismatchError, MissingError, ParamsError, StorageError, WsoupError
 from wsoup.disk import store
-from wsoup.params.section import parse_yaml, read_yaml
+from wsoup.params.base.section import parse_yaml, read_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.workspace import create
 from wsoup.report import about, compare

@@ -9,7 +9,7 @@ import pytest
 from report_made import CLASS_NAME, both_seeds, results
 
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 from wsoup.report import analyses
 from wsoup.report.accuracy import zero_shot_table
 from wsoup.report.halves import harmonic, pair_of_halves

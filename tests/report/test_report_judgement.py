@@ -9,8 +9,8 @@ import pytest
 from wsoup.core.errors import MissingError
 from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right
-from wsoup.params.search import ChainsSoup, SampleSoup
 from wsoup.report.judgement import gains, load_judgement, optimism_table, sentence, verdict_metrics, verdict_table
+from wsoup.search.grow.params import ChainsSoup, SampleSoup
 
 ROLES = {"photo": "source", "pets": "xd", "sketch": "dg"}
 GROWTH = {"k0": 1, "k1": 2, "patience": 1, "max_words": 2}

@@ -11,13 +11,13 @@ from wsoup.core.errors import MismatchError, PoolError
 from wsoup.core.prompts import ending
 from wsoup.core.scoring import correct, normalize
 from wsoup.disk.store import table_attributes, write_table
-from wsoup.params.search import SoupParams
-from wsoup.search import soups
-from wsoup.search.cost import Meter, cost_of
-from wsoup.search.pools import common_words
-from wsoup.search.ranking import Ranked, mixed, read_ranked
-from wsoup.search.source import Source
-from wsoup.search.statistics import statistics
+from wsoup.search.grow import soups
+from wsoup.search.grow.params import SoupParams
+from wsoup.search.rank.cost import Meter, cost_of
+from wsoup.search.rank.pools import common_words
+from wsoup.search.rank.ranking import Ranked, mixed, read_ranked
+from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import statistics
 from wsoup.soup.soup import NOTHING, Cost, Member, Soup
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from wsoup.check.whole import Params
 from wsoup.core.errors import ModelError, WsoupError
+from wsoup.finetune.params import MethodParams
 from wsoup.finetune.student import check_model
 from wsoup.finetune.tuners import OUTSIDE_IMAGES
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.finetune import MethodParams
-from wsoup.params.whole import Params
+from wsoup.params.base.encoder import EncoderParams
 from wsoup.texts.reading import read_tower
 from wsoup.towers.encoder import forced_quick_gelu, known_tags, untrained_model
 

@@ -21,7 +21,7 @@ import numpy as np
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
-from wsoup.search.gpt import sentence
+from wsoup.search.rank.gpt import sentence
 
 
 def random_descriptors(pool: Sequence[str], *, m: int, seed: int) -> list[str]:

@@ -13,7 +13,7 @@ from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, TableRow, methods, soup_rows, table
 from wsoup.evaluate.testsets import TestSet
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.search.pools import read_pool
+from wsoup.search.rank.pools import read_pool
 from wsoup.soup.soup import Soup
 
 MEMBERS_SHOWN = 8

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from wsoup.disk.shards import Owner, Shards
 from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.cost import TextFlops
 from wsoup.evaluate.counts import Classifiers, mean_of_stems, mean_prompts
 from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
-from wsoup.resume.shards import Owner, Shards, finish_shards
 from wsoup.runtime import spent
+from wsoup.runtime.work import finish_shards
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 

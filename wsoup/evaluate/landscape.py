@@ -28,9 +28,9 @@ from wsoup.core.errors import PoolError
 from wsoup.core.scoring import count_correct
 from wsoup.disk import store
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
+from wsoup.finetune.params import PromptTune
 from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower
 from wsoup.finetune.tuners import make_student
-from wsoup.params.finetune import PromptTune
 from wsoup.texts.tokens import token_lengths
 from wsoup.towers.encoder import Encoder
 

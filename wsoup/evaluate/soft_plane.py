@@ -19,11 +19,11 @@ from torch.nn import functional as F
 from wsoup.core.draws import named_seed
 from wsoup.evaluate.landscape import CLASSES_PER_PASS
 from wsoup.evaluate.testsets import TestSet
+from wsoup.finetune.params import SoftDescriptorsTune
 from wsoup.finetune.student import Student
 from wsoup.finetune.text_tower import TrainableTextTower
 from wsoup.finetune.tuners import make_student
-from wsoup.params.finetune import SoftDescriptorsTune
-from wsoup.search.source import Source
+from wsoup.search.rank.source import Source
 from wsoup.towers.encoder import Encoder
 
 

@@ -16,13 +16,13 @@ import torch
 
 from wsoup.core.draws import named_generator
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.tuned import seen_by
 from wsoup.finetune.tuned import load_tuned, snapshots_in
-from wsoup.resume.shards import Owner
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 

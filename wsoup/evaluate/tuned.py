@@ -10,9 +10,9 @@ import torch
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.testsets import TestSet
 from wsoup.images.features import ImageList, embed_images
-from wsoup.resume.shards import Owner
 from wsoup.towers.encoder import Encoder
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wsoup.core.scoring import correct_per_candidate, normalize
 from wsoup.evaluate.transfer import Grid
-from wsoup.search.greedy import greedy_soup
+from wsoup.search.grow.greedy import greedy_soup
 from wsoup.soup.soup import Member
 
 

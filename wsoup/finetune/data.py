@@ -23,8 +23,8 @@ from wsoup.core.draws import named_generator
 from wsoup.core.errors import ChangedError, DataError, MissingError
 from wsoup.disk import remote, store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.finetune.params import AugmentParams
 from wsoup.images.decode import decoding_workers, load_rgb
-from wsoup.params.finetune import AugmentParams
 from wsoup.soup.soup import Soup
 from wsoup.towers.encoder import Encoder
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from wsoup.finetune import losses
+from wsoup.finetune.params import ContrastiveLoss, CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
 from wsoup.finetune.passes import Passes
-from wsoup.params.finetune import ContrastiveLoss, CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
 
 
 def needs_teacher_images(loss: LossParams) -> bool:

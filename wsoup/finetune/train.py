@@ -25,11 +25,11 @@ from wsoup.disk.store import read_checked, write_checked
 from wsoup.finetune import losses
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions
 from wsoup.finetune.objective import Objective, needs_teacher_images
+from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, make_student
-from wsoup.params.finetune import FinetuneParams, MethodParams
-from wsoup.resume.shards import SAVE_SECONDS
+from wsoup.runtime.work import SAVE_SECONDS
 from wsoup.towers.encoder import Encoder
 
 

@@ -20,9 +20,9 @@ from safetensors import SafetensorError
 
 from wsoup.core.errors import MismatchError, MissingError, one_line
 from wsoup.disk import store
+from wsoup.finetune.params import TuneParams
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
-from wsoup.params.finetune import TuneParams
 from wsoup.towers.encoder import Encoder
 
 WEIGHTS, CONFIG, LOG = "weights.safetensors", "config.json", "log.csv"

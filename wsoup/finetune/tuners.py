@@ -23,9 +23,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from wsoup.core.errors import ModelError, ParamsError
-from wsoup.finetune.student import Student
-from wsoup.params.datasets import DatasetParams
-from wsoup.params.finetune import (
+from wsoup.finetune.params import (
     AdapterTune,
     BitfitTune,
     ImageAdapterTune,
@@ -38,6 +36,8 @@ from wsoup.params.finetune import (
     TuneParams,
     VisualPromptTune,
 )
+from wsoup.finetune.student import Student
+from wsoup.params.base.datasets import DatasetParams
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 PROMPT_STD = 0.02

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from wsoup.core.prompts import bare
-from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text
+from wsoup.params.base.section import Name, NonNegativeInt, PositiveInt, Section, Text
 
 Members = Annotated[PositiveInt, Field(le=10_000)]
 Texts = Annotated[PositiveInt, Field(le=1_000_000)]

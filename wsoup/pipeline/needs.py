@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from wsoup.check.whole import Params
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.baselines import random_chains
@@ -21,14 +22,13 @@ from wsoup.evaluate.rows import Material, table
 from wsoup.evaluate.testsets import ClassPrompts
 from wsoup.evaluate.training import trained_row
 from wsoup.images.cost import image_flops
-from wsoup.params.search import GreedySoup, Growth
-from wsoup.params.whole import Params
 from wsoup.pipeline import plan_texts as texts
 from wsoup.pipeline.plan_images import Dataset, features_bytes
 from wsoup.pipeline.plan_texts import Count
-from wsoup.search import pools
-from wsoup.search.racing import rounds
-from wsoup.search.ranking import ranked
+from wsoup.search.grow.params import GreedySoup, Growth
+from wsoup.search.rank import pools
+from wsoup.search.rank.racing import rounds
+from wsoup.search.rank.ranking import ranked
 from wsoup.soup.soup import NOTHING, Soup
 from wsoup.texts.encoder import CACHE_BYTES, GRID_BYTES
 from wsoup.towers.encoder import Encoder, ensemble_templates

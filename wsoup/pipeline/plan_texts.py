@@ -22,11 +22,11 @@ from wsoup.evaluate.encoded import CLASS_PROMPTS
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.evaluate.transfer import Grid, sample
 from wsoup.params.evaluation import SurveyParams
-from wsoup.params.search import GreedySoup, Growth, JointSoup, SoupParams
-from wsoup.search.chains import word_soup_member
-from wsoup.search.greedy import LARGEST_BATCH
-from wsoup.search.racing import Round, part_of
-from wsoup.search.source import Source
+from wsoup.search.grow.chains import word_soup_member
+from wsoup.search.grow.greedy import LARGEST_BATCH
+from wsoup.search.grow.params import GreedySoup, Growth, JointSoup, SoupParams
+from wsoup.search.rank.racing import Round, part_of
+from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
 from wsoup.towers.encoder import Encoder
@@ -105,7 +105,7 @@ def score(source: Source, pool: Sequence[str], *, heats: Sequence[Round], n_seed
     shortest, at most the longest.
 
     Args:
-        heats: `wsoup.search.racing.rounds`.
+        heats: `wsoup.search.rank.racing.rounds`.
         n_seeds: each keeps its own.
         how: of `_scored`.
     """

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from wsoup.params.finetune import CrossEntropyLoss, MethodParams
+from wsoup.finetune.params import CrossEntropyLoss, MethodParams
 from wsoup.report.means import MEANS, ROLES, mean_and_std
 from wsoup.report.results import Results
 from wsoup.report.tables import Table

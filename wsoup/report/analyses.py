@@ -12,7 +12,7 @@ from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import GIVEN, soup_label, soup_title
 from wsoup.evaluate.rows import methods as methods_of
-from wsoup.params.finetune import MethodParams
+from wsoup.finetune.params import MethodParams
 from wsoup.report.accuracy import bound_notes
 from wsoup.report.means import ROLES, is_number, mean_and_std
 from wsoup.report.results import Cells, Results

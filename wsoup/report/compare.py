@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from wsoup.core.errors import MissingError
-from wsoup.params.section import parse_yaml
+from wsoup.params.base.section import parse_yaml
 from wsoup.report.means import MEANS, paired_interval
 from wsoup.report.tables import Table
 

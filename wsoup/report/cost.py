@@ -1,4 +1,4 @@
-"""What a soup gains against what it costs: the tokens that its ranking and its search encode (`wsoup.search.cost`)."""
+"""What a soup gains against what it costs: the tokens that its ranking and search encode (`search.rank.cost`)."""
 
 from __future__ import annotations
 

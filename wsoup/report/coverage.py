@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from wsoup.check.whole import Params
 from wsoup.core.errors import ParamsError
 from wsoup.datasets import paper
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
 from wsoup.evaluate.rows import table as rows_of
-from wsoup.params.whole import Params
 from wsoup.report import paper as theirs
 from wsoup.report.settings import Settings, differing
 

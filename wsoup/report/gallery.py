@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from wsoup.check.whole import Params
 from wsoup.core.errors import DataError
 from wsoup.disk import remote, store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_title
 from wsoup.images.decode import load_rgb
-from wsoup.params.whole import Params
 
 THUMBNAIL = 72
 """Side of a gallery image in pixels at most."""

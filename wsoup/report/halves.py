@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 
 
 def pair_of_halves(datasets: Mapping[str, DatasetParams]) -> tuple[str, str] | None:

@@ -19,10 +19,10 @@ from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.bits import unpack_right
 from wsoup.evaluate.rows import CLASS_NAME, judged_row, judged_soups, random_beside, soup_title
-from wsoup.params.search import SoupParams
 from wsoup.report.means import MEANS
 from wsoup.report.tables import Table
 from wsoup.report.verdict import Comparison, Estimate, compare, holm
+from wsoup.search.grow.params import SoupParams
 
 Right = dict[str, np.ndarray]
 """Dataset -> (K, N) bool: the images that a row gets right with each seed."""

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wsoup.check.whole import Params
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.params.whole import Params
 
 GAINS = 20
 """Of each dataset, the classes that gained or lost most."""

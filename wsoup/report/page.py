@@ -15,10 +15,10 @@ import jinja2
 import vl_convert
 
 from wsoup import __version__
+from wsoup.check.whole import Params, load_params
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_label
-from wsoup.params.whole import Params, load_params
 from wsoup.report import ablations, about, analyses, plots, scaling
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.cost import cost_table

@@ -17,7 +17,7 @@ import numpy as np
 from wsoup.core.errors import MissingError
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import Method, TableRow, table
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.report.halves import harmonic, pair_of_halves
 from wsoup.report.reading import attributes_of, result_lines

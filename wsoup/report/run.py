@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-from wsoup.params.datasets import Datasets
+from wsoup.finetune.params import FinetuneParams
+from wsoup.params.base.datasets import Datasets
 from wsoup.params.evaluation import EvaluateParams, ReportParams
-from wsoup.params.finetune import FinetuneParams
-from wsoup.params.search import Soups
 from wsoup.report.judgement import Judgement, load_judgement
 from wsoup.report.results import Results, load_results
+from wsoup.search.grow.params import Soups
 
 
 class RunParams(Protocol):

@@ -16,7 +16,7 @@ import yaml
 
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
-from wsoup.params.finetune import MethodParams
+from wsoup.finetune.params import MethodParams
 from wsoup.report.paper import FOLDER
 
 TRAINING = "finetune"

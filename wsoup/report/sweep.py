@@ -15,7 +15,7 @@ import vl_convert
 
 from wsoup.core.errors import MissingError, ParamsError
 from wsoup.disk import store
-from wsoup.params.section import parse_yaml
+from wsoup.params.base.section import parse_yaml
 from wsoup.report import plots
 from wsoup.report.compare import PARAMS, WORKSPACE, experiments, flat, read_at
 from wsoup.report.means import is_number

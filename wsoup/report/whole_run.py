@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wsoup.check.whole import load_params
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.store import cache_dir
-from wsoup.params.whole import load_params
 from wsoup.report.about import costs_shown
 from wsoup.report.judgement import sentence
 from wsoup.report.reading import as_written

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.search.source import Source
+from wsoup.search.rank.source import Source
 from wsoup.soup.soup import Cost
 from wsoup.texts.encoder import PromptEncoder
 

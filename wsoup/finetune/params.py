@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from wsoup.params.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
+from wsoup.params.base.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
 
 Some = Annotated[PositiveInt, Field(le=10_000)]
 """Tokens, blocks, members: what the model itself bounds far below this."""

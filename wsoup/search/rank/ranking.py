@@ -25,10 +25,10 @@ class Ranked:
     Attributes:
         texts: P candidates.
         n_correct: (P,) int64, images of the seed that each gets right alone.
-        k2: (P,) float64, see `wsoup.search.statistics`.
+        k2: (P,) float64, see `wsoup.search.rank.statistics`.
         period: whether they carry the final period in ranking and search.
         cost: what scoring the pool takes for this seed; all seeds together take no more, unless they race.
-        full: so many of them, the first ones, were scored on all classes (`wsoup.search.racing`), and the others'
+        full: so many of them, the first ones, were scored on all classes (`wsoup.search.rank.racing`), and the others'
             values are not to be compared with theirs; None: all were.
     """
 
@@ -122,3 +122,16 @@ def mixed(words: Path, descriptors: Path) -> tuple[pa.Table, dict[str, Any]]:
     }
     cost = Cost(**about["cost"]) + Cost(**other["cost"])
     return both.take(order), {**about, "pool": "mixed", "cost": cost.as_json(), "cost_by_seed": costs}
+
+
+def count_and_likelihood(n_correct: np.ndarray, k2: np.ndarray) -> np.ndarray:
+    """z(n_correct) + z(k2) of P candidates, as kind `top` ranks by them: (P,) float64."""
+    total: np.ndarray = _standardised(n_correct) + _standardised(k2)
+    return total
+
+
+def _standardised(values: np.ndarray) -> np.ndarray:
+    """Mean 0 and standard deviation 1 (divided by n); zeros where all are equal."""
+    centred = values - values.mean(dtype=np.float64)
+    spread = centred.std()
+    return centred / spread if spread > 0 else np.zeros_like(centred)

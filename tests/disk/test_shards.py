@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from wsoup.core.errors import MissingError
-from wsoup.resume.shards import Owner, Shards, finish_shards
+from wsoup.disk.shards import Owner, Shards
+from wsoup.runtime.work import finish_shards
 
 OWNER = Owner("score@words", code={"stages/score.py": "1", "wsoup/core/prompts.py": "2"}, packages={"torch": "2.9.0"})
 

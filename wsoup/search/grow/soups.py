@@ -12,7 +12,10 @@ import torch
 from torch import Tensor
 
 from wsoup.core.errors import PoolError
-from wsoup.params.search import (
+from wsoup.search.grow.chains import first_word, random_length_chain, word_soup_member
+from wsoup.search.grow.greedy import Measure, greedy_soup, right_on
+from wsoup.search.grow.joint import fitted_scale, joint_soup, likely_on
+from wsoup.search.grow.params import (
     ChainsSoup,
     FirstWordsSoup,
     GreedySoup,
@@ -23,13 +26,10 @@ from wsoup.params.search import (
     SoupParams,
     TopSoup,
 )
-from wsoup.search.chains import first_word, random_length_chain, word_soup_member
-from wsoup.search.cost import Meter
-from wsoup.search.greedy import Measure, greedy_soup, right_on
-from wsoup.search.joint import fitted_scale, joint_soup, likely_on
-from wsoup.search.ranking import Ranked
-from wsoup.search.singles import sample, top
-from wsoup.search.source import Source
+from wsoup.search.grow.singles import sample, top
+from wsoup.search.rank.cost import Meter
+from wsoup.search.rank.ranking import Ranked
+from wsoup.search.rank.source import Source
 from wsoup.soup.soup import NOTHING, Cost, Member, Soup, Step
 
 

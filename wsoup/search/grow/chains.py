@@ -20,7 +20,7 @@ from torch import Tensor
 
 from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
-from wsoup.search.greedy import LARGEST_BATCH, SMALLEST_BATCH
+from wsoup.search.grow.greedy import LARGEST_BATCH, SMALLEST_BATCH
 from wsoup.soup.soup import Member, Step
 
 

@@ -6,7 +6,7 @@ chain where the mean log-likelihood of the labels
     L(c) = mean over images of log softmax_k(scale <x_i, c_k>)[y_i],    c = normalised S + t,
 
 rises strictly; `scale` is fitted once, where the class name alone is likeliest (`fitted_scale`). Draws, patience and
-speculative batches are those of Algorithm 2 (`wsoup.search.chains`), with the result of the one-by-one loop to the
+speculative batches are those of Algorithm 2 (`wsoup.search.grow.chains`), with the result of the one-by-one loop to the
 letter: every candidate's L is computed on its own. Source: this project.
 """
 
@@ -19,8 +19,8 @@ from torch import Tensor
 
 from wsoup.core.draws import member_generator
 from wsoup.core.scoring import normalize
-from wsoup.search.chains import draw_chain_words
-from wsoup.search.greedy import LARGEST_BATCH, SMALLEST_BATCH, Measure
+from wsoup.search.grow.chains import draw_chain_words
+from wsoup.search.grow.greedy import LARGEST_BATCH, SMALLEST_BATCH, Measure
 from wsoup.soup.soup import Member, Step
 
 SCALES = (1.0, 1000.0)

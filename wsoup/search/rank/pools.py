@@ -1,7 +1,7 @@
 """The pools of candidates: common words for word soups, descriptors for descriptor soups.
 
 Words are wordfreq's most common English ones, or any list by path. Descriptors come from text files (one a line) or
-from GPT-descriptor JSON files (`wsoup.search.gpt`).
+from GPT-descriptor JSON files (`wsoup.search.rank.gpt`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wsoup.core.errors import MissingError, PoolError
 from wsoup.core.prompts import bare
 from wsoup.disk.files import reason_of, regular_file
 from wsoup.disk.store import replacing, require
-from wsoup.search import gpt
+from wsoup.search.rank import gpt
 
 OFFENSIVE = frozenset(
     """

@@ -1,6 +1,6 @@
 """All of params.yaml, checked as one: what `wsoup` reads, and what refuses a run before its first stage starts.
 
-``python -m wsoup.params.whole`` brings data/params.schema.json up to date, by which editors complete and explain keys;
+``python -m wsoup.check.whole`` brings data/params.schema.json up to date, by which editors complete and explain keys;
 a test compares.
 """
 
@@ -13,13 +13,14 @@ from typing import Any
 
 from pydantic import model_validator
 
-from wsoup.params import watch
-from wsoup.params.datasets import Datasets, FewshotParams
-from wsoup.params.encoder import EmbedParams, EncoderParams
+from wsoup.check import watch
+from wsoup.finetune.params import FinetuneParams, PromptTune, SoftDescriptorsTune
+from wsoup.params.base.datasets import Datasets, FewshotParams
+from wsoup.params.base.encoder import EmbedParams, EncoderParams
+from wsoup.params.base.section import Name, Section, Seeds, load, parse
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
-from wsoup.params.finetune import FinetuneParams, PromptTune, SoftDescriptorsTune
-from wsoup.params.search import CandidatesParams, ChainsSoup, ScoreParams, Soups
-from wsoup.params.section import Name, Section, Seeds, load, parse
+from wsoup.search.grow.params import ChainsSoup, Soups
+from wsoup.search.rank.params import CandidatesParams, ScoreParams
 
 SCHEMA = Path(__file__).parents[2] / "data" / "params.schema.json"
 """Named in the first line of params.yaml and of every profile."""
@@ -151,7 +152,7 @@ def schema() -> str:
 
 
 if __name__ == "__main__":
-    from wsoup.params import reference
+    from wsoup.check import reference
 
     SCHEMA.write_text(schema(), encoding="utf-8")
     reference.PAGE.write_text(reference.markdown(json.loads(schema())), encoding="utf-8")

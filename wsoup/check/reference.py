@@ -10,7 +10,7 @@ from typing import Any
 PAGE = Path(__file__).parents[2] / "docs" / "params.md"
 HEAD = """# Every key of params.yaml
 
-Made from `data/params.schema.json` by `python -m wsoup.params.whole`. Editors that know YAML schemas complete and check
+Made from `data/params.schema.json` by `python -m wsoup.check.whole`. Editors that know YAML schemas complete and check
 the file by it; `wsoup check` says in one line what is wrong. `<name>` is any name of letters, digits, `-` and `_`.
 A key without a default has to be given.
 """
@@ -21,7 +21,7 @@ Schema = Mapping[str, Any]
 
 
 def markdown(schema: Schema) -> str:
-    """The page; `schema` is that of `wsoup.params.whole.Params`."""
+    """The page; `schema` is that of `wsoup.check.whole.Params`."""
     parts = [HEAD]
     for section, value in schema["properties"].items():
         parts.append(f"## {section}\n\n{value.get('description', '')}\n")

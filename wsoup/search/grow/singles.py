@@ -12,6 +12,7 @@ import numpy as np
 
 from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
+from wsoup.search.rank.ranking import count_and_likelihood
 
 
 def top(
@@ -31,7 +32,7 @@ def top(
     Args:
         texts: by falling count.
         n_correct: (P,) their counts.
-        k2: (P,) their likelihoods (`wsoup.search.statistics`).
+        k2: (P,) their likelihoods (`wsoup.search.rank.statistics`).
         m: members, no more than `k1`.
         k1: texts that are looked at.
         rank_by: ``count``, or ``count_k2``. Ties keep the order of `texts`.
@@ -40,19 +41,6 @@ def top(
         return list(texts[:m])
     value = count_and_likelihood(n_correct[:k1], k2[:k1])
     return [texts[i] for i in np.argsort(-value, kind="stable")[:m]]
-
-
-def count_and_likelihood(n_correct: np.ndarray, k2: np.ndarray) -> np.ndarray:
-    """z(n_correct) + z(k2) of P candidates, which see `top`: (P,) float64."""
-    total: np.ndarray = _standardised(n_correct) + _standardised(k2)
-    return total
-
-
-def _standardised(values: np.ndarray) -> np.ndarray:
-    """Mean 0 and standard deviation 1 (divided by n); zeros where all are equal."""
-    centred = values - values.mean(dtype=np.float64)
-    spread = centred.std()
-    return centred / spread if spread > 0 else np.zeros_like(centred)
 
 
 def sample(texts: Sequence[str], *, m: int, seed: int) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from wsoup.core.prompts import checked
-from wsoup.params.section import Name, Place, PositiveInt, Section, Text
+from wsoup.params.base.section import Name, Place, PositiveInt, Section, Text
 
 Role = Literal["source", "xd", "dg"]
 

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.core.scoring import ImageSet, correct
-from wsoup.search.cost import Cost, cost_of
-from wsoup.search.source import Source
-from wsoup.search.statistics import CandidateStatistics, statistics
+from wsoup.search.rank.cost import Cost, cost_of
+from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import CandidateStatistics, statistics
 
 COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties", "k2", "gain_se")
 """What is known of a scored candidate, as `CandidateStatistics` has it."""

@@ -1,7 +1,7 @@
 """Ranking a pool by racing: successive halving over classes, so that most candidates are scored on a few classes only.
 
 A candidate costs a text for every class. In each round the candidates that are left are scored on the images of a share
-of the classes, among these classes alone, and those with the best z(count) + z(k2) stay (`wsoup.search.singles`); the
+of the classes, among these classes alone, and those with the best z(count) + z(k2) stay (`count_and_likelihood`); the
 last round has all classes and images, and its columns are those of the whole ranking. Classes are drawn once, the same
 for all seeds, and each round's hold the last one's; images come with their classes, and cost no tokens.
 
@@ -19,10 +19,10 @@ import numpy as np
 import torch
 
 from wsoup.core.draws import named_generator
-from wsoup.params.search import RacingRound
-from wsoup.search.scores import COLUMNS, pool_cost
-from wsoup.search.singles import count_and_likelihood
-from wsoup.search.source import Source
+from wsoup.search.rank.params import RacingRound
+from wsoup.search.rank.ranking import count_and_likelihood
+from wsoup.search.rank.scores import COLUMNS, pool_cost
+from wsoup.search.rank.source import Source
 from wsoup.soup.soup import NOTHING, Cost
 
 FEWEST_CLASSES = 2
