@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from wsoup.search.pools import common_words
 
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.training import CASES, Step
-from wsoup.search.pools import common_words
 from wsoup.texts.encoder import PromptEncoder
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-
-from benchmarks.gpu.bench import TEMPLATE, Bench
 from wsoup.search.chains import word_soup_member
 from wsoup.search.greedy import greedy_soup, right_on
 from wsoup.search.pools import common_words
 from wsoup.search.scores import right_by_name, scores
 from wsoup.search.source import Source
+
+from benchmarks.gpu.bench import TEMPLATE, Bench
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 

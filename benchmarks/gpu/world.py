@@ -53,8 +53,9 @@ def run_world(folder: Path, *, device: str, toy: bool) -> list[str]:
     shutil.copy(ROOT / "dvc.yaml", folder)
     python = shutil.which("python") or sys.executable
     _make_inputs(folder, python=python, toy=toy)
-    environment = {**os.environ, "WSOUP_DEVICE": device, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    environment.pop("WSOUP_CACHE", None)
+    environment = {name: value for name, value in os.environ.items() if name != "WSOUP_CACHE"}
+    environment |= {"WSOUP_DEVICE": device}
+    _run([python, "-m", "wsoup", "packages", "--accept"], folder=folder, environment=environment)
     began, seconds = time.perf_counter(), dict[str, float]()
 
     def run(stage: str) -> None:

@@ -11,9 +11,9 @@ import safetensors.numpy
 import yaml
 from on_cuda import ON_CUDA
 from project import METHODS, call_stage, write_miniature, write_params
-from wsoup.soup.soup import Soup
 
 from wsoup.disk import store
+from wsoup.soup.soup import Soup
 
 pytestmark = ON_CUDA
 

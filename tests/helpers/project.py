@@ -110,19 +110,8 @@ class Project:
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
             shutil.copy(ROOT / name, folder / name)
-<<<<<<< HEAD
-        write_miniature(folder, encoder=encoder)
-=======
         (folder / packages.VERSIONS).write_text(packages.as_yaml(code.installed()))
-        write_image_folder(folder / "photo", splits={"train": 5, "test": 3}, classes=COLOURS)
-        halves = {name: (r // 2, g // 2, b // 2) for name, (r, g, b) in COLOURS.items()}
-        write_image_folder(folder / "dim", splits={"test": 3}, classes=halves)
-        write_image_folder(folder / "other", splits={"test": 3}, classes={"sky": (120, 180, 250), "soil": (90, 60, 30)})
-        (folder / "pools").mkdir()
-        (folder / "pools/words.txt").write_text("\n".join(WORDS))
-        (folder / "pools/descriptors.txt").write_text("\n".join(DESCRIPTORS))
-        self.write_params(miniature_params(encoder))
->>>>>>> main
+        write_miniature(folder, encoder=encoder)
         new_repository(folder)
         self.commit("data")
 
