@@ -57,7 +57,7 @@ def main() -> int:
         arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")  # as far as it has got
 
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
-        tested = pool.submit(tests)
+        tested = pool.submit(tests, device)
         ran = pool.submit(run_world, Path(folder) / "toy", device=str(device), toy=not on_gpu)
         write("Tests: every stage, method and precision against the CPU", tested.result)
         write("The toy world, end to end", ran.result)
@@ -111,10 +111,11 @@ def about(device: torch.device) -> list[str]:
     return [f"{name}, {os.cpu_count()} CPU cores; {versions}, {beside}. `make gpu`, on {time.strftime('%Y-%m-%d')}."]
 
 
-def tests() -> list[str]:
-    """`pytest -m gpu`: its last line, and the tests that failed."""
+def tests(device: torch.device) -> list[str]:
+    """`pytest -m gpu`: its last line, and the tests that failed; all are skipped where the device is a CPU."""
     command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "--tb=short", "-p", "no:cacheprovider", *TESTS]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    environment = os.environ if device.type == "cuda" else {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     said = done.stdout.strip().splitlines()
     if done.returncode not in (0, 5):  # 5: none was selected
         print(done.stdout[-8000:], done.stderr[-2000:], file=sys.stderr)
