@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
-from wsoup.search.pools import common_words
 
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.training import CASES, Step
+from wsoup.search.rank.pools import common_words
 from wsoup.texts.encoder import PromptEncoder
 
 
@@ -26,12 +27,12 @@ def batches(bench: Bench) -> list[str]:
                 encoder.model, encoder.tokenizer, device=bench.device, dtype=encoder.dtype, batch_tokens=tokens
             )
             block = words[: max(1, (1 << 17) // len(prefixes))]
-            taken = bench.seconds(lambda fast=fast, block=block: fast.encode_grid(prefixes, block))
+            taken = bench.seconds(partial(fast.encode_grid, prefixes, block))
             lines.append(f"| {tokens:,} tokens of texts | {len(block) * len(prefixes) / taken:,.0f} | {bench.peak()} |")
         for count in size.batch_images:
             bench.forget()
             pixels = bench.pixels(count)
-            taken = bench.seconds(lambda pixels=pixels: encoder.encode_images(pixels))
+            taken = bench.seconds(partial(encoder.encode_images, pixels))
             lines.append(f"| {count} images | {count / taken:,.0f} | {bench.peak()} |")
         for count in size.batch_train:
             bench.forget()

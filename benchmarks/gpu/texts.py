@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from wsoup.search.chains import word_soup_member
-from wsoup.search.greedy import greedy_soup, right_on
-from wsoup.search.pools import common_words
-from wsoup.search.scores import right_by_name, scores
-from wsoup.search.source import Source
 
 from benchmarks.gpu.bench import TEMPLATE, Bench
+from wsoup.search.grow.chains import word_soup_member
+from wsoup.search.grow.greedy import greedy_soup, right_on
+from wsoup.search.rank.pools import common_words
+from wsoup.search.rank.scores import right_by_name, scores
+from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
@@ -49,12 +49,12 @@ def texts(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
 
             found = encode(words[: bench.size.words])
             exact = found if exact is None else exact
-            flops = fast.flops
+            before = fast.flops
             taken = bench.seconds(lambda: encode(words[bench.size.words :]))
-            flops = (fast.flops - flops) / 4
+            flops = (fast.flops - before) / 4  # done once, and three times to be timed
             peak, count = bench.peak(), bench.size.words * len(prefixes)
             some = [f"{prefixes[i % len(prefixes)]} {words[i % len(words)]}" for i in range(bench.size.plain)]
-            plain = bench.seconds(lambda: plain_texts(encoder, some)) / len(some)  # noqa: B023
+            plain = bench.seconds(partial(plain_texts, encoder, some)) / len(some)
             share, distance = flops / taken / peaks[precision], (found - exact).norm(dim=-1).max().item()
             lines.append(
                 f"| {precision} | {count / taken:,.0f} | {1 / plain:,.0f} | {plain * count / taken:.0f} x "
@@ -95,12 +95,10 @@ def searches(bench: Bench, *, descriptors: Sequence[str]) -> list[str]:
             images = source.images()
             named = right_by_name(source, images=images, period=False)
 
-            def score(some: Sequence[str], source=source, images=images, named=named) -> Any:
-                return scores(source, some, images=images, named=named, period=False)
-
-            n = max(1, bench.size.words // 3)
-            word = bench.seconds(lambda: score(pool[:n]), repeats=1) / n  # noqa: B023
-            clause = bench.seconds(lambda: score(descriptors[:n]), repeats=1) / len(descriptors[:n])  # noqa: B023
+            score = partial(scores, source, images=images, named=named, period=False)
+            some = max(1, bench.size.words // 3), min(len(descriptors), max(1, bench.size.words // 3))
+            word = bench.seconds(partial(score, pool[: some[0]]), repeats=1) / some[0]
+            clause = bench.seconds(partial(score, descriptors[: some[1]]), repeats=1) / some[1]
             began = time.perf_counter()
             for member in range(1 if few else 8):
                 word_soup_member(

@@ -12,10 +12,10 @@ from benchmarks.gpu.bench import TEMPLATE, Bench
 from wsoup.core import prompts
 from wsoup.finetune import losses
 from wsoup.finetune.objective import Objective
+from wsoup.finetune.params import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
-from wsoup.params.finetune import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
 from wsoup.towers.encoder import Encoder
 
 SOUP = ("which has a long tail", "original image scale pick", "close detail seen", "natural light shown here")

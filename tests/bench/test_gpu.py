@@ -27,8 +27,8 @@ def test_every_part_runs_on_a_cpu(tmp_path: Path) -> None:
     environment = os.environ | warm_python() | {"PYTHON": str(ROOT / "tests/helpers/warm/python")}
     command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--out", str(tmp_path / "gpu.md")]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    report = (tmp_path / "gpu.md").read_text()
     assert done.returncode == 0, done.stderr[-5000:]
+    report = (tmp_path / "gpu.md").read_text(encoding="utf-8")
     assert done.stdout.endswith("gpu.md: all parts ran\n")
     assert report.startswith("# On a CPU, at toy size: that it runs, not how fast\n")
     assert [line[3:] for line in report.splitlines() if line.startswith("## ")] == list(PARTS)

@@ -231,7 +231,7 @@ def compare_command(
     second: Annotated[str, typer.Argument(metavar="[REV2]", help="Another; the workspace if left out.")] = "workspace",
     row: Annotated[str, typer.Option(help="A row of reports/metrics.json, or all.")] = "word_soup",
 ) -> None:
-    """Two revisions: params that differ, and accuracy per dataset with the paired interval.
+    """Two revisions: params that differ, and accuracy per dataset with its interval.
 
     Example: wsoup compare HEAD
     """
