@@ -254,10 +254,10 @@ def _begin_decoding(folder: str, _worker: int) -> None:
 
 
 def decoding_workers() -> int:
-    """``$WSOUP_WORKERS``, else one per core but at most eight; no result depends on it."""
+    """``$WSOUP_WORKERS``, else one per core but at most 16; no result depends on it."""
     text = os.environ.get("WSOUP_WORKERS", "")
     if not text:
-        return min(8, os.cpu_count() or 1)
+        return min(16, os.cpu_count() or 1)
     if not text.isdecimal() or int(text) > 1024:
         raise ParamsError(f"WSOUP_WORKERS is {text[:40]!r}, expected a number of processes, 0 to 1024")
     return int(text)

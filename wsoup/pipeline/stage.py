@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from wsoup.check.params import check
 from wsoup.check.whole import load_params
-from wsoup.core.errors import MismatchError, ParamsError, WsoupError, one_line, storage_error
+from wsoup.core.errors import MismatchError, ParamsError, WsoupError, memory_error, one_line, storage_error
 from wsoup.disk import code
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
@@ -71,6 +71,9 @@ def run(main: Callable[..., None]) -> None:
         raise SystemExit(1) from None
     except OSError as error:
         print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except RuntimeError as error:
+        print(f"error: {one_line(memory_error(error))}", file=sys.stderr)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         print(f"{script.stem}: interrupted; what is finished is kept, run it again to go on", file=sys.stderr)

@@ -14,7 +14,7 @@ from wsoup.texts.forward import TextTower, additive
 from wsoup.texts.plain import halving, split_evenly
 from wsoup.texts.states import SLAB_TOKENS, PrefixStates, Slab, make_slabs, visible_past
 from wsoup.texts.tokens import Tokens
-from wsoup.texts.trie import BLOCK_SIZES, TrieBlock, common_beginning, pack, pack_well
+from wsoup.texts.trie import BLOCK_SIZES, SMALLEST_ON_CUDA, TrieBlock, common_beginning, pack, pack_well
 
 LIST_BLOCK = 64
 """Nodes per block where the texts of a list share no prefix."""
@@ -85,8 +85,9 @@ class SharedTexts:
         """out[members[i], c] = features of prefix c followed by sequence i; `out` is (S, C, D)."""
         shared = _shared(sequences)
         n_prefixes = sum(len(slab.index) for slab in slabs)
-        largest = max(BLOCK_SIZES[0], self.batch_tokens // n_prefixes)
-        packed = pack_well([sequence[len(shared) :] for sequence in sequences], largest=largest)
+        smallest = SMALLEST_ON_CUDA if self.tower.device.type == "cuda" else BLOCK_SIZES[0]
+        rests = [sequence[len(shared) :] for sequence in sequences]
+        packed = pack_well(rests, smallest=smallest, largest=self.batch_tokens // n_prefixes)
         blocks = [BlockTensors.make(block, beginning=shared, tower=self.tower) for block in packed]
         rows = torch.tensor(members, device=out.device)
         for slab in slabs:

@@ -100,12 +100,13 @@ class Encoder:
         try:
             with self.autocast():
                 features = self._images.encode_image(pixels.to(self.device, non_blocking=True))  # type: ignore[operator]
+            return F.normalize(features.float(), dim=-1)
         except torch.OutOfMemoryError:
             if len(pixels) == 1:
                 raise
-            half = len(pixels) // 2
-            return torch.cat([self.encode_images(pixels[:half]), self.encode_images(pixels[half:])])
-        return F.normalize(features.float(), dim=-1)
+        # Only here is the memory of the pass that failed free: the error holds on to it.
+        half = len(pixels) // 2
+        return torch.cat([self.encode_images(pixels[:half]), self.encode_images(pixels[half:])])
 
     @torch.inference_mode()
     def encode_texts(self, texts: Sequence[str], *, batch_size: int = 256) -> Tensor:
@@ -184,6 +185,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         check_weights(config, weights=local)
     if params.precision == "reference":
         torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False  # of convolutions, which torch else lets have it
     device = device or choose_device()
     model, augment, preprocess = build(params, device=device)
     tokenizer = _tokenizer(params.model)

@@ -108,7 +108,9 @@ class _Block:
         scale = torch.where(sigma > 0, SHARPNESS / sigma, torch.zeros_like(sigma)).to(self.deviations.dtype)
         total = torch.zeros_like(sigma)
         for where, scores in self._again():
-            inside = index[(index >= where.start) & (index < where.stop)] - where.start
+            inside = index  # asking which of them are here would make a GPU wait
+            if len(scores) < len(self.images.labels):
+                inside = index[(index >= where.start) & (index < where.stop)] - where.start
             for rows in inside.split(_rows_at_once(scores)):
                 logits = scores[rows].mul_(scale[:, None])  # (n, p, C)
                 place = self.images.labels[where][rows][:, None, None].expand(-1, len(scale), 1)
@@ -136,5 +138,5 @@ def _relative(scores: Tensor, labels: Tensor, *, own: Tensor) -> Tensor:
 
 def _rows_at_once(scores: Tensor) -> int:
     """Images whose softmax is taken together."""
-    most = SCORES_AT_ONCE if scores.device.type == "cpu" else scoring.SCORES_PER_BLOCK // 4
+    most = SCORES_AT_ONCE if scores.device.type == "cpu" else scoring.SCORES_PER_BLOCK
     return max(1, most // max(1, scores[0].numel() if len(scores) else 1))
