@@ -1,4 +1,4 @@
-"""Texts that nobody selected, each alone on every dataset: how well accuracy on the source predicts accuracy on the targets.
+"""Texts that nobody selected, each alone on every dataset: how well the source predicts accuracy on the targets.
 
 The paper's second figure.
 """
