@@ -1,4 +1,4 @@
-"""What is printed: the short table at the end of a run, and the gains on every target behind it."""
+"""What is printed: the short table at the end of a run, and gains on every target."""
 
 from __future__ import annotations
 
