@@ -52,7 +52,7 @@ def main(owner: Owner, method: str) -> None:
     tuned = load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder)
     template = next(test.template for test in tests if test.name == params.source)
     texts: landscape.TextsAt
-    if len(tuned.model.soft_descriptors):  # type: ignore[arg-type]
+    if tuned.model.soft_descriptors is not None:
         pair = (RANDOM_WORDS, soup[0])
         source = load_source(artifacts, source=params.source, seeds=[seed], encoder=encoder)
         tests = shown_datasets(tests, source=source, seed=seed)

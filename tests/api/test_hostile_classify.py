@@ -20,8 +20,9 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.api.classify import Prediction
 from wsoup.api.classify_outputs import write_json_lines
+from wsoup.api.soups import Soup
 from wsoup.core.errors import ModelError, PoolError
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
 from wsoup.towers.encoder import Encoder, choose_device
 
 ODD = [

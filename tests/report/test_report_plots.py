@@ -13,7 +13,8 @@ from wsoup.disk import store
 from wsoup.report import analyses, plots
 from wsoup.report.cost import cost_table, gain_by_cost
 from wsoup.report.page import FIGURES
-from wsoup.soup.soup import NOTHING, Cost, Member, Soup, Step
+from wsoup.soup.member import NOTHING, Cost, Member, Step
+from wsoup.soup.soup import Soup
 
 TRACE = (Step("sharp", 5), Step("old", 6))
 SOUPS = {

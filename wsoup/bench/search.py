@@ -13,7 +13,7 @@ from wsoup.bench.common import Clock, Result, about, encode_plainly, setup
 from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
 from wsoup.search.grow.chains import word_chain
-from wsoup.soup.soup import Member, Step
+from wsoup.soup.member import Member, Step
 from wsoup.texts.encoder import PromptEncoder
 
 SHOTS = 16

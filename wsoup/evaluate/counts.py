@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.scoring import class_sums, correct_per_candidate, mean_cosines, normalize
+from wsoup.core.scoring import class_sums, correct_per_candidate, mean_cosines, normalize, weighted_mean
 from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
@@ -121,7 +121,7 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptE
         weights /= torch.tensor([[float(len(rows[r].offsets))] for r in users])
         starts, endings = list(stems), [prompts.ending(text, period=True) for text in texts]
         if offset:  # null tokens stand after the comma
-            starts, endings = [f"{stem}," for stem in stems], [ending.removeprefix(",") for ending in endings]
+            starts, endings = prompts.with_comma(stems), [prompts.after_comma(text, period=True) for text in texts]
         for where, block in encoder.grid_blocks(starts, endings, token_offset=offset):
             if means is None:
                 means = block.new_zeros(len(rows), *block.shape[1:])
@@ -132,7 +132,7 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptE
     for r, row in enumerate(rows):
         if row.class_name_weight:
             plain = means[next(i for i, other in enumerate(rows) if other.texts == ("",))]
-            means[r] = (row.m * means[r] + row.class_name_weight * plain) / (row.m + row.class_name_weight)
+            means[r] = weighted_mean(torch.stack([means[r], plain]), [float(row.m), row.class_name_weight])
     return means
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from wsoup.core.scoring import correct_per_candidate, normalize
 from wsoup.evaluate.transfer import Grid
 from wsoup.search.grow.greedy import greedy_soup
-from wsoup.soup.soup import Member
+from wsoup.soup.member import Member
 
 
 def mean_accuracy(n_correct: Sequence[int], *, n_images: Sequence[int]) -> int:

@@ -28,7 +28,7 @@ from wsoup.disk import code
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, check_no_link, remove_abandoned
-from wsoup.pipeline import packages, workspace
+from wsoup.pipeline import inputs, packages, workspace
 from wsoup.runtime import spent
 from wsoup.runtime.interrupts import INTERRUPTED, interruptible
 from wsoup.runtime.peak import peak_bytes
@@ -57,6 +57,7 @@ def run(main: Callable[..., None]) -> None:
             item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
             name = script.stem if item is None else f"{script.stem}@{item}"
             _check_tree(script)
+            inputs_before = inputs.read(name)
             packages.check(code.packages(script))
             params = load_params()
             check(params)
@@ -66,6 +67,7 @@ def run(main: Callable[..., None]) -> None:
                 remove_abandoned("artifacts", "reports")
                 _remove_strays(params)
                 main(owner, *([] if item is None else [item]))
+                inputs.check_unchanged(name, since=inputs_before)
                 shutil.rmtree(owner.folder, ignore_errors=True)  # the outs are in place: DVC's cache has them now
     except WsoupError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)

@@ -149,7 +149,7 @@ def _soup(name: str, soup: Soup) -> dict[str, Any]:
     """Its members, how each grew in the search, and what it gets right as it is used."""
     members, before = [], None
     for member in soup.members:
-        steps, before = [], before if soup.kind == "greedy" else None  # there members are counted with those before
+        steps, before = [], before if soup.together else None
         for step in member.trace:
             after = 100.0 * step.n_correct / (member.n_images or 1)
             steps.append({"added": step.added, "after": after, "gain": None if before is None else after - before})
@@ -165,5 +165,5 @@ def _soup(name: str, soup: Soup) -> dict[str, Any]:
         "n_images": images,
         "name_correct": soup.class_name_correct,
         "worse": soup.no_better,
-        "together": soup.kind == "greedy",
+        "together": soup.together,
     }
