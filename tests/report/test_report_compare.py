@@ -59,7 +59,7 @@ def test_accuracies_are_paired_by_dataset_and_seed(repository):
     assert rows["dtd"]["change"] == 2.0
     assert rows["dtd"]["low"] < -10 < 14 < rows["dtd"]["high"]  # two images of a hundred, with each seed
     assert rows["dtd"]["low"] < rows["XD mean"]["low"] < 0
-    assert rows["dtd"]["interval"] == "from counts"
+    assert rows["dtd"]["from"] == "counts"
     assert "the true one is shorter" in accuracies.notes[1]
 
 
@@ -126,14 +126,14 @@ def test_which_images_changed_is_read_from_dvcs_cache(project, tmp_path):
     store.write_table(right, pa.Table.from_pylist(lines, schema=table.schema))
     write_counts(folder, counts)
     rows = compare("HEAD", root=folder)[1].rows
-    assert {(row["row"], row["interval"]) for row in rows} == {("word_soup", "from images")}
+    assert {(row["row"], row["from"]) for row in rows} == {("word_soup", "images")}
     changes = {row["dataset"]: row["change"] for row in rows}
     assert changes["photo"] == 0
     assert changes["other"] == pytest.approx(100 / bits.size)
     for count in counts:
         count["n_correct"] = 1 if count["row"] == "word_soup" else count["n_correct"]
     write_counts(folder, counts)  # not what the images say: they are of another run
-    assert {row["interval"] for row in compare("HEAD", root=folder)[1].rows} == {"from counts"}
+    assert {row["from"] for row in compare("HEAD", root=folder)[1].rows} == {"counts"}
 
 
 def write_counts(folder, counts) -> None:

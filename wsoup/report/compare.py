@@ -120,8 +120,7 @@ def right_at(revision: str, *, root: Path) -> dict[tuple[str, str], Right]:
             rows = right_by_row(parquet.read_table(io.BytesIO(file.read())).to_pylist())
     except Exception:  # not cached, no DVC there, another layout: whatever it is, there still are counts
         return {}
-    keys = {(method, mode): method if mode == "centroid" else f"{method}_{mode}" for method, mode in rows}
-    return {(PRETRAINED, keys[row]): right for row, right in rows.items()}
+    return {(PRETRAINED, m if mode == "centroid" else f"{m}_{mode}"): right for (m, mode), right in rows.items()}
 
 
 def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> tuple[Table, Table]:
@@ -149,12 +148,12 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
             before[name], after[name], datasets=shared[name], images=[rows.get(name, {}) for rows in images]
         )
     ]
-    columns = ["variant", "row", "dataset", "before", "after", "change", "low", "high", "interval"]
+    columns = ["variant", "row", "dataset", "before", "after", "change", "low", "high", "from"]
     notes = [
         f"Per cent; change in points with its {CONFIDENCE:.0%} interval over images and seeds; same datasets, images "
         "and seeds.",
-        "An interval from counts does not know which images changed: it is that of two classifiers that agree by "
-        "chance only, and the true one is shorter.",
+        "From: what the interval was computed from. Counts do not say which images changed: it then is that of two "
+        "classifiers that agree by chance only, and the true one is shorter.",
         *_other_images(before, after),
         f"{len(shared) - len(changed)} of {len(shared)} rows are the same in both.",
     ]
@@ -198,13 +197,13 @@ def _differences(
                 for row, right in zip((before, after), images, strict=True)
             )
             if old_right and new_right:
-                estimate, basis = compare_images(new_right, old_right).fixed, "from images"
+                estimate, basis = compare_images(new_right, old_right).fixed, "images"
             else:
-                estimate, basis = compare_counts(new, old, n_images=n_images).fixed, "from counts"
+                estimate, basis = compare_counts(new, old, n_images=n_images).fixed, "counts"
             low, high = estimate.interval(CONFIDENCE)
             means = [float((100.0 * counts / n_images[:, None]).mean()) for counts in (old, new)]
             line = {"dataset": title, "before": means[0], "after": means[1], "change": estimate.mean}
-            lines.append({**line, "low": low, "high": high, "interval": basis})
+            lines.append({**line, "low": low, "high": high, "from": basis})
     return lines
 
 
