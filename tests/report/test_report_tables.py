@@ -14,7 +14,6 @@ from report_made import CLASS_NAME, PAPER_ENCODER, TOY_ENCODER, both_seeds, resu
 from report_made import line as line_of
 
 from wsoup.check.whole import load_params
-from wsoup.core.statistics import over_datasets
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
@@ -23,6 +22,7 @@ from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.summaries import metrics, paired_table, size_table
 from wsoup.report.tables import Table
 from wsoup.report.terminal import summary
+from wsoup.statistics.noise import over_datasets
 
 table = zero_shot_table
 

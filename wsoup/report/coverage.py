@@ -10,8 +10,8 @@ from typing import Any
 
 from wsoup.check.whole import Params
 from wsoup.core.errors import ParamsError
-from wsoup.datasets.paper import ENCODER, ENCODERS, SCALING_ENCODERS
 from wsoup.disk.artifacts import PRETRAINED
+from wsoup.evaluate.encoders import ENCODER, ENCODERS, SCALING_ENCODERS
 from wsoup.evaluate.rows import TableRow
 from wsoup.evaluate.rows import table as rows_of
 from wsoup.report import paper
