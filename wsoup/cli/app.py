@@ -119,7 +119,7 @@ def check_command(
     manifests: Annotated[Path, typer.Option(help="Manifests of the last run.")] = Path("artifacts/manifests"),
     deep: Annotated[bool, typer.Option("--deep", help="Decode every image.")] = False,
 ) -> None:
-    """Encoder and datasets of params.yaml: what is there, what is not, what can be trained; exit code 1 if faulty.
+    """Encoder and datasets of params.yaml: what is there, what is missing, what can be trained; exit code 1 if faulty.
 
     Example: wsoup check --deep
     """
@@ -176,10 +176,10 @@ def plan_command(
             "--set-param", "-S", help="A change of params as `dvc exp run` takes it, such as soups.word.k0=50."
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Also on: h200, h100, a100, l40s, l4, a10, v100, t4.")] = None,
-    count: Annotated[int, typer.Option(help="How many of them.")] = 1,
-    candidates: Annotated[int | None, typer.Option(help="As if each pool held so many texts.")] = None,
-    images: Annotated[int | None, typer.Option(help="As if there were so many test images.")] = None,
+    device: Annotated[str | None, typer.Option(help="Hours on this device, too: h200, h100, a100, l40s, l4, a10, v100, t4.")] = None,
+    count: Annotated[int, typer.Option(help="How many of that device.")] = 1,
+    candidates: Annotated[int | None, typer.Option(help="Plan as if each pool held this many texts.")] = None,
+    images: Annotated[int | None, typer.Option(help="Plan as if there were this many test images.")] = None,
 ) -> None:
     """Before hours are spent: what runs, what is cached, what it costs, and what breaks first.
 
@@ -312,7 +312,7 @@ def _print_table(table: Any) -> None:
 
 @verify_app.command("paper")
 def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
-    """The authors' own searches, scored again: theirs, ours, the difference; exit code 1 where they do not agree.
+    """The authors' own searches, scored again: theirs, ours, the difference; exit code 1 where they disagree.
 
     Needs the stages embed_train and fewshot, with ViT-B-16 / openai, ImageNet and their splits; what stages score and
     soup made is compared, too, where it is there.
@@ -353,9 +353,9 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
 
 @app.command("cache")
 def cache_command(
-    prune: Annotated[bool, typer.Option("--prune", help="Remove what no present stage can use.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what no stage can use any more.")] = False,
 ) -> None:
-    """What interrupted stages and listed datasets keep in .cache/wsoup, whose it is, and whether it is of use.
+    """What .cache/wsoup holds (unfinished stages, digests, features), whose it is, and whether it is still of use.
 
     Example: wsoup cache --prune
     """
