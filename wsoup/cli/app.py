@@ -176,7 +176,9 @@ def plan_command(
             "--set-param", "-S", help="A change of params as `dvc exp run` takes it, such as soups.word.k0=50."
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Hours on this device, too: h200, h100, a100, l40s, l4, a10, v100, t4.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Hours on this device, too: h200, h100, a100, l40s, l4, a10, v100, t4.")
+    ] = None,
     count: Annotated[int, typer.Option(help="How many of that device.")] = 1,
     candidates: Annotated[int | None, typer.Option(help="Plan as if each pool held this many texts.")] = None,
     images: Annotated[int | None, typer.Option(help="Plan as if there were this many test images.")] = None,
