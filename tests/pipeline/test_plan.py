@@ -141,7 +141,7 @@ def test_an_unknown_device_and_a_wrong_key_are_refused(project, monkeypatch):
     with pytest.raises(ParamsError, match="--device h101 --count 1: expected one or more of h200, h100"):
         plan(device="h101", on="cpu")
     with pytest.raises(ParamsError, match=r"unknown key 'soups.word.ko'; did you mean 'k"):
-        plan(changes=["soups.word.ko=1"], on="cpu")
+        plan(changes=["+soups.word.ko=1"], on="cpu")
 
 
 def test_where_nothing_has_run_everything_runs(tmp_path, monkeypatch, tiny_encoder_files):
