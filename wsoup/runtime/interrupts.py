@@ -1,0 +1,9 @@
+"""Imported by the stages of pipeline folders that wsoup 0.2 made, and by nothing else: what to do with such a folder."""
+
+import sys
+
+if sys.argv[0] == "-m":  # a stage is being started
+    raise SystemExit(
+        "error: this folder was made by an earlier wsoup than the one installed; run `wsoup init .` to bring its stages "
+        "up to date, then `dvc repro` (CHANGELOG.md says how to keep results)"
+    )
