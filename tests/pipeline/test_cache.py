@@ -206,12 +206,31 @@ def test_a_running_stage_is_left_alone_and_a_killed_one_is_judged(run: Path, slo
     assert not Path(".cache/wsoup/slow").exists()
 
 
+def test_an_interrupted_stage_says_whether_anything_is_kept(run: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for done, says in (
+        (0, "nothing was finished yet, run it again"),
+        (2, "what is finished is kept, run it again to go on"),
+    ):
+        (run / "stages/slow.py").write_text(SLOW.replace("shard < 2", f"shard < {done}"))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "stages.slow"], cwd=run, env=environment, stderr=subprocess.PIPE, text=True
+        )
+        while not list(run.glob(".cache/wsoup/slow/*/about.json")) or len(list(run.glob("**/*.part"))) < done:
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate()[1].splitlines()[-1].endswith(f"slow: interrupted; {says}")
+        shutil.rmtree(run / ".cache/wsoup/slow")
+
+
 def test_locks_of_stages_that_are_no_more_go(run: Path) -> None:
     locks = Path(".cache/wsoup/locks")
     locks.mkdir(parents=True)
     for name in ("score@words.lock", "word_soup.lock", "word_soup.0-of-2.lock", "word_soup.0-of-2.pid"):
         (locks / name).touch()
-    assert {entry.useless: len(entry.paths) for entry in of_kind("locks")} == {None: 1, "of stages that are no more": 3}
+    (entry,) = of_kind("locks")  # that of a stage which is not running says nothing, and is not shown
+    assert (len(entry.paths), entry.useless) == (3, "of stages that are no more")
     assert "removed 3 locks (0 bytes): of stages that are no more" in command("--prune")
     assert [path.name for path in locks.iterdir()] == ["score@words.lock"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 from project import ROOT, Project, miniature_params
 from repository import make_dvc_folder
 from rich.console import Console
+from small_world import TINY_CONFIG
 
 from wsoup.core.errors import ParamsError
 from wsoup.disk import store
@@ -92,6 +94,18 @@ def test_a_change_runs_what_is_behind_it_again(project, monkeypatch, capsys):
     assert "soups.word changed" in printed
 
 
+def test_an_image_tower_of_timm(project, tmp_path, monkeypatch):
+    tower = {"image_size": 32, "timm_model_name": "resnet10t", "timm_pool": "avg", "timm_proj": "linear"}
+    (tmp_path / "tiny-timm.json").write_text(json.dumps({**TINY_CONFIG, "vision_cfg": tower}))
+    encoder = {"model": "tiny-timm", "config": tmp_path / "tiny-timm.json", "watch": tmp_path}
+    encoder["pretrained"] = tmp_path / "tiny-timm.safetensors"
+    monkeypatch.chdir(project.folder)
+    planned = plan(changes=[f"encoder.{key}={value}" for key, value in encoder.items()], on="cpu")
+    need = line(planned, "embed@photo").need
+    assert need.disk == round(need.images * TINY_CONFIG["embed_dim"] * BYTES_PER_STORED_NUMBER)
+    assert need.image_flops > 0
+
+
 def test_more_images_and_candidates_than_there_are(project, monkeypatch):
     monkeypatch.chdir(project.folder)
     many = plan(images=10**8, candidates=10**6, on="cpu")
@@ -127,7 +141,7 @@ def test_an_unknown_device_and_a_wrong_key_are_refused(project, monkeypatch):
     with pytest.raises(ParamsError, match="--device h101 --count 1: expected one or more of h200, h100"):
         plan(device="h101", on="cpu")
     with pytest.raises(ParamsError, match=r"unknown key 'soups.word.ko'; did you mean 'k"):
-        plan(changes=["soups.word.ko=1"], on="cpu")
+        plan(changes=["+soups.word.ko=1"], on="cpu")
 
 
 def test_where_nothing_has_run_everything_runs(tmp_path, monkeypatch, tiny_encoder_files):

@@ -119,7 +119,8 @@ def packages_command(
 def plan_command(
     params: ParamsFile = Path("params.yaml"),
     change: Annotated[
-        list[str] | None, typer.Option("--set-param", "-S", help="Change a param first, such as soups.word.k0=50.")
+        list[str] | None,
+        typer.Option("--set-param", "-S", help="Change a param first, as in `dvc exp run`: soups.word.k0=50."),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Also estimate for h200, h100, a100, l40s, l4, a10, v100 or t4.")
@@ -149,14 +150,13 @@ def cache_command(
 
     Example: wsoup cache --prune
     """
-    from wsoup.pipeline.cache import look
-    from wsoup.pipeline.cache_prune import prune as pruned
+    from wsoup.pipeline import cache
     from wsoup.pipeline.cache_show import show
 
     if not prune:
-        show(look(), Console())
+        show(cache.look(), Console())
         return
-    for line in pruned(look()):
+    for line in cache.prune(cache.look()):
         print(line)
 
 

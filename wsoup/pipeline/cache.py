@@ -177,19 +177,18 @@ def _features(folder: Path, *, present: Collection[str]) -> Iterator[Entry]:
 
 
 def _locks(folder: Path, *, present: Collection[str]) -> Iterator[Entry]:
-    """Running stages one by one, and the files of the others together."""
-    free: dict[bool, list[Path]] = {True: [], False: []}
+    """Running stages one by one, and the files of stages that are no more; a free lock of another says nothing."""
+    lost = []
     for path in inside(folder):
         name = path.name.split(".")[0]
         if path.suffix == ".lock" and _is_held(path):
             holder = path.with_suffix(".pid")
             who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
             yield Entry("locks", name, (path,), f"running: {who}", stage=name)
-        elif path.suffix in (".lock", ".pid") and not held(name):
-            free[name in present].append(path)
-    for of_use, paths in free.items():
-        if paths:
-            yield Entry("locks", "not held", tuple(paths), useless=None if of_use else "of stages that are no more")
+        elif path.suffix in (".lock", ".pid") and name not in present and not held(name):
+            lost.append(path)
+    if lost:
+        yield Entry("locks", "not held", tuple(lost), useless="of stages that are no more")
 
 
 def held(name: str) -> bool:

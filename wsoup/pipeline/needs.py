@@ -74,8 +74,7 @@ class Needs:
         self.more = {pool: candidates / len(texts) if candidates else 1 for pool, texts in world.pools.items()}
         self.image_flops = image_flops(world.encoder)
         self.token_flops = flops_per_token(PromptEncoder.of(world.encoder), prompt="a")
-        model: Any = world.encoder.model
-        self.size = int(getattr(model, "embed_dim", 0) or model.visual.output_dim)
+        self.size = world.encoder.encode_texts(["a"]).shape[-1]  # not every image tower says its own
         self.n_seeds = len(world.params.seeds)
 
     def of(self, stage: str) -> Need | None:

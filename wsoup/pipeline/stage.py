@@ -46,13 +46,13 @@ def run(main: Callable[..., None]) -> None:
             which is when it takes a second argument.
     """
     script = Path(sys.argv[0]).resolve()
-    takes_item = main.__code__.co_argcount > 1
+    name, takes_item = script.stem, main.__code__.co_argcount > 1
     began = time.monotonic()
     print_anything()
     try:
         with interruptible():
             item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
-            name = script.stem if item is None else f"{script.stem}@{item}"
+            name = name if item is None else f"{name}@{item}"
             _check_tree(script)
             inputs_before = inputs.read(name)
             packages.check(code.packages(script))
@@ -76,7 +76,9 @@ def run(main: Callable[..., None]) -> None:
         print(f"error: {one_line(memory_error(error))}", file=sys.stderr)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
-        print(f"{script.stem}: interrupted; what is finished is kept, run it again to go on", file=sys.stderr)
+        kept = any(file.suffix in (".part", ".running") for file in (cache_dir() / name).rglob("*"))
+        what = "what is finished is kept, run it again to go on" if kept else "nothing was finished yet, run it again"
+        print(f"{script.stem}: interrupted; {what}", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
     with contextlib.suppress(OSError):  # a full disk: the outs are in place, which counts
         _note_timing(name, seconds=time.monotonic() - began)
