@@ -23,7 +23,7 @@ from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
 from wsoup.runtime.memory import keep_memory
 from wsoup.search.grow.chains import word_chain
 from wsoup.search.rank.pools import common_words
-from wsoup.soup.soup import Member, Step
+from wsoup.soup.member import Member, Step
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, choose_device
 

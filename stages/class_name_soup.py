@@ -7,7 +7,8 @@ from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 
 class Wanted(Sections):

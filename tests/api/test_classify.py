@@ -15,9 +15,10 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 from wsoup.api.photos import class_names, find_photos
+from wsoup.api.soups import Soup
 from wsoup.core.errors import DataError, MissingError
 from wsoup.images.decode import load_rgb
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
 
 CLASSES = "red,green,blue"
 

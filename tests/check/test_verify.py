@@ -24,7 +24,8 @@ from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.profiles.paper import paper
 from wsoup.search.rank.source import Source
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 NAMES = ["red cat", "blue dog", "small green bird"]
 CHAIN = ["sharp", "sharp clean", "sharp clean wet"]

@@ -26,7 +26,8 @@ from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.fits import check_prompts, check_texts
 from wsoup.evaluate.testsets import TestSet
 from wsoup.report.tables import Table
-from wsoup.soup.soup import Member, Soup, Step
+from wsoup.soup.member import Member, Step
+from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
@@ -238,14 +239,14 @@ def test_what_would_be_cut_is_refused_by_dataset_and_class(
     if fits:
         check_texts(texts, tests=[test], tokenizer=tiny_encoder.tokenizer, token_offset=offset)
     else:
-        with pytest.raises(PoolError, match=r"birds, class 'great crested grebe.*context of 77 tokens; shorten"):
+        with pytest.raises(PoolError, match=r"dataset birds: .*great crested grebe.*context of 77 tokens; shorten"):
             check_texts(texts, tests=[test], tokenizer=tiny_encoder.tokenizer, token_offset=offset)
 
 
 def test_rows_are_checked_before_they_are_encoded(tiny_encoder: Encoder) -> None:
     test = dataset(tiny_encoder, ["cat", LONG.strip()])
     rows = [Row("class_name", (1,), ("",)), Row("word_soup", (1,), ((LONG * 2).strip(),))]
-    with pytest.raises(PoolError, match="dataset birds, class"):
+    with pytest.raises(PoolError, match="dataset birds: "):
         mean_texts(rows, class_rows={}, tests=[test], encoder=PromptEncoder.of(tiny_encoder))
 
 

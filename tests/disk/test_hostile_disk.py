@@ -24,7 +24,8 @@ from wsoup.disk import store
 from wsoup.disk.store import ImageFeatures
 from wsoup.finetune.tuned import save_tuned
 from wsoup.search.rank.pools import write_pool
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 BIG = 400_000
 """More bytes than a small disk has; smaller than what each writer below is given."""

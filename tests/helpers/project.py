@@ -63,7 +63,6 @@ def miniature_params(encoder: dict[str, str]) -> dict:
     params["finetune"].update(iterations=3, batch_size=4, methods=METHODS)
     params["evaluate"].update(m=[1, 2], baseline_m=2, tuned_baseline_m=2, offsets=[0, 5])
     params["evaluate"]["survey"] = {"descriptors": 4, "chains": 4, "chain_length": 2, "m": 2}
-    params["report"]["bootstrap_samples"] = 50
     return params
 
 

@@ -18,14 +18,14 @@ FACTS = {
         import numpy as np
         from wsoup.search.grow.params import Soups
         from wsoup.search.grow import soups
-        from wsoup.soup.soup import NOTHING
+        from wsoup.soup.member import NOTHING
         from wsoup.search.rank.ranking import Ranked
         from pydantic import TypeAdapter
         brief = TypeAdapter(Soups).validate_python({"b": {"kind": "shortest", "pool": "words", "m": 2, "k1": 3}})["b"]
         ranked = Ranked(["sharp", "red", "wet", "a"], np.array([4, 3, 2, 1]), np.zeros(4), False, NOTHING)
         class Meter:
             seed = 1
-        found = soups._found(brief, ranked=ranked, meter=Meter(), part=0)
+        found = soups._chosen(brief, ranked=ranked, meter=Meter(), part=0)
         assert [member.text for member in found] == ["red", "wet"]
     """,
     "a loss": """

@@ -138,9 +138,10 @@ def test_an_own_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
 
 def test_further_words_must_be_in_the_pool() -> None:
     said = refusal(candidates__words={"path": None, "count": 500, "period": False})
-    assert "soups.word.k1: 1000 exceeds candidates.words.count (500)" in said
+    assert "soups.word.k1 is 1000 but candidates.words.count is 500; lower k1, or raise that" in said
     of_descriptors = changed(candidates__words={"path": None, "count": 500, "period": False})
-    of_descriptors["soups"]["word"]["pool"] = "descriptors"  # how many there are, only the files know
+    for soup in of_descriptors["soups"].values():
+        soup["pool"] = "descriptors"  # how many there are, only the files know
     parse_params(of_descriptors, origin="params.yaml")
 
 

@@ -157,12 +157,6 @@ def test_members_are_independent_of_each_other_and_of_m():
     assert len(set(forwards)) > 1
 
 
-def test_too_few_words_name_the_numbers():
-    generator = member_generator(purpose="word_soup", seed=1, member=0)
-    with pytest.raises(PoolError, match="k1 is 20 but the pool has 3 words"):
-        draw_chain_words(["a", "b", "c"], k0=2, k1=20, patience=5, generator=generator)
-
-
 def test_batch_sizes_do_not_matter(monkeypatch):
     words = [f"w{i}" for i in range(70)]
     whole = word_chain("start", candidates=words, count=noisy_count, max_words=10)

@@ -18,7 +18,7 @@ from wsoup.search.grow import joint
 from wsoup.search.grow.chains import draw_chain_words, first_word, random_length_chain, word_soup_member
 from wsoup.search.grow.joint import fitted_scale, joint_chain, joint_soup, likely_on
 from wsoup.search.grow.singles import sample, top
-from wsoup.soup.soup import Member, Step
+from wsoup.soup.member import Member, Step
 
 WORDS = [f"w{i}" for i in range(40)]
 

@@ -16,7 +16,7 @@ from wsoup.search.grow import soups
 from wsoup.search.grow.params import ChainsSoup, GreedySoup
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Source, check_fits
-from wsoup.soup.soup import NOTHING
+from wsoup.soup.member import NOTHING
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."

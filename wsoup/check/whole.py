@@ -19,7 +19,7 @@ from wsoup.params.base.datasets import Datasets, FewshotParams
 from wsoup.params.base.encoder import EmbedParams, EncoderParams
 from wsoup.params.base.section import Name, Section, Seeds, load, parse
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
-from wsoup.search.grow.params import ChainsSoup, Soups
+from wsoup.search.grow.params import Soups
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
 
 SCHEMA = Path(__file__).parents[2] / "data" / "params.schema.json"
@@ -113,26 +113,18 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _chains_fit_the_pool(self) -> Params:
+    def _soups_fit_the_pool_and_what_races_keep(self) -> Params:
         count = self.candidates.words.count
         for name, soup in self.soups.items():
-            if isinstance(soup, ChainsSoup) and soup.pool == "words" and soup.k1 > count:
-                raise ValueError(
-                    f"soups.{name}.k1: {soup.k1} exceeds candidates.words.count ({count}): further words come from the "
-                    "top k1 of the pool; lower k1 or raise count"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _soups_fit_what_races_keep(self) -> Params:
-        for name, soup in self.soups.items():
-            race = () if soup.pool == "mixed" else self.score.race(soup.pool)
-            for key, value in soup.model_dump(include={"k0", "k1"}).items():
-                if race and value is not None and value > race[-1].keep:
-                    raise ValueError(
-                        f"soups.{name}.{key}: {value} exceeds the {race[-1].keep} candidates that the last round of "
-                        f"score.racing.{soup.pool} keeps; lower {key} or keep more"
-                    )
+            problem = None
+            if soup.pool == "words":
+                problem = soup.shortage(count, where=f"candidates.words.count is {count}", otherwise="raise that")
+            race = () if soup.pool == "mixed" or soup.unranked else self.score.race(soup.pool)
+            if race and not problem:
+                where = f"the last round of score.racing.{soup.pool} keeps {race[-1].keep}"
+                problem = soup.shortage(race[-1].keep, where=where, otherwise="keep more")
+            if problem:
+                raise ValueError(f"soups.{name}.{problem}")
         return self
 
 

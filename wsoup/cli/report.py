@@ -46,7 +46,7 @@ def compare_command(
     ] = "workspace",
     row: Annotated[str, typer.Option(help="A row of reports/metrics.json, or `all`.")] = "word_soup",
 ) -> None:
-    """Compare two revisions: params that differ, and accuracy per dataset with a paired interval.
+    """Compare two revisions: params that differ, and accuracy per dataset with its interval.
 
     Example: wsoup compare HEAD
     """

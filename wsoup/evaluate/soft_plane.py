@@ -100,13 +100,12 @@ class SoftPlane:
 
 def shown_datasets(tests: Sequence[TestSet], *, source: Source, seed: int) -> list[TestSet]:
     """The few-shot training images of one seed in place of the source's test images, and the cross-dataset targets."""
-    found = []
-    for test in tests:
-        if test.role == "source":
-            images, labels = source.images_of(seed)
-            rows = source.subsets[seed].cpu().numpy()
-            name = f"{test.name} (training images)"
-            found.append(replace(test, name=name, image_features=images, labels=labels, rows=rows))
-        elif test.role == "xd":
-            found.append(test)
-    return found
+    images, labels = source.images_of(seed)
+    rows = source.subsets[seed].cpu().numpy()
+    return [
+        replace(test, name=f"{test.name} (training images)", image_features=images, labels=labels, rows=rows)
+        if test.role == "source"
+        else test
+        for test in tests
+        if test.role in ("source", "xd")
+    ]

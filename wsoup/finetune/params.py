@@ -9,15 +9,41 @@ from pydantic import Field, model_validator
 from wsoup.params.base.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
 
 Some = Annotated[PositiveInt, Field(le=10_000)]
-"""Tokens, blocks, members: what the model itself bounds far below this."""
+"""Tokens, blocks, members; the model itself sets bounds far below this."""
 Iterations = Annotated[PositiveInt, Field(le=100_000_000)]
 Images = Annotated[PositiveInt, Field(le=65_536)]
 Positive = Annotated[float, Field(gt=0, le=1e15)]
 NonNegative = Annotated[float, Field(ge=0, le=1e15)]
-"""Numbers whose products float32 still holds."""
+"""Numbers whose products still fit into float32."""
 
 
-class PromptTune(Section):
+class AnyTune(Section):
+    """What every `tune` says of itself."""
+
+    @property
+    def inside_images(self) -> bool:
+        """Whether something inside the image tower is trained, which must then be a ViT."""
+        return True
+
+    @property
+    def tunes_images(self) -> bool:
+        """Whether image features change, so that test images are read again."""
+        return True
+
+
+class TextTune(AnyTune):
+    """What leaves image features as they are."""
+
+    @property
+    def inside_images(self) -> bool:
+        return False
+
+    @property
+    def tunes_images(self) -> bool:
+        return False
+
+
+class PromptTune(TextTune):
     """CoOp: the first `tokens` tokens of the template."""
 
     kind: Literal["prompt"]
@@ -25,7 +51,7 @@ class PromptTune(Section):
     """How many tokens of the template are learnt."""
 
 
-class LastBlocksTune(Section):
+class LastBlocksTune(AnyTune):
     """The last blocks of both towers, their final norms and projections, and a text prompt (0 tokens: none)."""
 
     kind: Literal["last_blocks"]
@@ -35,11 +61,11 @@ class LastBlocksTune(Section):
     """Learnt tokens of the template; 0: none."""
 
 
-class SoftDescriptorsTune(Section):
+class SoftDescriptorsTune(TextTune):
     """`members` soft descriptors of `tokens` tokens each, and a text prompt (0 tokens: none).
 
-    A CoOp ensemble trains no prompt, ProDA does. They start as random words, or (`start: soup`) as the first members of
-    the method's soup, whose tokens are cut or begun again to fit.
+    ProDA trains all of them together, and a prompt. With cross entropy they are a CoOp ensemble: each is trained by
+    itself for its share of the iterations, from the beginning, and nothing but the descriptor is kept.
     """
 
     kind: Literal["soft_descriptors"]
@@ -47,13 +73,21 @@ class SoftDescriptorsTune(Section):
     """How many soft descriptors."""
     tokens: Some
     """Tokens of each."""
-    start: Literal["random", "soup"] = "random"
-    """Random words, or the tokens of the first members of the method's soup."""
+    start: Literal["random", "words", "soup"] = "random"
+    """`random` tokens; random common `words` and a period, which is learnt and stands for the prompt's own (as the
+    authors'); or the tokens of the first members of the method's `soup`, cut or begun again to fit."""
     prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
     """Learnt tokens of the template; 0: none."""
+    blocks: Annotated[NonNegativeInt, Field(le=10_000)] = 0
+    """Last blocks of both towers, with final norms and projections, that learn beside each descriptor and are put back
+    after it; 0: none. The authors' script of the CoOp ensemble leaves 3 open (argparse_parameters.py:37)."""
+
+    @property
+    def inside_images(self) -> bool:
+        return bool(self.blocks)
 
 
-class VisualPromptTune(Section):
+class VisualPromptTune(AnyTune):
     """VPT: shallow (depth 1) or deep."""
 
     kind: Literal["visual_prompt"]
@@ -63,7 +97,7 @@ class VisualPromptTune(Section):
     """Blocks whose prompts are learnt: 1 is shallow."""
 
 
-class MapleTune(Section):
+class MapleTune(AnyTune):
     """MaPLe: text prompts, deep where depth > 1, and a linear map from them to visual prompts."""
 
     kind: Literal["maple"]
@@ -73,7 +107,16 @@ class MapleTune(Section):
     """Blocks whose prompts are learnt: 1 is shallow."""
 
 
-class BitfitTune(Section):
+class BlocksTune(AnyTune):
+    """What changes the last blocks and adds nothing before or behind them."""
+
+    opens: Literal["both", "image_twice"] = "both"
+    """`both` towers, as the method's paper says; or, as in the authors' code (trainer.py:201), the image tower alone,
+    each parameter standing twice in the optimizer and so taking two steps at a time. There, what `ssf` and `adapter`
+    put into the text tower stays as it was drawn."""
+
+
+class BitfitTune(BlocksTune):
     """The biases of the last blocks."""
 
     kind: Literal["bitfit"]
@@ -81,7 +124,7 @@ class BitfitTune(Section):
     """How many of the last blocks."""
 
 
-class LoraTune(Section):
+class LoraTune(BlocksTune):
     """A low-rank update of query and value in the last blocks."""
 
     kind: Literal["lora"]
@@ -89,9 +132,12 @@ class LoraTune(Section):
     """How many of the last blocks."""
     rank: Some
     """Rank of the update."""
+    piles_up: bool = False
+    """In training, every pass adds the update to the weights for good, as the authors' code does (models.py:185);
+    false: weights and update are added anew each time. The finished update is added once, either way."""
 
 
-class SsfTune(Section):
+class SsfTune(BlocksTune):
     """Scale and shift after both norms, attention and feed-forward of the last blocks."""
 
     kind: Literal["ssf"]
@@ -99,7 +145,7 @@ class SsfTune(Section):
     """How many of the last blocks."""
 
 
-class AdapterTune(Section):
+class AdapterTune(BlocksTune):
     """A residual bottleneck after the feed-forward part of the last blocks; width / reduction wide."""
 
     kind: Literal["adapter"]
@@ -109,9 +155,12 @@ class AdapterTune(Section):
     """The bottleneck is width / reduction wide."""
     ratio: Fraction
     """What the bottleneck's output is multiplied with before it is added."""
+    mix: Literal["add", "blend"] = "add"
+    """`add` ratio x bottleneck, which starts at zero and so at the pretrained prediction; or `blend` it, drawn at
+    random, with (1 - ratio) x the input (the authors' code, models.py:121)."""
 
 
-class ImageAdapterTune(Section):
+class ImageAdapterTune(AnyTune):
     """CLIP-Adapter: a bottleneck on the image features, mixed in at `ratio`."""
 
     kind: Literal["image_adapter"]
@@ -119,6 +168,10 @@ class ImageAdapterTune(Section):
     """The bottleneck is width / reduction wide."""
     ratio: Fraction
     """Share of the bottleneck in the feature."""
+
+    @property
+    def inside_images(self) -> bool:
+        return False
 
 
 TuneParams = (
@@ -174,6 +227,9 @@ class KgcoopLoss(Section):
     kind: Literal["kgcoop"]
     weight: NonNegative
     """Of the distance from the initial class texts."""
+    pairs: Literal["own", "all"] = "own"
+    """Whose cosines: each class's `own` text before and after, as the method's paper says, or those of `all` pairs of
+    classes (the authors' code, trainer.py:449)."""
 
 
 class ProgradLoss(Section):
@@ -198,7 +254,7 @@ LossParams = CrossEntropyLoss | ContrastiveLoss | KgcoopLoss | ProgradLoss | Pro
 
 
 class SnapshotParams(Section):
-    """Accuracy during training (the paper's figure of diversity): copies of the averaged weights, and who scores them.
+    """Accuracy during training (the paper's figure of diversity): how often the averaged weights are copied and scored.
 
     Every copy is as large as what is trained, and encodes all class prompts again with the method's texts; methods that
     train the image tower also read the images again. `wsoup plan` counts both.

@@ -19,9 +19,8 @@ import numpy as np
 from torch import Tensor
 
 from wsoup.core.draws import member_generator
-from wsoup.core.errors import PoolError
 from wsoup.search.grow.greedy import LARGEST_BATCH, SMALLEST_BATCH
-from wsoup.soup.soup import Member, Step
+from wsoup.soup.member import Member, Step
 
 
 def word_chain(
@@ -61,11 +60,8 @@ def draw_chain_words(
 ) -> tuple[str, list[str]]:
     """First word from the top k0, then the top k1 shuffled and cut to `patience`: (first, candidates).
 
-    Raises:
-        PoolError: fewer words than k1.
+    There are k1 words at least: `wsoup.search.grow.soups.candidates` sees to that.
     """
-    if len(ranked) < k1:
-        raise PoolError(f"k1 is {k1} but the pool has {len(ranked)} words; lower k1 or give more words")
     first = ranked[int(generator.integers(k0))]
     order = generator.permutation(k1)[:patience]
     return first, [ranked[i] for i in order]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wsoup.core.errors import PoolError
 from wsoup.core.scoring import correct_per_candidate, normalize
-from wsoup.soup.soup import Member, Step
+from wsoup.soup.member import Member, Step
 
 SMALLEST_BATCH, LARGEST_BATCH = 8, 64
 """Speculative batches start small after an acceptance, when the next one is likely, and double while nothing rises."""

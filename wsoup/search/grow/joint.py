@@ -21,7 +21,7 @@ from wsoup.core.draws import member_generator
 from wsoup.core.scoring import normalize
 from wsoup.search.grow.chains import draw_chain_words
 from wsoup.search.grow.greedy import LARGEST_BATCH, SMALLEST_BATCH, Measure
-from wsoup.soup.soup import Member, Step
+from wsoup.soup.member import Member, Step
 
 SCALES = (1.0, 1000.0)
 """Where the class name makes no mistake the likeliest scale is infinite, where it is no better than chance 0."""

@@ -1,6 +1,6 @@
 """From a definition in params.yaml to the members of a soup: the one place that knows which kinds there are.
 
-To add a kind: its model in `wsoup.params.search`, its function in a module beside this one, a case in `_found`.
+To add a kind: its model in `wsoup.search.grow.params`, its function in a module beside this one, a case in `_chosen`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,8 @@ from wsoup.search.grow.singles import sample, top
 from wsoup.search.rank.cost import Meter
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Source
-from wsoup.soup.soup import NOTHING, Cost, Member, Soup, Step
-
-
-def parts(definition: SoupParams) -> int:
-    """Into how many parts a soup falls that are made independently of each other: the chains, or one."""
-    return definition.m if isinstance(definition, ChainsSoup | RandomLengthsSoup) else 1
+from wsoup.soup.member import NOTHING, Cost, Member, Step
+from wsoup.soup.soup import COUNTED_TOGETHER, Soup
 
 
 def candidates(definition: SoupParams, ranked: Ranked) -> Ranked:
@@ -44,30 +40,29 @@ def candidates(definition: SoupParams, ranked: Ranked) -> Ranked:
     Raises:
         PoolError: the pool is smaller than the definition says, or fewer went through all rounds.
     """
-    if isinstance(definition, SampleSoup) and definition.k1 is None:
-        return ranked
-    finalists = ranked.finalists()
-    limits = definition.model_dump(include={"k0"} if isinstance(definition, FirstWordsSoup) else {"k1"})
-    for name, most in limits.items():
-        if len(ranked.texts) < most:
-            raise PoolError(f"{name} is {most} but the pool {definition.pool} holds {len(ranked.texts)}; lower {name}")
-        if len(finalists.texts) < most:
-            raise PoolError(
-                f"{name} is {most} but {len(finalists.texts)} of the pool {definition.pool} went through all rounds of "
-                f"score.racing; lower {name}, or let its last round keep more"
-            )
-        return finalists.cut(most)
-    return finalists
+    check_enough(definition, len(ranked.texts))
+    able = ranked if definition.unranked else ranked.finalists()
+    where = f"{len(able.texts)} of the pool {definition.pool} went through all rounds of score.racing"
+    if problem := definition.shortage(len(able.texts), where=where, otherwise="let its last round keep more"):
+        raise PoolError(problem)
+    return able if definition.limit is None else able.cut(definition.limit[1])
+
+
+def check_enough(definition: SoupParams, size: int) -> None:
+    """Raise PoolError where a pool of so many texts is smaller than the definition says."""
+    where = f"the pool {definition.pool} holds {size}"
+    if problem := definition.shortage(size, where=where, otherwise="give more texts"):
+        raise PoolError(problem)
 
 
 def ranking_cost(definition: SoupParams, ranked: Ranked) -> Cost:
     """What the ranking took that the soup begins with; nothing where the whole pool is sampled."""
-    return NOTHING if isinstance(definition, SampleSoup) and definition.k1 is None else ranked.cost
+    return NOTHING if definition.unranked else ranked.cost
 
 
 def identity(definition: SoupParams) -> dict[str, object]:
     """What of a definition decides a part of the soup, as JSON values: of chains all but how many there are."""
-    return definition.model_dump(exclude={"m"} if parts(definition) > 1 else None)
+    return definition.model_dump(exclude={"m"} if definition.parts > 1 else None)
 
 
 def members(
@@ -80,18 +75,17 @@ def members(
         ranked: `candidates`.
         source: what selection may see.
         seed: whose images.
-        part: which of `parts`.
+        part: which of `definition.parts`.
     """
     meter = Meter(source, seed=seed, period=ranked.period)
-    found = _found(definition, ranked=ranked, meter=meter, part=part)
+    chosen = _chosen(definition, ranked=ranked, meter=meter, part=part)
     cost = meter.cost()
-    n_images = len(source.subsets[seed])
-    if not isinstance(definition, GreedySoup | JointSoup):  # whose members were counted as the soup that they make
-        finished = source.count([member.text for member in found], seed=seed, period=True)
-        found = [replace(member, n_correct=int(count)) for member, count in zip(found, finished, strict=True)]
+    if definition.kind not in COUNTED_TOGETHER:
+        finished = source.count([member.text for member in chosen], seed=seed, period=True)
+        chosen = [replace(member, n_correct=int(count)) for member, count in zip(chosen, finished, strict=True)]
     elif not ranked.period:  # they were counted without it, and are evaluated with it
-        found = _recounted(found, definition, source=source, seed=seed)
-    return [replace(member, n_images=n_images) for member in found], cost
+        chosen = _recounted(chosen, definition, source=source, seed=seed)
+    return [replace(member, n_images=len(source.subsets[seed])) for member in chosen], cost
 
 
 def made(
@@ -114,7 +108,7 @@ def made(
         seed=seed,
         template=source.template,
         encoder=source.encoder.id,
-        members=tuple(member for found, _ in parts for member in found),
+        members=tuple(member for chosen, _ in parts for member in chosen),
         made_with=made_with,
         class_name_weight=definition.class_name_weight,
         class_name_correct=int(source.count([""], seed=seed, period=True)[0]),
@@ -122,7 +116,7 @@ def made(
     )
 
 
-def _found(definition: SoupParams, *, ranked: Ranked, meter: Meter, part: int) -> list[Member]:
+def _chosen(definition: SoupParams, *, ranked: Ranked, meter: Meter, part: int) -> list[Member]:
     """The members as they stood in the search."""
     texts, seed = ranked.texts, meter.seed
     match definition:
@@ -146,9 +140,7 @@ def _found(definition: SoupParams, *, ranked: Ranked, meter: Meter, part: int) -
             return _joint(definition, texts=texts, meter=meter)
 
 
-def _recounted(
-    members: Sequence[Member], definition: GreedySoup | JointSoup, *, source: Source, seed: int
-) -> list[Member]:
+def _recounted(members: Sequence[Member], definition: SoupParams, *, source: Source, seed: int) -> list[Member]:
     """Members with the counts of the soup up to and with each, every text with the final period."""
     measure = _beside_class_name(right_on(*source.images_of(seed)), definition, source=source)
     features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))  # (M, C, D)
@@ -193,7 +185,7 @@ def _joint(definition: JointSoup, *, texts: Sequence[str], meter: Meter) -> list
     )
 
 
-def _beside_class_name(measure: Measure, definition: GreedySoup | JointSoup, *, source: Source) -> Measure:
+def _beside_class_name(measure: Measure, definition: SoupParams, *, source: Source) -> Measure:
     """Measure soups as they will be used, with the class name in them at its weight."""
     if not definition.class_name_weight:
         return measure

@@ -16,15 +16,15 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.search.rank.source import Source
-from wsoup.soup.soup import Cost
+from wsoup.soup.member import Cost
 from wsoup.texts.encoder import PromptEncoder
 
 TEXTS_AT_ONCE = 4096
 
 
-def cost_of(endings: Iterable[str], *, classes: int, encoder: PromptEncoder) -> Cost:
-    """The cost of encoding every class prompt with each of these endings (", sharp"), equal ones once."""
-    unique = sorted(set(endings))
+def cost_of(texts: Iterable[str], *, period: bool, classes: int, encoder: PromptEncoder) -> Cost:
+    """The cost of encoding every class prompt with each of these texts, equal ones once."""
+    unique = sorted({prompts.after_comma(text, period=period) for text in texts})
     if not encoder.fast or encoder.tower is None:
         context = encoder.tokenizer([""]).shape[1]
         return Cost(len(unique), len(unique) * classes * context, None)
@@ -37,8 +37,8 @@ def cost_of(endings: Iterable[str], *, classes: int, encoder: PromptEncoder) -> 
 
 
 def _tokens(endings: Sequence[str], *, encoder: PromptEncoder) -> Iterator[tuple[int, ...]]:
-    """Tokens of endings behind the comma, which belongs to the class prompt, with the token that ends a text."""
-    empty, *rows = encoder.tokenizer(["", *(ending.removeprefix(",") for ending in endings)])
+    """Tokens of what follows the comma, which belongs to the class prompt, with the token that ends a text."""
+    empty, *rows = encoder.tokenizer(["", *endings])
     starts = int((empty != empty[-1]).sum()) - 1  # start tokens: all of the empty text's but the one that ends it
     for row in rows:
         yield tuple(row[starts : int((row != empty[-1]).sum())].tolist())
@@ -49,13 +49,13 @@ class Meter:
 
     def __init__(self, source: Source, *, seed: int, period: bool) -> None:
         self.source, self.seed, self.period = source, seed, period
-        self._endings: dict[str, None] = {}
+        self._texts: set[str] = set()
 
     def blocks(self, texts: Sequence[str]) -> Iterator[Tensor]:
         """Features of texts with every class, in blocks (b, C, D); only blocks that are taken are noted."""
         start = 0
         for block in self.source.text_blocks(texts, period=self.period):
-            self._note(texts[start : start + len(block)])
+            self._texts.update(texts[start : start + len(block)])
             start += len(block)
             yield block
 
@@ -65,12 +65,10 @@ class Meter:
 
     def count(self, texts: Sequence[str]) -> np.ndarray:
         """Correct images of the seed for each text alone: (P,) int64."""
-        self._note(texts)
+        self._texts.update(texts)
         return self.source.count(texts, seed=self.seed, period=self.period)
-
-    def _note(self, texts: Sequence[str]) -> None:
-        self._endings.update((prompts.ending(text, period=self.period), None) for text in texts)
 
     def cost(self) -> Cost:
         """Of everything so far."""
-        return cost_of(self._endings, classes=len(self.source.class_names), encoder=self.source.texts)
+        source = self.source
+        return cost_of(self._texts, period=self.period, classes=len(source.class_names), encoder=source.texts)

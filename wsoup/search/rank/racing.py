@@ -23,7 +23,7 @@ from wsoup.search.rank.params import RacingRound
 from wsoup.search.rank.ranking import count_and_likelihood
 from wsoup.search.rank.scores import COLUMNS, pool_cost
 from wsoup.search.rank.source import Source
-from wsoup.soup.soup import NOTHING, Cost
+from wsoup.soup.member import NOTHING, Cost
 
 FEWEST_CLASSES = 2
 """A classifier of one class is always right."""

@@ -12,7 +12,7 @@ import numpy as np
 from wsoup.core.errors import MismatchError
 from wsoup.core.scoring import rank
 from wsoup.disk import store
-from wsoup.soup.soup import Cost
+from wsoup.soup.member import Cost
 
 if TYPE_CHECKING:
     import pyarrow as pa

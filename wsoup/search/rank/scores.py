@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from wsoup.core import prompts
 from wsoup.core.scoring import ImageSet, correct
 from wsoup.search.rank.cost import Cost, cost_of
 from wsoup.search.rank.source import Source
@@ -15,6 +14,21 @@ from wsoup.search.rank.statistics import CandidateStatistics, statistics
 
 COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties", "k2", "gain_se")
 """What is known of a scored candidate, as `CandidateStatistics` has it."""
+
+
+def shards(texts: Sequence[str], *, size: int) -> list[Sequence[str]]:
+    """Texts cut for scoring, in order: at most `size` together, and the empty one alone, which shares no beginning.
+
+    >>> shards(["", "a", "b", "c"], size=2)
+    [[''], ['a', 'b'], ['c']]
+    """
+    cut: list[Sequence[str]] = []
+    start = 0
+    for i in range(1, len(texts) + 1):
+        if i == len(texts) or i - start == size or not texts[i] or not texts[i - 1]:
+            cut.append(texts[start:i])
+            start = i
+    return cut
 
 
 def right_by_name(source: Source, *, images: ImageSet, period: bool) -> Tensor:
@@ -41,8 +55,7 @@ def scores(
 
 def pool_cost(source: Source, texts: Sequence[str], *, period: bool) -> Cost:
     """What scoring a pool takes, once for all seeds."""
-    endings = [prompts.ending(text, period=period) for text in texts]
-    return cost_of(endings, classes=len(source.class_names), encoder=source.texts)
+    return cost_of(texts, period=period, classes=len(source.class_names), encoder=source.texts)
 
 
 def _gather(blocks: list[list[CandidateStatistics]], name: str) -> np.ndarray:

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.errors import MismatchError, MissingError, PoolError
+from wsoup.core.errors import MismatchError, MissingError
 from wsoup.core.scoring import ImageSet, correct_per_candidate
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.texts import fits
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.tokens import token_lengths
 from wsoup.towers.encoder import Encoder
 
 
@@ -80,9 +80,8 @@ class Source:
                 endings = [prompts.ending(text, period=period)]
                 yield from (block for _, block in self.texts.grid_blocks(stems, endings))
             return
-        # The comma belongs to the class: a candidate then begins with a space, where tokens never merge.
-        endings = [prompts.ending(text, period=period).removeprefix(",") for text in texts]
-        yield from (block for _, block in self.texts.grid_blocks([f"{stem}," for stem in stems], endings))
+        endings = [prompts.after_comma(text, period=period) for text in texts]
+        yield from (block for _, block in self.texts.grid_blocks(prompts.with_comma(stems), endings))
 
     def images_of(self, seed: int) -> tuple[Tensor, Tensor]:
         """Features (N, D) and labels (N,) of one seed's few-shot images."""
@@ -130,23 +129,10 @@ def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], enco
 
 
 def check_fits(texts: Sequence[str], *, source: Source, origin: str | Path) -> None:
-    """Raise PoolError for the first text that does not fit the model's context with the longest class prompt.
-
-    Without this the tokenizer would cut such a text in silence, and its score would be another text's.
-    """
-    stems, tokenizer = prompts.stems(source.template, source.class_names), source.encoder.tokenizer
-    lengths = token_lengths(stems, tokenizer=tokenizer)
-    longest = stems[int(lengths.argmax())]
-    context = tokenizer([longest]).shape[1]
-    room = context - int(lengths.max()) - 2  # a comma and a period; no token is shorter than a letter
-    for text in texts:
-        if len(text) > room:
-            whole = longest + prompts.ending(text, period=True)
-            if int(token_lengths([whole], tokenizer=tokenizer)) == context:
-                raise PoolError(
-                    f"{origin}: {text!r} after {longest!r} does not fit the model's context of {context} tokens; "
-                    "shorten it or leave it out of the pool"
-                )
+    """Raise PoolError for the first text that does not fit the model's context with the longest class prompt."""
+    stems = prompts.stems(source.template, source.class_names)
+    step = "shorten it or leave it out of the pool"
+    fits.check_fits(texts, stems=stems, tokenizer=source.encoder.tokenizer, origin=origin, step=step)
 
 
 def identity(source: Source, *, encoder: Encoder) -> dict[str, object]:

@@ -9,7 +9,7 @@ import pytest
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.report.moved import moved_classes
+from wsoup.report.changed import moved_classes
 
 NAMES = ["cat", "dog", "fox", "St. Bernard Jr."]
 #         label, before, after, images
@@ -27,8 +27,8 @@ def artifacts(tmp_path):
 
 
 def test_gains_by_class_and_what_its_images_were_and_are_taken_for(artifacts):
-    (found,) = moved_classes(artifacts, params=SimpleNamespace(datasets={"pets": SimpleNamespace(role="xd")}))
-    cat, dog = found["classes"]
+    (shown,) = moved_classes(artifacts, params=SimpleNamespace(datasets={"pets": SimpleNamespace(role="xd")}))
+    cat, dog = shown["classes"]
     assert cat == {
         "name": "cat",
         "images": 10,
@@ -42,14 +42,14 @@ def test_gains_by_class_and_what_its_images_were_and_are_taken_for(artifacts):
 
 
 def test_confusions_that_changed_most_come_first(artifacts):
-    (found,) = moved_classes(artifacts, params=SimpleNamespace(datasets={"pets": SimpleNamespace(role="xd")}))
-    assert found["moves"][0] == {"label": "cat", "other": "dog", "count": -2}
-    assert {"label": "dog", "other": "fox", "count": 1} in found["moves"]
+    (shown,) = moved_classes(artifacts, params=SimpleNamespace(datasets={"pets": SimpleNamespace(role="xd")}))
+    assert shown["moves"][0] == {"label": "cat", "other": "dog", "count": -2}
+    assert {"label": "dog", "other": "fox", "count": 1} in shown["moves"]
 
 
 def test_the_confusion_of_the_most_moved_classes_holds_all_their_images(artifacts):
-    (found,) = moved_classes(artifacts, params=SimpleNamespace(datasets={"pets": SimpleNamespace(role="xd")}))
-    confusion = found["confusion"]
+    (shown,) = moved_classes(artifacts, params=SimpleNamespace(datasets={"pets": SimpleNamespace(role="xd")}))
+    confusion = shown["confusion"]
     assert confusion["columns"] == ["cat", "dog", "fox", "St. Bernard Jr.", "others"]
     cat, dog = confusion["rows"]
     assert [(cell["before"], cell["after"]) for cell in cat["cells"]] == [(7, 10), (2, 0), (1, 0), (0, 0), (0, 0)]
