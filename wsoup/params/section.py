@@ -229,13 +229,13 @@ class _Short(reprlib.Repr):
 
 
 def _as_written(location: list[Any], *, raw: Any, missing: bool) -> list[str]:
-    """The keys of a location as they stand in the file: pydantic puts in the kind that a union was told to be."""
+    """The keys of a location as they stand in the file: pydantic puts in which of a union's kinds it tried."""
     keys = []
     for i, part in enumerate(location):
-        if isinstance(raw, Mapping) and part not in raw and not (missing and i == len(location) - 1):
-            continue
-        keys.append(str(part))
-        raw = raw[part] if isinstance(raw, Mapping) and part in raw else None
+        inside = part in raw if isinstance(raw, Mapping) else isinstance(raw, list) and isinstance(part, int)
+        if inside or (missing and i == len(location) - 1):
+            keys.append(str(part))
+        raw = raw[part] if inside else raw
     return keys
 
 

@@ -30,7 +30,7 @@ from wsoup.core.linear import packed
 from wsoup.disk.files import shown
 from wsoup.disk.store import fingerprint
 from wsoup.params.encoder import EncoderParams
-from wsoup.towers.config import check_weights, read_config
+from wsoup.towers.config import Config, check_weights, known_config, read_config
 from wsoup.towers.identity import encoder_id
 from wsoup.towers.startup import deferring
 
@@ -180,7 +180,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     local = params.weights_file
     if local and not local.is_file():
         raise MissingError(f"encoder.pretrained: weights file {local} does not exist")
-    if local and config is not None:
+    if local and config is not None and params.config is not None:
         check_weights(config, weights=local)
     if params.precision == "reference":
         torch.set_float32_matmul_precision("highest")
@@ -329,9 +329,13 @@ def untrained_model(params: EncoderParams) -> nn.Module:
         raise ModelError(f"encoder.model {params.model} cannot be built: {reason}") from None
 
 
-def _check_name(params: EncoderParams) -> dict[str, Any] | None:
+def _check_name(params: EncoderParams) -> Config | None:
     """Make a local config known, which is returned, and raise where open_clip knows no such model."""
-    config = None if params.config is None else _register(params)
+    config = known_config(params)
+    if params.config is not None:
+        _register(params)
+    if params.model.startswith("hf-hub:"):
+        _check_hub(params.model.removeprefix("hf-hub:"))
     known = open_clip.list_models()
     if params.model not in known and not params.comes_with_weights:
         near = difflib.get_close_matches(params.model, known, n=1)
@@ -400,16 +404,23 @@ def ensemble_templates() -> list[Callable[[str], str]]:
     return list(open_clip.OPENAI_IMAGENET_TEMPLATES)
 
 
-def _register(params: EncoderParams) -> dict[str, Any]:
+def _check_hub(repository: str) -> None:
+    """Raise ModelError where the config of a hub's repository will not do."""
+    try:
+        file = open_clip.pretrained.download_pretrained_from_hf(repository, filename="open_clip_config.json")
+    except Exception:  # no network, no such repository, one of transformers alone: open_clip says which
+        return
+    read_config(Path(file), key="encoder.model", of_hub=True)
+
+
+def _register(params: EncoderParams) -> None:
     """Make a local JSON config known to open_clip under the file's stem, which must be the model's name."""
     path = Path(str(params.config))
-    config = read_config(path)
     if path.stem != params.model:
         raise ModelError(
             f"encoder.model must be the config's file name without .json: {path.stem!r}, not {params.model!r}"
         )
     open_clip.add_model_config(path)
-    return config
 
 
 def _check_finite(model: nn.Module, *, origin: str) -> None:
