@@ -17,7 +17,7 @@ import numpy as np
 from wsoup.core.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, some
-from wsoup.disk.files import reason_of, regular_file, shown
+from wsoup.disk.files import read_text, reason_of, regular_file, shown
 
 SPLIT_FOLDERS = ("train", "val", "test")
 DEEPEST = 64
@@ -85,6 +85,12 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); mend or remove it") from None
 
 
+def prefix_of(base: Path, folder: Path) -> str:
+    """What comes before a file's name in its path relative to `base`: ``""`` or ``"a/b/"``."""
+    text = folder.relative_to(base).as_posix()
+    return "" if text == "." else f"{text}/"
+
+
 def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
     """All images under folder/<class>, with the position of the class in `classes` as label.
 
@@ -93,7 +99,7 @@ def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
     """
     paths: list[str] = []
     counts = np.zeros(len(classes), dtype=np.int64)
-    prefix = "" if folder == base else folder.relative_to(base).as_posix() + "/"
+    prefix = prefix_of(base, folder)
     for label, name in enumerate(classes):
         start = len(paths)
         if (folder / name).is_dir():
@@ -159,17 +165,6 @@ def names_of(folders: Sequence[str], *, renamed: dict[str, str], origin: str) ->
     if unnamed:
         raise DataError(f"{origin} has no line for folder {some(unnamed)}; add one: folder, a space, class name")
     return [renamed[folder] for folder in folders]
-
-
-def read_text(path: Path) -> str:
-    """A UTF-8 text file, or DataError that says where it is not UTF-8. Its lines end with ``\\n`` and nothing else."""
-    regular_file(str(path))
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({reason_of(error)}); mend it") from None
 
 
 def read_json(path: Path, *, expected: str) -> Any:

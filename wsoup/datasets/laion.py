@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from wsoup.core.errors import DataError, ParamsError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets import coop
-from wsoup.datasets.folder import list_split, require_folder, subfolders
-from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, some, split_of
-from wsoup.disk.files import read_bytes, regular_file, tar_index
+from wsoup.datasets.folder import list_split, prefix_of, require_folder, subfolders
+from wsoup.datasets.listing import Listing, Split, some, split_of
+from wsoup.datasets.webdataset import images_in
 
 NAMED = "a wnid, an ImageNet class name or a label number"
 
@@ -51,7 +51,7 @@ def read(images: str, *, root: str, imagenet_names: Callable[[], list[str]]) -> 
         raise DataError(f"{place} holds no images; expected <class>/<image>, or *.tar, with {NAMED} for a class")
     splits = {"test": target.split("test"), "train": found}
     moved = {
-        name: Split([_below(at, common) + path for path in split.paths], split.labels)
+        name: Split([prefix_of(common, at) + path for path in split.paths], split.labels)
         for (name, split), at in zip(splits.items(), (base, place), strict=True)
     }
     return Listing(str(common), target.class_names, moved, origin=images, names_may_repeat=True)
@@ -86,21 +86,9 @@ def _in_folders(place: Path, *, labels: Mapping[str, int]) -> Split:
 
 def _in_tar(tar: Path, *, labels: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """(path, label) of each image in one tar, in its order."""
-    members = tar_index(str(tar), regular_file(str(tar)).st_mtime_ns)
-    for name in members:
-        stem, suffix = os.path.splitext(name)
-        if suffix.lower() not in IMAGE_SUFFIXES:
-            continue
-        called = PurePosixPath(name).parent.name
-        if f"{stem}.cls" in members:
-            called = read_bytes(f"{tar}/{stem}.cls").decode("utf-8", "replace")
+    for name, stated in images_in(tar):
+        called = PurePosixPath(name).parent.name if stated is None else stated
         label = _label(called, labels=labels)
         if label is None:
             raise DataError(f"{tar}: image {name!r} is of class {called[:40]!r}, none of ImageNet's; expected {NAMED}")
         yield f"{tar.name}/{name}", label
-
-
-def _below(folder: Path, common: Path) -> str:
-    """What comes before a path in `folder` where paths are relative to `common`."""
-    text = folder.relative_to(common).as_posix()
-    return "" if text == "." else f"{text}/"

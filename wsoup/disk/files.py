@@ -10,9 +10,10 @@ import re
 import stat
 import tarfile
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wsoup.core.errors import DataError, MissingError
+from wsoup.core.errors import DataError, MissingError, WsoupError
 from wsoup.disk import remote
 
 if TYPE_CHECKING:
@@ -83,6 +84,25 @@ def reason_of(error: BaseException) -> str:
     """What an error says, in one line of at most 300 letters; its type where it says nothing."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(shown(" ".join(text.split())).split())[:300] or type(error).__name__
+
+
+def read_text(path: str | Path, *, kind: type[WsoupError] = DataError, largest: int = LARGEST_FILE) -> str:
+    r"""A UTF-8 text file, with or without a mark at its beginning. Its lines end with ``\n`` and nothing else.
+
+    Raises:
+        MissingError: there is no such file.
+        kind: no regular file, unreadable, larger than `largest` bytes, or not UTF-8, and where not.
+    """
+    try:
+        if (size := regular_file(str(path)).st_size) > largest:
+            raise kind(f"{path} has {size:,} bytes, more than {largest:,}; is it the right file?")
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise kind(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        if isinstance(error, WsoupError):
+            raise
+        raise kind(f"{path} cannot be read ({reason_of(error)}); mend it") from None
 
 
 def read_bytes(path: str) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from wsoup.core.errors import MissingError, PoolError
 from wsoup.core.prompts import bare
-from wsoup.disk.files import reason_of, regular_file
+from wsoup.disk.files import read_text
 from wsoup.disk.store import replacing, require
 from wsoup.search import gpt
 
@@ -119,13 +119,7 @@ def _with_period(text: str) -> str:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a text file, bare, empty ones left out."""
-    try:
-        regular_file(str(path))  # a FIFO would wait for ever
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml") from None
-    except OSError as error:
-        raise PoolError(f"{path} cannot be read ({reason_of(error)}); mend it") from None
-    except UnicodeDecodeError as error:
-        raise PoolError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    return [line for line in map(bare, text.splitlines()) if line]
+    if not path.exists():
+        raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml")
+    lines = read_text(path, kind=PoolError).splitlines()
+    return [line for line in map(bare, lines) if line]
