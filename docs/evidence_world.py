@@ -35,7 +35,7 @@ from wsoup.search.ranking import Ranked, ranked
 from wsoup.search.scores import right_by_name
 from wsoup.search.source import Source
 from wsoup.search.statistics import statistics
-from wsoup.soup.member import NOTHING, Cost, Member
+from wsoup.soup.soup import NOTHING, Cost, Member
 from wsoup.towers.encoder import Encoder, load_encoder
 
 SEEDS, SHOTS, WORDS = (1, 2, 3), 16, 10_000
@@ -246,7 +246,7 @@ class World:
         if not kept.exists():
             parts = [
                 soups.members(definition, ranked=chosen, source=source, seed=seed, part=part)
-                for part in range(definition.parts)
+                for part in range(soups.parts(definition))
             ]
             members = [member.as_json() for found, _ in parts for member in found]
             cost = sum((found for _, found in parts), NOTHING)

@@ -25,7 +25,7 @@ from wsoup.search import soups
 from wsoup.search.ranking import Ranked, ranked
 from wsoup.search.source import Source
 from wsoup.search.statistics import statistics
-from wsoup.soup.member import NOTHING
+from wsoup.soup.soup import NOTHING
 
 KINDS: dict[str, dict[str, Any]] = {
     "word (chains)": {"kind": "chains", **GROWTH},
@@ -72,7 +72,7 @@ def soup(world: World, name: str, *, label: str, source: Source, period: bool) -
             cut = soups.candidates(definition, by_seed[seed])
             parts = [
                 soups.members(definition, ranked=cut, source=source, seed=seed, part=part)
-                for part in range(definition.parts)
+                for part in range(soups.parts(definition))
             ]
             texts[seed] = [member.text for members, _ in parts for member in members]
         kept.write_text(json.dumps(texts))

@@ -53,7 +53,7 @@ def main(owner: Owner) -> None:
     lengths = [wanted.chain_length] * wanted.chains
     chains = random_chains(read_pool(artifacts.pool("words")), lengths=lengths, seed=params.seeds[0])
     subsets = images.images()
-    found = [
+    blocks = [
         subsets.score(block)
         for group in ([""], chains)
         for block in images.text_blocks(group, period=params.candidates.words.period)
@@ -63,7 +63,7 @@ def main(owner: Owner) -> None:
             {
                 "text": ["", *chains],
                 "seed": np.repeat(seed, 1 + len(chains)),
-                "n_correct": torch.cat([block[k].n_correct for block in found]).cpu().numpy(),
+                "n_correct": torch.cat([block[k].n_correct for block in blocks]).cpu().numpy(),
                 "n_images": np.repeat(len(images.subsets[seed]), 1 + len(chains)),
             }
         )

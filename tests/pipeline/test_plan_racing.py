@@ -10,7 +10,7 @@ from wsoup.params.encoder import EncoderParams
 from wsoup.params.search import RacingRound
 from wsoup.pipeline import plan_texts as texts
 from wsoup.search.pools import common_words
-from wsoup.search.racing import part_of, race, rounds
+from wsoup.search.racing import part_of, race, rounds_of
 from wsoup.search.scores import right_by_name, scores
 from wsoup.search.source import Source
 from wsoup.towers.encoder import weightless_encoder
@@ -28,7 +28,7 @@ def really_encoded(source: Source, heats) -> list[tuple[int, int]]:
         part = part_of(source, heats[number].classes)
         images, named = part.images(), right_by_name(part, images=part.images(), period=False)
         shards = [left[:1], *(left[i : i + SHARD] for i in range(1, len(left), SHARD))]
-        done = [scores(part, shard, images=images, named=named, period=False) for shard in shards]
+        done = [scores(part, shard, images=images, baseline_right=named, period=False) for shard in shards]
         found.append((part.texts.texts_encoded, part.texts.tokens_encoded))
         return {key: torch.cat([torch.from_numpy(one[key]) for one in done], dim=1).numpy() for key in done[0]}
 
@@ -50,7 +50,7 @@ def source(tiny_encoder) -> Source:
 
 
 def test_rounds_lie_between_their_bounds_and_the_first_is_exact(source, tiny_encoder_files):
-    heats = rounds([RacingRound(classes=0.4, keep=12), RacingRound(classes=0.6, keep=5)], n_classes=5)
+    heats = rounds_of([RacingRound(classes=0.4, keep=12), RacingRound(classes=0.6, keep=5)], n_classes=5)
     said, real = planned(tiny_encoder_files, heats), really_encoded(source, heats)
     assert (said[0].texts, said[0].tokens) == ((real[0][0],) * 2, (real[0][1],) * 2)
     for count, (n_texts, n_tokens) in zip(said, real, strict=True):
@@ -59,6 +59,6 @@ def test_rounds_lie_between_their_bounds_and_the_first_is_exact(source, tiny_enc
 
 
 def test_without_a_race_the_whole_ranking_is_exact(source, tiny_encoder_files):
-    heats = rounds([], n_classes=5)
+    heats = rounds_of([], n_classes=5)
     said = [(count.texts, count.tokens) for count in planned(tiny_encoder_files, heats)]
     assert said == [((n_texts,) * 2, (n_tokens,) * 2) for n_texts, n_tokens in really_encoded(source, heats)]

@@ -177,7 +177,7 @@ def test_weights_and_configs_that_are_no_files(
     make(tmp_path / "x.safetensors")
     assert "does not exist" in str(refusal({**files, "pretrained": str(tmp_path / "x.safetensors")}))
     make(tmp_path / "tiny-clip.json")
-    assert "is no file" in str(refusal({**files, "config": str(tmp_path / "tiny-clip.json")}))
+    assert "is not a file" in str(refusal({**files, "config": str(tmp_path / "tiny-clip.json")}))
 
 
 # ----------------------------------------------------------------------------------------------------- configs

@@ -92,12 +92,12 @@ def zero_shot_accuracy(
         raise ParamsError(f"confidence is {confidence}; expected a number between 0 and 1, such as 0.95")
     x = checked_features(features)
     right = _right(x, labels, classifier, class_names=class_names, name="classifier")
-    found = Accuracy(int(right.sum()), len(right))
+    counted = Accuracy(int(right.sum()), len(right))
     if baseline is None:
-        return found
+        return counted
     before = _right(x, labels, baseline, class_names=class_names, name="baseline")
     gained, lost = int((right & ~before).sum()), int((before & ~right).sum())
-    return Accuracy(found.n_correct, found.n_images, paired_gain(gained, lost, n=len(right), confidence=confidence))
+    return Accuracy(counted.n_correct, counted.n_images, paired_gain(gained, lost, n=len(right), confidence=confidence))
 
 
 def paired_gain(n_gained: int, n_lost: int, *, n: int, confidence: float) -> Gain:

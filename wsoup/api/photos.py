@@ -29,22 +29,22 @@ def find_photos(places: Sequence[str]) -> list[str]:
         MissingError: a place is not there.
         DataError: no images at all, or a list without such a column.
     """
-    found: dict[str, None] = {}
+    photos: dict[str, None] = {}
     for place in places:
         if os.path.isdir(place):
-            found.update(dict.fromkeys(_in_folder(place)))
+            photos.update(dict.fromkeys(_in_folder(place)))
         elif not os.path.lexists(place):
             raise MissingError(
                 f"{shown(place)} does not exist; name photos, folders of photos, or a CSV with a column path"
             )
         elif place.lower().endswith((".csv", ".tsv")):
-            found.update(dict.fromkeys(_in_list(Path(place))))
+            photos.update(dict.fromkeys(_in_list(Path(place))))
         else:
-            found[place] = None
-    if not found:
+            photos[place] = None
+    if not photos:
         kinds = " ".join(sorted(IMAGE_SUFFIXES))
         raise DataError(f"no images in {', '.join(shown(place) for place in places)}; expected {kinds} files")
-    return list(found)
+    return list(photos)
 
 
 def class_names(text: str) -> list[str]:
@@ -67,7 +67,7 @@ def class_names(text: str) -> list[str]:
 
 def _in_folder(folder: str) -> list[str]:
     """Images below a folder, hidden ones left out."""
-    found: list[str] = []
+    photos: list[str] = []
     seen: set[str] = set()
     for place, inner, names in os.walk(folder, followlinks=True):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
@@ -76,8 +76,8 @@ def _in_folder(folder: str) -> list[str]:
             continue
         seen.add(real)
         images = [name for name in names if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES]
-        found += [os.path.join(place, name) for name in sorted(images) if not name.startswith(".")]
-    return found
+        photos += [os.path.join(place, name) for name in sorted(images) if not name.startswith(".")]
+    return photos
 
 
 def _in_list(path: Path) -> list[str]:

@@ -83,7 +83,7 @@ def correct_per_candidate(image_features: Tensor, labels: Tensor, text_features:
 
 
 def decide(image_features: Tensor, labels: Tensor, text_features: Tensor) -> tuple[Tensor, Tensor]:
-    """Which images each candidate alone gets right, and which of these answers hang on rounding.
+    """Which images each candidate alone gets right, and which of these answers are near ties.
 
     Goes in blocks of candidates whose texts stay in a cache, and of images so that there are `SCORES_PER_BLOCK` scores
     at a time. The own class's score is held against the best of the others, one maximum instead of an arg-max; the rare
@@ -102,12 +102,12 @@ def decide(image_features: Tensor, labels: Tensor, text_features: Tensor) -> tup
     right, near = torch.empty(2, n_candidates, len(labels), dtype=torch.bool, device=labels.device)
     together = min(n_candidates, max(1, TEXTS_PER_BLOCK // max(1, n_classes)))
     rows = min(len(labels), max(1, SCORES_PER_BLOCK // max(1, together * n_classes)))
-    for texts, found, close in zip(*(x.split(together or 1) for x in (text_features, right, near)), strict=True):
+    for texts, hits, close in zip(*(x.split(together or 1) for x in (text_features, right, near)), strict=True):
         cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
         for start in range(0, len(labels), rows or 1):
             x, y = image_features[start : start + rows], labels[start : start + rows]
             own, best, wins = own_against_others(cosines(x).view(len(x), len(texts), n_classes), y)
-            found[:, start : start + len(x)] = wins.T
+            hits[:, start : start + len(x)] = wins.T
             close[:, start : start + len(x)] = ((own - best).abs() < NEAR_TIE).T
     return right, near
 
@@ -171,7 +171,7 @@ class CandidateScores:
     n_images: int
     alignment: Tensor  # float64
     uniformity: Tensor  # float64
-    near_ties: Tensor  # int64, images whose answer hangs on rounding
+    near_ties: Tensor  # int64, images whose answer is a near tie
 
 
 class ImageSet:

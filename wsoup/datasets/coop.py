@@ -183,10 +183,10 @@ def _flat_answers(path: Path) -> dict[str, str]:
     try:
         if not {"ImageId", "PredictionString"} <= set(rows.fieldnames or ()):
             raise DataError(f"{path}: first line must be the header ImageId,PredictionString")
-        found = [(row["ImageId"], (row["PredictionString"] or "").split()) for row in rows]
+        answers = [(row["ImageId"], (row["PredictionString"] or "").split()) for row in rows]
     except csv.Error as error:
         raise DataError(f"{path}, line {rows.line_num}: {error}; get the file again") from None
-    return {image: words[0] for image, words in found if words}
+    return {image: words[0] for image, words in answers if words}
 
 
 def _flat_split(base: Path, *, folder: Path, answers: dict[str, str], classes: list[str], origin: str) -> Split:
@@ -219,14 +219,14 @@ def _names(place: Path, folders: list[str], *, imagenet_names: Names, by_positio
     """Class names from classnames.txt here or beside ImageNet's images, else ImageNet's own 1,000."""
     for path in (place / "classnames.txt", place.parent / "imagenet" / "classnames.txt"):
         if path.is_file():
-            named = read_class_names(path)
+            renamed = read_class_names(path)
             if by_position:
-                if len(named) != len(folders):
-                    raise DataError(f"{path} names {len(named)} classes, but there are {len(folders)} folders")
-                found = [named[wnid] for wnid in sorted(named)]
+                if len(renamed) != len(folders):
+                    raise DataError(f"{path} names {len(renamed)} classes, but there are {len(folders)} folders")
+                names = [renamed[wnid] for wnid in sorted(renamed)]
             else:
-                found = names_of(folders, renamed=named, origin=str(path))
-            return [clean_class_name(name) for name in found]
+                names = names_of(folders, renamed=renamed, origin=str(path))
+            return [clean_class_name(name) for name in names]
     everything = imagenet_names()
     if len(folders) != len(everything):
         raise MissingError(

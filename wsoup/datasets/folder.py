@@ -35,7 +35,7 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     Raises:
         MissingError: no such folder.
         DataError: no class folders, an empty one, a name that is not UTF-8, a loop of symbolic links, something
-            called like an image that is no file.
+            called like an image that is not a file.
     """
     base = require_folder(root)
     # A folder of images alone is a class, whatever it is called: there are photographs of trains. But where there are
@@ -45,8 +45,8 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     for name in SPLIT_FOLDERS:
         if name in top and name in wanted and name not in splits_there and (splits_there or {*top} <= {*SPLIT_FOLDERS}):
             raise DataError(f"{base / name} has no class folders; expected {base / name}/<class>/<image>")
-    found = {name: base / name for name in splits_there} or {"test": base}
-    folders = {name: folder for name, folder in found.items() if name in wanted} or found
+    there = {name: base / name for name in splits_there} or {"test": base}
+    folders = {name: folder for name, folder in there.items() if name in wanted} or there
     classes = sorted({name for folder in folders.values() for name in subfolders(folder)})
     if not classes:
         raise DataError(
@@ -64,7 +64,7 @@ def require_folder(root: str | Path) -> Path:
     """The folder `root`, or MissingError."""
     base = Path(root)
     if not os.path.isdir(base):
-        raise MissingError(f"{root} does not exist or is no folder; correct the dataset's root in params.yaml")
+        raise MissingError(f"{root} does not exist or is not a folder; correct the dataset's root in params.yaml")
     return base
 
 
@@ -82,7 +82,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return [entry for entry in entries if not entry.name.startswith(".")]
     except OSError as error:
-        raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); mend or remove it") from None
+        raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); repair or remove it") from None
 
 
 def prefix_of(base: Path, folder: Path) -> str:

@@ -44,12 +44,12 @@ def read(images: str, *, root: str, imagenet_names: Callable[[], list[str]]) -> 
     labels = labels_of(target)
     tars = sorted(place.glob("*.tar"))
     if tars:
-        found = split_of([row for tar in tars for row in _in_tar(tar, labels=labels)])
+        train = split_of([row for tar in tars for row in _in_tar(tar, labels=labels)])
     else:
-        found = _in_folders(place, labels=labels)
-    if not found.paths:
+        train = _in_folders(place, labels=labels)
+    if not train.paths:
         raise DataError(f"{place} holds no images; expected <class>/<image>, or *.tar, with {NAMED} for a class")
-    splits = {"test": target.split("test"), "train": found}
+    splits = {"test": target.split("test"), "train": train}
     moved = {
         name: Split([prefix_of(common, at) + path for path in split.paths], split.labels)
         for (name, split), at in zip(splits.items(), (base, place), strict=True)
@@ -62,7 +62,7 @@ def labels_of(imagenet: Listing) -> dict[str, int]:
     names: dict[str, list[int]] = {}
     for label, name in enumerate(imagenet.class_names):
         names.setdefault(name.lower(), []).append(label)
-    labels = {name: found[0] for name, found in names.items() if len(found) == 1}
+    labels = {name: alike[0] for name, alike in names.items() if len(alike) == 1}
     labels |= {str(label): label for label in range(len(imagenet.class_names))}
     test = imagenet.split("test")
     folders = [PurePosixPath(path).parent.name for path in test.paths]
@@ -78,7 +78,7 @@ def _in_folders(place: Path, *, labels: Mapping[str, int]) -> Split:
     folders = sorted(subfolders(place))
     unknown = [name for name in folders if _label(name, labels=labels) is None]
     if unknown:
-        raise DataError(f"{place} has folders that are no class of ImageNet: {some(unknown)}; expected {NAMED}")
+        raise DataError(f"{place} has folders that are not classes of ImageNet: {some(unknown)}; expected {NAMED}")
     listed = list_split(place, folder=place, classes=folders)
     known = [_label(name, labels=labels) or 0 for name in folders]
     return split_of([(path, known[label]) for path, label in zip(listed.paths, listed.labels.tolist(), strict=True)])

@@ -31,26 +31,26 @@ def markdown(schema: Schema) -> str:
 
 def _blocks(key: str, value: Schema, schema: Schema) -> Iterator[str]:
     """Tables of a section: its own keys, and those of what it holds by name or by kind."""
-    found = _named(value, schema)
-    if "patternProperties" in found:
-        (inner,) = found["patternProperties"].values()
+    node = _named(value, schema)
+    if "patternProperties" in node:
+        (inner,) = node["patternProperties"].values()
         yield from _blocks(f"{key}.<name>", inner, schema)
-    elif "discriminator" in found:
-        yield from _kinds(key, found, schema)
+    elif "discriminator" in node:
+        yield from _kinds(key, node, schema)
     else:
-        rows, later = _rows(key, found, schema)
+        rows, later = _rows(key, node, schema)
         yield rows
         for name, inner in later:
             yield f"### {name}\n\n{inner.get('description', '')}\n"
             yield from _blocks(name, inner, schema)
 
 
-def _rows(key: str, found: Schema, schema: Schema) -> tuple[str, list[tuple[str, Schema]]]:
+def _rows(key: str, node: Schema, schema: Schema) -> tuple[str, list[tuple[str, Schema]]]:
     """Rows of plain keys, those of plain sections within them too; and what needs tables of its own."""
-    if "properties" not in found:
-        return _row(key, found, schema), []
+    if "properties" not in node:
+        return _row(key, node, schema), []
     rows, later = "", []
-    for name, inner in found["properties"].items():
+    for name, inner in node["properties"].items():
         child, place = _named(inner, schema), f"{key}.{name}"
         if "patternProperties" in child or "discriminator" in child:
             later.append((place, inner))
@@ -68,9 +68,9 @@ def _rows(key: str, found: Schema, schema: Schema) -> tuple[str, list[tuple[str,
     return rows, later
 
 
-def _kinds(key: str, found: Schema, schema: Schema) -> Iterator[str]:
+def _kinds(key: str, node: Schema, schema: Schema) -> Iterator[str]:
     """What a kind is, then the keys of all kinds: those that several share once."""
-    kinds = {kind: _named({"$ref": at}, schema) for kind, at in found["discriminator"]["mapping"].items()}
+    kinds = {kind: _named({"$ref": at}, schema) for kind, at in node["discriminator"]["mapping"].items()}
     lines = [f"| `{kind}` | {' '.join(one['description'].split())} |\n" for kind, one in kinds.items()]
     yield f"| {key}.kind | |\n|---|---|\n{''.join(lines)}"
     rows: dict[str, list[str]] = {}
@@ -91,29 +91,29 @@ def _row(key: str, value: Schema, schema: Schema) -> str:
 
 
 def _values(value: Schema, schema: Schema) -> str:
-    found = _named(value, schema)
-    if "const" in found:
-        return f"`{found['const']}`"
-    if "enum" in found:
-        return ", ".join(f"`{x}`" for x in found["enum"])
-    if "anyOf" in found:
-        return " or ".join(_values(one, schema) for one in found["anyOf"])
-    if "prefixItems" in found:
-        return f"[{', '.join(_values(one, schema) for one in found['prefixItems'])}]"
-    if found.get("type") == "array":
-        return f"list of {_values(found['items'], schema)}"
-    if found.get("type") == "object":
-        return f"{{{', '.join(found['properties'])}}}" if "properties" in found else "mapping"
+    node = _named(value, schema)
+    if "const" in node:
+        return f"`{node['const']}`"
+    if "enum" in node:
+        return ", ".join(f"`{x}`" for x in node["enum"])
+    if "anyOf" in node:
+        return " or ".join(_values(one, schema) for one in node["anyOf"])
+    if "prefixItems" in node:
+        return f"[{', '.join(_values(one, schema) for one in node['prefixItems'])}]"
+    if node.get("type") == "array":
+        return f"list of {_values(node['items'], schema)}"
+    if node.get("type") == "object":
+        return f"{{{', '.join(node['properties'])}}}" if "properties" in node else "mapping"
     plain = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
-    name = plain.get(found.get("type", ""), str(found.get("type", "any")))
-    return f"{name}{_bounds(found)}"
+    name = plain.get(node.get("type", ""), str(node.get("type", "any")))
+    return f"{name}{_bounds(node)}"
 
 
-def _bounds(found: Schema) -> str:
+def _bounds(node: Schema) -> str:
     said = []
     for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<")):
-        if key in found and abs(found[key]) < ENDLESS:
-            said.append(f"{sign} {int(found[key]):,}" if float(found[key]).is_integer() else f"{sign} {found[key]:g}")
+        if key in node and abs(node[key]) < ENDLESS:
+            said.append(f"{sign} {int(node[key]):,}" if float(node[key]).is_integer() else f"{sign} {node[key]:g}")
     return f" {', '.join(said)}" if said else ""
 
 

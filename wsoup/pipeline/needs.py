@@ -27,7 +27,7 @@ from wsoup.pipeline import plan_texts as texts
 from wsoup.pipeline.plan_images import Dataset, features_bytes
 from wsoup.pipeline.plan_texts import Count
 from wsoup.search import pools
-from wsoup.search.racing import rounds
+from wsoup.search.racing import rounds_of
 from wsoup.search.ranking import ranked
 from wsoup.soup.member import NOTHING
 from wsoup.soup.soup import Soup
@@ -144,7 +144,7 @@ class Steps:
         first, *later = texts.score(
             source,
             self.pools[name],
-            heats=rounds(race, n_classes=len(source.class_names)),
+            heats=rounds_of(race, n_classes=len(source.class_names)),
             n_seeds=len(self.params.seeds),
             period=period,
             shard_size=self.params.score.shard_size,
@@ -291,7 +291,8 @@ class Steps:
         found = store.read_table(path, columns=["text", "seed", "n_correct", "k2", "n_classes"])
         mine = np.flatnonzero(np.asarray(found["seed"]) == self.params.seeds[0])
         names = found["text"].to_pylist()
-        columns = {key: np.asarray(found[key])[mine] for key in ("n_correct", "k2", "n_classes")}
+        names_in_file = {"n_correct": "n_correct", "log_likelihood": "k2", "n_classes": "n_classes"}
+        columns = {key: np.asarray(found[name])[mine] for key, name in names_in_file.items()}
         return ranked([names[i] for i in mine], **columns, period=False, cost=NOTHING).finalists().texts
 
     def _unranked(self, pool: str) -> list[str]:

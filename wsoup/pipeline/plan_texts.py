@@ -24,7 +24,7 @@ from wsoup.evaluate.transfer import Grid, sample
 from wsoup.params.evaluation import SurveyParams
 from wsoup.params.search import Growth, JointSoup, SoupParams
 from wsoup.search.chains import word_soup_member
-from wsoup.search.greedy import LARGEST_BATCH
+from wsoup.search.greedy import BATCHES
 from wsoup.search.racing import Round, part_of
 from wsoup.search.scores import shards
 from wsoup.search.soups import check_enough
@@ -195,7 +195,7 @@ def _chains(source: Source, kept: Sequence[str], definition: Growth, *, seed: in
         _chain(source, list(kept), definition, seed=seed, period=period, grows=grows) for grows in (0, 1, 0)
     )
     classes, growths = len(source.class_names), min(definition.max_words, len(kept)) - 1
-    again = growths * min(LARGEST_BATCH - 1, definition.patience) * classes  # texts counted again after a growth
+    again = growths * min(BATCHES[1] - 1, definition.patience) * classes  # texts counted again after a growth
     texts = never.texts[1] + again
     each = never.tokens[1] / never.texts[1]
     longest = min(8, max(len(word) for word in kept))  # no token is shorter than a letter

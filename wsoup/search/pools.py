@@ -39,10 +39,10 @@ def common_words(count: int) -> list[str]:
     listed = count
     while len(words) < count:
         listed = listed * 5 // 4 + 100
-        found = top_n_list("en", listed)
-        words = [word for word in found if _WORD.fullmatch(word) and word not in OFFENSIVE]
-        if len(found) < listed and len(words) < count:
-            raise PoolError(f"candidates.words.count: {count} words wanted, wordfreq has {len(words)} such words")
+        common = top_n_list("en", listed)
+        words = [word for word in common if _WORD.fullmatch(word) and word not in OFFENSIVE]
+        if len(common) < listed and len(words) < count:
+            raise PoolError(f"candidates.words.count is {count}, but wordfreq has {len(words)} such words; lower it")
     return words[:count]
 
 
@@ -72,8 +72,8 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
     pool: dict[str, None] = {}
     for path in map(Path, paths):
         if path.suffix == ".json":
-            found = {text for texts in gpt.read(path).values() for text in texts}
-            pool.update(dict.fromkeys(sorted(found, key=_with_period)))
+            sentences = {text for texts in gpt.read(path).values() for text in texts}
+            pool.update(dict.fromkeys(sorted(sentences, key=_with_period)))
         else:
             pool.update(dict.fromkeys(unique(_lines(path), origin=str(path))))
     if paths and not pool:

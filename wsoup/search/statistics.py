@@ -35,39 +35,47 @@ SCORES_AT_ONCE = 1 << 18
 class CandidateStatistics(CandidateScores):
     """`CandidateScores` with the statistics of this module, each (P,) float64."""
 
-    k2: Tensor  # nats, at most 0
+    log_likelihood: Tensor  # k2: nats, at most 0
     gain_se: Tensor  # images
 
+    def column(self, name: str) -> Tensor:
+        """A statistic by its column in files, where log_likelihood is called k2."""
+        value: Tensor = getattr(self, "log_likelihood" if name == "k2" else name)
+        return value
 
-def statistics(images: ImageSet, text_features: Tensor, *, named: Tensor) -> list[CandidateStatistics]:
+
+def statistics(images: ImageSet, text_features: Tensor, *, baseline_right: Tensor) -> list[CandidateStatistics]:
     """Score candidates on every subset of the images, as `ImageSet.score` does, with k2 and the gain's standard error.
 
     Args:
         images: N images with K subsets (seeds).
         text_features: (P, C, D) float32, L2-normalised.
-        named: (N,) bool, the images that the class name alone gets right (`wsoup.core.scoring.correct`).
+        baseline_right: (N,) bool, the images that the class name alone gets right (`wsoup.core.scoring.correct`).
 
     Returns:
         K results. k2 is a mean of float32 logarithms summed in float64; without images it is NaN.
     """
     n_candidates, n_classes, _ = text_features.shape
     right, near = torch.empty(2, n_candidates, len(images.labels), dtype=torch.bool, device=images.labels.device)
-    k2 = torch.empty(len(images.subsets), n_candidates, dtype=torch.float64, device=images.labels.device)
+    log_likelihood = torch.empty(len(images.subsets), n_candidates, dtype=torch.float64, device=images.labels.device)
     fitting = scoring.SCORES_PER_BLOCK // max(1, len(images.labels) * n_classes)
     together = max(1, min(n_candidates, scoring.TEXTS_PER_BLOCK // max(1, n_classes), fitting))
     for start in range(0, n_candidates, together):
         part = slice(start, start + together)
         judged = _Block(images, text_features[part])
         right[part], near[part] = judged.decide()
-        k2[:, part] = torch.stack([judged.likelihood(index) for index in images.subsets])
-    found = []
+        log_likelihood[:, part] = torch.stack([judged.likelihood(index) for index in images.subsets])
+    results = []
     for k, (index, scores) in enumerate(
         zip(images.subsets, images.summed(text_features, right=right, near=near), strict=True)
     ):
-        risen, fallen = ((right[:, index] & ~named[index]).sum(1), (~right[:, index] & named[index]).sum(1))
+        here, before = right[:, index], baseline_right[index]
+        risen, fallen = (here & ~before).sum(1), (~here & before).sum(1)
         spread = (risen + fallen) - (risen - fallen).double() ** 2 / max(1, len(index))
-        found.append(CandidateStatistics(**vars(scores), k2=k2[k], gain_se=spread.clamp_(min=0).sqrt()))
-    return found
+        results.append(
+            CandidateStatistics(**vars(scores), log_likelihood=log_likelihood[k], gain_se=spread.clamp_(min=0).sqrt())
+        )
+    return results
 
 
 class _Block:

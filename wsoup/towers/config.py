@@ -162,7 +162,7 @@ def read_config(path: Path, *, key: str, of_hub: bool = False) -> Config:
         ModelError: not JSON, not the config of a model, an unknown key, or a number that no model has.
     """
     if not path.is_file():
-        raise MissingError(f"{key}: {path} does not exist, or is no file; correct it in params.yaml")
+        raise MissingError(f"{key}: {path} does not exist, or is not a file; correct it in params.yaml")
     try:
         text = path.read_text(encoding="utf-8")
         config = json.loads(text)

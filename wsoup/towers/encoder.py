@@ -257,10 +257,10 @@ def forced_quick_gelu(params: EncoderParams) -> bool:
     """
     config = open_clip.get_model_config(params.model) or {}
     asked = bool(config.get("quick_gelu"))
-    named = params.model.endswith(QUICK_GELU)
+    named_quick = params.model.endswith(QUICK_GELU)
     tag = open_clip.get_pretrained_cfg(params.model, str(params.pretrained))
     plain = open_clip.get_pretrained_cfg(params.model.removesuffix(QUICK_GELU), str(params.pretrained))
-    if named and plain and not plain.get("quick_gelu"):
+    if named_quick and plain and not plain.get("quick_gelu"):
         raise ModelError(
             f"encoder.pretrained {params.pretrained} was trained with GELU, not with the QuickGELU of encoder.model "
             f"{params.model}; set encoder.model: {params.model.removesuffix(QUICK_GELU)}"
@@ -286,13 +286,13 @@ _here: dict[str, Encoder] = {}
 def _loaded(identity: str, load: Callable[[], Encoder]) -> Encoder:
     """The encoder of that fingerprint, loaded once in this process; ModelError where another one is found here."""
     if identity not in _here:
-        found = load()
-        if fingerprint(found.id) != identity:
+        encoder = load()
+        if fingerprint(encoder.id) != identity:
             raise ModelError(
-                f"encoder {found.id['model']} / {found.id['pretrained']} is another one here than where the work was "
-                "given out (other weights, config or version of open_clip); make them equal on all nodes"
+                f"encoder {encoder.id['model']} / {encoder.id['pretrained']} differs here from the one where the "
+                "work was handed out (other weights, config or version of open_clip); make them equal on all nodes"
             )
-        _here[identity] = found
+        _here[identity] = encoder
     return _here[identity]
 
 
@@ -435,11 +435,11 @@ def _check_finite(model: nn.Module, *, origin: str) -> None:
 
 def _preprocessing(model: nn.Module, params: EncoderParams) -> dict[str, Any]:
     """What `preprocess` does, as JSON values."""
-    found = open_clip.get_model_preprocess_cfg(model)
+    about = open_clip.get_model_preprocess_cfg(model)
     return {
-        "size": found.get("size"),
-        "mean": list(params.image_mean or found["mean"]),
-        "std": list(params.image_std or found["std"]),
-        "interpolation": params.interpolation or found.get("interpolation"),
-        "resize_mode": found.get("resize_mode"),
+        "size": about.get("size"),
+        "mean": list(params.image_mean or about["mean"]),
+        "std": list(params.image_std or about["std"]),
+        "interpolation": params.interpolation or about.get("interpolation"),
+        "resize_mode": about.get("resize_mode"),
     }
