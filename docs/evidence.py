@@ -19,8 +19,8 @@ import numpy as np
 from evidence_trials import GROWTH, TRIALS
 from evidence_world import RACES, SEEDS, SHOTS, Found, World, options_of, put
 
+from wsoup.core.statistics import Comparison, Estimate, compare_images, holm
 from wsoup.disk.store import read_json, write_json
-from wsoup.report.verdict import Comparison, Estimate, compare, holm
 
 CONFIDENCE = 0.95
 STYLES = ("pacs/photo/test", "pacs/art_painting/test", "pacs/cartoon/test", "pacs/sketch/test")
@@ -106,7 +106,7 @@ class Section:
 
     def gain(self, label: str, over: str | None = None) -> Comparison:
         """A row's gain on the targets over another; None: over the class name alone."""
-        return compare(self.on_targets(label), self.on_targets(over))
+        return compare_images(self.on_targets(label), self.on_targets(over))
 
     def optimism(self, label: str) -> float:
         """Per cent of the few-shot images that the soups were selected on, minus that of held-out images."""
@@ -121,7 +121,7 @@ class Section:
         lines = [HEADER, "|---" * 9 + "|"]
         for label in labels:
             only = [self.held_out]
-            held_out = compare(self.on_targets(label, only=only), self.on_targets(only=only)).fixed
+            held_out = compare_images(self.on_targets(label, only=only), self.on_targets(only=only)).fixed
             more = [shown(held_out), f"{self.optimism(label):+.1f}", f"{self.tokens[label] / 1e6:.2f}"]
             lines.append(line(label, self.gain(label), against.get(label), p=corrected.get(label), more=more))
         visible = max(c.fixed.smallest_visible(CONFIDENCE) for c in against.values())

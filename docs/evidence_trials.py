@@ -13,12 +13,12 @@ from torch import Tensor
 
 from wsoup.core.draws import member_generator
 from wsoup.core.scoring import normalize
-from wsoup.search.chains import draw_chain_words, word_soup_member
-from wsoup.search.cost import Meter
-from wsoup.search.greedy import greedy_soup
-from wsoup.search.joint import fitted_scale, joint_soup
-from wsoup.search.singles import top
-from wsoup.search.source import Source
+from wsoup.search.grow.chains import draw_chain_words, word_soup_member
+from wsoup.search.grow.greedy import greedy_soup
+from wsoup.search.grow.joint import fitted_scale, joint_soup
+from wsoup.search.grow.singles import top
+from wsoup.search.rank.cost import Meter
+from wsoup.search.rank.source import Source
 
 GROWTH = {"k0": 250, "k1": 1000, "patience": 250, "max_words": 10}
 BEAM = 4
@@ -176,7 +176,7 @@ def held_out_weights(world: World, name: str, seed: int, *, weighted: bool) -> F
 
 
 def _scored(source: Source, texts: Sequence[str]) -> dict[str, np.ndarray]:
-    from wsoup.search.statistics import statistics
+    from wsoup.search.rank.statistics import statistics
 
     images, nobody = source.images(), torch.zeros(len(source.labels), dtype=torch.bool)
     parts = [statistics(images, block, named=nobody) for block in source.text_blocks(texts, period=False)]

@@ -25,17 +25,18 @@ from wsoup.datasets.fewshot import draw
 from wsoup.datasets.listing import Split
 from wsoup.disk.store import fingerprint
 from wsoup.images.decode import batches
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.search import GreedySoup, JointSoup, RacingRound, RandomLengthsSoup, SoupParams
-from wsoup.search import soups
-from wsoup.search.chains import random_length_chain
-from wsoup.search.pools import common_words, descriptors
-from wsoup.search.racing import Round, part_of, race, racing_cost, rounds
-from wsoup.search.ranking import Ranked, ranked
-from wsoup.search.scores import right_by_name
-from wsoup.search.source import Source
-from wsoup.search.statistics import statistics
-from wsoup.soup.soup import NOTHING, Cost, Member
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.search.grow import soups
+from wsoup.search.grow.chains import random_length_chain
+from wsoup.search.grow.params import GreedySoup, JointSoup, RandomLengthsSoup, SoupParams
+from wsoup.search.rank.params import RacingRound
+from wsoup.search.rank.pools import common_words, descriptors
+from wsoup.search.rank.racing import Round, part_of, race, racing_cost, rounds
+from wsoup.search.rank.ranking import Ranked, ranked
+from wsoup.search.rank.scores import right_by_name
+from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import statistics
+from wsoup.soup.member import NOTHING, Cost, Member
 from wsoup.towers.encoder import Encoder, load_encoder
 
 SEEDS, SHOTS, WORDS = (1, 2, 3), 16, 10_000

@@ -20,12 +20,12 @@ from evidence_trials import GROWTH
 from evidence_world import SEEDS, Found, World, define, options_of, put
 
 from wsoup.core.scoring import correct
-from wsoup.report.verdict import compare
-from wsoup.search import soups
-from wsoup.search.ranking import Ranked, ranked
-from wsoup.search.source import Source
-from wsoup.search.statistics import statistics
-from wsoup.soup.soup import NOTHING
+from wsoup.core.statistics import compare_images
+from wsoup.search.grow import soups
+from wsoup.search.rank.ranking import Ranked, ranked
+from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import statistics
+from wsoup.soup.member import NOTHING
 
 KINDS: dict[str, dict[str, Any]] = {
     "word (chains)": {"kind": "chains", **GROWTH},
@@ -89,8 +89,8 @@ def measured(world: World, name: str, *, label: str) -> str:
         found = {seed: Found(chosen, [1.0] * len(chosen), 0) for seed, chosen in texts.items()}
         sides[period] = {f: world.right(f, found, source=source, class_name_weight=0.0) for f in (held_out, *targets)}
         print(name, label, period, texts[SEEDS[0]], flush=True)
-    gain = compare(*({f: sides[period][f] for f in targets} for period in (True, False)))
-    home = compare(*({held_out: sides[period][held_out]} for period in (True, False)))
+    gain = compare_images(*({f: sides[period][f] for f in targets} for period in (True, False)))
+    home = compare_images(*({held_out: sides[period][held_out]} for period in (True, False)))
     assert gain.resampled is not None
     means = [f"{100 * np.mean([sides[p][f].mean() for f in targets]):.2f}" for p in (False, True)]
     cells = [name.split("/train")[0], label, *means, shown(gain.fixed), shown(gain.resampled), shown(home.fixed)]

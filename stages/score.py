@@ -9,15 +9,16 @@ import pyarrow as pa
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.search import CandidatesParams, ScoreParams
-from wsoup.params.section import Name, Sections, Seeds, load
+from wsoup.disk.shards import Owner, Shards
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner, Shards, finish_shards
-from wsoup.search.pools import read_pool
-from wsoup.search.racing import images_scored, part_of, race, racing_cost, rounds_of
-from wsoup.search.scores import COLUMNS, right_by_name, scores, shards
-from wsoup.search.source import check_fits, identity, load_source
+from wsoup.runtime.work import finish_shards
+from wsoup.search.rank.params import CandidatesParams, ScoreParams
+from wsoup.search.rank.pools import read_pool
+from wsoup.search.rank.racing import images_scored, part_of, race, racing_cost, rounds_of
+from wsoup.search.rank.scores import COLUMNS, right_by_name, scores, shards
+from wsoup.search.rank.source import check_fits, identity, load_source
 from wsoup.towers.encoder import load_encoder
 
 

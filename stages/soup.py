@@ -9,14 +9,15 @@ import numpy as np
 from wsoup.core.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.search import Soups
-from wsoup.params.section import Name, Sections, Seeds, load
+from wsoup.disk.shards import Owner, Shards
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner, Shards, finish_shards
-from wsoup.search import soups
-from wsoup.search.ranking import Ranked, read_ranked
-from wsoup.search.source import identity, load_source
+from wsoup.runtime.work import finish_shards
+from wsoup.search.grow import soups
+from wsoup.search.grow.params import Soups
+from wsoup.search.rank.ranking import Ranked, read_ranked
+from wsoup.search.rank.source import identity, load_source
 from wsoup.soup.member import Cost, Member
 from wsoup.towers.encoder import load_encoder
 

@@ -15,12 +15,12 @@ from PIL import Image
 from rich.console import Console
 
 from wsoup.check import data as datacheck
+from wsoup.check.whole import Params, parse_params
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.images.decode import load_rgb
-from wsoup.params.whole import Params, parse_params
 from wsoup.profiles.paper import Choices, paper
 
 

@@ -17,12 +17,12 @@ from corrupt import corrupted
 from project import DESCRIPTORS, WORDS, miniature_params
 
 from wsoup.check import params as preflight
+from wsoup.check.whole import parse_params
 from wsoup.cli.app import app
 from wsoup.core.errors import LONGEST, WsoupError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.whole import parse_params
-from wsoup.search import pools
+from wsoup.search.rank import pools
 
 
 @pytest.fixture

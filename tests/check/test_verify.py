@@ -16,14 +16,14 @@ from project import ROOT
 
 from wsoup.check import paper as verify
 from wsoup.check.paper import Agreement, Step
+from wsoup.check.whole import parse_params
 from wsoup.cli.app import verify_paper
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.core.scoring import normalize
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.whole import parse_params
 from wsoup.profiles.paper import Choices, paper
-from wsoup.search.source import Source
+from wsoup.search.rank.source import Source
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 

@@ -10,8 +10,8 @@ import yaml
 from project import ROOT
 from run_cli import run
 
+from wsoup.check.whole import parse_params
 from wsoup.cli import app as cli
-from wsoup.params.whole import parse_params
 
 
 def commands(group: typer.Typer, prefix: str = "wsoup") -> list[str]:

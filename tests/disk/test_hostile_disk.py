@@ -23,7 +23,7 @@ from wsoup.core.errors import StorageError
 from wsoup.disk import store
 from wsoup.disk.store import ImageFeatures
 from wsoup.finetune.tuned import save_tuned
-from wsoup.search.pools import write_pool
+from wsoup.search.rank.pools import write_pool
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
+from wsoup.check.whole import parse_params
 from wsoup.evaluate.rows import table
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.params.whole import parse_params
 from wsoup.profiles.paper import Choices, paper
 from wsoup.report.results import Results
 from wsoup.report.settings import Settings

@@ -17,10 +17,10 @@ from pydantic import TypeAdapter
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
+from wsoup.check.whole import Params
 from wsoup.cli import app as cli
 from wsoup.datasets.layouts import LAYOUTS
-from wsoup.params.datasets import DatasetParams
-from wsoup.params.whole import Params
+from wsoup.params.base.datasets import DatasetParams
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {

@@ -14,9 +14,9 @@ import yaml
 from project import miniature_params
 from small_world import COLOURS, write_image_folder
 
+from wsoup.check import reference
+from wsoup.check.whole import SCHEMA, Params, load_params, parse_params, schema
 from wsoup.core.errors import LONGEST, ParamsError
-from wsoup.params import reference
-from wsoup.params.whole import SCHEMA, Params, load_params, parse_params, schema
 from wsoup.profiles import toy
 from wsoup.profiles.common import FOLDER
 from wsoup.profiles.own import own
@@ -180,7 +180,7 @@ def test_a_broken_file_is_one_short_line(tmp_path: Path) -> None:
 
 def test_the_schema_is_that_of_the_code_and_explains_every_key() -> None:
     text = SCHEMA.read_text()
-    assert text == schema(), "run `python -m wsoup.params.whole` to bring data/params.schema.json up to date"
+    assert text == schema(), "run `python -m wsoup.check.whole` to bring data/params.schema.json up to date"
     found = json.loads(text)
     sections = {"Params": found, **found["$defs"]}
     unexplained = [
@@ -207,7 +207,7 @@ def test_params_and_profiles_name_the_schema_in_their_first_line(in_tmp: Path) -
 
 def test_the_reference_is_made_from_the_schema_and_has_every_key() -> None:
     text = reference.PAGE.read_text(encoding="utf-8")
-    assert text == reference.markdown(json.loads(schema())), "run `python -m wsoup.params.whole`"
+    assert text == reference.markdown(json.loads(schema())), "run `python -m wsoup.check.whole`"
     keys = set(re.findall(r"^\| `([^`]+)`", text, flags=re.MULTILINE))
     wanted = set(_keys(RAW, prefix=""))
     assert {key for key in wanted if key not in keys and not key.endswith(".kind")} == set()

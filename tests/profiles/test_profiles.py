@@ -12,10 +12,10 @@ from miniature import build_coop
 from PIL import Image
 from run_cli import run
 
+from wsoup.check.whole import Params, parse_params
 from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
-from wsoup.params.whole import Params, parse_params
 from wsoup.profiles import methods, toy
 from wsoup.profiles.common import DATA, FOLDER
 from wsoup.profiles.own import own

@@ -9,11 +9,12 @@ import pytest
 import yaml
 from run_cli import run
 
+from wsoup.check.whole import Params, parse_params
 from wsoup.core.errors import ParamsError
-from wsoup.params.whole import Params, parse_params
 from wsoup.profiles.paper import ENCODERS, Choices, paper
 from wsoup.report import paper as theirs
-from wsoup.report.coverage import TABLES, Covered, coverage
+from wsoup.report.coverage import coverage
+from wsoup.report.paper import TABLES, PaperRow
 
 
 def params_of(**choices: Any) -> Params:
@@ -26,7 +27,7 @@ def _params_of(choices: tuple[tuple[str, Any], ...]) -> Params:
     return parse_params(yaml.safe_load(paper(Choices("/data", **given))), origin="paper")
 
 
-def filled(rows: list[Covered]) -> list[str]:
+def filled(rows: list[PaperRow]) -> list[str]:
     return [f"{row.table}/{row.label}" for row in rows if not row.missing and not row.marks]
 
 

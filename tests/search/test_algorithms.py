@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
 from wsoup.core.scoring import centroids, count_correct, normalize, rank
-from wsoup.search.chains import draw_chain_words, word_chain, word_soup_member
-from wsoup.search.greedy import greedy_soup, right_on
+from wsoup.search.grow.chains import draw_chain_words, word_chain, word_soup_member
+from wsoup.search.grow.greedy import greedy_soup, right_on
 
 
 def blocks_of(features: torch.Tensor, pool: Sequence[str], size: int):

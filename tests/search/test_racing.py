@@ -11,14 +11,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from wsoup.core.errors import PoolError
 from wsoup.core.scoring import normalize
-from wsoup.params.search import RacingParams, RacingRound, SoupParams
-from wsoup.search import soups
-from wsoup.search.cost import cost_of
-from wsoup.search.pools import common_words
-from wsoup.search.racing import images_scored, part_of, race, racing_cost, rounds_of
-from wsoup.search.ranking import Ranked, ranked
-from wsoup.search.scores import right_by_name, scores
-from wsoup.search.source import Source
+from wsoup.search.grow import soups
+from wsoup.search.grow.params import SoupParams
+from wsoup.search.rank.cost import cost_of
+from wsoup.search.rank.params import RacingParams, RacingRound
+from wsoup.search.rank.pools import common_words
+from wsoup.search.rank.racing import images_scored, part_of, race, racing_cost, rounds_of
+from wsoup.search.rank.ranking import Ranked, ranked
+from wsoup.search.rank.scores import right_by_name, scores
+from wsoup.search.rank.source import Source
 from wsoup.soup.member import NOTHING, Cost
 
 NAMES = ["red cat", "blue dog", "a rather small green bird", "fish", "tree", "old house"]

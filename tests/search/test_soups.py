@@ -10,13 +10,13 @@ from pydantic import TypeAdapter, ValidationError
 from wsoup.core.errors import MismatchError, PoolError
 from wsoup.core.scoring import correct, normalize
 from wsoup.disk.store import table_attributes, write_table
-from wsoup.params.search import SoupParams
-from wsoup.search import soups
-from wsoup.search.cost import Meter, cost_of
-from wsoup.search.pools import common_words
-from wsoup.search.ranking import Ranked, mixed, read_ranked
-from wsoup.search.source import Source
-from wsoup.search.statistics import statistics
+from wsoup.search.grow import soups
+from wsoup.search.grow.params import SoupParams
+from wsoup.search.rank.cost import Meter, cost_of
+from wsoup.search.rank.pools import common_words
+from wsoup.search.rank.ranking import Ranked, mixed, read_ranked
+from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import statistics
 from wsoup.soup.member import NOTHING, Cost, Member
 from wsoup.soup.soup import Soup
 

@@ -19,15 +19,15 @@ from wsoup.api.arguments import checked_names, checked_seed, checked_source, che
 from wsoup.api.model import Tokenizer, at_work, autocast_dtype, check_model, check_sizes, device_of, text_encoder
 from wsoup.core import prompts
 from wsoup.core.scoring import weighted_centroid
-from wsoup.disk import project
-from wsoup.params.search import ChainsSoup, GreedySoup, SoupParams
-from wsoup.params.section import parse
-from wsoup.resume import code
+from wsoup.disk import code, project
+from wsoup.params.base.section import parse
 from wsoup.runtime.progress import progress as progress_bar
-from wsoup.search import pools, soups
-from wsoup.search.ranking import ranked
-from wsoup.search.scores import COLUMNS, pool_cost, right_by_name, scores, shards
-from wsoup.search.source import Source, check_fits
+from wsoup.search.grow import soups
+from wsoup.search.grow.params import ChainsSoup, GreedySoup, SoupParams
+from wsoup.search.rank import pools
+from wsoup.search.rank.ranking import ranked
+from wsoup.search.rank.scores import COLUMNS, pool_cost, right_by_name, scores, shards
+from wsoup.search.rank.source import Source, check_fits
 from wsoup.soup import soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.fits import check_fits as check_context
@@ -187,7 +187,7 @@ def score_texts(
     Returns:
         text, n_correct, n_images, alignment (mean cosine of an image and its own class's text), uniformity (and the
         other classes' texts), near_ties (answers within 1e-6 of another), k2 (likelihood) and gain_se (images; both see
-        `wsoup.search.statistics`); P values each, in the order of `texts`.
+        `wsoup.search.rank.statistics`); P values each, in the order of `texts`.
     """
     pool = checked_texts(texts, name="texts")
     asked = _Asked(class_names, template=template, seed=0, precision=precision, encoder=None, progress=progress)
@@ -199,7 +199,7 @@ def score_texts(
 
 
 def common_words(count: int) -> list[str]:
-    """The `count` most common English words, the pool of word soups: see `wsoup.search.pools.common_words`."""
+    """The `count` most common English words, the pool of word soups: see `wsoup.search.rank.pools.common_words`."""
     return pools.common_words(count)
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from wsoup.bench.common import Clock, Result, about, encode_plainly, setup
 from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
-from wsoup.search.chains import word_chain
+from wsoup.search.grow.chains import word_chain
 from wsoup.soup.member import Member, Step
 from wsoup.texts.encoder import PromptEncoder
 

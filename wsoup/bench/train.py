@@ -21,10 +21,10 @@ from wsoup.bench.common import page_faults
 from wsoup.core import prompts
 from wsoup.finetune import losses
 from wsoup.finetune.objective import Objective
+from wsoup.finetune.params import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
-from wsoup.params.finetune import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
 from wsoup.runtime.peak import peak_bytes
 from wsoup.towers.encoder import Encoder, imagenet_class_names, random_model
 

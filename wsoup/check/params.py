@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from wsoup.check.whole import Params
 from wsoup.core.errors import MissingError, ModelError, PoolError, WsoupError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.whole import Params
-from wsoup.search import gpt, pools
+from wsoup.search.rank import gpt, pools
 from wsoup.towers import config as model_config
 
 MANY_WORDS = 50_000

@@ -92,6 +92,25 @@ def init_command(folder: Annotated[Path, typer.Argument(help="A new folder, or o
     print("\n".join(workspace.create(folder)))
 
 
+@app.command("packages")
+def packages_command(
+    accept: Annotated[bool, typer.Option("--accept", help="Write the installed versions into the file.")] = False,
+) -> None:
+    """Versions of the packages that decide numbers: installed, and of the results here (data/packages.yaml).
+
+    Exit code 1 where they differ. After `--accept`, `dvc repro` runs again what the changed ones decide.
+
+    Example: wsoup packages
+    """
+    from wsoup.disk import code
+    from wsoup.pipeline import packages
+
+    if accept:
+        packages.accept()
+    packages.check(code.installed())
+    typer.echo(f"{packages.VERSIONS}: {', '.join(f'{name} {v}' for name, v in code.installed().items())}")
+
+
 # ---------------------------------------------------------------------------------------------------------- data
 
 
@@ -108,7 +127,7 @@ def check_command(
     """
     from wsoup.check import data as datacheck
     from wsoup.check import params as preflight
-    from wsoup.params.whole import load_params
+    from wsoup.check.whole import load_params
 
     found = load_params(params)
     decode: Any = None
@@ -209,7 +228,7 @@ def compare_command(
     second: Annotated[str, typer.Argument(metavar="[REV2]", help="Another; the workspace if left out.")] = "workspace",
     row: Annotated[str, typer.Option(help="A row of reports/metrics.json, or all.")] = "word_soup",
 ) -> None:
-    """Two revisions: params that differ, and accuracy per dataset with the paired interval.
+    """Two revisions: params that differ, and accuracy per dataset with its interval.
 
     Example: wsoup compare HEAD
     """
@@ -299,7 +318,7 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
     Example: wsoup verify paper
     """
     from wsoup.check import paper as verify
-    from wsoup.params.whole import load_params
+    from wsoup.check.whole import load_params
 
     found = load_params(params)
     checked, agreements = verify.of_run(found, artifacts=Artifacts())

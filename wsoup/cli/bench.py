@@ -36,7 +36,7 @@ def bench_text(
     Example: wsoup bench text --model ViT-B-16 --classes 1000
     """
     from wsoup.bench.text import bench_text as measure
-    from wsoup.search import pools
+    from wsoup.search.rank import pools
 
     found = {"words": pools.common_words(words)}
     if descriptors is not None:
@@ -58,7 +58,7 @@ def bench_search(
 ) -> None:
     """One word chain of Algorithm 2, beside the one-by-one loop at 77 tokens."""
     from wsoup.bench.search import bench_search as measure
-    from wsoup.search import pools
+    from wsoup.search.rank import pools
 
     where, dtype = _device(device, precision)
     pool = pools.common_words(patience + 1)

@@ -94,7 +94,7 @@ def profile_paper(
     from wsoup.profiles.paper import Choices, paper
 
     if table is not None:
-        from wsoup.params.whole import load_params
+        from wsoup.check.whole import load_params
         from wsoup.report.coverage import coverage, shown
 
         print(shown(coverage(load_params(params), table=table)), end="")

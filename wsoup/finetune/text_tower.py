@@ -75,11 +75,6 @@ class TrainableTextTower:
         self.save_memory = save_memory
         self.causal = self.text.attn_mask is not None and end_of_text(self.text) is not None
 
-    @property
-    def context(self) -> int:
-        """Tokens that the tower takes."""
-        return len(self.text.positional_embedding)
-
     def prepare(self, tokens: Tensor, *, n_prompt: int = 0, before: int | None = None) -> Texts:
         """Cut and split texts (B, context).
 
@@ -116,11 +111,10 @@ class TrainableTextTower:
         dtype = text.transformer.get_cast_dtype()
         tail = text.token_embedding(texts.tokens[:, shared : texts.length]).to(dtype)
         head = text.token_embedding(texts.tokens[:1, :shared]).to(dtype) if shared else None
-        if prompts is not None:
-            if head is None:
-                tail = laid_over(tail, prompts[0])
-            else:
-                head = laid_over(head, prompts[0])
+        if prompts is not None and head is not None:
+            head = laid_over(head, prompts[0])
+        elif prompts is not None:
+            tail = laid_over(tail, prompts[0])
         if soft is not None:
             places, vectors = soft
             index = (places - shared)[..., None].expand(-1, -1, tail.shape[-1])
@@ -158,8 +152,11 @@ class TrainableTextTower:
         self, texts: Texts, *, prompts: Tensor | None = None, soft: tuple[Tensor, Tensor] | None = None
     ) -> Tensor:
         """B texts -> (B, D), not normalised."""
-        state = self.start(texts, prompts=prompts, soft=soft)
-        state = self.run(state, texts, first=0, stop=len(self.blocks) - 1, prompts=prompts)
+        return self.rest(self.start(texts, prompts=prompts, soft=soft), texts, first=0, prompts=prompts)
+
+    def rest(self, state: TextState, texts: Texts, *, first: int, prompts: Tensor | None = None) -> Tensor:
+        """All from block `first` on: (B, D), not normalised."""
+        state = self.run(state, texts, first=first, stop=len(self.blocks) - 1, prompts=prompts)
         return self.finish(state, texts, prompts=prompts)
 
     def _call(self, function: Any, i: int, *states: Tensor, **options: Any) -> Any:

@@ -22,13 +22,13 @@ from wsoup.evaluate.encoded import CLASS_PROMPTS
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.evaluate.transfer import Grid, sample
 from wsoup.params.evaluation import SurveyParams
-from wsoup.params.search import Growth, JointSoup, SoupParams
-from wsoup.search.chains import word_soup_member
-from wsoup.search.greedy import BATCHES
-from wsoup.search.racing import Round, part_of
-from wsoup.search.scores import shards
-from wsoup.search.soups import check_enough
-from wsoup.search.source import Source
+from wsoup.search.grow.chains import word_soup_member
+from wsoup.search.grow.greedy import BATCHES
+from wsoup.search.grow.params import Growth, JointSoup, SoupParams
+from wsoup.search.grow.soups import check_enough
+from wsoup.search.rank.racing import Round, part_of
+from wsoup.search.rank.scores import shards
+from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
 from wsoup.towers.encoder import Encoder
@@ -107,7 +107,7 @@ def score(source: Source, pool: Sequence[str], *, heats: Sequence[Round], n_seed
     shortest, at most the longest.
 
     Args:
-        heats: `wsoup.search.racing.rounds`.
+        heats: `wsoup.search.rank.racing.rounds`.
         n_seeds: each keeps its own.
         how: of `_scored`.
     """

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import yaml
 
+from wsoup.check.whole import parse_params
 from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import folder, fraction
 from wsoup.datasets.listing import Listing
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.whole import parse_params
+from wsoup.params.base.encoder import EncoderParams
 from wsoup.profiles.common import (
     NOTHING_TO_WATCH,
     OWN_DESCRIPTORS,

@@ -63,7 +63,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a ranking or a search encoded (`wsoup.search.cost`).
+    """What a ranking or a search encoded (`wsoup.search.rank.cost`).
 
     Attributes:
         texts: candidates, each of which is encoded with every class.

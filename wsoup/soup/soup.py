@@ -12,7 +12,6 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, Valida
 from wsoup.core import prompts
 from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
 from wsoup.disk import store
-from wsoup.params.search import KINDS
 from wsoup.soup.member import Cost, Count, Member, Words
 
 
@@ -34,6 +33,9 @@ def _as_written(value: Any, read: ValidatorFunctionWrapHandler) -> Member:
 
 EncoderId = Annotated[Mapping[Words, Words | bool | int | float | None], AfterValidator(_named)]
 Members = Annotated[tuple[Annotated[Member, WrapValidator(_as_written)], ...], Field(max_length=10_000)]
+
+COUNTED_TOGETHER = ("greedy", "joint")
+"""Kinds of soup whose members are counted with those before them, not alone."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Soup:
     @property
     def together(self) -> bool:
         """Whether a member's count is of the soup up to and with it, not of the member alone."""
-        return getattr(KINDS.get(self.kind), "together", False)
+        return self.kind in COUNTED_TOGETHER
 
     @property
     def no_better(self) -> int:

@@ -29,7 +29,7 @@ MAYBE = ("text_projection", "cls_emb")
 
 def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTower, Callable[[Tensor], Tensor]] | None:
     """The text tower of `model`, and which position of (P, context) tokens it reads; None where it does not qualify."""
-    if getattr(model, "deep_prompts", None) is not None or len(getattr(model, "soft_descriptors", ())):
+    if any(getattr(model, name, None) is not None for name in ("deep_prompts", "soft_descriptors")):
         return None  # a finetuned model whose texts hold more than its tokens and a soft prompt
     inner = getattr(model, "text", None)
     tower = inner if isinstance(inner, nn.Module) else model
