@@ -148,8 +148,15 @@ def near_the_mean(world: World, name: str, seed: int) -> Found:
 def many(world: World, name: str, seed: int, *, weighted: bool) -> Found:
     """32 members by count_k2, weighted by exp(z(k2)) or alike."""
     pool = world.ranked(name, "words")[seed]
-    texts = top(pool.texts, n_correct=pool.n_correct, k2=pool.k2, m=32, k1=GROWTH["k1"], rank_by="count_k2")
-    k2 = np.array([pool.k2[pool.texts.index(text)] for text in texts])
+    texts = top(
+        pool.texts,
+        n_correct=pool.n_correct,
+        log_likelihood=pool.log_likelihood,
+        m=32,
+        k1=GROWTH["k1"],
+        rank_by="count_k2",
+    )
+    k2 = np.array([pool.log_likelihood[pool.texts.index(text)] for text in texts])
     weights = np.exp((k2 - k2.mean()) / k2.std()) if weighted else np.ones(len(texts))
     return Found(texts, weights.tolist(), pool.cost.tokens)
 
@@ -169,7 +176,7 @@ def held_out_weights(world: World, name: str, seed: int, *, weighted: bool) -> F
         np.savez(kept, **_scored(part, pool.texts))
     columns = dict(np.load(kept))
     counts, likely = (columns[key] for key in ("n_correct", "k2"))
-    texts = top(pool.texts, n_correct=counts[0], k2=likely[0], m=8, k1=len(pool.texts), rank_by="count_k2")
+    texts = top(pool.texts, n_correct=counts[0], log_likelihood=likely[0], m=8, k1=len(pool.texts), rank_by="count_k2")
     other = np.array([likely[1][pool.texts.index(text)] for text in texts])
     weights = np.exp((other - other.mean()) / other.std()) if weighted else np.ones(len(texts))
     return Found(texts, weights.tolist(), pool.cost.tokens)
@@ -179,9 +186,9 @@ def _scored(source: Source, texts: Sequence[str]) -> dict[str, np.ndarray]:
     from wsoup.search.rank.statistics import statistics
 
     images, nobody = source.images(), torch.zeros(len(source.labels), dtype=torch.bool)
-    parts = [statistics(images, block, named=nobody) for block in source.text_blocks(texts, period=False)]
+    parts = [statistics(images, block, baseline_right=nobody) for block in source.text_blocks(texts, period=False)]
     return {
-        key: np.stack([np.concatenate([getattr(part[k], key) for part in parts]) for k in range(len(source.subsets))])
+        key: np.stack([np.concatenate([part[k].column(key) for part in parts]) for k in range(len(source.subsets))])
         for key in ("n_correct", "k2")
     }
 

@@ -31,7 +31,7 @@ from wsoup.search.grow.chains import random_length_chain
 from wsoup.search.grow.params import GreedySoup, JointSoup, RandomLengthsSoup, SoupParams
 from wsoup.search.rank.params import RacingRound
 from wsoup.search.rank.pools import common_words, descriptors
-from wsoup.search.rank.racing import Round, part_of, race, racing_cost, rounds
+from wsoup.search.rank.racing import Round, part_of, race, racing_cost, rounds_of
 from wsoup.search.rank.ranking import Ranked, ranked
 from wsoup.search.rank.scores import right_by_name
 from wsoup.search.rank.source import Source
@@ -185,7 +185,7 @@ class World:
 
     def _raced(self, name: str, ranking: str) -> dict[int, Ranked]:
         source, words, kept = self.source(name), self.pools["words"], self.kept(f"{name}-{ranking}", "npz")
-        heats = rounds(RACES[ranking], n_classes=len(source.class_names))
+        heats = rounds_of(RACES[ranking], n_classes=len(source.class_names))
         if not kept.exists():
             np.savez(kept, **race(words, heats, n_seeds=len(SEEDS), score=self._score_of(name, heats)))
         columns = dict(np.load(kept))
@@ -209,7 +209,9 @@ class World:
         """What scoring a whole pool takes."""
         source, texts = self.source(name), self.pools[pool]
         everything = np.full((1, len(texts)), len(source.class_names))
-        return racing_cost(source, texts, rounds([], n_classes=everything[0, 0]), n_classes=everything, period=False)[0]
+        return racing_cost(
+            source, texts, rounds_of([], n_classes=everything[0, 0]), n_classes=everything, period=False
+        )[0]
 
     # -------------------------------------------------------------------------------------------------------- soups
 
@@ -247,7 +249,7 @@ class World:
         if not kept.exists():
             parts = [
                 soups.members(definition, ranked=chosen, source=source, seed=seed, part=part)
-                for part in range(soups.parts(definition))
+                for part in range(definition.parts)
             ]
             members = [member.as_json() for found, _ in parts for member in found]
             cost = sum((found for _, found in parts), NOTHING)
@@ -292,9 +294,9 @@ def scored(source: Source, texts: Sequence[str]) -> dict[str, np.ndarray]:
     """`STATISTICS` of some texts for every seed: (seeds, P) each."""
     images = source.images()
     named = right_by_name(source, images=images, period=False)
-    parts = [statistics(images, block, named=named) for block in source.text_blocks(texts, period=False)]
+    parts = [statistics(images, block, baseline_right=named) for block in source.text_blocks(texts, period=False)]
     return {
-        name: np.stack([np.concatenate([getattr(part[k], name) for part in parts]) for k in range(len(SEEDS))])
+        name: np.stack([np.concatenate([part[k].column(name) for part in parts]) for k in range(len(SEEDS))])
         for name in STATISTICS
     }
 
@@ -305,7 +307,7 @@ def arranged(texts: Sequence[str], columns: Mapping[str, np.ndarray], *, costs: 
         seed: ranked(
             list(texts),
             n_correct=columns["n_correct"][k],
-            k2=columns["k2"][k],
+            log_likelihood=columns["k2"][k],
             period=False,
             cost=costs[k],
             n_classes=columns["n_classes"][k] if "n_classes" in columns else None,

@@ -48,15 +48,15 @@ def rankings(world: World, name: str, *, pool: str, source: Source, period: bool
         images = source.images()
         (alone,) = source.text_blocks([""], period=period)
         named = correct(images.image_features, images.labels, alone[0])
-        parts = [statistics(images, block, named=named) for block in source.text_blocks(texts, period=period)]
+        parts = [statistics(images, block, baseline_right=named) for block in source.text_blocks(texts, period=period)]
         columns = {
-            column: np.stack([np.concatenate([getattr(part[k], column) for part in parts]) for k in range(len(SEEDS))])
+            column: np.stack([np.concatenate([part[k].column(column) for part in parts]) for k in range(len(SEEDS))])
             for column in ("n_correct", "k2")
         }
         np.savez(kept, **columns)
     found = dict(np.load(kept))
     return {
-        seed: ranked(texts, n_correct=found["n_correct"][k], k2=found["k2"][k], period=period, cost=NOTHING)
+        seed: ranked(texts, n_correct=found["n_correct"][k], log_likelihood=found["k2"][k], period=period, cost=NOTHING)
         for k, seed in enumerate(SEEDS)
     }
 
@@ -72,7 +72,7 @@ def soup(world: World, name: str, *, label: str, source: Source, period: bool) -
             cut = soups.candidates(definition, by_seed[seed])
             parts = [
                 soups.members(definition, ranked=cut, source=source, seed=seed, part=part)
-                for part in range(soups.parts(definition))
+                for part in range(definition.parts)
             ]
             texts[seed] = [member.text for members, _ in parts for member in members]
         kept.write_text(json.dumps(texts))
