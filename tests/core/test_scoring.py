@@ -45,12 +45,12 @@ def test_one_member_scores_the_same_either_way():
     assert torch.allclose(scoring.centroid_scores(images, texts), scoring.score_mean(images, texts), atol=1e-6)
 
 
-def test_counts_against_a_plain_loop(monkeypatch):
-    monkeypatch.setattr(scoring, "SCORES_PER_BLOCK", 16)  # many small blocks
-    monkeypatch.setattr(scoring, "TEXTS_PER_BLOCK", 10)
+def test_counts_against_a_plain_loop():
+    small = scoring.AtOnce(scores=16, texts=10)
     images, texts = random_features(23, 4), random_features(6, 5, 4, seed=1)
     labels = torch.arange(23) % 5
     expected = [[int((texts[p] @ x).argmax()) == int(y) for x, y in zip(images, labels, strict=True)] for p in range(6)]
+    assert scoring.decide(images, labels, texts, at_once=small)[0].tolist() == expected
     assert scoring.correct_per_candidate(images, labels, texts).tolist() == expected
     assert [scoring.count_correct(images, labels, t) for t in texts] == [sum(row) for row in expected]
 

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from wsoup.core import scoring
-from wsoup.core.scoring import ImageSet, normalize
-from wsoup.search.rank import statistics as module
+from wsoup.core.scoring import AT_ONCE, AtOnce, ImageSet, normalize
 from wsoup.search.rank.statistics import statistics
 
 
@@ -45,9 +44,9 @@ def plain_gain_se(right, named) -> float:
     return math.sqrt(len(difference)) * difference.std()
 
 
-def held_against_plain_loops(images: ImageSet, texts: torch.Tensor) -> None:
+def held_against_plain_loops(images: ImageSet, texts: torch.Tensor, *, at_once: AtOnce = AT_ONCE) -> None:
     named = scoring.correct(images.image_features, images.labels, texts[0])
-    found = statistics(images, texts, baseline_right=named)
+    found = statistics(images, texts, baseline_right=named, at_once=at_once)
     for index, counted, scores in zip(images.subsets, images.score(texts), found, strict=True):
         for name in ("n_correct", "alignment", "uniformity", "near_ties"):
             assert torch.equal(getattr(scores, name), getattr(counted, name)), name
@@ -66,12 +65,9 @@ def test_statistics_are_those_of_plain_loops(seed):
 
 
 @pytest.mark.parametrize(("block", "most"), [(64, 64), (150, 10_000), (16, 4)])
-def test_little_memory_gives_the_same(monkeypatch, block, most):
+def test_little_memory_gives_the_same(block, most):
     """Blocks of candidates, of images, and scores that are computed twice because they are too many to keep."""
-    monkeypatch.setattr(scoring, "SCORES_PER_BLOCK", block)
-    monkeypatch.setattr(module, "MOST_SCORES", most)
-    monkeypatch.setattr(module, "SCORES_AT_ONCE", 12)
-    held_against_plain_loops(*random_case())
+    held_against_plain_loops(*random_case(), at_once=AtOnce(scores=block, kept=most, softmax=12))
 
 
 def test_k2_by_hand():

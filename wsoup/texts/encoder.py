@@ -193,14 +193,14 @@ class PromptEncoder:
         return finite(out)
 
     def grid_blocks(
-        self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int = 0
+        self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int = 0, block_bytes: int = GRID_BYTES
     ) -> Iterator[tuple[slice, Tensor]]:
         """`encode_grid` in bounded memory: (which suffixes, their (n, C, D) features), in the order given.
 
         Suffixes next to each other share beginnings, so a sorted pool is cheapest. Block boundaries depend on the
-        numbers of prefixes and features alone.
+        numbers of prefixes and features alone; `block_bytes` is how large a block may be.
         """
-        step = max(1, GRID_BYTES // (4 * self._size() * max(1, len(prefixes))))
+        step = max(1, block_bytes // (4 * self._size() * max(1, len(prefixes))))
         for start in range(0, len(suffixes), step):
             which = slice(start, min(start + step, len(suffixes)))
             yield which, self.encode_grid(prefixes, suffixes[which], token_offset=token_offset)

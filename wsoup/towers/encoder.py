@@ -14,7 +14,7 @@ import logging
 import os
 import pickle
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -298,15 +298,9 @@ def _loaded(identity: str, load: Callable[[], Encoder]) -> Encoder:
 
 def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence[str]], Tensor]]:
     """An open_clip model with seeded random weights and its tokenizer: for exactness and speed, not for behaviour."""
-    logger = logging.getLogger()
-    level = logger.level
-    logger.setLevel(logging.ERROR)  # open_clip warns that the weights are random, which is what is wanted
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = open_clip.create_model(name, load_weights=False)
-    finally:
-        logger.setLevel(level)
+    with _quiet(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = open_clip.create_model(name, load_weights=False)
     return model.eval().requires_grad_(False), _tokenizer(name)
 
 
@@ -364,24 +358,13 @@ def weightless_encoder(params: EncoderParams) -> Encoder:
         ModelError: open_clip cannot build the model from its configuration.
     """
     _check_name(params)
-    logger = logging.getLogger()
-    level = logger.level
-    logger.setLevel(logging.ERROR)  # open_clip warns that the weights are random
     try:
-        try:
-            with torch.device("meta"):
-                model, _, preprocess = open_clip.create_model_and_transforms(
-                    params.model, load_weights=False, device="meta"
-                )
-        except (NotImplementedError, RuntimeError):  # an image tower that looks at values while it is built
-            model, _, preprocess = open_clip.create_model_and_transforms(params.model, load_weights=False)
-            model = model.to("meta")
-        tokenizer = _tokenizer(params.model)
+        with _quiet():
+            model, preprocess = _on_meta(params.model)
+            tokenizer = _tokenizer(params.model)
     except (RuntimeError, ValueError, OSError, KeyError, AssertionError, ImportError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"encoder {params.model} cannot be built from its configuration: {reason}") from None
-    finally:
-        logger.setLevel(level)
     return Encoder(
         model=model.eval().requires_grad_(False),
         tokenizer=tokenizer,
@@ -392,6 +375,28 @@ def weightless_encoder(params: EncoderParams) -> Encoder:
         device=torch.device("meta"),
         dtype=AUTOCAST[params.precision],
     )
+
+
+def _on_meta(name: str) -> tuple[nn.Module, Any]:
+    """A model without weights on the meta device, and its preprocessing."""
+    try:
+        with torch.device("meta"):
+            model, _, preprocess = open_clip.create_model_and_transforms(name, load_weights=False, device="meta")
+    except (NotImplementedError, RuntimeError):  # an image tower that looks at values while it is built
+        model, _, preprocess = open_clip.create_model_and_transforms(name, load_weights=False)
+    return model.to("meta"), preprocess
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Within, open_clip does not warn that weights are random, which is what is wanted."""
+    logger = logging.getLogger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def imagenet_class_names() -> list[str]:
