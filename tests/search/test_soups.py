@@ -113,6 +113,28 @@ def test_a_pool_that_is_too_small_is_named(ranked):
         soups.candidates(define("top", k1=21), ranked)
 
 
+@pytest.mark.parametrize(
+    ("definition", "limit", "wanted", "parts"),
+    [
+        (define("greedy", m=3), None, None, 1),
+        (define("chains", m=3, k0=2, k1=9), ("k1", 9), ("k1", 9), 3),
+        (define("random_lengths", m=3, k0=2, k1=9), ("k1", 9), ("k1", 9), 3),
+        (define("joint", m=3, k0=2, k1=9), ("k1", 9), ("k1", 9), 1),
+        (define("top", m=3, k1=9), ("k1", 9), ("k1", 9), 1),
+        (define("sample", m=3, k1=9), ("k1", 9), ("k1", 9), 1),
+        (define("sample", m=3, k1=None), None, ("m", 3), 1),
+        (define("first_words", m=3, k0=2), ("k0", 2), ("k0", 2), 1),
+    ],
+)
+def test_what_a_kind_says_of_itself(definition, limit, wanted, parts):
+    assert (definition.limit, definition.wanted, definition.parts) == (limit, wanted, parts)
+    assert definition.unranked is (definition.kind == "sample" and limit is None)
+    assert definition.shortage(9, where="the pool words holds 9", otherwise="give more") is None
+    if wanted is not None:
+        said = definition.shortage(1, where="the pool words holds 1", otherwise="give more")
+        assert said == f"{wanted[0]} is {wanted[1]} but the pool words holds 1; lower {wanted[0]}, or give more"
+
+
 @pytest.mark.parametrize("kind", ["top", "sample"])
 def test_more_members_than_candidates_are_refused(kind):
     with pytest.raises(ValidationError, match=r"m \(3\) must not exceed k1 \(2\)"):
