@@ -35,9 +35,9 @@ def raw(in_tmp: Path, tiny_encoder_files: dict[str, str]) -> dict[str, Any]:
 
 
 def problems(raw: dict[str, Any]) -> list[str]:
-    found = [str(problem) for problem in preflight.problems(parse_params(raw, origin="params.yaml"))]
-    assert all(text.isprintable() and len(text) <= LONGEST for text in found)
-    return found
+    said = [str(problem) for problem in preflight.problems(parse_params(raw, origin="params.yaml"))]
+    assert all(text.isprintable() and len(text) <= LONGEST for text in said)
+    return said
 
 
 def change(raw: dict[str, Any], where: str, value: object) -> None:
@@ -88,9 +88,9 @@ def test_the_miniature_has_no_problem(raw: dict[str, Any]) -> None:
 )
 def test_what_cannot_be_is_found_at_once(raw: dict[str, Any], where: str, value: object, said: str | None) -> None:
     change(raw, where, value)
-    found = problems(raw)
-    assert (found == []) is (said is None)
-    assert said is None or said in found[0]
+    sentences = problems(raw)
+    assert (sentences == []) is (said is None)
+    assert said is None or said in sentences[0]
 
 
 @pytest.fixture

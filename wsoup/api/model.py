@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from wsoup.core.errors import MismatchError, ModelError, ParamsError
-from wsoup.runtime.memory import kept_memory
+from wsoup.runtime.process import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import AUTOCAST, Encoder, check_device

@@ -22,7 +22,7 @@ from wsoup.images import known
 from wsoup.images.cost import image_flops
 from wsoup.images.decode import batches
 from wsoup.params.base.encoder import EmbedParams, EncoderParams
-from wsoup.runtime import spent
+from wsoup.runtime import process
 from wsoup.runtime.progress import counting, tick
 from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import CPU_IMAGES, Encoder, check_finite, load_encoder
@@ -200,7 +200,7 @@ def embed_images(
 
         def task(number: int, shard: int) -> dict[str, np.ndarray]:
             images, where, kept = lists[number], part(shard), work[number].running(shard)
-            with spent.timed(spent.IMAGES):
+            with process.timed(process.IMAGES):
                 embedded = encode_files(
                     encoders,
                     paths=[remote.joined(images.root, path) for path in images.paths[where]],
@@ -209,7 +209,7 @@ def embed_images(
                     on_bad_image=on_bad_image,
                     running=kept if kept.parent.is_dir() else None,  # a node of a cluster may not share the folder
                 )
-            spent.add_flops(spent.IMAGES, len(embedded.positions) * flops)
+            process.add_flops(process.IMAGES, len(embedded.positions) * flops)
             return _packed(embedded, start=where.start)
 
         def size(number: int, shard: int) -> int:

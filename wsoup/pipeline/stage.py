@@ -29,10 +29,7 @@ from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, check_no_link, remove_abandoned
 from wsoup.pipeline import inputs, packages, workspace
-from wsoup.runtime import spent
-from wsoup.runtime.interrupts import INTERRUPTED, interruptible
-from wsoup.runtime.peak import peak_bytes
-from wsoup.runtime.streams import print_anything
+from wsoup.runtime.process import INTERRUPTED, interruptible, peak_bytes, print_anything, take_spent
 
 EXECUTION_OPTIONS = {
     "--device": "WSOUP_DEVICE",
@@ -176,7 +173,7 @@ def _note_timing(name: str, *, seconds: float) -> None:
         "device": os.environ.get("WSOUP_DEVICE", "auto"),
         "time": int(time.time()),
         "run": os.getppid(),  # DVC: the same for all stages of one `dvc repro`
-        "spent": spent.take(),
+        "spent": take_spent(),
     }
     cache_dir().mkdir(parents=True, exist_ok=True)
     with open(cache_dir() / "timings.jsonl", "a", encoding="utf-8") as file:
