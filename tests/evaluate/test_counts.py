@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from wsoup.core import prompts
 from wsoup.core.scoring import centroid_scores, score_mean
+from wsoup.evaluate import encoded
 from wsoup.evaluate.classifiers import Row, class_rows
 from wsoup.evaluate.counts import confusion, count, evaluate, flips, mean_texts, tokens_stored
 from wsoup.evaluate.rows import table
@@ -165,3 +166,8 @@ def test_the_class_name_joins_a_soup_with_its_weight(tests, texts):
     ]
     name, plain, joined = mean_texts(rows, class_rows={}, tests=tests, encoder=texts).of(tests[0])
     torch.testing.assert_close(joined, (2 * plain + 2 * name) / 4)
+
+
+def test_the_class_names_weight_is_part_of_what_kept_means_belong_to():
+    plain, weighted = (Row("soup", (1,), ("sharp",), class_name_weight=weight) for weight in (0.0, 2.0))
+    assert encoded._texts_of([plain]) != encoded._texts_of([weighted])

@@ -11,7 +11,7 @@ from wsoup.pipeline import plan_texts
 from wsoup.pipeline.world import weightless_source
 from wsoup.search.rank.params import RacingRound
 from wsoup.search.rank.pools import common_words
-from wsoup.search.rank.racing import part_of, race, rounds
+from wsoup.search.rank.racing import part_of, race, rounds_of
 from wsoup.search.rank.scores import right_by_name, scores
 from wsoup.search.rank.source import Source
 from wsoup.towers.encoder import weightless_encoder
@@ -29,7 +29,7 @@ def really_encoded(source: Source, heats) -> list[tuple[int, int]]:
         part = part_of(source, heats[number].classes)
         images, named = part.images(), right_by_name(part, images=part.images(), period=False)
         shards = [left[:1], *(left[i : i + SHARD] for i in range(1, len(left), SHARD))]
-        done = [scores(part, shard, images=images, named=named, period=False) for shard in shards]
+        done = [scores(part, shard, images=images, baseline_right=named, period=False) for shard in shards]
         encoded.append((part.texts.texts_encoded, part.texts.tokens_encoded))
         return {key: torch.cat([torch.from_numpy(one[key]) for one in done], dim=1).numpy() for key in done[0]}
 
@@ -53,7 +53,7 @@ def source(tiny_encoder) -> Source:
 
 
 def test_rounds_lie_between_their_bounds_and_the_first_is_exact(source, tiny_encoder_files):
-    heats = rounds([RacingRound(classes=0.4, keep=12), RacingRound(classes=0.6, keep=5)], n_classes=5)
+    heats = rounds_of([RacingRound(classes=0.4, keep=12), RacingRound(classes=0.6, keep=5)], n_classes=5)
     said, real = planned(tiny_encoder_files, heats), really_encoded(source, heats)
     assert [tuple(bound) for bound in said[0]] == [real[0], real[0]]
     for (least, most), (n_texts, n_tokens) in zip(said, real, strict=True):
@@ -62,6 +62,6 @@ def test_rounds_lie_between_their_bounds_and_the_first_is_exact(source, tiny_enc
 
 
 def test_without_a_race_the_whole_ranking_is_exact(source, tiny_encoder_files):
-    heats = rounds([], n_classes=5)
+    heats = rounds_of([], n_classes=5)
     said = [[tuple(bound) for bound in both] for both in planned(tiny_encoder_files, heats)]
     assert said == [[both, both] for both in really_encoded(source, heats)]

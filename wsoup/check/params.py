@@ -151,7 +151,7 @@ def _model(params: Params) -> Iterator[WsoupError]:
         return
     if config is None:
         return
-    context, towers = model_config.context_length(config), model_config.blocks(config)
+    context, towers = config.text_cfg.context_length, config.blocks
     offset = max(params.evaluate.offsets)
     for name, dataset in params.datasets.items():
         least = START_AND_END + len(dataset.template.split()) + 1  # a word of a descriptor

@@ -24,6 +24,8 @@ from wsoup.towers.encoder import Encoder
 
 CLASS_PROMPTS = 1024
 """Class prompts in one shard; each is encoded with every text of every row."""
+DECIDING = ("texts", "offsets", "class_name_weight")
+"""What of a row decides its mean texts."""
 
 
 def encode_rows(
@@ -81,4 +83,4 @@ def encode_rows(
 
 def _texts_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """What of rows decides their mean texts, as JSON values."""
-    return [{"texts": row.texts, "offsets": row.offsets} for row in rows]
+    return [{name: getattr(row, name) for name in DECIDING} for row in rows]

@@ -23,7 +23,7 @@ from wsoup.evaluate.training import trained_row
 from wsoup.images.cost import image_flops
 from wsoup.pipeline import plan_texts
 from wsoup.pipeline.world import World
-from wsoup.search.rank.racing import rounds
+from wsoup.search.rank.racing import rounds_of
 from wsoup.texts.encoder import CACHE_BYTES, GRID_BYTES, PromptEncoder
 from wsoup.towers.encoder import ensemble_templates
 
@@ -122,7 +122,7 @@ class Needs:
 
     def _score(self, pool: str) -> Need:
         source, section, texts, more = self.world.source(), self.params.score, self.world.pools[pool], self.more[pool]
-        race = rounds(section.race(pool), n_classes=len(source.class_names))
+        race = rounds_of(section.race(pool), n_classes=len(source.class_names))
         first, *later = plan_texts.score(
             source,
             texts,

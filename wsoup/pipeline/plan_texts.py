@@ -21,7 +21,7 @@ from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.evaluate.transfer import Grid, sample
 from wsoup.params.evaluation import SurveyParams
 from wsoup.search.grow.chains import word_soup_member
-from wsoup.search.grow.greedy import LARGEST_BATCH
+from wsoup.search.grow.greedy import BATCHES
 from wsoup.search.grow.params import Growth, JointSoup, SoupParams
 from wsoup.search.grow.soups import check_enough
 from wsoup.search.rank.racing import Round, part_of
@@ -133,7 +133,7 @@ def _chain(source: Source, kept: Sequence[str], definition: Growth, *, seed: int
         _grown(source, list(kept), definition, seed=seed, period=period, rise=rise) for rise in (0, 1, 0)
     )
     classes, growths = len(source.class_names), min(definition.max_words, len(kept)) - 1
-    again = growths * min(LARGEST_BATCH - 1, definition.patience) * classes  # texts counted again after a growth
+    again = growths * min(BATCHES[1] - 1, definition.patience) * classes  # texts counted again after a growth
     texts = never[TEXTS] + again
     longest = min(8, max(len(word) for word in kept))  # no token is shorter than a letter
     tokens = never[TOKENS] / never[TEXTS] * texts + classes * (growths + 1) * longest * (growths + 2)
