@@ -13,8 +13,8 @@ from finetune_cases import SHARED
 from safetensors.torch import load_file
 from torch import Tensor
 
+from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.train import Trainer
-from wsoup.params.finetune import FinetuneParams, MethodParams
 
 pytestmark = pytest.mark.slow
 STEPS = 12
