@@ -40,7 +40,10 @@ def theirs(authors: Path, tmp_path_factory: pytest.TempPathFactory, tiny_encoder
         model = {"model": tiny_encoder_files["model"], "config": tiny_encoder_files["config"], "size": 16}
         about = {**model, "weights": tiny_encoder_files["pretrained"], **world}
         (folder / "world.json").write_text(json.dumps(about))
-        save_file({name: tensor.clone() for name, tensor in tensors.items()}, folder / "world.safetensors")
+        save_file(
+            {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()},
+            folder / "world.safetensors",
+        )
         for name, content in files.items():
             path = folder / name
             path.parent.mkdir(exist_ok=True)
