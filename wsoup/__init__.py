@@ -7,7 +7,7 @@
 Everything is loaded when it is first used, so that importing wsoup costs next to nothing.
 """
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _PLACES = {
     "Accuracy": "wsoup.api.accuracy",

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from wsoup.runtime.peak import peak_bytes
+from wsoup.runtime.process import peak_bytes
 from wsoup.towers.encoder import Encoder, imagenet_class_names, random_model
 
 PRECISIONS: dict[str, torch.dtype | None] = {

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.gpu.bench import PRECISIONS, Bench
+from benchmarks.gpu.bench import Bench
 from wsoup.bench.images import bench_images
 from wsoup.images.decode import decoding_workers
 from wsoup.towers.encoder import Encoder
@@ -54,7 +54,7 @@ def files(bench: Bench) -> list[str]:
         bench.size.model,
         count=count,
         device=bench.device,
-        dtype=PRECISIONS[precision],
+        precision=precision,
         batch_size=bench.size.images,
     )
     (row,) = found["rows"]

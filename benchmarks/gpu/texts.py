@@ -93,9 +93,9 @@ def searches(bench: Bench, *, descriptors: Sequence[str]) -> list[str]:
         with bench.at(precision) as encoder:
             source = source_of(bench, encoder)
             images = source.images()
-            named = right_by_name(source, images=images, period=False)
+            baseline_right = right_by_name(source, images=images, period=False)
 
-            score = partial(scores, source, images=images, named=named, period=False)
+            score = partial(scores, source, images=images, baseline_right=baseline_right, period=False)
             some = max(1, bench.size.words // 3), min(len(descriptors), max(1, bench.size.words // 3))
             word = bench.seconds(partial(score, pool[: some[0]]), repeats=1) / some[0]
             clause = bench.seconds(partial(score, descriptors[: some[1]]), repeats=1) / some[1]

@@ -154,7 +154,7 @@ def test_a_soup_made_in_memory_says_how_to_name_its_encoder(photos, soup):
         (("new", "--classes", "red"), "--classes names 'red' alone"),
         (("new", "--classes", "red,red"), "class_names holds 'red' 2 times"),
         (("new", "--classes", "lost.txt"), "--classes lost.txt does not exist"),
-        (("new", "--classes", CLASSES, "--out", "found.xls"), "--out found.xls must end with .csv or .parquet"),
+        (("new", "--classes", CLASSES, "--out", "found.xls"), "--out found.xls must end in .csv or .parquet"),
         (("new", "--classes", CLASSES, "--out", "a.csv", "--json"), "--json writes to stdout"),
         (("new", "--classes", CLASSES, "--template", "no"), "must hold exactly one placeholder"),
     ],

@@ -174,17 +174,17 @@ WRONG_SOUPS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", WRONG_SOUPS)
 def test_a_soup_that_is_none(tmp_path: Path, kind: str) -> None:
     (tmp_path / "soup.json").write_text(json.dumps(WRONG_SOUPS[kind]))
-    found = refusal(tmp_path / "soup.json")
-    assert found is not None
-    assert "soup.json is not a soup" in found
+    answer = refusal(tmp_path / "soup.json")
+    assert answer is not None
+    assert "soup.json is not a soup" in answer
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[" * 100_000, b"9" * 5_000, b"\xff", b"<html>", b"{} {}"])
 def test_a_soup_file_that_is_no_json(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "soup.json").write_bytes(data)
-    found = refusal(tmp_path / "soup.json")
-    assert found is not None
-    assert "soup.json is not JSON" in found
+    answer = refusal(tmp_path / "soup.json")
+    assert answer is not None
+    assert "soup.json is not JSON" in answer
 
 
 def test_a_sample_of_damaged_soups(tmp_path: Path) -> None:

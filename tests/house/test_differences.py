@@ -28,7 +28,7 @@ from wsoup.finetune.data import batch_positions
 from wsoup.finetune.params import BlocksTune
 from wsoup.images.decode import load_rgb
 from wsoup.params.base.encoder import EncoderParams
-from wsoup.profiles.paper import ENCODERS, Choices, paper
+from wsoup.profiles.paper import ENCODERS, paper
 from wsoup.report import paper as theirs
 from wsoup.report.settings import Settings, differing
 from wsoup.search.grow.chains import word_chain, word_soup_member
@@ -55,7 +55,7 @@ def claim(*beginnings: str) -> Callable[[Any], Any]:
 @cache
 def params_of(**choices: Any) -> Params:
     given = {"gpt_descriptors": "/gpt", "methods": "all", **choices}
-    return parse_params(yaml.safe_load(paper(Choices("/data", **given))), origin="paper")
+    return parse_params(yaml.safe_load(paper("/data", **given)), origin="paper")
 
 
 def beside(table_name: str) -> dict[str, list[tuple[str, str]]]:

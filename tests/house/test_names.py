@@ -19,10 +19,10 @@ SECTIONS = {"datasets": "counts", "soups": "word", "finetune.methods": "ce"}
 
 def renamed(raw: dict, section: str, name: str) -> dict:
     """The params with one more dataset, soup or method of that name."""
-    raw = found = copy.deepcopy(raw)
+    raw = items = copy.deepcopy(raw)
     for key in section.split("."):
-        found = found[key]
-    found[name] = copy.deepcopy(next(reversed(found.values())))
+        items = items[key]
+    items[name] = copy.deepcopy(next(reversed(items.values())))
     return raw
 
 

@@ -20,9 +20,9 @@ from wsoup.core.errors import LONGEST, ParamsError
 from wsoup.profiles import toy
 from wsoup.profiles.common import FOLDER
 from wsoup.profiles.own import own
-from wsoup.profiles.paper import Choices, base_to_new, paper
+from wsoup.profiles.paper import base_to_new, paper
 
-WITHOUT = paper(Choices("/data", without_descriptors=True))
+WITHOUT = paper("/data", without_descriptors=True)
 
 ROOT = Path(__file__).parents[2]
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
@@ -54,7 +54,7 @@ def refusal(**values: Any) -> str:
 
 
 def test_the_project_and_its_profiles_watch_what_they_read(in_tmp: Path) -> None:
-    texts = [toy.demo(), toy.methods(), WITHOUT, paper(Choices("/data", gpt_descriptors="/gpt", methods="all"))]
+    texts = [toy.demo(), toy.methods(), WITHOUT, paper("/data", gpt_descriptors="/gpt", methods="all")]
     texts += [base_to_new(), base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt")]
     for raw in (*map(yaml.safe_load, texts), miniature_params(RAW["encoder"])):
         parse_params(raw, origin="params.yaml")

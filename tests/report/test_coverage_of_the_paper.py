@@ -11,7 +11,7 @@ from run_cli import run
 
 from wsoup.check.whole import Params, parse_params
 from wsoup.core.errors import ParamsError
-from wsoup.profiles.paper import ENCODERS, Choices, paper
+from wsoup.profiles.paper import ENCODERS, paper
 from wsoup.report import paper as theirs
 from wsoup.report.coverage import coverage
 from wsoup.report.paper import TABLES, PaperRow
@@ -24,7 +24,7 @@ def params_of(**choices: Any) -> Params:
 @cache
 def _params_of(choices: tuple[tuple[str, Any], ...]) -> Params:
     given = {"gpt_descriptors": "/gpt", "methods": "all", "fewshot_pickles": "/pickles", **dict(choices)}
-    return parse_params(yaml.safe_load(paper(Choices("/data", **given))), origin="paper")
+    return parse_params(yaml.safe_load(paper("/data", **given)), origin="paper")
 
 
 def filled(rows: list[PaperRow]) -> list[str]:
@@ -83,7 +83,7 @@ def test_images_that_are_not_the_authors_mark_what_was_selected_or_trained_on_th
 
 
 def test_a_changed_key_marks_and_a_missing_size_leaves_out():
-    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles")))
+    raw = yaml.safe_load(paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles"))
     raw["soups"]["word"]["k0"] = 100
     raw["evaluate"]["m"] = [1, 8]
     rows = {f"{row.table}/{row.label}": row for row in coverage(parse_params(raw, origin="x"), table="all")}
@@ -92,7 +92,7 @@ def test_a_changed_key_marks_and_a_missing_size_leaves_out():
 
 
 def test_the_list_is_printed_for_the_present_params(tmp_path):
-    made = paper(Choices("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles"))
+    made = paper("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles")
     (tmp_path / "params.yaml").write_text(made)
     code, printed, _ = run("profile", "paper", "--table", "few_shot", "--params", str(tmp_path / "params.yaml"))
     assert code == 0

@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader, Dataset
 from wsoup.core.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
 from wsoup.disk.files import read_bytes, reason_of, shown
 from wsoup.images.scratch import scratch
-from wsoup.runtime.memory import keep_memory
+from wsoup.runtime.process import keep_memory
 
 FEW_IMAGES = 1024
 """Below this many images, starting worker processes takes longer than decoding."""

@@ -77,8 +77,8 @@ class SharedTexts:
         longest = max(map(len, blocks), default=0)
         for part in split_evenly(len(blocks), self.batch_tokens // max(1, longest)):
             some = blocks[part]
-            for block, found in zip(some, halving(partial(self._list, some), slice(0, len(some))), strict=True):
-                out[block.members] = found[: len(block.members)]
+            for block, features in zip(some, halving(partial(self._list, some), slice(0, len(some))), strict=True):
+                out[block.members] = features[: len(block.members)]
         return out
 
     def fill(self, out: Tensor, slabs: Sequence[Slab], sequences: Sequence[Tokens], *, members: Sequence[int]) -> None:
@@ -95,8 +95,8 @@ class SharedTexts:
             for block in blocks:
                 places = rows[block.members][:, None]
                 for part in split_evenly(len(slab.index), self.batch_tokens // block.tokens.numel()):
-                    found = halving(partial(self._grid, slab, past, block), part)  # (n, R, D)
-                    out[places, slab.index[part]] = found.transpose(0, 1)
+                    features = halving(partial(self._grid, slab, past, block), part)  # (n, R, D)
+                    out[places, slab.index[part]] = features.transpose(0, 1)
 
     def _grid(self, slab: Slab, past: Sequence[Tensor], block: BlockTensors, part: slice) -> Tensor:
         """The prefixes `part` of a slab, each followed by the block: (n, R, D)."""

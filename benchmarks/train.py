@@ -1,7 +1,10 @@
-"""How fast one training step is beside the plain way, in one process and interleaved, with equal gradients.
+"""One training step beside the plain way, in one process and in turn, with equal gradients.
 
-The plain way: every text at the full context through `model.encode_text`'s own modules, image and text through the
-whole student, and a separate pretrained model run on the same images and texts for the teacher's share of the target.
+    python benchmarks/train.py --model ViT-B-16 --classes 100
+
+Random weights; docs/methods.md has figures. The plain way: every text at the full context through the modules of
+`model.encode_text`, image and text through the whole student, and a separate pretrained model run on the same images
+and texts for the teacher's share of the target.
 """
 
 from __future__ import annotations
@@ -10,14 +13,15 @@ import copy
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+import typer
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.bench.common import page_faults
+from wsoup.bench.common import Result, about, page_faults, random_encoder, show
 from wsoup.core import prompts
 from wsoup.finetune import losses
 from wsoup.finetune.objective import Objective
@@ -25,8 +29,8 @@ from wsoup.finetune.params import CrossEntropyLoss, LastBlocksTune, PromptTune, 
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
-from wsoup.runtime.peak import peak_bytes
-from wsoup.towers.encoder import Encoder, imagenet_class_names, random_model
+from wsoup.runtime.process import keep_memory
+from wsoup.towers.encoder import Encoder, choose_device, imagenet_class_names
 
 TEMPLATE = "a photo of a {}."
 SOUP = (
@@ -50,57 +54,35 @@ CASES: dict[str, TuneParams] = {
 
 
 def bench_train(
+    name: str,
     *,
-    model: str = "ViT-B-16",
-    n_classes: int = 100,
+    classes: int,
+    device: torch.device,
     batch_size: int = 16,
     repeats: int = 3,
-    device: str = "cpu",
     cases: Sequence[str] = tuple(CASES),
-) -> dict[str, Any]:
+) -> Result:
     """Seconds per step of both ways, their ratio, and the largest relative difference of a gradient.
 
     Args:
-        model: open_clip model name; random weights.
-        n_classes: first classes of ImageNet.
+        name: open_clip model, with random weights.
+        classes: first classes of ImageNet.
+        device: where.
         batch_size: images in a step.
-        repeats: measured steps of each way after one that warms up, interleaved; medians are reported.
-        device: where to.
+        repeats: measured steps of each way after one that warms up, in turn; medians are reported.
         cases: which steps.
     """
-    found, tokenizer = random_model(model, seed=0)
-    net: Any = found.to(device)
-    size = net.visual.image_size[0]
-    nothing: Any = None
-    encoder = Encoder(net, tokenizer, nothing, nothing, {}, {}, torch.device(device), None)
-    names = imagenet_class_names()[:n_classes]
+    encoder = random_encoder(name, device=device)
+    side: int = encoder.model.visual.image_size[0]  # type: ignore[index, union-attr, assignment]
+    names = imagenet_class_names()[:classes]
     draw = torch.Generator().manual_seed(0)
-    pixels = torch.randn(batch_size, 3, size, size, generator=draw).to(device)
-    labels = torch.randperm(n_classes, generator=draw)[:batch_size].to(device)
-    rows = [_measure(name, encoder, names=names, pixels=pixels, labels=labels, repeats=repeats) for name in cases]
-    about = {"model": model, "device": device, "n_classes": n_classes, "batch_size": batch_size}
-    return {**about, "peak_memory": peak_bytes(), "rows": rows}
+    pixels = torch.randn(batch_size, 3, side, side, generator=draw).to(device)
+    labels = torch.randperm(classes, generator=draw)[:batch_size].to(device)
+    rows = [_measure(case, encoder, names=names, pixels=pixels, labels=labels, repeats=repeats) for case in cases]
+    return {"bench": "train", **about(encoder), "classes": classes, "batch_size": batch_size, "rows": rows}
 
 
-def render(result: dict[str, Any]) -> str:
-    """The result as a Markdown table."""
-    peak = "" if result["peak_memory"] is None else f", peak memory {result['peak_memory'] / 2**30:.2f} GiB"
-    about = f"{result['n_classes']} classes, batch {result['batch_size']}, float32{peak}"
-    lines = [
-        f"{result['model']}, {result['device']}, {about}",
-        "",
-        "| step | plain s | ours s | ratio | page faults | gradients differ by |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for row in result["rows"]:
-        seconds = f"{row['plain_s']:.2f} | {row['ours_s']:.2f} | {row['ratio']:.1f} x"
-        lines.append(f"| {row['case']} | {seconds} | {row['page_faults']:,} | {row['gradient']:.1e} |")
-    return "\n".join(lines)
-
-
-def _measure(
-    case: str, encoder: Encoder, *, names: list[str], pixels: Tensor, labels: Tensor, repeats: int
-) -> dict[str, Any]:
+def _measure(case: str, encoder: Encoder, *, names: list[str], pixels: Tensor, labels: Tensor, repeats: int) -> Result:
     def student() -> Student:
         generator = torch.Generator().manual_seed(0)
         return make_student(
@@ -140,7 +122,7 @@ def _measure(
         "ours_s": seconds[1],
         "ratio": seconds[0] / seconds[1],
         "page_faults": faults[1],
-        "gradient": gradient,
+        "gradient_difference": gradient,
     }
 
 
@@ -183,3 +165,22 @@ def _difference(a: Tensor | None, b: Tensor | None) -> float:
     if a is None or b is None:
         return float(np.inf if a is not b else 0)
     return float((a - b).norm() / a.norm().clamp(min=torch.finfo(a.dtype).tiny))
+
+
+def main(
+    model: Annotated[str, typer.Option(help="An open_clip model; its weights are random.")] = "ViT-B-16",
+    classes: Annotated[int, typer.Option(help="How many of ImageNet's class names.")] = 100,
+    batch_size: Annotated[int, typer.Option(help="Images in a step.")] = 16,
+    repeats: Annotated[int, typer.Option(help="Measured steps of each way, in turn.")] = 3,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Time one training step, beside the plain way: 77 tokens and a separate teacher."""
+    keep_memory()
+    where = choose_device(device)
+    result = bench_train(model, classes=classes, device=where, batch_size=batch_size, repeats=repeats)
+    show(result, as_json=as_json)
+
+
+if __name__ == "__main__":
+    typer.run(main)
