@@ -73,7 +73,7 @@ def test_prodas_descriptors_are_one_parameter_whose_momentum_goes_on(tiny_encode
         averages = [EMA * old + (1 - EMA) * p.detach() for old, p in zip(averages, (context, descriptors), strict=True)]
     student = ours.run()
     torch.testing.assert_close(student.soft_prompt.detach(), averages[0], rtol=1e-3, atol=1e-5)
-    torch.testing.assert_close(student.soft_descriptors.detach(), averages[1], rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(student.soft_descriptors.detach(), averages[1], rtol=1e-3, atol=3e-5)
 
 
 def test_stepping_twice_is_standing_in_the_optimizer_twice():
