@@ -16,8 +16,8 @@ import typer
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.bench.common import Clock, Result, about, class_prompts, random_encoder, show
-from wsoup.bench.text import warm
+from wsoup.cli.bench_common import Clock, Result, about, class_prompts, random_encoder, show
+from wsoup.cli.bench_text import warm
 from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
 from wsoup.runtime.process import keep_memory
@@ -43,7 +43,7 @@ def bench_search(
     `encode_text` on samples of them, taken between the batches of ours; counting images is added alike to both.
 
     Args:
-        name, classes, device, precision: as `wsoup.bench.text.bench_text`.
+        name, classes, device, precision: as `wsoup.cli.bench_text.bench_text`.
         words: the first word and then `patience` candidates at least.
         patience: candidates tried.
     """

@@ -21,7 +21,7 @@ import typer
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.bench.common import Result, about, page_faults, random_encoder, show
+from wsoup.cli.bench_common import Result, about, page_faults, random_encoder, show
 from wsoup.core import prompts
 from wsoup.finetune import losses
 from wsoup.finetune.objective import Objective

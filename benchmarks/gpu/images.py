@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.gpu.bench import Bench
-from wsoup.bench.images import bench_images
+from wsoup.cli.bench_images import bench_images
 from wsoup.images.decode import decoding_workers
 from wsoup.towers.encoder import Encoder
 

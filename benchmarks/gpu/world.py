@@ -81,8 +81,8 @@ def waves(params: dict[str, Any]) -> list[list[str]]:
         ["fewshot", "candidates", "gpt_descriptors", *(f"embed {name}" for name in datasets)],
         ["embed_train"],
         ["score words", "score descriptors", "class_name_soup"],
-        ["mix", *(f"soup {name}" for name in soups)],
-        [*(f"finetune {name}" for name in methods), "evaluate", "survey"],
+        ["mix", "survey", *(f"soup {name}" for name in soups)],  # survey leaves a soup, too, which evaluate must find
+        [*(f"finetune {name}" for name in methods), "evaluate"],
         [f"evaluate_tuned {name}" for name in methods],
         ["report"],
     ]

@@ -22,7 +22,7 @@ EDITS = {
         "return -(targets * F.log_softmax(logits, dim=-1)).sum(dim=-1).mean()",
         "return -2 * (targets * F.log_softmax(logits, dim=-1)).sum(dim=-1).mean()",
     ),
-    "the acceptance rule": ("soup@word", "wsoup/search/grow/chains.py", "counts > bar", "counts >= bar"),
+    "the acceptance rule": ("soup@word", "wsoup/search/grow/greedy.py", "judgement[0] > bar", "judgement[0] >= bar"),
     "the preprocessing": (
         "embed@photo",
         "wsoup/images/decode.py",

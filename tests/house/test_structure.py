@@ -29,7 +29,6 @@ ORDER = [
     "check",
     "report",
     "api",
-    "bench",
     "profiles",
     "pipeline",
     "cli",
@@ -123,7 +122,7 @@ def test_a_stage_lists_the_rooms_that_decide_its_result(name):
 
 
 def test_what_decides_no_result_is_in_no_stages_deps():
-    rim = (*code.UNDECIDING, "cli", "api", "profiles", "bench")
+    rim = (*code.UNDECIDING, "cli", "api", "profiles")
     rooms = {dep.split("/")[1] for stage in stages().values() for dep in stage["deps"] if dep.startswith("wsoup/")}
     assert not rooms & set(rim)
     # What decides one leans on none that only checks or commands; the page, which no stage writes, does.

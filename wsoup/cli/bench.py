@@ -33,7 +33,8 @@ def bench_text(
 
     Example: wsoup bench text --model ViT-B-16 --classes 1000
     """
-    from wsoup.bench import common, text
+    from wsoup.cli import bench_common as common
+    from wsoup.cli import bench_text as text
     from wsoup.search.rank import pools
     from wsoup.towers.encoder import choose_device
 
@@ -65,7 +66,8 @@ def bench_images(
 
     Example: wsoup bench images --model ViT-B-16 --batch-size 256
     """
-    from wsoup.bench import common, images
+    from wsoup.cli import bench_common as common
+    from wsoup.cli import bench_images as images
     from wsoup.towers.encoder import choose_device
 
     where = choose_device(device)

@@ -233,7 +233,8 @@ def _as_written(location: list[Any], *, raw: Any, missing: bool) -> list[str]:
     """The keys of a location as they stand in the file: pydantic puts in which of a union's kinds it tried."""
     keys = []
     for i, part in enumerate(location):
-        inside = part in raw if isinstance(raw, Mapping) else isinstance(raw, list) and isinstance(part, int)
+        held = range(len(raw)) if isinstance(raw, list) else raw if isinstance(raw, Mapping) else ()
+        inside = part in held
         if inside or (missing and i == len(location) - 1):
             keys.append(str(part))
         raw = raw[part] if inside else raw

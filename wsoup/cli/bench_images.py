@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from wsoup.bench.common import Clock, Result, about, cosine_distance, page_faults, random_encoder
+from wsoup.cli.bench_common import Clock, Result, about, cosine_distance, page_faults, random_encoder
 from wsoup.images.decode import batches, load_rgb
 from wsoup.towers.encoder import Encoder
 

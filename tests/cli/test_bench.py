@@ -9,9 +9,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from wsoup.bench.common import shown, table
-from wsoup.bench.images import bench_images
-from wsoup.bench.text import bench_text
+from wsoup.cli.bench_common import shown, table
+from wsoup.cli.bench_images import bench_images
+from wsoup.cli.bench_text import bench_text
 from wsoup.core.errors import ParamsError
 
 CPU = torch.device("cpu")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.bench.common import Clock, Result, about, class_prompts, cosine_distance, random_encoder
+from wsoup.cli.bench_common import Clock, Result, about, class_prompts, cosine_distance, random_encoder
 from wsoup.core.linear import Linear
 from wsoup.core.scoring import ImageSet
 from wsoup.texts.encoder import PromptEncoder

@@ -1,0 +1,40 @@
+"""Memory that runs out is one line, by a stage and by a command; any other RuntimeError stays what it is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from wsoup.cli import app
+from wsoup.core.errors import WsoupError, memory_error
+
+CUDA = "CUDA out of memory. Tried to allocate 784.00 MiB. GPU 0 has 79.18 GiB in all, of which\n1 MiB is free"
+CPU = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: you tried to allocate 9 bytes"
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError(CUDA), RuntimeError(CPU)])
+def test_it_is_one_line_that_says_what_to_do(error):
+    text = str(memory_error(error))
+    assert text.startswith("the memory of the device ran out, with batches as small as they can be (")
+    assert "\n" not in text
+    assert "WSOUP_DEVICE=cpu" in text
+
+
+def test_another_error_is_not_about_memory():
+    other = RuntimeError("expected all tensors on one device")
+    with pytest.raises(RuntimeError, match="on one device") as caught:
+        memory_error(other)
+    assert caught.value is other
+    assert not isinstance(caught.value, WsoupError)
+
+
+def test_a_command_ends_with_it(monkeypatch, capsys):
+    def no_memory() -> None:
+        raise torch.OutOfMemoryError(CUDA)
+
+    monkeypatch.setattr(app, "app", no_memory)
+    with pytest.raises(SystemExit) as stop:
+        app.main()
+    assert stop.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: the memory of the device ran out")
