@@ -25,7 +25,8 @@ def main(owner: Owner) -> None:
             manifest = store.require(artifacts.manifest(name), made_by=f"prepare@{name}")
             class_names = store.table_attributes(manifest)["class_names"]
             path = dataset.gpt_descriptors
-            by_dataset[name] = gpt.matched(gpt.read(path), class_names=class_names, origin=path)
+            called = dataset.gpt_names or {}
+            by_dataset[name] = gpt.matched(gpt.read(path), class_names=class_names, origin=path, called=called)
     store.write_json(artifacts.gpt, by_dataset)
 
 

@@ -15,6 +15,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--authors", metavar="FOLDER", help="a checkout of the paper's own code, for tests/oracle")
+
+
 @pytest.fixture(scope="session")
 def tiny_encoder_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Section `encoder` of params.yaml for a tiny CLIP with seeded random weights, on disk like any local model."""

@@ -107,6 +107,14 @@ def test_gpt_prompts_are_each_class_with_its_own_descriptors():
     assert ClassRow("gpt", (1,), prompts).texts_per_class == 1.5
 
 
+def test_a_class_may_be_called_otherwise_in_gpt_prompts():
+    descriptors = {"newt": ["which is wet"], "cat": []}
+    made = gpt_prompts(
+        "a photo of a {}.", class_names=["newt", "cat"], descriptors=descriptors, called={"newt": "smooth newt"}
+    )
+    assert made == [["a photo of a smooth newt, which is wet."], ["a photo of a cat."]]
+
+
 def test_a_class_without_gpt_descriptors_is_named():
     with pytest.raises(PoolError, match=r"no GPT descriptors for class 'dog' \(1 of 2 classes are missing\)"):
         gpt_prompts("a {}.", class_names=["cat", "dog"], descriptors={"cat": ["which is soft"]})

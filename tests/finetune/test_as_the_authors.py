@@ -72,8 +72,8 @@ def test_prodas_descriptors_are_one_parameter_whose_momentum_goes_on(tiny_encode
             assert (descriptors.detach() - before)[:2].abs().max() > 1e-4  # their turn was the step before
         averages = [EMA * old + (1 - EMA) * p.detach() for old, p in zip(averages, (context, descriptors), strict=True)]
     student = ours.run()
-    torch.testing.assert_close(student.soft_prompt.detach(), averages[0], rtol=1e-3, atol=1e-5)
-    torch.testing.assert_close(student.soft_descriptors.detach(), averages[1], rtol=1e-3, atol=3e-5)
+    torch.testing.assert_close(student.soft_prompt.detach(), averages[0], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(student.soft_descriptors.detach(), averages[1], rtol=1e-3, atol=1e-4)
 
 
 def test_stepping_twice_is_standing_in_the_optimizer_twice():

@@ -24,10 +24,10 @@ LABELS = np.repeat(np.arange(5), 3)
 @given(seed=st.integers(0, 9), iteration=st.integers(0, 500), size=st.integers(1, 9))
 @settings(max_examples=50, deadline=None)
 def test_a_batch_is_distinct_classes_and_a_function_of_seed_and_iteration(seed, iteration, size):
-    found = batch_positions(LABELS, batch_size=size, seed=seed, iteration=iteration)
-    assert len(found) == min(size, 5)
-    assert len(set(LABELS[found])) == len(found)
-    assert np.array_equal(found, batch_positions(LABELS, batch_size=size, seed=seed, iteration=iteration))
+    batch = batch_positions(LABELS, batch_size=size, seed=seed, iteration=iteration)
+    assert len(batch) == min(size, 5)
+    assert len(set(LABELS[batch])) == len(batch)
+    assert np.array_equal(batch, batch_positions(LABELS, batch_size=size, seed=seed, iteration=iteration))
 
 
 def test_rounds_go_through_classes_and_images_before_any_comes_again():
@@ -67,8 +67,8 @@ def test_crops_by_hand():
 def test_where_no_crop_fits_the_middle_is_torchvisions(width, height):
     """Of a picture fifty times as large as there is, no crop fits."""
     top, left, h, w = RandomResizedCrop.get_params(torch.empty(3, height, width), [50.0, 50.0], [3 / 4, 4 / 3])
-    found = crop_box(width, height, np.array([[1.0, 0.5, 0.0, 0.0]]), share=(50.0, 50.0))
-    assert found == (left, top, left + w, top + h)
+    box = crop_box(width, height, np.array([[1.0, 0.5, 0.0, 0.0]]), share=(50.0, 50.0))
+    assert box == (left, top, left + w, top + h)
 
 
 def test_without_augmentation_pixels_are_the_encoders_own(tiny_encoder, colours):
@@ -84,8 +84,8 @@ def test_a_crop_of_everything_is_the_encoders_own_for_an_image_of_its_size(tiny_
     whole = finetune_params(augment={"crop": [1.0, 1.0], "flip": False}).augment
     images = FewShotImages([str(tmp_path / "a.png")], labels=np.array([0]), encoder=tiny_encoder, augment=whole)
     expected = tiny_encoder.preprocess(Image.open(tmp_path / "a.png"))
-    found = [images.batch(np.array([0]), seed=1, iteration=t)[0][0] for t in range(20)]
-    assert any(torch.allclose(pixels, expected, atol=1e-6) for pixels in found)
+    crops = [images.batch(np.array([0]), seed=1, iteration=t)[0][0] for t in range(20)]
+    assert any(torch.allclose(pixels, expected, atol=1e-6) for pixels in crops)
 
 
 def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, colours):

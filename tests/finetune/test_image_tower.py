@@ -13,9 +13,9 @@ from wsoup.finetune.image_tower import FrozenImageTower, TrainableImageTower
 @pytest.mark.parametrize("family", FAMILIES)
 def test_features_and_gradients_are_open_clips(family, custom):
     net = model(family, custom=custom)
-    found, expected = TrainableImageTower(net)(pixels()), net.encode_image(pixels())
-    assert closeness(found, expected) < 1e-5
-    for ours, theirs in zip(gradients(found, net=net), gradients(expected, net=net), strict=True):
+    features, expected = TrainableImageTower(net)(pixels()), net.encode_image(pixels())
+    assert closeness(features, expected) < 1e-5
+    for ours, theirs in zip(gradients(features, net=net), gradients(expected, net=net), strict=True):
         assert closeness(ours, theirs) < 1e-5
 
 

@@ -24,8 +24,8 @@ def test_cross_entropy_by_hand():
 
 def test_smoothed_targets_by_hand():
     """0.3 spread over the three other classes."""
-    found = losses.smooth_targets(torch.tensor([2]), n_classes=4, label_smoothing=0.3)
-    torch.testing.assert_close(found, torch.tensor([[0.1, 0.1, 0.7, 0.1]]))
+    targets = losses.smooth_targets(torch.tensor([2]), n_classes=4, label_smoothing=0.3)
+    torch.testing.assert_close(targets, torch.tensor([[0.1, 0.1, 0.7, 0.1]]))
     assert losses.smooth_targets(torch.tensor([0]), n_classes=1, label_smoothing=0.3).tolist() == [[1.0]]
 
 
@@ -37,16 +37,16 @@ def test_no_smoothing_is_torchs_own_cross_entropy():
 
 def test_a_teacher_takes_its_share_of_the_target():
     onehot, teacher = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.2, 0.8]])
-    found = losses.taught_targets(onehot, teacher=teacher, weight=0.25)
-    torch.testing.assert_close(found, torch.tensor([[0.8, 0.2]]))
+    targets = losses.taught_targets(onehot, teacher=teacher, weight=0.25)
+    torch.testing.assert_close(targets, torch.tensor([[0.8, 0.2]]))
 
 
 def test_the_adaptive_margin_by_hand():
     """Texts at 0, 60 and 90 degrees, own text the first: 0.1 x (1 - 1, 1 - 1/2, 1 - 0)."""
     texts = torch.tensor([[1.0, 0.0], [0.5, math.sqrt(3) / 2], [0.0, 1.0]], requires_grad=True)
-    found = losses.adaptive_margin(texts, labels=torch.tensor([0]), margin=0.1)
-    torch.testing.assert_close(found, torch.tensor([[0.0, 0.05, 0.1]]))
-    assert not found.requires_grad
+    margins = losses.adaptive_margin(texts, labels=torch.tensor([0]), margin=0.1)
+    torch.testing.assert_close(margins, torch.tensor([[0.0, 0.05, 0.1]]))
+    assert not margins.requires_grad
 
 
 @pytest.mark.parametrize("balance", [1.0, 0.5, 0.0])
@@ -78,8 +78,8 @@ def test_a_conflicting_gradient_loses_what_conflicts():
     """(1, -1) against (0, 1) keeps (1, 0); (1, 1) does not conflict; a zero gradient conflicts with nothing."""
     task = [torch.tensor([1.0, -1.0]), torch.tensor([1.0, 1.0]), torch.tensor([1.0, -1.0])]
     general = [torch.tensor([0.0, 2.0]), torch.tensor([0.0, 2.0]), torch.zeros(2)]
-    found = losses.without_conflict(task, general=general, weight=1.0)
-    assert [g.tolist() for g in found] == [[1.0, 0.0], [1.0, 1.0], [1.0, -1.0]]
+    kept = losses.without_conflict(task, general=general, weight=1.0)
+    assert [g.tolist() for g in kept] == [[1.0, 0.0], [1.0, 1.0], [1.0, -1.0]]
     assert losses.without_conflict(task[:1], general=general[:1], weight=0.5)[0].tolist() == [1.0, -0.5]
 
 

@@ -38,12 +38,12 @@ def test_features_in_training_are_those_of_the_student_and_of_the_pretrained_mod
             tokens = tiny_encoder.tokenizer([stem + prompts.ending(text, period=True) for stem in stems])
             expected = F.normalize(tiny_encoder.model.encode_text(tokens), dim=-1)
             torch.testing.assert_close(passes.teacher_texts(member), expected, rtol=1e-5, atol=1e-6)
-            found = passes.texts(member)
+            features = passes.texts(member)
             if student.soft_descriptors is None:
                 expected = student.encode_text(tokens, normalize=True)
-                torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+                torch.testing.assert_close(features, expected, rtol=1e-5, atol=1e-6)
             some = torch.tensor([3, 0])
-            torch.testing.assert_close(passes.texts(member, classes=some), found[some], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(passes.texts(member, classes=some), features[some], rtol=1e-5, atol=1e-6)
 
 
 def test_the_centroid_of_soft_descriptors_is_what_the_student_encodes(tiny_encoder, colours):

@@ -16,9 +16,9 @@ from wsoup.finetune.text_tower import TrainableTextTower
 def test_features_and_gradients_are_open_clips(family, custom):
     net = model(family, custom=custom)
     tower = TrainableTextTower(net)
-    found, expected = tower(tower.prepare(tokens())), net.encode_text(tokens())
-    assert closeness(found, expected) < 1e-5
-    for ours, theirs in zip(gradients(found, net=net), gradients(expected, net=net), strict=True):
+    features, expected = tower(tower.prepare(tokens())), net.encode_text(tokens())
+    assert closeness(features, expected) < 1e-5
+    for ours, theirs in zip(gradients(features, net=net), gradients(expected, net=net), strict=True):
         assert closeness(ours, theirs) < 1e-5
 
 
@@ -54,8 +54,8 @@ def test_prompts_laid_over_a_text_are_other_tokens(family):
     other = tokenize(["two views from a cat.", "two views from a red panda, sky."])
     here = tokenize(["a photo of a cat.", "a photo of a red panda, sky."])
     prompt = net.token_embedding(other[0, 1:4])[None]
-    found = tower(tower.prepare(here, n_prompt=3), prompts=prompt)
-    torch.testing.assert_close(found, net.encode_text(other), rtol=1e-4, atol=1e-6)
+    features = tower(tower.prepare(here, n_prompt=3), prompts=prompt)
+    torch.testing.assert_close(features, net.encode_text(other), rtol=1e-4, atol=1e-6)
 
 
 def test_deep_prompts_are_replaced_before_each_block():
@@ -70,8 +70,8 @@ def test_deep_prompts_are_replaced_before_each_block():
         x = block(x, attn_mask=net.attn_mask)
     expected = net.ln_final(x)[torch.arange(3), tokens().argmax(dim=1)] @ net.text_projection
     tower = TrainableTextTower(net)
-    found = tower(tower.prepare(tokens(), n_prompt=3), prompts=prompts)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    features = tower(tower.prepare(tokens(), n_prompt=3), prompts=prompts)
+    torch.testing.assert_close(features, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_saving_memory_changes_no_gradient():

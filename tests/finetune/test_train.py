@@ -57,8 +57,8 @@ def test_a_training_cut_in_two_ends_with_the_same_weights(tiny_encoder, colours,
     broken.step()
     broken.save(file)
     resumed = trainer(tiny_encoder, colours, name)
-    found = weights(resumed.run(resume=file))
-    assert all(torch.equal(found[k], expected[k]) for k in expected)
+    resumed_weights = weights(resumed.run(resume=file))
+    assert all(torch.equal(resumed_weights[k], expected[k]) for k in expected)
     assert resumed.log == whole.log
 
 
@@ -115,8 +115,8 @@ def test_memory_that_runs_out_changes_no_weight(tiny_encoder, colours, name, mon
         return backward(*arguments, iteration=iteration)
 
     monkeypatch.setattr(run.objective, "backward", small_memory)
-    found = weights(run.run())
-    assert all(torch.equal(found[k], expected[k]) for k in expected)
+    ended = weights(run.run())
+    assert all(torch.equal(ended[k], expected[k]) for k in expected)
     assert capsys.readouterr().err.count("they are computed twice instead") == 1
 
 

@@ -51,22 +51,22 @@ def pixels() -> torch.Tensor:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_an_untrained_student_predicts_as_the_pretrained_model_where_it_should(tiny_encoder, name):
-    found, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
-    images = F.cosine_similarity(found.encode_image(pixels()), tiny_encoder.model.encode_image(pixels()))
-    texts = F.cosine_similarity(found.encode_text(tokens), tiny_encoder.model.encode_text(tokens))
+    untrained, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
+    images = F.cosine_similarity(untrained.encode_image(pixels()), tiny_encoder.model.encode_image(pixels()))
+    texts = F.cosine_similarity(untrained.encode_text(tokens), tiny_encoder.model.encode_text(tokens))
     same = bool((images > 1 - 1e-6).all() and (texts > 1 - 1e-6).all())
     assert same == (name in EXACT_AT_START)
-    assert found.tunes_images or bool((images > 1 - 1e-6).all())
+    assert untrained.tunes_images or bool((images > 1 - 1e-6).all())
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_merging_changes_no_feature_and_leaves_plain_weights(tiny_encoder, name):
-    found, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
+    untrained, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
     with torch.no_grad():
-        for parameter in found.trained().values():  # as if trained: no scale is one and no update zero
+        for parameter in untrained.trained().values():  # as if trained: no scale is one and no update zero
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)))
-        before = found.encode_image(pixels()), found.encode_text(tokens)
-        merged = found.merge()
+        before = untrained.encode_image(pixels()), untrained.encode_text(tokens)
+        merged = untrained.merge()
         torch.testing.assert_close(merged.encode_image(pixels()), before[0], rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(merged.encode_text(tokens), before[1], rtol=1e-5, atol=1e-6)
     assert not any("parametrizations" in key for key in merged.state_dict())
@@ -76,12 +76,12 @@ def test_merging_changes_no_feature_and_leaves_plain_weights(tiny_encoder, name)
 def test_a_merged_update_is_open_clips_own_forward(tiny_encoder):
     """After merging, the plain model inside gives the same features by itself."""
     for name in ("lora", "ssf", "bitfit", "clipood"):
-        found, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
+        untrained, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
         with torch.no_grad():
-            for parameter in found.trained().values():
+            for parameter in untrained.trained().values():
                 parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)))
-            expected = found.encode_image(pixels()), found.encode_text(tokens)
-            plain = found.merge().model
+            expected = untrained.encode_image(pixels()), untrained.encode_text(tokens)
+            plain = untrained.merge().model
             torch.testing.assert_close(plain.encode_image(pixels()), expected[0], rtol=1e-5, atol=1e-6)
             torch.testing.assert_close(plain.encode_text(tokens), expected[1], rtol=1e-4, atol=1e-6)
 
@@ -117,21 +117,21 @@ def vit_b_16():
 
 @pytest.mark.parametrize(("tune", "count"), PAPER, ids=lambda value: str(value))
 def test_trained_parameters_are_counted_as_in_the_paper(vit_b_16, tune, count):
-    found = make_student(
+    untrained = make_student(
         vit_b_16,
         tokenizer=open_clip.get_tokenizer("ViT-B-16"),
         tune=TypeAdapter(TuneParams).validate_python(tune),
         template=TEMPLATE,
         generator=torch.Generator().manual_seed(0),
     )
-    assert sum(p.numel() for p in found.trained().values()) == count
+    assert sum(p.numel() for p in untrained.trained().values()) == count
 
 
 def test_blocks_below_the_trained_ones_are_the_pretrained_models_own(tiny_encoder):
-    found = student(tiny_encoder, "ce")
-    assert found.visual.transformer.resblocks[0] is tiny_encoder.model.visual.transformer.resblocks[0]
-    assert found.visual.transformer.resblocks[1] is not tiny_encoder.model.visual.transformer.resblocks[1]
-    assert found.context_length == tiny_encoder.model.context_length  # as any other attribute
+    untrained = student(tiny_encoder, "ce")
+    assert untrained.visual.transformer.resblocks[0] is tiny_encoder.model.visual.transformer.resblocks[0]
+    assert untrained.visual.transformer.resblocks[1] is not tiny_encoder.model.visual.transformer.resblocks[1]
+    assert untrained.context_length == tiny_encoder.model.context_length  # as any other attribute
 
 
 def test_a_prompt_starts_as_the_embeddings_of_the_templates_first_tokens(tiny_encoder):
@@ -148,21 +148,21 @@ def test_random_starts_come_from_the_generator(tiny_encoder):
 
 def test_a_soft_descriptor_made_of_word_embeddings_is_those_words(tiny_encoder):
     """Encoding ", sharp nice" softly gives the features of the text that says so."""
-    found = student(tiny_encoder, "coop_ensemble")
+    softened = student(tiny_encoder, "coop_ensemble")
     words = tiny_encoder.tokenizer(["sharp nice old soft big"])[0, 1:6]
-    found.soft_descriptors = torch.nn.Parameter(tiny_encoder.model.token_embedding.weight[words].clone()[None])
+    softened.soft_descriptors = torch.nn.Parameter(tiny_encoder.model.token_embedding.weight[words].clone()[None])
     plain = tiny_encoder.tokenizer(["a photo of a cat.", "a photo of a red panda"])
     ending = ", sharp nice old soft big."
     said = tiny_encoder.tokenizer([f"a photo of a cat{ending}", f"a photo of a red panda{ending[:-1]}"])
     expected = F.normalize(tiny_encoder.model.encode_text(said), dim=-1)
-    torch.testing.assert_close(found.encode_text(plain), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(softened.encode_text(plain), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_places_are_made_before_the_final_period_by_hand():
     """7 is the comma, 5 the period, 9 the end of text."""
     tokens = torch.tensor([[8, 1, 5, 9, 0, 0, 0, 0], [8, 1, 2, 9, 0, 0, 0, 0]])
-    found, places = insert_places(tokens, n=2, comma=7, period=5)
-    assert found.tolist() == [[8, 1, 7, 7, 7, 5, 9, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
+    moved, places = insert_places(tokens, n=2, comma=7, period=5)
+    assert moved.tolist() == [[8, 1, 7, 7, 7, 5, 9, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
     assert places.tolist() == [[3, 4], [4, 5]]
     alone, places = insert_places(tokens, n=2, comma=7, period=5, keeps_period=False)  # no period but their own
     assert alone.tolist() == [[8, 1, 7, 7, 7, 9, 0, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
@@ -182,8 +182,8 @@ def test_soft_descriptors_may_start_as_common_words_and_a_period(tiny_encoder):
     assert len({*words}) == 5
     started.soft_descriptors = torch.nn.Parameter(started.soft_descriptors[:1].detach())
     expected = tiny_encoder.encode_texts([f"a photo of a cat, {' '.join(words[:-1])}."])
-    found = started.encode_text(tiny_encoder.tokenizer(["a photo of a cat."]), normalize=True)
-    torch.testing.assert_close(found, expected.clone(), rtol=1e-4, atol=1e-5)
+    features = started.encode_text(tiny_encoder.tokenizer(["a photo of a cat."]), normalize=True)
+    torch.testing.assert_close(features, expected.clone(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["bitfit_image", "lora_image", "ssf_image", "adapter_image"])
@@ -247,10 +247,10 @@ def test_soft_descriptors_may_start_from_a_soup(tiny_encoder):
 
     texts = ["a photo of a cat."]
     with torch.no_grad():
-        found = started(["sharp red hat", "cat dog"]).encode_text(tiny_encoder.tokenizer(texts), normalize=True)
+        features = started(["sharp red hat", "cat dog"]).encode_text(tiny_encoder.tokenizer(texts), normalize=True)
         # The second member has two tokens: it is begun again.
         wanted = tiny_encoder.encode_texts(["a photo of a cat, sharp red hat.", "a photo of a cat, cat dog cat."])
-    torch.testing.assert_close(found, torch.nn.functional.normalize(wanted.mean(dim=0, keepdim=True), dim=-1))
+    torch.testing.assert_close(features, torch.nn.functional.normalize(wanted.mean(dim=0, keepdim=True), dim=-1))
     for soup, message in ((["sharp"], "tune.members is 2, the soup to start from has 1"), (["", "a"], "is empty")):
         with pytest.raises(ParamsError, match=message):
             started(soup)

@@ -21,7 +21,7 @@ from wsoup.check.whole import Params, parse_params
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
 from wsoup.core.scoring import rank
-from wsoup.evaluate import baselines, classifiers, counts, upper_bound
+from wsoup.evaluate import baselines, counts, upper_bound
 from wsoup.evaluate.rows import Material, soup_rows, table
 from wsoup.finetune import tuners
 from wsoup.finetune.data import batch_positions
@@ -186,40 +186,16 @@ def test_gpt_wording(tmp_path):
     assert made[1] == ["a photo of a bee."]
 
 
-@claim("GPT descriptors use each dataset's own template")
-def test_gpt_templates():
-    made = baselines.gpt_prompts(
-        params_of().datasets["food101"].template, class_names=["pho"], descriptors={"pho": ["which is hot"]}
-    )
-    assert made == [["a photo of pho, a type of food, which is hot."]]
-
-
-@claim("Token offsets follow the paper's text")
-def test_null_tokens_stand_after_the_comma():
-    asked = []
-
-    class Asked:
-        def grid_blocks(self, starts, endings, *, token_offset):
-            asked.append((starts, endings, token_offset))
-            yield slice(0, 1), torch.zeros(1, 1, 2)
-
-    row = classifiers.Row("x", (1,), ("which may be large",), offsets=(0, 5))
-    counts.mean_of_stems([row], stems=["a photo of a dog"], encoder=Asked())  # type: ignore[arg-type]
-    assert asked == [
-        (["a photo of a dog"], [", which may be large."], 0),
-        (["a photo of a dog,"], [" which may be large."], 5),
-    ]
-
-
-@claim("The prompt ensemble puts what")
-def test_the_ensembles_suffix():
-    datasets, video = params_of().datasets, ["the {} in a video game.".format]
-
-    def made(name: str) -> list[list[str]]:
-        return baselines.ensemble_prompts(datasets[name].template, class_names=["cat"], templates=video)
-
-    assert made("oxford_pets") == [["the cat in a video game, a type of pet."]]
-    assert made("ucf101") == [["the cat in a video game."]]
+@claim("Token offsets of CoCa and of towers off the fast path")
+def test_null_tokens_stand_after_the_comma(tiny_encoder):
+    assert params_of().evaluate.offset_formula == Settings.of_paper().values["evaluate.offset_formula"] == "code"
+    fast, plain = PromptEncoder.of(tiny_encoder), PromptEncoder.of(tiny_encoder)
+    assert plain.fast
+    plain._shared = None  # as of a tower off the fast path
+    grid = (["a photo of a dog,"], [" which may be large."])
+    wording = fast.encode_grid(*grid, token_offset=5)
+    torch.testing.assert_close(plain.encode_grid(*grid, token_offset=5, offset_formula="code"), wording)
+    assert not torch.allclose(fast.encode_grid(*grid, token_offset=5, offset_formula="code"), wording, atol=1e-4)
 
 
 @claim("Waffle's shapes come from the source's class names")

@@ -52,6 +52,8 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("soups.word.pool", "descriptors", [*WORD, DIVERSE]),
     ("soups.descriptor.m", 16, DESCRIPTOR),
     ("soups.descriptor.kind", "chains", DESCRIPTOR),
+    ("datasets.food101.baseline_template", None, ["ensemble", "gpt_centroids", "gpt_score_mean"]),
+    ("datasets.imagenet.gpt_names.newt", "eft", ["gpt_centroids", "gpt_score_mean"]),
     ("candidates.words.period", True, [*WORD, *CURVE, DIVERSE]),
     ("candidates.descriptors.period", False, DESCRIPTOR),
     ("evaluate.baseline_m", 32, [*RANDOM, *WAFFLE]),

@@ -58,6 +58,12 @@ def test_imagenets_known_aliases(ours: str, theirs: str) -> None:
     assert gpt.matched({theirs: ["x"]}, class_names=[ours], origin="x") == {ours: ["x"]}
 
 
+def test_a_class_may_go_by_another_key_than_its_own() -> None:
+    keys, called = {"smooth newt": ["a"], "newt": ["b"]}, {"newt": "smooth newt", "tights": "maillot"}
+    found = gpt.matched(keys, class_names=["smooth newt", "newt"], origin="x", called=called)
+    assert found == {"smooth newt": ["a"], "newt": ["a"]}
+
+
 def test_an_own_key_goes_before_an_alias() -> None:
     keys = {"smooth newt": ["a"], "eft": ["b"]}
     found = gpt.matched(keys, class_names=["smooth newt", "newt"], origin="x")

@@ -234,6 +234,19 @@ def test_token_offset_is_null_tokens_between_prefix_and_suffix(family, name):
             assert_same(found[i, c], want[0])
 
 
+@pytest.mark.parametrize("offset", [1, 2, 4])
+def test_token_offset_by_the_authors_code_stands_behind_the_whole_prompt(tiny_encoder, offset):
+    """Behind its period and, from 2 on, its end of text; the comma comes last. Read is the end of all."""
+    model, (start, cat, period, comma, sharp, end) = tiny_encoder.model, (49406, 2368, 269, 267, 8157, 49407)
+    row = [start, cat, period, *([end] if offset > 1 else []), *[0] * (offset - 2), comma, sharp, end]
+    tokens = torch.zeros(1, 77, dtype=torch.long)
+    tokens[0, : len(row)] = torch.tensor(row)
+    x = model.transformer(model.token_embedding(tokens) + model.positional_embedding, attn_mask=model.attn_mask)
+    want = torch.nn.functional.normalize(model.ln_final(x)[:, len(row) - 1] @ model.text_projection, dim=-1)
+    encoder = PromptEncoder.of(tiny_encoder)
+    assert_same(encoder.encode_grid(["cat,"], [" sharp"], token_offset=offset, offset_formula="code")[0], want)
+
+
 def test_token_offset_beyond_the_context_is_refused(family):
     model, tokenizer, _ = family("short_context")
     encoder = PromptEncoder(model, tokenizer, device=CPU)

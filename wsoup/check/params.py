@@ -125,7 +125,8 @@ def _gpt(params: Params, *, artifacts: Artifacts) -> Iterator[WsoupError]:
             manifest = artifacts.manifest(name)
             if descriptors is not None and manifest.exists():
                 class_names = store.table_attributes(manifest)["class_names"]
-                gpt.matched(descriptors, class_names=class_names, origin=path)
+                called = dataset.gpt_names or {}
+                gpt.matched(descriptors, class_names=class_names, origin=path, called=called)
         except MissingError as error:
             if not made_by_dvc(path):
                 yield error

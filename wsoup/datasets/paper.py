@@ -25,6 +25,8 @@ class PaperDataset:
         n_classes: number of classes.
         n_test: number of test images.
         gpt: the GPT-descriptor file of classification-by-description, without ``descriptors_`` and ``.json``.
+        baseline_template: the authors' template of GPT texts, whose end their prompt ensemble takes, where it is
+            another (source/gpt_helpers.py:53 and :187).
     """
 
     title: str
@@ -36,6 +38,12 @@ class PaperDataset:
     n_classes: int
     n_test: int
     gpt: str
+    baseline_template: str | None = None
+
+    @property
+    def gpt_names(self) -> dict[str, str]:
+        """Classes that the authors call otherwise in GPT texts (source/gpt_helpers.py:194)."""
+        return {"newt": "smooth newt", "tights": "maillot"} if self.gpt == "imagenet" else {}
 
 
 _PLAIN = "a photo of a {}."
@@ -46,9 +54,18 @@ def _shift(title: str, folder: str, images: str, *, n_classes: int, n_test: int)
 
 
 def _target(
-    title: str, folder: str, images: str, splits: str, *, template: str = _PLAIN, n_classes: int, n_test: int, gpt: str
+    title: str,
+    folder: str,
+    images: str,
+    splits: str,
+    *,
+    template: str = _PLAIN,
+    n_classes: int,
+    n_test: int,
+    gpt: str,
+    baseline: str | None = None,
 ) -> PaperDataset:
-    return PaperDataset(title, folder, images, splits, template, "xd", n_classes, n_test, gpt)
+    return PaperDataset(title, folder, images, splits, template, "xd", n_classes, n_test, gpt, baseline)
 
 
 PAPER: dict[str, PaperDataset] = {
@@ -72,6 +89,7 @@ PAPER: dict[str, PaperDataset] = {
     "food101": _target(
         "Food101", "food-101", "images", "split_zhou_Food101.json",
         template="a photo of {}, a type of food.", n_classes=101, n_test=30_300, gpt="food101",
+        baseline="a photo of a {}, a type of food.",
     ),
     "fgvc_aircraft": _target(
         "FGVCAircraft", "fgvc_aircraft", "images", "",
@@ -87,10 +105,12 @@ PAPER: dict[str, PaperDataset] = {
     "eurosat": _target(
         "EuroSAT", "eurosat", "2750", "split_zhou_EuroSAT.json",
         template="a photo of {}, from a satellite.", n_classes=10, n_test=8_100, gpt="eurosat",
+        baseline="a photo of a {}, from a satellite.",
     ),
     "ucf101": _target(
         "UCF101", "ucf101", "UCF-101-midframes", "split_zhou_UCF101.json",
         template="a photo of a person doing {}.", n_classes=101, n_test=3_783, gpt="ucf",
+        baseline="a photo of a {}, a type of action.",
     ),
     "imagenetv2": _shift(
         "ImageNet-V2", "imagenetv2", "imagenetv2-matched-frequency-format-val", n_classes=1000, n_test=10_000

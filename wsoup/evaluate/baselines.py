@@ -6,8 +6,8 @@ A baseline is a list of texts that all classes share (descriptors, chains, noise
 Sources: prompt ensemble, OpenAI's 80 templates (open_clip's metadata); GPT descriptors, classification by description
 (Menon & Vondrick 2023); Waffle, ExplainableML/WaffleCLIP `waffle_tools.py` (mode "waffle"): random words and random
 characters in turn, in shapes taken from the class names; worded as the authors' list of 512 (Chris210634/word_soups,
-cache/waffle_descriptors_512_count.list) is. Differs from their GPT rows (source/gpt_helpers.py) in that each dataset's
-own template is used, where they write "a photo of a" before every class.
+cache/waffle_descriptors_512_count.list) is. Their GPT rows and the end of their prompt ensemble (source/gpt_helpers.py)
+have a template of their own on some datasets: ``datasets.<name>.baseline_template``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -122,9 +123,19 @@ def ensemble_prompts(
 
 
 def gpt_prompts(
-    template: str, *, class_names: Sequence[str], descriptors: Mapping[str, Sequence[str]]
+    template: str,
+    *,
+    class_names: Sequence[str],
+    descriptors: Mapping[str, Sequence[str]],
+    called: Mapping[str, str] = MappingProxyType({}),
 ) -> list[list[str]]:
     """Classification by description: each class with its own descriptors; a class without any is left plain.
+
+    Args:
+        template: with one ``{}``.
+        class_names: C names in label order.
+        descriptors: of each class, bare.
+        called: what some classes are called in these prompts.
 
     Raises:
         PoolError: a class is not among the descriptors' keys; names it.
@@ -135,4 +146,7 @@ def gpt_prompts(
             f"no GPT descriptors for class {missing[0]!r} ({len(missing)} of {len(class_names)} classes are missing); "
             "check datasets.<name>.gpt_descriptors and run `dvc repro candidates`"
         )
-    return [[prompts.prompt(template, name, text) for text in descriptors[name] or [""]] for name in class_names]
+    return [
+        [prompts.prompt(template, called.get(name, name), text) for text in descriptors[name] or [""]]
+        for name in class_names
+    ]

@@ -29,6 +29,7 @@ class Row:
         seeds: the seeds it stands for; more than one where nothing was drawn.
         texts: the members, bare.
         offsets: null tokens between class name and text; each gives a copy of every member.
+        offset_formula: where they stand (``evaluate.offset_formula``).
         text: what it is about, where it stands for one text alone.
         class_name_weight: the class name without a text joins the mean as if it were so many members.
     """
@@ -38,6 +39,7 @@ class Row:
     texts: tuple[str, ...]
     offsets: tuple[int, ...] = (0,)
     text: str | None = None
+    offset_formula: str = "wording"
     class_name_weight: float = 0.0
 
     @property
@@ -101,7 +103,7 @@ def _sizes(
         return []
     in_tables = replace(whole, texts=whole.texts[:shown]) if method.drawn else whole
     sizes = [*(params.m if method.sized else ()), *([shown] if method.drawn else ())]
-    return whole.cut(sizes) + _with_offsets(in_tables, rows, offsets=params.offsets)
+    return whole.cut(sizes) + _with_offsets(in_tables, rows, params=params)
 
 
 def tuned_rows(
@@ -124,7 +126,7 @@ def tuned_rows(
     for method in methods(rows):
         whole = _texts(method, material, seeds=(seed,), m=params.tuned_baseline_m)
         if whole.texts:
-            made += [row for row in (whole, *_with_offsets(whole, rows, offsets=params.offsets)) if row not in made]
+            made += [row for row in (whole, *_with_offsets(whole, rows, params=params)) if row not in made]
     return made
 
 
@@ -136,10 +138,11 @@ def _texts(method: Method, material: Material, *, seeds: tuple[int, ...], m: int
     return Row(method.name, seeds, texts, class_name_weight=weight)
 
 
-def _with_offsets(row: Row, rows: Sequence[TableRow], *, offsets: Sequence[int]) -> list[Row]:
+def _with_offsets(row: Row, rows: Sequence[TableRow], *, params: EvaluateParams) -> list[Row]:
     """The offset trick's row beside a plain one; none where the only offset is 0, or the table has no such row."""
     wanted = any(other.offsets and other.method.name == row.method for other in rows)
-    return [replace(row, offsets=tuple(offsets))] if wanted and tuple(offsets) != (0,) else []
+    copies = replace(row, offsets=tuple(params.offsets), offset_formula=params.offset_formula)
+    return [copies] if wanted and copies.offsets != (0,) else []
 
 
 def single_rows(material: Material) -> list[Row]:
@@ -177,7 +180,8 @@ def class_rows(
     """
     by_dataset: dict[str, list[ClassRow]] = {}
     for test in tests:
-        classes = ClassMaterial(test.template, test.class_names, templates, gpt.get(test.name))
+        template = test.baseline_template or test.template
+        classes = ClassMaterial(template, test.class_names, templates, gpt.get(test.name), test.gpt_names)
         made = [
             ClassRow(method.name, tuple(seeds), method.prompts(classes))
             for method in methods(rows)

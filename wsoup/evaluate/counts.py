@@ -122,7 +122,8 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptE
         starts, endings = list(stems), [prompts.ending(text, period=True) for text in texts]
         if offset:  # null tokens stand after the comma
             starts, endings = prompts.with_comma(stems), [prompts.after_comma(text, period=True) for text in texts]
-        for where, block in encoder.grid_blocks(starts, endings, token_offset=offset):
+        formula = rows[users[0]].offset_formula
+        for where, block in encoder.grid_blocks(starts, endings, token_offset=offset, offset_formula=formula):
             if means is None:
                 means = block.new_zeros(len(rows), *block.shape[1:])
             share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)

@@ -24,7 +24,7 @@ from wsoup.towers.encoder import Encoder
 
 CLASS_PROMPTS = 1024
 """Class prompts in one shard; each is encoded with every text of every row."""
-DECIDING = ("texts", "offsets", "class_name_weight")
+DECIDING = ("texts", "offsets", "offset_formula", "class_name_weight")
 """What of a row decides its mean texts."""
 
 

@@ -45,15 +45,18 @@ class ClassMaterial:
     """What prompts of one dataset's classes are made from.
 
     Attributes:
-        template, class_names: the dataset's own.
+        template: of these baselines on the dataset.
+        class_names: the dataset's own.
         templates: of the prompt ensemble; none leaves it out.
         gpt: class -> descriptors; None where the dataset has none.
+        gpt_names: what some classes are called with them.
     """
 
     template: str
     class_names: Sequence[str]
     templates: Sequence[Callable[[str], str]]
     gpt: Mapping[str, Sequence[str]] | None
+    gpt_names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,9 @@ GPT = Method(
     prompts=lambda classes: (
         []
         if classes.gpt is None
-        else baselines.gpt_prompts(classes.template, class_names=classes.class_names, descriptors=classes.gpt)
+        else baselines.gpt_prompts(
+            classes.template, class_names=classes.class_names, descriptors=classes.gpt, called=classes.gpt_names
+        )
     ),
     by_seed=False,
 )

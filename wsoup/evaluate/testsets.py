@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class TestSet:
         labels: (N,) int64.
         rows: (N,) int64, rows of the dataset's manifest.
         attributes: what else the stored features say: whether the split is the paper's, skipped images, ...
+        baseline_template, gpt_names: as in params.yaml.
     """
 
     name: str
@@ -44,6 +45,8 @@ class TestSet:
     labels: Tensor
     rows: np.ndarray
     attributes: dict[str, Any]
+    baseline_template: str | None = None
+    gpt_names: Mapping[str, str] = field(default_factory=dict)
 
     __test__ = False  # not a test class, whatever its name says to pytest
 
@@ -104,6 +107,8 @@ def load_tests(artifacts: Artifacts, *, datasets: Mapping[str, DatasetParams], e
                 labels=torch.from_numpy(stored.labels).to(encoder.device),
                 rows=stored.rows,
                 attributes=stored.attributes,
+                baseline_template=dataset.baseline_template,
+                gpt_names=dataset.gpt_names or {},
             )
         )
     return tests

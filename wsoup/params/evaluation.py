@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -38,6 +38,9 @@ class EvaluateParams(Section):
     """The same for finetuned models."""
     offsets: Annotated[list[Tokens], Field(min_length=1, max_length=100)]
     """Null tokens between class name and descriptor, rising: the offset trick's copies of a member."""
+    offset_formula: Literal["wording", "code"] = "wording"
+    """Where they stand: `wording` as the paper says, after the comma ("a dog, ! ! ! which ..."); `code` as the authors'
+    code has it (models.py:429), behind the whole prompt, its period and its end of text ("a dog. <end> ! , which")."""
     ensemble: bool
     """Also evaluate OpenAI's 80 prompt templates."""
     texts: Annotated[list[Text], Field(max_length=1000)]

@@ -60,7 +60,18 @@ def dataset(name: str, params: Params, *, listed: bool) -> Dataset:
     nothing = torch.empty(0, device="meta")
     classes = attributes["class_names"]
     return Dataset(
-        tests=TestSet(name, section.role, section.template, classes, nothing, nothing, np.empty(0), {}),
+        tests=TestSet(
+            name,
+            section.role,
+            section.template,
+            classes,
+            image_features=nothing,
+            labels=nothing,
+            rows=np.empty(0),
+            attributes={},
+            baseline_template=section.baseline_template,
+            gpt_names=section.gpt_names or {},
+        ),
         n_test=n_test,
         n_train=table.num_rows - n_test,
         files=[f"{attributes['root']}/{file}" for file in table["path"].slice(0, FILES_SAMPLED).to_pylist()],

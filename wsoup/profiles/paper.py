@@ -117,14 +117,18 @@ def _datasets(source: str, *, data_root: str, gpt: str | None, laion: str | None
 def _dataset(name: str, *, data_root: str, gpt: str | None) -> dict[str, Any]:
     known = PAPER[name]
     listed = "variants.txt" if name == "fgvc_aircraft" else known.splits or "classnames.txt"
-    section = {
+    section: dict[str, Any] = {
         "role": known.role,
         "layout": f"coop:{name}",
         "root": data_root,
         "watch": f"{data_root}/{known.folder}/{listed}",
         "template": known.template,
     }
-    return section | ({"gpt_descriptors": f"{gpt}/descriptors_{known.gpt}.json"} if gpt else {})
+    if known.baseline_template is not None:
+        section["baseline_template"] = known.baseline_template
+    if gpt:
+        section["gpt_descriptors"] = f"{gpt}/descriptors_{known.gpt}.json"
+    return section | ({"gpt_names": known.gpt_names} if known.gpt_names else {})
 
 
 def _check_source(name: str, *, option: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from wsoup.datasets.paper import PAPER
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
 from wsoup.finetune.params import MethodParams
@@ -97,6 +98,8 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: TableRow) ->
             phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
     if variant != PRETRAINED or row.method.soup:
         phrases += _images_differ(run)
+    if row.method.prompts is not None:
+        phrases += _baselines_differ(run, keys=("baseline_template", "gpt_names")[: 1 + (row.method.name == "gpt")])
     return phrases + [phrase for pool in _pools(row, soups=soups) for phrase in _pool_differs(pool, run, paper)]
 
 
@@ -110,6 +113,17 @@ def _images_differ(run: Settings) -> Iterable[str]:
             yield f"source: {source}, the paper's imagenet"
         elif run.values.get(f"datasets.{source}.fewshot_pickles") is None:
             yield f"datasets.{source}.fewshot_pickles: none, the paper's are the authors' (--fewshot-pickles)"
+
+
+def _baselines_differ(run: Settings, *, keys: Iterable[str]) -> Iterable[str]:
+    """What prompts by class are worded with on the paper's datasets that the run has, where it is not the authors'."""
+    for name in (name for name in PAPER if f"datasets.{name}.role" in run.values):
+        for where, theirs in ((f"datasets.{name}.{key}", getattr(PAPER[name], key)) for key in keys):
+            wanted = flat(theirs, prefix=where)
+            for key in dict.fromkeys([*wanted, *run.below(where)]):
+                pair = [values.get(key) or None for values in (run.values, wanted)]  # no names are none
+                if pair[0] != pair[1]:
+                    yield f"{key}: {_shown(pair[0])}, the paper's {_shown(pair[1])}"
 
 
 def _soups(run: Settings, *, variant: str, row: TableRow) -> list[str]:
@@ -128,6 +142,7 @@ def _prefixes(row: TableRow, *, variant: str, soups: Sequence[str]) -> list[str]
         "evaluate.baseline_m": row.method.drawn and not tuned,
         "evaluate.tuned_baseline_m": row.method.drawn and tuned,
         "evaluate.offsets": row.offsets,
+        "evaluate.offset_formula": row.offsets,
         "evaluate.survey.descriptors": bound,
         "evaluate.survey.m": bound,
         "candidates.words.count": "words" in _pools(row, soups=soups),

@@ -160,13 +160,23 @@ class PromptEncoder:
         return self._shared.encode(self._seams.sequences(prompts))
 
     @torch.no_grad()
-    def encode_grid(self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int = 0) -> Tensor:
+    def encode_grid(
+        self,
+        prefixes: Sequence[str],
+        suffixes: Sequence[str],
+        *,
+        token_offset: int = 0,
+        offset_formula: str = "wording",
+    ) -> Tensor:
         """Features of every prefix with every suffix appended.
 
         Args:
             prefixes: C texts such as "a photo of a cat,".
             suffixes: S texts such as " which has claws."; "" for none.
             token_offset: null tokens (id 0) between prefix and suffix.
+            offset_formula: "code": as many tokens, but as the authors' code has them. The prefix ends with a period
+                in place of its comma, and behind it come an end of text, null tokens, and last the comma. Towers that
+                do not take the fast path, or read a class token, have the "wording" all the same.
 
         Returns:
             (S, C, D) float32, L2-normalised. A text that is too long is truncated as the tokenizer does it.
@@ -182,7 +192,7 @@ class PromptEncoder:
             return out
         self._texts += len(suffixes) * len(prefixes)
         if token_offset:
-            self._with_offset(out, prefixes, suffixes, token_offset=token_offset)
+            self._with_offset(out, prefixes, suffixes, token_offset=token_offset, formula=offset_formula)
         elif not self.fast:
             self._plain.say(len(prefixes) * len(suffixes))
             for i, suffix in enumerate(suffixes):
@@ -193,7 +203,13 @@ class PromptEncoder:
         return finite(out)
 
     def grid_blocks(
-        self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int = 0, block_bytes: int = GRID_BYTES
+        self,
+        prefixes: Sequence[str],
+        suffixes: Sequence[str],
+        *,
+        token_offset: int = 0,
+        offset_formula: str = "wording",
+        block_bytes: int = GRID_BYTES,
     ) -> Iterator[tuple[slice, Tensor]]:
         """`encode_grid` in bounded memory: (which suffixes, their (n, C, D) features), in the order given.
 
@@ -203,7 +219,8 @@ class PromptEncoder:
         step = max(1, block_bytes // (4 * self._size() * max(1, len(prefixes))))
         for start in range(0, len(suffixes), step):
             which = slice(start, min(start + step, len(suffixes)))
-            yield which, self.encode_grid(prefixes, suffixes[which], token_offset=token_offset)
+            some = suffixes[which]
+            yield which, self.encode_grid(prefixes, some, token_offset=token_offset, offset_formula=offset_formula)
 
     def _with_head(
         self, out: Tensor, prefixes: Sequence[str], suffixes: Sequence[str], *, head: str, members: list[int]
@@ -243,8 +260,15 @@ class PromptEncoder:
         self._shared.fill(out, slabs, sequences, members=members)
         return lengths
 
-    def _with_offset(self, out: Tensor, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int) -> None:
-        endings = [NULL * token_offset + ending for ending in self._seams.endings(suffixes)]
+    def _with_offset(
+        self, out: Tensor, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int, formula: str
+    ) -> None:
+        gap = NULL * token_offset
+        if formula == "code" and self.fast and self._seams.class_token is None:
+            prefixes = [f"{prefix.removesuffix(',')}." for prefix in prefixes]
+            ended = (self._seams.end,) if token_offset > 1 else ()
+            gap = ended + NULL * (token_offset - 2) + self._seams.endings([","])[0][:-1]
+        endings = [gap + ending for ending in self._seams.endings(suffixes)]
         starts = self._seams.prefixes(prefixes)
         if not self.fast or self._shared is None:
             for i, ending in enumerate(endings):

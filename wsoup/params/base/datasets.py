@@ -35,6 +35,12 @@ class DatasetParams(Section):
     """A file that renames classes: folder, a space, class name."""
     gpt_descriptors: Place | None = None
     """JSON of {class: [descriptor, ...]} for the GPT baselines; under candidates.watch."""
+    gpt_names: dict[Text, Text] | None = None
+    """Classes that go by another key of gpt_descriptors, with its name and its descriptors. The authors' of ImageNet:
+    {newt: smooth newt, tights: maillot} (gpt_helpers.py:194); null: none."""
+    baseline_template: Annotated[Text, AfterValidator(checked)] | None = None
+    """The template of the GPT rows, whose end the prompt ensemble takes, too; null: template. The authors' GPT texts
+    all begin with "a photo of a" (gpt_helpers.py:187), and UCF's classes are "a type of action" there (:53)."""
     fewshot_pickles: Place | None = None
     """A folder with CoOp's own few-shot draws, shot_16-seed_1.pkl and so on."""
     verify: bool = False

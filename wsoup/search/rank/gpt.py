@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from wsoup.core.errors import MissingError, PoolError
 from wsoup.core.prompts import bare
@@ -62,13 +63,20 @@ def read(path: str | Path) -> Descriptors:
     return {name: [sentence(text) for text in texts if bare(text)] for name, texts in raw.items()}
 
 
-def matched(descriptors: Mapping[str, list[str]], *, class_names: Sequence[str], origin: str) -> Descriptors:
+def matched(
+    descriptors: Mapping[str, list[str]],
+    *,
+    class_names: Sequence[str],
+    origin: str,
+    called: Mapping[str, str] = MappingProxyType({}),
+) -> Descriptors:
     """The descriptors of each class, found by normalised name or a known alias of ImageNet.
 
     Args:
         descriptors: by the file's own keys.
         class_names: C names in label order.
         origin: the file, for messages.
+        called: classes that go by another key (``datasets.<name>.gpt_names``).
 
     Raises:
         PoolError: a class without a key, with the nearest keys.
@@ -77,7 +85,7 @@ def matched(descriptors: Mapping[str, list[str]], *, class_names: Sequence[str],
     by_class: Descriptors = {}
     lost = []
     for name in class_names:
-        plain = normalised(name)
+        plain = normalised(called.get(name, name))
         others = next((sorted(group - {plain}) for group in _ALIASES if plain in group), [])
         key = next((keys[other] for other in (plain, *others) if other in keys), None)
         if key is None:
