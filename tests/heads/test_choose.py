@@ -79,37 +79,37 @@ def test_what_chooses_sees_the_few_shot_images_alone():
 # ---------------------------------------------------------------------------------------------- temperature, threshold
 
 
-def test_the_temperature_makes_confidence_what_is_right():
-    """Of 400 images with logits (1, 0), 300 are right: p = 3/4 where 1 / temperature = log 3, but for the doubt."""
-    logits = torch.tensor([[1.0, 0.0]], dtype=torch.float64).repeat(400, 1)
-    labels = (torch.arange(400) >= 300).long()
-    share = 0.75 * (401 / 402) + 0.25 / 402
-    assert 1 / temperature(logits, labels) == pytest.approx(math.log(share / (1 - share)), rel=1e-6)
+def test_with_many_images_confidence_is_how_often_it_is_right():
+    """Of 40,000 images with logits (1, 0), three of four are right: p = 3/4 where 1 / temperature = log 3."""
+    logits = torch.tensor([[1.0, 0.0]], dtype=torch.float64).repeat(40_000, 1)
+    labels = (torch.arange(40_000) >= 30_000).long()
+    assert 1 / temperature(logits, labels) == pytest.approx(math.log(3), rel=1e-3)
 
 
 def test_a_few_right_images_do_not_make_certainty():
+    """log T = u has cost 2 log(1 + exp(-5 exp(-u))) + 2 u^2, of slope 0 at the answer."""
     logits = torch.tensor([[5.0, 0.0], [0.0, 5.0]], dtype=torch.float64)
     degree = temperature(logits, torch.tensor([0, 1]))
-    assert float((logits / degree).softmax(dim=1).max()) == pytest.approx(3 / 4)
+    assert 0.9 < degree < 1.0
+    sure = 5 / degree
+    assert 2 * sure / (1 + math.exp(sure)) + 4 * math.log(degree) == pytest.approx(0, abs=1e-6)
 
 
-def test_the_temperature_has_the_least_loss():
+def test_the_temperature_has_the_least_cost():
     draw = torch.Generator().manual_seed(0)
     logits = torch.randn(50, 4, generator=draw, dtype=torch.float64) * 3
     labels = (logits + 3 * torch.randn(50, 4, generator=draw, dtype=torch.float64)).argmax(dim=1)
+
+    def cost(at: float) -> float:
+        loss = sum(-float((row / at).log_softmax(dim=0)[label]) for row, label in zip(logits, labels, strict=True))
+        return loss + 2 * math.log(at) ** 2
+
     degree = temperature(logits, labels)
-
-    def smoothed(at: float) -> float:
-        log_p = (logits / at).log_softmax(dim=1)
-        wanted = torch.full_like(logits, (1 / 52) / 3)
-        wanted[torch.arange(50), labels] = 51 / 52
-        return float(-(wanted * log_p).sum(dim=1).mean())
-
-    assert all(smoothed(degree) <= smoothed(degree * factor) for factor in (0.9, 0.99, 1.01, 1.1))
+    assert all(cost(degree) <= cost(degree * factor) for factor in (0.9, 0.99, 1.01, 1.1))
 
 
-def test_equal_logits_have_temperature_one():
-    assert temperature(torch.zeros(3, 2, dtype=torch.float64), torch.tensor([0, 1, 1])) == 1.0
+def test_without_a_word_from_images_the_temperature_is_one():
+    assert temperature(torch.zeros(3, 2, dtype=torch.float64), torch.tensor([0, 1, 1])) == pytest.approx(1.0, rel=1e-6)
     assert temperature(torch.zeros(0, 2, dtype=torch.float64), torch.zeros(0, dtype=torch.int64)) == 1.0
 
 

@@ -30,10 +30,14 @@ def read(path: str | Path) -> dict[str, Any]:
     """
     if not Path(path).exists():
         raise MissingError(f"{path} does not exist; soups are made by stage 'soup': run `dvc repro`")
-    value = store.read_json(path)
+    return checked(store.read_json(path), origin=path)
+
+
+def checked(value: Any, *, origin: str | Path) -> dict[str, Any]:
+    """A soup's values, each of its type and within bounds; MismatchError, naming `origin`, where one is not."""
     wrong = next(_wrong(value), None)
     if wrong is not None:
-        raise MismatchError(f"{one_line(path)} is not a soup: {one_line(wrong, limit=300)}")
+        raise MismatchError(f"{one_line(origin)} is not a soup: {one_line(wrong, limit=300)}")
     return value
 
 

@@ -148,21 +148,21 @@ class Soup:
         """The soup without a text, of the same template and encoder: class names alone, to compare with."""
         return type(self)("class_name", self.seed, self.template, self.encoder, (Member(""),))
 
+    def as_json(self) -> dict[str, Any]:
+        """As files hold it."""
+        return {
+            **{key: getattr(self, key) for key in ("kind", "seed", "template")},
+            "encoder": dict(self.encoder),
+            "members": [member.as_json() for member in self.members],
+            "made_with": dict(self.made_with),
+            "class_name_weight": self.class_name_weight,
+            "class_name_correct": self.class_name_correct,
+            "cost": {part: cost.as_json() for part, cost in self.cost.items()},
+        }
+
     def save(self, path: str | Path) -> None:
         """Write it as JSON, whole or not at all."""
-        value = {key: getattr(self, key) for key in ("kind", "seed", "template")}
-        store.write_json(
-            path,
-            {
-                **value,
-                "encoder": dict(self.encoder),
-                "members": [member.as_json() for member in self.members],
-                "made_with": dict(self.made_with),
-                "class_name_weight": self.class_name_weight,
-                "class_name_correct": self.class_name_correct,
-                "cost": {part: cost.as_json() for part, cost in self.cost.items()},
-            },
-        )
+        store.write_json(path, self.as_json())
 
     @classmethod
     def load(cls, path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> Self:
@@ -176,15 +176,21 @@ class Soup:
             MissingError: no such file.
             MismatchError: no soup, or a soup of another encoder.
         """
-        value = soup_file.read(path)
+        made = cls.from_json(soup_file.read(path), origin=path)
+        if encoder is not None:
+            store.check_encoder(made.encoder, expected=encoder, where=path)
+        return made
+
+    @classmethod
+    def from_json(cls, given: Any, *, origin: str | Path) -> Self:
+        """What `as_json` made, wherever it comes from; MismatchError, naming `origin`, where it is no soup."""
+        value = soup_file.checked(given, origin=origin)
         try:
             prompts.checked(value["template"])
         except ParamsError as error:
-            raise MismatchError(f"{path} is not a soup: {error}") from None
+            raise MismatchError(f"{origin} is not a soup: {error}") from None
         members = tuple(Member.from_json(member) for member in value["members"])
         cost = {part: Cost(**cost) for part, cost in value.get("cost", {}).items()}
-        if encoder is not None:
-            store.check_encoder(value["encoder"], expected=encoder, where=path)
         return cls(
             kind=value["kind"],
             seed=value["seed"],
