@@ -27,6 +27,7 @@ setup: .venv/ready
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 14) else f"wsoup needs Python 3.11 to 3.14, this is {v[0]}.{v[1]}: make PYTHON=python3.12")'
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
 	python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	-@wsoup packages
 	touch .venv/ready
 
 # What a run leaves behind; the virtual environment stays.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.search import CandidatesParams
-from wsoup.params.section import Sections, load
+from wsoup.disk.shards import Owner
+from wsoup.params.base.section import Sections, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
-from wsoup.search import pools
+from wsoup.search.rank import pools
+from wsoup.search.rank.params import CandidatesParams
 
 
 class Wanted(Sections):

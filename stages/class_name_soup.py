@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.section import Name, Sections, Seeds, load
+from wsoup.disk.shards import Owner
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 
 class Wanted(Sections):

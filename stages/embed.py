@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from wsoup.disk.shards import Owner
 from wsoup.images.features import embed_split
-from wsoup.params.encoder import EmbedParams, EncoderParams
-from wsoup.params.section import Sections, load
+from wsoup.params.base.encoder import EmbedParams, EncoderParams
+from wsoup.params.base.section import Sections, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
 
 
 class Wanted(Sections):

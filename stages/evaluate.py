@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows, shown_soup
 from wsoup.evaluate.counts import confusion, evaluate, flips, mean_texts
 from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.judged import random_rows, right_images, selection_counts
 from wsoup.evaluate.rows import judged_soups, table
 from wsoup.evaluate.testsets import load_tests
-from wsoup.params.datasets import Datasets
-from wsoup.params.encoder import EncoderParams
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.params.search import Soups
-from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
-from wsoup.search.pools import digest
-from wsoup.search.source import load_source
+from wsoup.search.rank.pools import digest
+from wsoup.search.rank.source import load_source
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import ensemble_templates, load_encoder
 
@@ -33,7 +34,7 @@ class Wanted(Sections):
     seeds: Seeds
     encoder: EncoderParams
     datasets: Datasets
-    soups: Soups
+    soups: dict[Name, dict[str, Any]]  # what kinds there are is no matter here
     evaluate: EvaluateParams
 
 
@@ -50,9 +51,8 @@ def main(owner: Owner) -> None:
     material = load_material(
         artifacts, source=params.source, seeds=params.seeds, soups=list(params.soups), encoder=encoder.id, tests=tests
     )
-    rows = pretrained_rows(material, params=params.evaluate)
-    texts = PromptEncoder.of(encoder)
-    further = class_rows(
+    rows, texts = pretrained_rows(material, params=params.evaluate), PromptEncoder.of(encoder)
+    by_class = class_rows(
         tests,
         rows=table(list(params.soups)),
         seeds=params.seeds,
@@ -60,22 +60,27 @@ def main(owner: Owner) -> None:
         gpt=store.read_object(artifacts.gpt),
     )
     classifiers = encode_rows(
-        rows, class_rows=further, tests=tests, encoder=encoder, texts=texts, owner=owner, label="evaluate"
+        rows, class_rows=by_class, tests=tests, encoder=encoder, texts=texts, owner=owner, label="evaluate"
     )
     lines = evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=PRETRAINED)
     single = pc.is_valid(lines["text"])
-    alone, shown = next(row for row in rows if row.method == "class_name"), shown_soup(material)
-    changed = flips(classifiers, before=alone, after=shown, tests=tests)
-    taken = confusion(classifiers, before=alone, after=shown, tests=tests)
+    pair = next(row for row in rows if row.method == "class_name"), shown_soup(material)
     # Apart from the tables' rows, whose features keep the sums that they have without these.
-    names = judged_soups(list(params.soups))
-    drawn = random_rows(material, pools={name: params.soups[name].pool for name in names})
-    both = [classifiers, mean_texts(drawn, class_rows={}, tests=tests, encoder=texts)]
+    pools = {name: params.soups[name]["pool"] for name in judged_soups(list(params.soups))}
+    beside = mean_texts(random_rows(material, pools=pools), class_rows={}, tests=tests, encoder=texts)
     selection = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
-    seen = {seed: selection.images_of(seed) for seed in params.seeds}
     source = next(test for test in tests if test.name == params.source)
-    right = pa.concat_tables([right_images(found, soups=names, tests=tests) for found in both])
-    counts = [selection_counts(found, soups=names, source=source, images=seen) for found in both]
+    tables = {
+        "results": lines.filter(pc.invert(single)),
+        "texts": lines.filter(single),
+        "right": pa.concat_tables(right_images(some, soups=list(pools), tests=tests) for some in (classifiers, beside)),
+        "selection": pa.concat_tables(
+            selection_counts(some, soups=list(pools), source=source, images=selection.images_of)
+            for some in (classifiers, beside)
+        ),
+        "flips": flips(classifiers, pair=pair, tests=tests),
+        "confusion": confusion(classifiers, pair=pair, tests=tests),
+    }
     attributes = {
         "encoder": encoder.id,
         "datasets": {test.name: test.facts for test in tests},
@@ -87,12 +92,9 @@ def main(owner: Owner) -> None:
     }
     out = artifacts.results / PRETRAINED
     with store.replacing(out) as folder:
-        store.write_table(folder / "results.parquet", lines.filter(pc.invert(single)), attributes=attributes)
-        store.write_table(folder / "texts.parquet", lines.filter(single), attributes=attributes)
-        store.write_table(folder / "right.parquet", right, attributes=attributes)
-        store.write_table(folder / "selection.parquet", pa.concat_tables(counts), attributes=attributes)
-        for name, found in (("flips", changed), ("confusion", taken)):
-            store.write_table(folder / f"{name}.parquet", found, attributes={**attributes, "soup": material.shown})
+        for name, made in tables.items():
+            about = {"soup": material.shown} if name in ("flips", "confusion") else {}
+            store.write_table(folder / f"{name}.parquet", made, attributes=attributes | about)
     print(f"{out}: {len(rows)} rows on {len(tests)} datasets, {texts.encoded}")
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
 from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.encoded import encode_rows
@@ -14,13 +17,11 @@ from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.training import during_training, some_images, trained_row
 from wsoup.evaluate.tuned import seen_by
 from wsoup.finetune.tuned import load_tuned, members_divergence_log
-from wsoup.params.datasets import Datasets
-from wsoup.params.encoder import EmbedParams, EncoderParams
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.encoder import EmbedParams, EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.params.search import Soups
-from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import load_encoder
 
@@ -33,7 +34,7 @@ class Wanted(Sections):
     encoder: EncoderParams
     datasets: Datasets
     embed: EmbedParams
-    soups: Soups
+    soups: dict[Name, dict[str, Any]]  # what kinds there are is no matter here
     evaluate: EvaluateParams
 
 
@@ -49,37 +50,34 @@ def main(owner: Owner, method: str) -> None:
     material = load_material(
         artifacts, source=params.source, seeds=params.seeds, soups=list(params.soups), encoder=encoder.id, tests=tests
     )
-    encoders = {seed: load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder) for seed in params.seeds}
+    tuned = {seed: load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder) for seed in params.seeds}
     # Asked for also where nothing is read again: as one part of an array job the stage ends in there.
-    again = tests if any(tuned.model.tunes_images for tuned in encoders.values()) else []
-    found = seen_by(encoders, tests=again, artifacts=artifacts, batch_size=params.embed.batch_size, owner=owner)
-    seen = found if again else dict.fromkeys(params.seeds, tests)
-    in_tables = [row for row in table(list(params.soups)) if row.tuned]
-    gpt = store.read_object(artifacts.gpt)
+    again = tests if any(model.model.tunes_images for model in tuned.values()) else []
+    reread = seen_by(tuned, tests=again, artifacts=artifacts, batch_size=params.embed.batch_size, owner=owner)
+    seen = reread if again else dict.fromkeys(params.seeds, tests)
     folders = [artifacts.tuned(method, seed=seed) for seed in params.seeds]
     config = store.read_object(folders[0] / "config.json")
-    settings = config["params"]
-    trained = (settings["soup"], settings["members"]) if settings["members"] else None
+    trained = config["params"]
+    few = some_images(tests, images=(trained["snapshots"] or {"images": 0})["images"])
+    in_tables, gpt = [row for row in table(list(params.soups)) if row.tuned], store.read_object(artifacts.gpt)
     tables, training = [], []
-    few = some_images(tests, images=(settings["snapshots"] or {"images": 0})["images"])
-    for seed in params.seeds:
-        tuned = encoders[seed]
-        rows = tuned_rows(material, params=params.evaluate, seed=seed, trained=trained)
-        further = class_rows(seen[seed], rows=in_tables, seeds=[seed], templates=[], gpt=gpt)
+    for seed, model in tuned.items():
+        members = (trained["soup"], trained["members"]) if trained["members"] else None
+        rows = tuned_rows(material, params=params.evaluate, seed=seed, trained=members)
         classifiers = encode_rows(
             rows,
-            class_rows=further,
+            class_rows=class_rows(seen[seed], rows=in_tables, seeds=[seed], templates=[], gpt=gpt),
             tests=seen[seed],
-            encoder=tuned,
-            texts=PromptEncoder.of(tuned),
+            encoder=model,
+            texts=PromptEncoder.of(model),
             owner=owner,
             label=f"evaluate {method} seed {seed}",
         )
-        tables.append(evaluate(classifiers, tests=seen[seed], tokenizer=tuned.tokenizer, variant=method))
+        tables.append(evaluate(classifiers, tests=seen[seed], tokenizer=model.tokenizer, variant=method))
         training += during_training(
             method,
             seed=seed,
-            row=trained_row(rows, soup=settings["soup"]),
+            row=trained_row(rows, soup=trained["soup"]),
             encoder=encoder,
             tests=few,
             artifacts=artifacts,

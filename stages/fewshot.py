@@ -5,10 +5,10 @@ from __future__ import annotations
 from wsoup.datasets.fewshot import split_of_seed
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.datasets import FewshotParams
-from wsoup.params.section import Name, Sections, Seeds, load
+from wsoup.disk.shards import Owner
+from wsoup.params.base.datasets import FewshotParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
 
 
 class Wanted(Sections):

@@ -10,17 +10,18 @@ import numpy as np
 from wsoup.core.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner, Shards
 from wsoup.finetune.data import read_training_set
+from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
 from wsoup.finetune.tuners import check_templates
-from wsoup.params.datasets import Datasets
-from wsoup.params.encoder import EmbedParams, EncoderParams
-from wsoup.params.finetune import FinetuneParams
-from wsoup.params.section import Name, Sections, Seeds, load
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.encoder import EmbedParams, EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner, Shards, finish_shards, save_seconds
 from wsoup.runtime.progress import progress
+from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import load_encoder
 
 

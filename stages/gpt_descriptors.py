@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.datasets import Datasets
-from wsoup.params.section import Sections, load
+from wsoup.disk.shards import Owner
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.section import Sections, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
-from wsoup.search import gpt
+from wsoup.search.rank import gpt
 
 
 class Wanted(Sections):

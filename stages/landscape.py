@@ -10,19 +10,23 @@ import numpy as np
 from wsoup.core.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner, Shards
 from wsoup.evaluate import landscape
 from wsoup.evaluate.soft_plane import SoftPlane, shown_datasets, starts
 from wsoup.evaluate.testsets import ClassPrompts, load_tests
 from wsoup.finetune.tuned import load_tuned
-from wsoup.params.datasets import Datasets
-from wsoup.params.encoder import EncoderParams
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import LandscapeParams
-from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner, Shards, finish_shards
-from wsoup.search.source import load_source
+from wsoup.runtime.work import finish_shards
+from wsoup.search.rank.source import load_source
 from wsoup.soup.soup import Soup
 from wsoup.towers.encoder import load_encoder
+
+RANDOM_WORDS = "random words"
+"""What stands in place of a text at the start of a soft descriptor."""
 
 
 class Wanted(Sections):
@@ -47,35 +51,34 @@ def main(owner: Owner, method: str) -> None:
     soup = Soup.load(artifacts.soup(wanted.soup, seed=seed), encoder=encoder.id).texts
     tuned = load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder)
     template = next(test.template for test in tests if test.name == params.source)
-    plane: landscape.Plane | SoftPlane
-    if len(tuned.model.soft_descriptors):  # type: ignore[arg-type]
-        pair = ("random words", soup[0])
+    texts: landscape.TextsAt
+    if tuned.model.soft_descriptors is not None:
+        pair = (RANDOM_WORDS, soup[0])
         source = load_source(artifacts, source=params.source, seeds=[seed], encoder=encoder)
         tests = shown_datasets(tests, source=source, seed=seed)
         corners = starts(encoder, tuned=tuned, template=template, seed=seed, soup=soup)
-        plane = SoftPlane(tuned, starts=corners, stems=ClassPrompts(tests).stems)
+        texts = SoftPlane(tuned, starts=corners, stems=ClassPrompts(tests).stems).texts
     else:
         pair = landscape.choose_pair(soup, name=wanted.soup, tokenizer=encoder.tokenizer)
         start = landscape.starting_prompt(encoder, tuned=tuned, template=template)
-        plane = landscape.Plane(tuned, start=start, pair=pair, stems=ClassPrompts(tests).stems)
+        texts = landscape.Plane(tuned, start=start, pair=pair, stems=ClassPrompts(tests).stems).texts
     axis = landscape.axis(steps=wanted.steps, margin=wanted.margin)
-    counts = landscape.Landscape(plane, tests=tests, axis=axis)
     shards = Shards(owner, inputs=[tuned.id, template, pair, axis, landscape.identity(tests)], n=len(axis))
 
     def task(_: int, row: int) -> dict[str, np.ndarray]:
-        return {"n_correct": counts.row(row)}
+        return {"n_correct": landscape.count_row(texts, y=axis[row], axis=axis, tests=tests)}
 
     finish_shards([shards], task=task, label=f"landscape {method}", unit="row")
+    counts = [part["n_correct"] for part in shards.load()]
     attributes = {
         "encoder": encoder.id,
         "method": method,
         "members": pair,
-        "cut": any(text not in (*soup, "random words") for text in pair),
+        "cut": any(text not in (*soup, RANDOM_WORDS) for text in pair),
         "made_with": dict(owner.packages),
     }
     out = artifacts.results / "landscape" / f"{method}.parquet"
-    table = counts.table([part["n_correct"] for part in shards.load()], seed=seed)
-    store.write_table(out, table, attributes=attributes)
+    store.write_table(out, landscape.table(counts, axis=axis, tests=tests, seed=seed), attributes=attributes)
     print(f"{out}: {method}, seed {seed}, {len(axis)} x {len(axis)} points; A: {pair[0]!r}, B: {pair[1]!r}")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.section import Sections
+from wsoup.disk.shards import Owner
+from wsoup.params.base.section import Sections
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
-from wsoup.search.ranking import mixed
+from wsoup.search.rank.ranking import mixed
 
 
 class Wanted(Sections):

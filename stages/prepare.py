@@ -6,10 +6,10 @@ from wsoup.core.errors import ParamsError
 from wsoup.datasets import layouts, manifest
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.datasets import Datasets, FewshotParams
-from wsoup.params.section import Name, Sections, Seeds, load
+from wsoup.disk.shards import Owner
+from wsoup.params.base.datasets import Datasets, FewshotParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
 
 
 class Wanted(Sections):

@@ -9,15 +9,16 @@ import pyarrow as pa
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.search import CandidatesParams, ScoreParams
-from wsoup.params.section import Name, Sections, Seeds, load
+from wsoup.disk.shards import Owner, Shards
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner, Shards, finish_shards
-from wsoup.search.pools import read_pool
-from wsoup.search.racing import images_scored, part_of, race, racing_cost, rounds
-from wsoup.search.scores import COLUMNS, right_by_name, scores
-from wsoup.search.source import check_fits, identity, load_source
+from wsoup.runtime.work import finish_shards
+from wsoup.search.rank.params import CandidatesParams, ScoreParams
+from wsoup.search.rank.pools import read_pool
+from wsoup.search.rank.racing import images_scored, part_of, race, racing_cost, rounds
+from wsoup.search.rank.scores import COLUMNS, right_by_name, scores, shards
+from wsoup.search.rank.source import check_fits, identity, load_source
 from wsoup.towers.encoder import load_encoder
 
 
@@ -47,16 +48,16 @@ def main(owner: Owner, pool: str) -> None:
         images = part.images()
         inputs = [identity(part, encoder=encoder), store.fingerprint(list(left)), size, period]
         named = right_by_name(part, images=images, period=period)
-        shards = Shards(owner, inputs=inputs, n=1 + -(-(len(left) - 1) // size))
+        cut = shards(left, size=size)
+        work = Shards(owner, inputs=inputs, n=len(cut))
 
         def task(_: int, shard: int) -> dict[str, np.ndarray]:
-            chosen = left[:1] if shard == 0 else left[1 + (shard - 1) * size : 1 + shard * size]
-            return scores(part, chosen, images=images, named=named, period=period)
+            return scores(part, cut[shard], images=images, named=named, period=period)
 
         label = f"score {pool}" + (f": round {number + 1} of {len(heats)}" if len(heats) > 1 else "")
-        finish_shards([shards], task=task, label=label, unit="shard")
+        finish_shards([work], task=task, label=label, unit="shard")
         encoded.append(f"{len(left) - 1} on {len(heats[number].classes)} classes: {part.texts.encoded}")
-        done = shards.load()
+        done = work.load()
         return {name: np.concatenate([found[name] for found in done], axis=1) for name in COLUMNS}  # (K, P')
 
     encoded: list[str] = []

@@ -9,15 +9,16 @@ import numpy as np
 from wsoup.core.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.search import Soups
-from wsoup.params.section import Name, Sections, Seeds, load
+from wsoup.disk.shards import Owner, Shards
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner, Shards, finish_shards
-from wsoup.search import soups
-from wsoup.search.ranking import Ranked, read_ranked
-from wsoup.search.source import identity, load_source
-from wsoup.soup.soup import Cost, Member
+from wsoup.runtime.work import finish_shards
+from wsoup.search.grow import soups
+from wsoup.search.grow.params import Soups
+from wsoup.search.rank.ranking import Ranked, read_ranked
+from wsoup.search.rank.source import identity, load_source
+from wsoup.soup.member import Cost, Member
 from wsoup.towers.encoder import load_encoder
 
 
@@ -42,7 +43,7 @@ def main(owner: Owner, name: str) -> None:
     pools = {seed: read_ranked(scores, seed=seed, encoder=encoder.id) for seed in params.seeds}
     ranked = {seed: soups.candidates(wanted, pool) for seed, pool in pools.items()}
     about = [identity(source, encoder=encoder), soups.identity(wanted)]
-    work = [Shards(owner, inputs=[*about, seed, _facts(ranked[seed])], n=soups.parts(wanted)) for seed in params.seeds]
+    work = [Shards(owner, inputs=[*about, seed, _facts(ranked[seed])], n=wanted.parts) for seed in params.seeds]
 
     def task(number: int, part: int) -> dict[str, np.ndarray]:
         seed = params.seeds[number]

@@ -8,19 +8,19 @@ import torch
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.transfer import Grid, sample, transfer
 from wsoup.evaluate.upper_bound import ranked_on_targets, upper_bound
-from wsoup.params.datasets import Datasets
-from wsoup.params.encoder import EncoderParams
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.params.search import CandidatesParams
-from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Owner
-from wsoup.search.pools import read_pool
-from wsoup.search.source import load_source
+from wsoup.search.rank.params import CandidatesParams
+from wsoup.search.rank.pools import read_pool
+from wsoup.search.rank.source import load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import load_encoder
@@ -53,7 +53,7 @@ def main(owner: Owner) -> None:
     lengths = [wanted.chain_length] * wanted.chains
     chains = random_chains(read_pool(artifacts.pool("words")), lengths=lengths, seed=params.seeds[0])
     subsets = images.images()
-    found = [
+    by_block = [
         subsets.score(block)
         for group in ([""], chains)
         for block in images.text_blocks(group, period=params.candidates.words.period)
@@ -63,11 +63,11 @@ def main(owner: Owner) -> None:
             {
                 "text": ["", *chains],
                 "seed": np.repeat(seed, 1 + len(chains)),
-                "n_correct": torch.cat([block[k].n_correct for block in found]).cpu().numpy(),
-                "n_images": np.repeat(len(images.subsets[seed]), 1 + len(chains)),
+                "n_correct": torch.cat([scores.n_correct for scores in of_seed]).cpu().numpy(),
+                "n_images": np.repeat(of_seed[0].n_images, 1 + len(chains)),
             }
         )
-        for k, seed in enumerate(params.seeds)
+        for seed, of_seed in zip(params.seeds, zip(*by_block, strict=True), strict=True)
     )
     attributes = {"encoder": encoder.id, "made_with": dict(owner.packages)}
     with store.replacing(artifacts.survey) as folder:

@@ -10,7 +10,7 @@ Everything is loaded when it is first used, so that importing wsoup costs next t
 import sys
 from types import ModuleType
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _PLACES = {
     "Accuracy": "wsoup.api.accuracy",

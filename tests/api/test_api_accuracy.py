@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 import wsoup
-from wsoup.api.accuracy import paired_gain
+from wsoup.api.accuracy import Gain
 from wsoup.core.errors import DataError, MismatchError, ParamsError
 
 UP, RIGHT = [0.0, 1.0], [1.0, 0.0]
@@ -14,44 +15,54 @@ RIGHT_ANSWERS = torch.tensor([UP, RIGHT]).T  # label 0 is up, label 1 is right
 
 
 def test_accuracy_is_a_count():
-    found = wsoup.zero_shot_accuracy(torch.tensor([UP, RIGHT, UP, UP]), [0, 1, 0, 1], classifier=RIGHT_ANSWERS)
-    assert (found.n_correct, found.n_images, found.percent, found.gain) == (3, 4, 75.0, None)
-    assert str(found) == "75.00 % (3 of 4)"
+    accuracy = wsoup.zero_shot_accuracy(torch.tensor([UP, RIGHT, UP, UP]), [0, 1, 0, 1], classifier=RIGHT_ANSWERS)
+    assert (accuracy.n_correct, accuracy.n_images, accuracy.percent, accuracy.gain) == (3, 4, 75.0, None)
+    assert str(accuracy) == "75.00 % (3 of 4)"
     named = ["up", "right", "up", "right"]
     again = wsoup.zero_shot_accuracy(
         torch.tensor([UP, RIGHT, UP, UP]), named, classifier=RIGHT_ANSWERS, class_names=["up", "right"]
     )
-    assert again == found
+    assert again == accuracy
 
 
 def test_the_gain_counts_images_that_changed():
     features, labels = torch.tensor([UP, RIGHT, UP, UP]), [0, 1, 0, 1]
-    found = wsoup.zero_shot_accuracy(features, labels, classifier=RIGHT_ANSWERS, baseline=RIGHT_ANSWERS.flip(1))
-    assert (found.gain.n_gained, found.gain.n_lost, found.gain.points) == (3, 1, 50.0)
-    assert "which may be noise" in str(found)
+    accuracy = wsoup.zero_shot_accuracy(features, labels, classifier=RIGHT_ANSWERS, baseline=RIGHT_ANSWERS.flip(1))
+    assert (accuracy.gain.n_gained, accuracy.gain.n_lost, accuracy.gain.points) == (3, 1, 50.0)
+    assert "which may be noise" in str(accuracy)
 
 
-def test_the_interval_is_agresti_and_mins():
-    """n = 100, 20 gained, 10 lost: (10 / 102) ± 1.959964 sqrt(31 - 100 / 102) / 102."""
-    gain = paired_gain(20, 10, n=100, confidence=0.95)
-    assert gain.points == 10.0
-    assert (gain.low, gain.high) == pytest.approx((-0.7242, 20.3320), abs=1e-3)
+def gain_of(n_gained: int, n_lost: int, *, n: int, confidence: float) -> Gain:
+    right, baseline_right = np.zeros((2, n), dtype=bool)
+    right[:n_gained], baseline_right[n_gained : n_gained + n_lost] = True, True
+    return Gain.of(right, baseline_right, confidence=confidence)
+
+
+def test_the_interval_is_that_of_every_comparison_here():
+    """n = 100, 20 gained, 10 lost: 10 ± 1.9837 * 100 sqrt((31 - 100 / 102) / 101 / 102), t with 101 degrees."""
+    gain = gain_of(20, 10, n=100, confidence=0.95)
+    assert (gain.n_gained, gain.n_lost, gain.points) == (20, 10, 10.0)
+    assert (gain.low, gain.high) == pytest.approx((-0.7084, 20.7084), abs=1e-3)
 
 
 def test_the_interval_covers_what_it_says():
     generator = torch.Generator().manual_seed(0)
-    draws = torch.multinomial(torch.tensor([0.3, 0.2, 0.5]), 2000 * 80, replacement=True, generator=generator)
+    draws = torch.multinomial(torch.tensor([0.3, 0.2, 0.5]), 500 * 80, replacement=True, generator=generator)
     inside = 0
-    for sample in draws.view(2000, 80):
-        gain = paired_gain(int((sample == 0).sum()), int((sample == 1).sum()), n=80, confidence=0.9)
+    for sample in draws.view(500, 80):
+        gain = gain_of(int((sample == 0).sum()), int((sample == 1).sum()), n=80, confidence=0.9)
         inside += gain.low <= 10.0 <= gain.high
-    assert 0.88 <= inside / 2000 <= 0.93
+    assert 0.87 <= inside / 500 <= 0.93
 
 
 def test_nothing_changed_is_no_gain():
-    gain = paired_gain(0, 0, n=50, confidence=0.95)
+    gain = gain_of(0, 0, n=50, confidence=0.95)
     assert gain.points == 0
     assert gain.low < 0 < gain.high
+
+
+def test_an_interval_ends_where_accuracy_does():
+    assert gain_of(3, 0, n=3, confidence=0.95).high == 100.0
 
 
 def test_what_does_not_fit_is_said():

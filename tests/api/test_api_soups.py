@@ -18,8 +18,8 @@ from wsoup.api import soups as api_soups
 from wsoup.core.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.resume.shards import Owner
-from wsoup.search.pools import write_pool
+from wsoup.disk.shards import Owner
+from wsoup.search.rank.pools import write_pool
 
 
 @pytest.fixture

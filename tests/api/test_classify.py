@@ -15,9 +15,10 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 from wsoup.api.photos import class_names, find_photos
+from wsoup.api.soups import Soup
 from wsoup.core.errors import DataError, MissingError
 from wsoup.images.decode import load_rgb
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
 
 CLASSES = "red,green,blue"
 
@@ -153,7 +154,7 @@ def test_a_soup_made_in_memory_says_how_to_name_its_encoder(photos, soup):
         (("new", "--classes", "red"), "--classes names 'red' alone"),
         (("new", "--classes", "red,red"), "class_names holds 'red' 2 times"),
         (("new", "--classes", "lost.txt"), "--classes lost.txt does not exist"),
-        (("new", "--classes", CLASSES, "--out", "found.xls"), "--out found.xls must end with .csv or .parquet"),
+        (("new", "--classes", CLASSES, "--out", "found.xls"), "--out found.xls must end in .csv or .parquet"),
         (("new", "--classes", CLASSES, "--out", "a.csv", "--json"), "--json writes to stdout"),
         (("new", "--classes", CLASSES, "--template", "no"), "must hold exactly one placeholder"),
     ],

@@ -19,9 +19,10 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 from wsoup.api.classify import Prediction
-from wsoup.api.classify_outputs import write_json_lines
+from wsoup.api.classify_outputs import write_json_line
+from wsoup.api.soups import Soup
 from wsoup.core.errors import ModelError, PoolError
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
 from wsoup.towers.encoder import Encoder, choose_device
 
 ODD = [
@@ -80,7 +81,7 @@ def test_photos_of_odd_names_are_told_in_every_form(folder: Path) -> None:
 
 def test_json_lines_are_json_on_an_ascii_terminal() -> None:
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="backslashreplace")
-    list(write_json_lines([Prediction("é\udcff.png", ("Größe",), (1.0,))], file=file))
+    write_json_line(Prediction("é\udcff.png", ("Größe",), (1.0,)), file=file)
     file.seek(0)
     assert json.loads(file.read())["path"] == "é\udcff.png"
 
@@ -198,8 +199,8 @@ def test_a_template_that_cuts_the_texts_is_refused_by_the_library_too(tiny_encod
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--html", "good.png"), "must end with .html: whatever stands there is replaced"),
-        (("--html", "mine"), "must end with .html"),
+        (("--html", "good.png"), "must end in .html or .htm: a file of that name is replaced"),
+        (("--html", "mine"), "must end in .html"),
         (("--html", "mine.html"), "is a folder, expected a file"),
         (("--out", "list.csv"), "--out list.csv is also read, and would be replaced"),
         (("--out", "sub/../list.csv"), "is also read"),

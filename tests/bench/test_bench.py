@@ -11,7 +11,6 @@ from rich.console import Console
 
 from wsoup.bench.common import shown, table
 from wsoup.bench.images import bench_images
-from wsoup.bench.search import bench_search
 from wsoup.bench.text import bench_text
 from wsoup.core.errors import ParamsError
 
@@ -29,7 +28,7 @@ def test_text():
     result = bench_text(
         "tiny-clip", pools={"words": WORDS, "clauses": CLAUSES}, classes=7, device=CPU, rounds=2, block=5
     )
-    assert result["fast"]
+    assert result["texts"] == "fast"
     assert [row["pool"] for row in result["rows"]] == ["words", "clauses"]
     words, clauses = result["rows"]
     assert words["tokens_per_text"] == 2
@@ -47,40 +46,23 @@ def test_text():
 def test_text_in_two_precisions():
     """A row for each, in turn, with the rate of its own matrix products."""
     result = bench_text(
-        "tiny-clip", pools={"words": WORDS}, classes=7, device=CPU, dtypes=[None, torch.bfloat16], rounds=1, block=5
+        "tiny-clip", pools={"words": WORDS}, classes=7, device=CPU, precisions=["fp32", "bf16"], rounds=1, block=5
     )
-    assert [row["precision"] for row in result["rows"]] == ["float32", "bfloat16"]
+    assert [row["precision"] for row in result["rows"]] == ["fp32", "bf16"]
     full, half = result["rows"]
     assert full["cosine_distance"] < 1e-6 < half["cosine_distance"] < 1e-2
     assert all(row["matmul_flops_per_s"] > 0 < row["efficiency"] for row in result["rows"])
-
-
-def test_search():
-    result = bench_search("tiny-clip", words=WORDS, classes=7, patience=11, device=CPU)
-    (row,) = result["rows"]
-    assert row["same_chain"]
-    assert row["candidates_encoded"] >= 12
-    assert row["chain_length"] > 1, "the small problem should accept a word"
-    assert row["ours_s"] > 0 < row["plain_s"]
-    json.dumps(result)
-
-
-def test_search_in_bf16_does_not_claim_the_same_chain():
-    """Both ways round, and not alike."""
-    (row,) = bench_search("tiny-clip", words=WORDS, classes=7, patience=11, device=CPU, dtype=torch.bfloat16)["rows"]
-    assert "same_chain" not in row
-    assert row["ratio"] > 0
-
-
-def test_search_needs_enough_words():
-    with pytest.raises(ParamsError, match="needs 13 words for patience 12, got 12"):
-        bench_search("tiny-clip", words=WORDS, classes=7, patience=12, device=CPU)
 
 
 @pytest.mark.parametrize("classes", [0, 1001])
 def test_classes_are_those_of_imagenet(classes):
     with pytest.raises(ParamsError, match=f"from 1 to 1000, got {classes}"):
         bench_text("tiny-clip", pools={"words": WORDS}, classes=classes, device=CPU)
+
+
+def test_precisions_are_those_of_params_yaml():
+    with pytest.raises(ParamsError, match=r"bench: precision"):
+        bench_text("tiny-clip", pools={"words": WORDS}, classes=7, device=CPU, precisions=["fp8"])
 
 
 def test_images():
@@ -120,7 +102,7 @@ def table_lines(result) -> list[str]:
     [
         ("same_chain", True, "yes"),
         ("patience", 1250, "1,250"),
-        ("stage_s", 90.0, "90 s"),
+        ("stage_s", 90.0, "90.0 s"),
         ("stage_s", 9000.0, "2.5 h"),
         ("efficiency", 0.876, "88 %"),
         ("cosine_distance", 1.5e-12, "1.5e-12"),

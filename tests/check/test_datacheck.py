@@ -15,13 +15,13 @@ from PIL import Image
 from rich.console import Console
 
 from wsoup.check import data as datacheck
+from wsoup.check.whole import Params, parse_params
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.images.decode import load_rgb
-from wsoup.params.whole import Params, parse_params
-from wsoup.profiles.paper import Choices, paper
+from wsoup.profiles.paper import paper
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def paper_params(root: Path, **changes: dict[str, Any]) -> Params:
-    raw = yaml.safe_load(paper(Choices(str(root), without_descriptors=True)))
+    raw = yaml.safe_load(paper(str(root), without_descriptors=True))
     raw["fewshot"] = {"shots": 2}
     for name, change in changes.items():
         raw["datasets"][name] |= change
@@ -201,7 +201,7 @@ def test_an_image_in_train_and_test_or_under_two_labels_is_a_warning(tmp_path: P
 
 
 def own_folder(root: Path, *, role: str = "source") -> datacheck.Finding:
-    raw = yaml.safe_load(paper(Choices(str(root), without_descriptors=True)))
+    raw = yaml.safe_load(paper(str(root), without_descriptors=True))
     raw["fewshot"] = {"shots": 2}
     section = {"role": role, "layout": "imagefolder", "root": str(root), "watch": str(root), "template": "a {}."}
     name = raw["source"] if role == "source" else "mine"

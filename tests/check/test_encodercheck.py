@@ -14,9 +14,9 @@ from run_cli import run
 from small_world import COLOURS, TINY_CONFIG, write_image_folder
 
 from wsoup.check.encoder import check_encoder
+from wsoup.check.whole import parse_params
 from wsoup.core.errors import ModelError
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.whole import parse_params
+from wsoup.params.base.encoder import EncoderParams
 from wsoup.towers.encoder import load_encoder
 
 CE = {

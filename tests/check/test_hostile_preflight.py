@@ -17,12 +17,12 @@ from corrupt import corrupted
 from project import DESCRIPTORS, WORDS, miniature_params
 
 from wsoup.check import params as preflight
+from wsoup.check.whole import parse_params
 from wsoup.cli.app import app
 from wsoup.core.errors import LONGEST, WsoupError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.whole import parse_params
-from wsoup.search import pools
+from wsoup.search.rank import pools
 
 
 @pytest.fixture
@@ -63,8 +63,12 @@ def test_the_miniature_has_no_problem(raw: dict[str, Any]) -> None:
         ("soups.word.pool", "descriptors", "soups.word.k1 is 12 but the pool descriptors holds 5; lower k1"),
         ("soups.word.pool", "mixed", None),
         ("soups.word", {"kind": "top", "pool": "mixed", "m": 2, "k1": 19, "rank_by": "count"}, "mixed holds 18"),
-        ("soups.word", {"kind": "sample", "pool": "words", "m": 14, "k1": None}, "m is 14 but the pool words holds 13"),
-        ("soups.word", {"kind": "first_words", "pool": "words", "m": 2, "k0": 14}, "k0 is 14 but the pool words"),
+        (
+            "soups.word",
+            {"kind": "sample", "pool": "descriptors", "m": 6, "k1": None},
+            "m is 6 but the pool descr",
+        ),
+        ("soups.word", {"kind": "first_words", "pool": "descriptors", "m": 2, "k0": 6}, "k0 is 6 but the pool descr"),
         ("soups.descriptor.m", 100, None),
         ("evaluate.baseline_m", 6, "evaluate.baseline_m is 6 but the pool descriptors holds 5; lower it"),
         ("evaluate.tuned_baseline_m", 6, "evaluate.tuned_baseline_m is 6 but the pool descriptors holds 5"),

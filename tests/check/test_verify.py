@@ -16,15 +16,16 @@ from project import ROOT
 
 from wsoup.check import paper as verify
 from wsoup.check.paper import Agreement, Step
-from wsoup.cli.app import verify_paper
+from wsoup.check.whole import parse_params
+from wsoup.cli.check import verify_paper
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.core.scoring import normalize
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.whole import parse_params
-from wsoup.profiles.paper import Choices, paper
-from wsoup.search.source import Source
-from wsoup.soup.soup import Member, Soup
+from wsoup.profiles.paper import paper
+from wsoup.search.rank.source import Source
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 NAMES = ["red cat", "blue dog", "small green bird"]
 CHAIN = ["sharp", "sharp clean", "sharp clean wet"]
@@ -123,7 +124,7 @@ def _by_search(log: list[Step]) -> dict[tuple[str, int, int], list[Step]]:
 
 
 def params_of(**choices: Any) -> Any:
-    text = paper(Choices("/data", gpt_descriptors="/gpt", **choices))
+    text = paper("/data", gpt_descriptors="/gpt", **choices)
     return parse_params(yaml.safe_load(text), origin="paper")
 
 
@@ -146,7 +147,7 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     """The command on a run whose features, splits, scores and soup lie on disk, with the log of right answers."""
     log = right_log(source)
     run_on_disk(in_tmp, source=source, encoder=tiny_encoder)
-    raw = yaml.safe_load(paper(Choices("/data", without_descriptors=True)))
+    raw = yaml.safe_load(paper("/data", without_descriptors=True))
     raw["encoder"] = {**tiny_encoder_files, "interpolation": "bilinear"}
     Path("params.yaml").write_text(yaml.safe_dump(raw))
     monkeypatch.setattr(verify, "check_setting", lambda params: None)

@@ -10,16 +10,16 @@ import yaml
 from project import ROOT
 from run_cli import run
 
+from wsoup.check.whole import parse_params
 from wsoup.cli import app as cli
-from wsoup.params.whole import parse_params
 
 
 def commands(group: typer.Typer, prefix: str = "wsoup") -> list[str]:
     """Every command by its full name."""
-    found = [f"{prefix} {command.name or command.callback.__name__}" for command in group.registered_commands]
+    names = [f"{prefix} {command.name or command.callback.__name__}" for command in group.registered_commands]
     for inner in group.registered_groups:
-        found += commands(inner.typer_instance, f"{prefix} {inner.name}")
-    return found
+        names += commands(inner.typer_instance, f"{prefix} {inner.name}")
+    return names
 
 
 def test_the_readme_or_a_page_that_it_points_to_names_every_command():

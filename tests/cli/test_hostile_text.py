@@ -26,7 +26,8 @@ from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.fits import check_prompts, check_texts
 from wsoup.evaluate.testsets import TestSet
 from wsoup.report.tables import Table
-from wsoup.soup.soup import Member, Soup, Step
+from wsoup.soup.member import Member, Step
+from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
@@ -173,17 +174,17 @@ WRONG_SOUPS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", WRONG_SOUPS)
 def test_a_soup_that_is_none(tmp_path: Path, kind: str) -> None:
     (tmp_path / "soup.json").write_text(json.dumps(WRONG_SOUPS[kind]))
-    found = refusal(tmp_path / "soup.json")
-    assert found is not None
-    assert "soup.json is not a soup" in found
+    answer = refusal(tmp_path / "soup.json")
+    assert answer is not None
+    assert "soup.json is not a soup" in answer
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[" * 100_000, b"9" * 5_000, b"\xff", b"<html>", b"{} {}"])
 def test_a_soup_file_that_is_no_json(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "soup.json").write_bytes(data)
-    found = refusal(tmp_path / "soup.json")
-    assert found is not None
-    assert "soup.json is not JSON" in found
+    answer = refusal(tmp_path / "soup.json")
+    assert answer is not None
+    assert "soup.json is not JSON" in answer
 
 
 def test_a_sample_of_damaged_soups(tmp_path: Path) -> None:
@@ -238,14 +239,14 @@ def test_what_would_be_cut_is_refused_by_dataset_and_class(
     if fits:
         check_texts(texts, tests=[test], tokenizer=tiny_encoder.tokenizer, token_offset=offset)
     else:
-        with pytest.raises(PoolError, match=r"birds, class 'great crested grebe.*context of 77 tokens; shorten"):
+        with pytest.raises(PoolError, match=r"dataset birds: .*great crested grebe.*context of 77 tokens; shorten"):
             check_texts(texts, tests=[test], tokenizer=tiny_encoder.tokenizer, token_offset=offset)
 
 
 def test_rows_are_checked_before_they_are_encoded(tiny_encoder: Encoder) -> None:
     test = dataset(tiny_encoder, ["cat", LONG.strip()])
     rows = [Row("class_name", (1,), ("",)), Row("word_soup", (1,), ((LONG * 2).strip(),))]
-    with pytest.raises(PoolError, match="dataset birds, class"):
+    with pytest.raises(PoolError, match="dataset birds: "):
         mean_texts(rows, class_rows={}, tests=[test], encoder=PromptEncoder.of(tiny_encoder))
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 from wsoup.core.errors import DataError, ParamsError
 from wsoup.datasets import layouts
 from wsoup.datasets.fraction import is_test
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 
 TEMPLATE = "a photo of a {}."
 

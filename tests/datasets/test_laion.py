@@ -9,7 +9,7 @@ from miniature import WNIDS, build_coop, draw, png, write_tar
 
 from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import layouts, manifest
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 
 NAMES = list(WNIDS.values())
 

@@ -16,7 +16,7 @@ from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import digests, folder, layouts, manifest
 from wsoup.datasets.listing import Listing, Split
 from wsoup.disk import store
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 
 
 def params(root: Path, **changes: Any) -> DatasetParams:

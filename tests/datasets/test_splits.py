@@ -18,7 +18,7 @@ from miniature import draw as draw_image
 from wsoup.core.errors import DataError, MismatchError, MissingError
 from wsoup.datasets import fewshot, folder, manifest, pickles
 from wsoup.datasets.listing import Split, class_range
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 
 NAMES = ["ant", "bee", "cat"]
 

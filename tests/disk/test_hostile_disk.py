@@ -23,8 +23,9 @@ from wsoup.core.errors import StorageError
 from wsoup.disk import store
 from wsoup.disk.store import ImageFeatures
 from wsoup.finetune.tuned import save_tuned
-from wsoup.search.pools import write_pool
-from wsoup.soup.soup import Member, Soup
+from wsoup.search.rank.pools import write_pool
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 BIG = 400_000
 """More bytes than a small disk has; smaller than what each writer below is given."""
@@ -266,7 +267,7 @@ def test_every_long_stage_with_its_resume_state_on_a_bad_disk(finished: Path, st
 
 @pytest.mark.slow
 def test_the_page_never_takes_the_place_of_a_folder(project: Project, tmp_path: Path) -> None:
-    for name, answer in (("photos", "must end with .html"), ("photos.html", "is a folder, expected a file")):
+    for name, answer in (("photos", "must end in .html"), ("photos.html", "is a folder, expected a file")):
         mine = tmp_path / name
         mine.mkdir()
         (mine / "mine.jpg").write_text("mine")

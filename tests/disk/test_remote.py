@@ -12,7 +12,7 @@ from wsoup.datasets import digests, layouts
 from wsoup.disk import remote
 from wsoup.disk.files import read_bytes
 from wsoup.images.decode import load_rgb
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 
 ROOT = "memory://bucket/photos"
 

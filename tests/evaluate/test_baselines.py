@@ -19,7 +19,7 @@ from wsoup.evaluate.baselines import (
     waffle_shape,
 )
 from wsoup.evaluate.classifiers import ClassRow
-from wsoup.search import gpt
+from wsoup.search.rank import gpt
 from wsoup.towers.encoder import ensemble_templates, imagenet_class_names
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]

@@ -46,7 +46,7 @@ def test_the_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers
 def test_selection_images_are_counted_with_the_sources_classes(classifiers, tests):
     source = tests[0]
     images = {seed: (source.image_features[:seed], source.labels[:seed]) for seed in (1, 2)}
-    found = selection_counts(classifiers, soups=["word"], source=source, images=images).to_pylist()
+    found = selection_counts(classifiers, soups=["word"], source=source, images=images.__getitem__).to_pylist()
     assert {(row["seed"], row["n_images"]) for row in found} == {(1, 1), (2, 2)}
     right = right_images(classifiers, soups=["word"], tests=[source]).to_pylist()
     for row in found:

@@ -85,7 +85,7 @@ def everywhere(found: Results, *, method: str, folder: Path) -> dict[str, str]:
     tables = {
         "zero-shot": zero_shot_table(found),
         "finetuned": finetuned_table(found),
-        "paired": paired_table(found, samples=10, confidence=0.9),
+        "paired": paired_table(found, confidence=0.9),
         "by m": size_table(found),
         "single": analyses.single_texts(folder / "texts.parquet", results=found),
         "alignment": analyses.alignment(found),

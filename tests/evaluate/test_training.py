@@ -9,12 +9,12 @@ import torch
 
 from wsoup.core.scoring import centroid_scores
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.training import during_training, some_images, trained_row
+from wsoup.finetune.params import PromptTune
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
 from wsoup.finetune.tuners import make_student
-from wsoup.params.finetune import PromptTune
-from wsoup.resume.shards import Owner
 
 
 def test_images_are_drawn_once_and_stay_in_order(tests):

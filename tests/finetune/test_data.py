@@ -12,6 +12,7 @@ from finetune_cases import draw_colours, finetune_params
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from torchvision.transforms import RandomResizedCrop
 
 from wsoup.core.errors import ChangedError, DataError
 from wsoup.disk.store import sha256_file
@@ -55,11 +56,19 @@ def test_a_crop_lies_within_the_image(width, height, draws):
 
 
 def test_crops_by_hand():
-    """The whole area at aspect 1 is the image; a quarter of it has half its sides; where none fits, the whole image."""
+    """The whole area at aspect 1 is the image; a quarter of it has half its sides; where none fits, the middle."""
     square = np.log(4 / 3) / np.log(16 / 9)
     assert crop_box(40, 40, np.array([[1.0, square, 0.5, 0.5]]), share=(0.25, 1.0)) == (0, 0, 40, 40)
     assert crop_box(40, 40, np.array([[0.0, square, 0.0, 0.999]]), share=(0.25, 1.0)) == (0, 20, 20, 40)
-    assert crop_box(40, 10, np.array([[1.0, square, 0.0, 0.0]]), share=(0.25, 1.0)) == (0, 0, 40, 10)
+    assert crop_box(40, 12, np.array([[1.0, square, 0.0, 0.0]]), share=(0.25, 1.0)) == (12, 0, 28, 12)
+
+
+@given(width=st.integers(1, 300), height=st.integers(1, 300))
+def test_where_no_crop_fits_the_middle_is_torchvisions(width, height):
+    """Of a picture fifty times as large as there is, no crop fits."""
+    top, left, h, w = RandomResizedCrop.get_params(torch.empty(3, height, width), [50.0, 50.0], [3 / 4, 4 / 3])
+    found = crop_box(width, height, np.array([[1.0, 0.5, 0.0, 0.0]]), share=(50.0, 50.0))
+    assert found == (left, top, left + w, top + h)
 
 
 def test_without_augmentation_pixels_are_the_encoders_own(tiny_encoder, colours):
@@ -79,18 +88,14 @@ def test_a_crop_of_everything_is_the_encoders_own_for_an_image_of_its_size(tiny_
     assert any(torch.allclose(pixels, expected, atol=1e-6) for pixels in found)
 
 
-def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, colours, monkeypatch):
+def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, colours):
     augment = finetune_params().augment
 
-    def pixels(threads: int) -> torch.Tensor:
-        source = FewShotImages(
-            colours.paths, labels=colours.labels, encoder=tiny_encoder, augment=augment, threads=threads
-        )
+    def pixels(**options: int) -> torch.Tensor:
+        source = FewShotImages(colours.paths, labels=colours.labels, encoder=tiny_encoder, augment=augment, **options)
         return source.batch(np.arange(12), seed=1, iteration=3)[0]
 
-    many = pixels(4)
-    monkeypatch.setattr("wsoup.finetune.data.PIXELS_IN_MEMORY", 0)
-    assert torch.equal(many, pixels(1))
+    assert torch.equal(pixels(threads=4), pixels(threads=1, room=0))
 
 
 def test_bad_training_images_are_found_out_once_and_left_out(tmp_path, colours):

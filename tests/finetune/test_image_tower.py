@@ -6,8 +6,7 @@ import pytest
 import torch
 from tower_cases import FAMILIES, closeness, gradients, model, pixels
 
-from wsoup.finetune.frozen import FrozenImageTower
-from wsoup.finetune.image_tower import TrainableImageTower
+from wsoup.finetune.image_tower import FrozenImageTower, TrainableImageTower
 
 
 @pytest.mark.parametrize("custom", [False, True], ids=["CLIP", "CustomTextCLIP"])
@@ -24,7 +23,7 @@ def test_features_and_gradients_are_open_clips(family, custom):
 def test_the_frozen_image_tower_is_open_clips_with_packed_weights(family):
     net = model(family)
     tower = FrozenImageTower(net, dtype=None)
-    assert len(tower.packed) == 3
+    assert all(whole is not block for whole, block in zip(tower.whole, tower.blocks, strict=False))
     with torch.no_grad():
         assert closeness(tower(pixels()), net.encode_image(pixels())) < 1e-5
         half_way = tower.run(tower.start(pixels()), first=0, stop=1)
@@ -34,9 +33,9 @@ def test_the_frozen_image_tower_is_open_clips_with_packed_weights(family):
 def test_under_autocast_the_frozen_image_tower_packs_nothing():
     net = model()
     tower = FrozenImageTower(net, dtype=torch.bfloat16)
-    assert not tower.packed
-    with torch.no_grad():
-        assert torch.equal(tower(pixels()), TrainableImageTower(net)(pixels()))
+    assert all(whole is block for whole, block in zip(tower.whole, tower.blocks, strict=False))
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        assert closeness(tower(pixels()), TrainableImageTower(net)(pixels())) < 2e-2
 
 
 def test_visual_prompts_join_the_patches_and_are_replaced_before_each_block():

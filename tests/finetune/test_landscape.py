@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from wsoup.core import prompts
 from wsoup.core.errors import PoolError
 from wsoup.evaluate import landscape
-from wsoup.evaluate.landscape import Landscape, Plane, axis, choose_pair
+from wsoup.evaluate.landscape import Plane, axis, choose_pair, count_row
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.finetune.train import Trainer
 from wsoup.texts.encoder import PromptEncoder
@@ -75,13 +75,13 @@ def start(tiny_encoder, tuned):
 
 @pytest.fixture(scope="module")
 def tests():
-    generator, found = torch.Generator().manual_seed(0), []
+    generator, made = torch.Generator().manual_seed(0), []
     for name, names in NAMES.items():
         images = F.normalize(torch.randn(400, 16, generator=generator), dim=1)
         labels = torch.randint(len(names), (400,), generator=generator)
         role = "source" if name == "photo" else "xd"
-        found.append(TestSet(name, role, TEMPLATES[name], names, images, labels, np.arange(400), {}))
-    return found
+        made.append(TestSet(name, role, TEMPLATES[name], names, images, labels, np.arange(400), {}))
+    return made
 
 
 def plane(tuned, start, tests, **how) -> Plane:
@@ -99,7 +99,7 @@ def test_a_corner_is_the_ordinary_prediction_with_a_or_b(tiny_encoder, tuned, st
     encoder = tuned if y else tiny_encoder
     point = plane(tuned, start, tests)
     features = dict(zip(ClassPrompts(tests).stems, point.texts(x, y), strict=True))
-    counts = Landscape(point, tests=tests, axis=[0.0, 1.0]).row(y)[x]
+    counts = count_row(point.texts, y=y, axis=[0.0, 1.0], tests=tests)[x]
     for test, n_correct in zip(tests, counts, strict=True):
         wanted = ordinary(encoder, PAIR[x], test)
         torch.testing.assert_close(torch.stack([features[stem] for stem in test.stems]), wanted, rtol=1e-4, atol=1e-5)
@@ -120,9 +120,9 @@ def test_anywhere_else_the_embeddings_are_mixed_by_hand(tiny_encoder, tuned, sta
     a, b = (tiny_encoder.tokenizer([f"{stem}, {text}." for stem in stems]) for text in PAIR)
 
     def mixed(module, inputs, output):
-        found = (1 - x) * module.weight[a] + x * module.weight[b]
-        found[:, 1:4] = (1 - y) * start + y * end
-        return found
+        embeddings = (1 - x) * module.weight[a] + x * module.weight[b]
+        embeddings[:, 1:4] = (1 - y) * start + y * end
+        return embeddings
 
     hook = model.token_embedding.register_forward_hook(mixed)
     try:
@@ -138,10 +138,9 @@ def test_texts_in_small_groups_are_the_same(tuned, start, tests):
     torch.testing.assert_close(small.texts(0.5, 0.5), whole.texts(0.5, 0.5), rtol=1e-4, atol=1e-5)
 
 
-def test_the_table_has_a_line_for_each_point_and_dataset(tuned, start, tests):
-    grid = Landscape(plane(tuned, start, tests), tests=tests, axis=[0.0, 1.0])
+def test_the_table_has_a_line_for_each_point_and_dataset(tests):
     rows = [np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])]
-    table = grid.table(rows, seed=3)
+    table = landscape.table(rows, axis=[0.0, 1.0], tests=tests, seed=3)
     assert table.schema.equals(landscape.SCHEMA)
     assert [tuple(line.values()) for line in table.to_pylist()][:5] == [
         (0.0, 0.0, "photo", "source", 3, 1, 400),

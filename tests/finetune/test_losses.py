@@ -60,11 +60,12 @@ def test_the_contrastive_loss_is_a_plain_loop(balance):
     assert float(losses.contrastive(x, t, logit_scale=6, balance=balance)) == pytest.approx(total)
 
 
-def test_the_anchor_compares_each_class_with_itself_alone():
-    """Cosines 1 and 1/2: 1 - 3/4. The mean over all pairs of classes would be another number."""
+def test_the_anchor_compares_each_class_with_itself_alone_or_all_pairs():
+    """Cosines 1 and 1/2 with itself: 1 - 3/4. Over all pairs 1, sqrt(3)/2, 0 and 1/2."""
     texts = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     initial = torch.tensor([[1.0, 0.0], [math.sqrt(3) / 2, 0.5]])
-    assert float(losses.anchor(texts, initial)) == pytest.approx(0.25)
+    assert float(losses.anchor(texts, initial, pairs="own")) == pytest.approx(0.25)
+    assert float(losses.anchor(texts, initial, pairs="all")) == pytest.approx(1 - (1.5 + math.sqrt(3) / 2) / 4)
 
 
 def test_kl_divergence_by_hand():

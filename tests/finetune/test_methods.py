@@ -9,8 +9,8 @@ import yaml
 from finetune_cases import COMMON, METHODS, SHARED
 from pydantic import ValidationError
 
-from wsoup.params.finetune import FinetuneParams, LossParams, MethodParams, TuneParams
-from wsoup.params.whole import parse_params
+from wsoup.check.whole import parse_params
+from wsoup.finetune.params import FinetuneParams, LossParams, MethodParams, TuneParams
 from wsoup.profiles import toy
 
 SOFT = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "prompt_tokens": 0}

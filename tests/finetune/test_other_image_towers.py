@@ -12,9 +12,9 @@ from finetune_cases import COMMON, METHODS, draw_colours, finetune_params
 from tower_cases import CONFIG, closeness
 
 from wsoup.core.errors import ModelError
+from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
-from wsoup.params.finetune import MethodParams
 
 TOWERS = {
     "ResNet": {"image_size": 32, "layers": [1, 1, 1, 1], "width": 8},

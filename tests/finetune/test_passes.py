@@ -9,11 +9,10 @@ import torch
 from finetune_cases import COMMON, METHODS, SOUP, finetune_params
 from torch.nn import functional as F
 
-from wsoup.bench.train import bench_train, render
 from wsoup.core import prompts
+from wsoup.finetune.params import MethodParams
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.train import Trainer
-from wsoup.params.finetune import MethodParams
 
 
 def passes_of(encoder, colours, name: str, steps: int = 2) -> Passes:
@@ -35,12 +34,12 @@ def test_features_in_training_are_those_of_the_student_and_of_the_pretrained_mod
         images, teacher = passes.images(pixels, teacher=True)
         torch.testing.assert_close(images, student.encode_image(pixels, normalize=True), rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(teacher, tiny_encoder.encode_images(pixels).clone(), rtol=1e-5, atol=1e-6)
-        for member, text in enumerate(SOUP if not len(student.soft_descriptors) else SOUP[:1]):
+        for member, text in enumerate(SOUP if student.soft_descriptors is None else SOUP[:1]):
             tokens = tiny_encoder.tokenizer([stem + prompts.ending(text, period=True) for stem in stems])
             expected = F.normalize(tiny_encoder.model.encode_text(tokens), dim=-1)
             torch.testing.assert_close(passes.teacher_texts(member), expected, rtol=1e-5, atol=1e-6)
             found = passes.texts(member)
-            if not len(student.soft_descriptors):
+            if student.soft_descriptors is None:
                 expected = student.encode_text(tokens, normalize=True)
                 torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
             some = torch.tensor([3, 0])
@@ -75,8 +74,9 @@ def test_a_soft_descriptor_that_starts_from_a_soup_begins_at_its_teachers_predic
 
 def test_images_are_kept_only_where_the_trunk_is_left_alone(tiny_encoder, colours):
     fixed = {name for name in METHODS if passes_of(tiny_encoder, colours, name, steps=0).trunk_is_fixed}
-    prompt_only = {name for name in METHODS if METHODS[name]["tune"]["kind"] in ("prompt", "soft_descriptors")}
-    assert fixed == prompt_only | {"clip_adapter"}
+    kinds = ("prompt", "soft_descriptors")
+    texts_only = {name for name in METHODS if METHODS[name]["tune"]["kind"] in kinds} - {"coop_ensemble_open"}
+    assert fixed == texts_only | {"clip_adapter"}
 
 
 @pytest.mark.parametrize("name", ["coop_diverse", "clip_adapter"])
@@ -92,10 +92,3 @@ def test_keeping_images_changes_no_weight(tiny_encoder, colours, name, monkeypat
     monkeypatch.setattr(Trainer, "_keeps_images", lambda self: False)
     for a, b in zip(kept, weights(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
-
-
-def test_a_fast_step_has_the_plain_ways_gradients():
-    result = bench_train(model="ViT-S-32-alt", n_classes=6, batch_size=2, repeats=1)
-    assert len(result["rows"]) == 3
-    assert all(row["gradient"] < 1e-5 for row in result["rows"])
-    assert render(result).count("\n") == 6

@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from wsoup.evaluate.soft_plane import SoftPlane, shown_datasets, starts
 from wsoup.evaluate.testsets import TestSet
+from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
-from wsoup.params.finetune import MethodParams
-from wsoup.search.source import Source
+from wsoup.search.rank.source import Source
 
 STEMS = ["a photo of a cat", "a photo of a rather long name", "a photo of a dog, a type of pet"]
 SOUP = ["sharp red hat", "cat dog"]
@@ -30,8 +30,8 @@ def trained(tiny_encoder, colours):
 
 
 def plane_of(encoder, tuned) -> SoftPlane:
-    found = starts(encoder, tuned=tuned, template="a photo of a {}.", seed=5, soup=SOUP)
-    return SoftPlane(tuned, starts=found, stems=STEMS, batch_size=2)
+    begun = starts(encoder, tuned=tuned, template="a photo of a {}.", seed=5, soup=SOUP)
+    return SoftPlane(tuned, starts=begun, stems=STEMS, batch_size=2)
 
 
 def test_the_random_corner_is_where_training_began(tiny_encoder, trained):
@@ -70,9 +70,9 @@ def test_the_figure_is_of_training_images_and_cross_dataset_targets(tiny_encoder
     def test(name: str, role: str) -> TestSet:
         return TestSet(name, role, "a photo of a {}.", ["a", "b", "c"], features, labels, labels.numpy(), {})
 
-    found = shown_datasets([test("photo", "source"), test("other", "xd"), test("dim", "dg")], source=source, seed=2)
-    assert [(t.name, t.role, len(t.labels)) for t in found] == [
+    shown = shown_datasets([test("photo", "source"), test("other", "xd"), test("dim", "dg")], source=source, seed=2)
+    assert [(t.name, t.role, len(t.labels)) for t in shown] == [
         ("photo (training images)", "source", 3),
         ("other", "xd", 6),
     ]
-    assert torch.equal(found[0].image_features, features[3:])
+    assert torch.equal(shown[0].image_features, features[3:])

@@ -8,11 +8,11 @@ from statistics import mean
 import pytest
 import yaml
 
+from wsoup.check.whole import parse_params
 from wsoup.disk.artifacts import Artifacts
 from wsoup.finetune.data import read_training_set
+from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
-from wsoup.params.finetune import MethodParams
-from wsoup.params.whole import parse_params
 from wsoup.profiles import toy
 from wsoup.towers.encoder import load_encoder
 

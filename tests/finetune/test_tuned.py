@@ -11,9 +11,9 @@ from finetune_cases import METHODS, finetune_params
 from safetensors.torch import load_file, save_file
 
 from wsoup.core.errors import MismatchError, MissingError
+from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned, snapshots_in
-from wsoup.params.finetune import SnapshotParams
 from wsoup.texts.encoder import PromptEncoder
 
 TEXTS = ["a photo of a red.", "a photo of a blue, ears."]
@@ -51,15 +51,15 @@ def test_loading_gives_the_features_that_were_trained(tiny_encoder, colours, nam
         )
     texts = PromptEncoder(tuned.model, tuned.tokenizer, device=tuned.device)  # a wrong guess would warn
     wrapped = any(hasattr(block.mlp, "adapter") for block in tuned.model.text_blocks)
-    more = len(tuned.model.soft_descriptors) > 0 or tuned.model.deep_prompts is not None
+    more = tuned.model.soft_descriptors is not None or tuned.model.deep_prompts is not None
     assert texts.fast == (not wrapped and not more)
     torch.testing.assert_close(texts.encode(TEXTS), tuned.encode_texts(TEXTS), rtol=1e-5, atol=1e-6)
     assert {k: tuned.id[k] for k in tiny_encoder.id} == tiny_encoder.id
     assert (tuned.id["method"], tuned.id["seed"]) == (name, 3)
     config = json.loads((tmp_path / "config.json").read_text())
     stored = load_file(tmp_path / "weights.safetensors")
-    assert config["parameters"] == sum(t.numel() for t in stored.values())
-    assert set(stored) == set(run.student.trained_names)
+    assert config["parameters"] == sum(stored[name].numel() for name in {*stored} & {*run.student.trained_names})
+    assert set(stored) == set(run.student.stored_names)
     assert config["tunes_images"] == tuned.model.tunes_images
     if not tuned.model.tunes_images:
         assert torch.equal(tuned.encode_images(pixels), tiny_encoder.encode_images(pixels))

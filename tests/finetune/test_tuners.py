@@ -10,10 +10,10 @@ from pydantic import TypeAdapter
 from torch.nn import functional as F
 
 from wsoup.core.errors import ModelError, ParamsError, PoolError
+from wsoup.finetune.params import TuneParams
 from wsoup.finetune.student import Student, insert_places
 from wsoup.finetune.tuners import check_templates, make_student
-from wsoup.params.datasets import DatasetParams
-from wsoup.params.finetune import TuneParams
+from wsoup.params.base.datasets import DatasetParams
 
 TEMPLATE = "a photo of a {}."
 EXACT_AT_START = {
@@ -27,6 +27,8 @@ EXACT_AT_START = {
     "bitfit",
     "lora",
     "adapter",
+    "bitfit_image",
+    "lora_image",
 }
 TEXTS = ["a photo of a cat.", "a photo of a red panda, which has claws."]
 
@@ -147,7 +149,7 @@ def test_a_soft_descriptor_made_of_word_embeddings_is_those_words(tiny_encoder):
     """Encoding ", sharp nice" softly gives the features of the text that says so."""
     found = student(tiny_encoder, "coop_ensemble")
     words = tiny_encoder.tokenizer(["sharp nice old soft big"])[0, 1:6]
-    found.soft_descriptors = torch.nn.ParameterList([tiny_encoder.model.token_embedding.weight[words].clone()])
+    found.soft_descriptors = torch.nn.Parameter(tiny_encoder.model.token_embedding.weight[words].clone()[None])
     plain = tiny_encoder.tokenizer(["a photo of a cat.", "a photo of a red panda"])
     ending = ", sharp nice old soft big."
     said = tiny_encoder.tokenizer([f"a photo of a cat{ending}", f"a photo of a red panda{ending[:-1]}"])
@@ -161,8 +163,38 @@ def test_places_are_made_before_the_final_period_by_hand():
     found, places = insert_places(tokens, n=2, comma=7, period=5)
     assert found.tolist() == [[8, 1, 7, 7, 7, 5, 9, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
     assert places.tolist() == [[3, 4], [4, 5]]
+    alone, places = insert_places(tokens, n=2, comma=7, period=5, keeps_period=False)  # no period but their own
+    assert alone.tolist() == [[8, 1, 7, 7, 7, 9, 0, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
+    assert places.tolist() == [[3, 4], [4, 5]]
     with pytest.raises(PoolError, match=r"a text of 4 tokens has no room for 4 soft tokens in 8"):
         insert_places(tokens, n=4, comma=7, period=5)
+
+
+def test_soft_descriptors_may_start_as_common_words_and_a_period(tiny_encoder):
+    """They end their prompt with a period of their own: encoding them is encoding the text that they say."""
+    started, decoder = student(tiny_encoder, "proda"), tiny_encoder.tokenizer.decoder
+    weight = tiny_encoder.model.token_embedding.weight
+    said = [[int((weight == row).all(dim=1).nonzero()[0]) for row in member] for member in started.soft_descriptors]
+    words = [decoder[token].removesuffix("</w>") for token in said[0]]
+    assert words[-1] == "."
+    assert all(word.isalpha() for word in words[:-1])
+    assert len({*words}) == 5
+    started.soft_descriptors = torch.nn.Parameter(started.soft_descriptors[:1].detach())
+    expected = tiny_encoder.encode_texts([f"a photo of a cat, {' '.join(words[:-1])}."])
+    found = started.encode_text(tiny_encoder.tokenizer(["a photo of a cat."]), normalize=True)
+    torch.testing.assert_close(found, expected.clone(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bitfit_image", "lora_image", "ssf_image", "adapter_image"])
+def test_where_the_image_tower_alone_is_open_the_text_tower_keeps_what_was_drawn(tiny_encoder, name):
+    opened, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
+    assert opened.trained_names
+    assert all(trained.startswith("model.visual.") for trained in opened.trained_names)
+    drawn = {*opened.stored_names} - {*opened.trained_names}
+    assert bool(drawn) == (name != "bitfit_image")
+    with torch.no_grad():
+        same = torch.allclose(opened.encode_text(tokens), tiny_encoder.model.encode_text(tokens), atol=1e-6)
+    assert same == (name in ("bitfit_image", "lora_image"))
 
 
 def test_more_blocks_than_there_are_is_refused(tiny_encoder):

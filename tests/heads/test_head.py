@@ -186,7 +186,7 @@ def test_a_forgery_that_fits_is_read(saved):
         ({"n_correct": 30}, "n_correct and n_images are not as expected"),
         ({"n_correct": True}, "n_correct and n_images are not as expected"),
         ({"encoder": [1]}, "encoder is not as expected"),
-        ({"soup": {}}, "is not a soup: it lacks"),
+        ({"soup": {}}, "is not a soup"),
         ({"soup": {**SOUP.as_json(), "template": "a"}}, "is not a soup"),
         ({"note": "x" * 10_001}, "note is not as expected"),
     ],

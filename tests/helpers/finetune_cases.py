@@ -10,7 +10,7 @@ from PIL import Image
 
 from wsoup.disk.store import sha256_file
 from wsoup.finetune.data import TrainingSet
-from wsoup.params.finetune import FinetuneParams
+from wsoup.finetune.params import FinetuneParams
 
 SHARED: dict[str, Any] = {
     "iterations": 4,
@@ -22,6 +22,7 @@ SHARED: dict[str, Any] = {
     "augment": {"crop": [0.3, 1.0], "flip": True},
     "log_every": 2,
 }
+SOFT = {"kind": "soft_descriptors", "members": 2, "tokens": 5, "prompt_tokens": 0}
 METHODS: dict[str, dict[str, Any]] = {
     "ce": {"tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3}, "loss": {"kind": "cross_entropy"}},
     "clipood": {
@@ -38,11 +39,11 @@ METHODS: dict[str, dict[str, Any]] = {
     "kgcoop": {"tune": {"kind": "prompt", "tokens": 2}, "loss": {"kind": "kgcoop", "weight": 8}},
     "prograd": {"tune": {"kind": "prompt", "tokens": 3}, "loss": {"kind": "prograd", "weight": 1}},
     "proda": {
-        "tune": {"kind": "soft_descriptors", "members": 4, "tokens": 5, "prompt_tokens": 3},
+        "tune": {"kind": "soft_descriptors", "members": 4, "tokens": 5, "start": "words", "prompt_tokens": 3},
         "loss": {"kind": "proda", "per_step": 2, "orthogonality": 0.1},
     },
     "coop_ensemble": {
-        "tune": {"kind": "soft_descriptors", "members": 2, "tokens": 5, "prompt_tokens": 0},
+        "tune": SOFT,
         "loss": {"kind": "cross_entropy"},
     },
     "maple": {"tune": {"kind": "maple", "tokens": 3, "depth": 2}, "loss": {"kind": "cross_entropy"}},
@@ -57,6 +58,26 @@ METHODS: dict[str, dict[str, Any]] = {
     "adapter": {
         "tune": {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2},
         "loss": {"kind": "contrastive", "balance": 0.5},
+    },
+    "bitfit_image": {
+        "tune": {"kind": "bitfit", "blocks": 1, "opens": "image_twice"},
+        "loss": {"kind": "cross_entropy"},
+    },
+    "lora_image": {
+        "tune": {"kind": "lora", "blocks": 1, "rank": 2, "opens": "image_twice", "piles_up": True},
+        "loss": {"kind": "cross_entropy"},
+    },
+    "ssf_image": {
+        "tune": {"kind": "ssf", "blocks": 1, "opens": "image_twice"},
+        "loss": {"kind": "cross_entropy"},
+    },
+    "adapter_image": {
+        "tune": {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2, "mix": "blend", "opens": "image_twice"},
+        "loss": {"kind": "cross_entropy"},
+    },
+    "coop_ensemble_open": {
+        "tune": {**SOFT, "start": "words", "blocks": 1},
+        "loss": {"kind": "cross_entropy"},
     },
     "clip_adapter": {
         "tune": {"kind": "image_adapter", "reduction": 4, "ratio": 0.2},

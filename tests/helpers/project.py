@@ -17,7 +17,9 @@ from processes import ROOT, warm_python
 from repository import commit, git, new_repository
 from small_world import COLOURS, write_image_folder
 
-from wsoup.resume.shards import Owner
+from wsoup.disk import code
+from wsoup.disk.shards import Owner
+from wsoup.pipeline import packages
 
 METHODS = {
     "ce": {
@@ -61,7 +63,6 @@ def miniature_params(encoder: dict[str, str]) -> dict:
     params["finetune"].update(iterations=3, batch_size=4, methods=METHODS)
     params["evaluate"].update(m=[1, 2], baseline_m=2, tuned_baseline_m=2, offsets=[0, 5])
     params["evaluate"]["survey"] = {"descriptors": 4, "chains": 4, "chain_length": 2, "m": 2}
-    params["report"]["bootstrap_samples"] = 50
     return params
 
 
@@ -92,6 +93,7 @@ class Project:
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
             shutil.copy(ROOT / name, folder / name)
+        (folder / packages.VERSIONS).write_text(packages.as_yaml(code.installed()))
         write_image_folder(folder / "photo", splits={"train": 5, "test": 3}, classes=COLOURS)
         halves = {name: (r // 2, g // 2, b // 2) for name, (r, g, b) in COLOURS.items()}
         write_image_folder(folder / "dim", splits={"test": 3}, classes=halves)

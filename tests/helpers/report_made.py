@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
+from wsoup.check.whole import parse_params
 from wsoup.evaluate.rows import table
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.params.whole import parse_params
-from wsoup.profiles.paper import Choices, paper
+from wsoup.profiles.paper import paper
 from wsoup.report.results import Results
 from wsoup.report.settings import Settings
 
@@ -59,7 +59,7 @@ def paper_settings(**changes: Any) -> Settings:
 
 @cache
 def _profile_paper() -> Settings:
-    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles")))
+    raw = yaml.safe_load(paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles"))
     sections = parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True)
     return Settings.of_run(sections, pools=Settings.of_paper().pools)
 

@@ -16,22 +16,22 @@ from project import ROOT
 FACTS = {
     "a soup kind": """
         import numpy as np
-        from wsoup.params.search import Soups
-        from wsoup.search import soups
-        from wsoup.soup.soup import NOTHING
-        from wsoup.search.ranking import Ranked
+        from wsoup.search.grow.params import Soups
+        from wsoup.search.grow import soups
+        from wsoup.soup.member import NOTHING
+        from wsoup.search.rank.ranking import Ranked
         from pydantic import TypeAdapter
         brief = TypeAdapter(Soups).validate_python({"b": {"kind": "shortest", "pool": "words", "m": 2, "k1": 3}})["b"]
         ranked = Ranked(["sharp", "red", "wet", "a"], np.array([4, 3, 2, 1]), np.zeros(4), False, NOTHING)
         class Meter:
             seed = 1
-        found = soups._found(brief, ranked=ranked, meter=Meter(), part=0)
+        found = soups._chosen(brief, ranked=ranked, meter=Meter(), part=0)
         assert [member.text for member in found] == ["red", "wet"]
     """,
     "a loss": """
         import torch
         from wsoup.finetune import losses, objective
-        from wsoup.params.finetune import FocalLoss
+        from wsoup.finetune.params import FocalLoss
         logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([1])
         assert torch.isclose(losses.focal(logits, labels, gamma=2.0), torch.tensor(0.25 * 0.6931472))
         assert objective.FocalLoss is FocalLoss
@@ -40,7 +40,7 @@ FACTS = {
         import sys
         from pathlib import Path
         from wsoup.datasets import layouts
-        from wsoup.params.datasets import DatasetParams
+        from wsoup.params.base.datasets import DatasetParams
         root = Path(sys.argv[1])
         for name in ("red cat-1.png", "dog-2.png", "dog-10.png", "notes.txt"):
             (root / name).write_bytes(b"x")

@@ -17,21 +17,22 @@ from PIL import Image
 from project import ROOT
 
 from wsoup.check import paper as verify
+from wsoup.check.whole import Params, parse_params
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
 from wsoup.core.scoring import rank
 from wsoup.evaluate import baselines, classifiers, counts, upper_bound
 from wsoup.evaluate.rows import Material, soup_rows, table
-from wsoup.finetune import losses, tuners
+from wsoup.finetune import tuners
 from wsoup.finetune.data import batch_positions
+from wsoup.finetune.params import BlocksTune
 from wsoup.images.decode import load_rgb
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.whole import Params, parse_params
-from wsoup.profiles.paper import ENCODERS, Choices, paper
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.profiles.paper import ENCODERS, paper
 from wsoup.report import paper as theirs
 from wsoup.report.settings import Settings, differing
-from wsoup.search import gpt, pools
-from wsoup.search.chains import word_chain, word_soup_member
+from wsoup.search.grow.chains import word_chain, word_soup_member
+from wsoup.search.rank import gpt, pools
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import forced_quick_gelu
 
@@ -54,7 +55,7 @@ def claim(*beginnings: str) -> Callable[[Any], Any]:
 @cache
 def params_of(**choices: Any) -> Params:
     given = {"gpt_descriptors": "/gpt", "methods": "all", **choices}
-    return parse_params(yaml.safe_load(paper(Choices("/data", **given))), origin="paper")
+    return parse_params(yaml.safe_load(paper("/data", **given)), origin="paper")
 
 
 def beside(table_name: str) -> dict[str, list[tuple[str, str]]]:
@@ -107,7 +108,7 @@ def test_the_bar_starts_at_the_first_word_and_rises():
     assert (candidates.words.period, candidates.descriptors.period) == (False, True)
     fixed = Settings.of_paper().values
     assert (fixed["candidates.words.period"], fixed["candidates.descriptors.period"]) == (False, True)
-    assert inspect.getsource(counts.mean_of_stems).count("period=True") == 1  # what is evaluated has it
+    assert "period=False" not in inspect.getsource(counts.mean_of_stems)  # what is evaluated has it
 
 
 @claim("One text path: selection and evaluation", "Candidates are encoded through shared prefixes")
@@ -292,36 +293,26 @@ def student(encoder: Any, **tune: Any) -> Any:
 def parse_params_of(tune: dict[str, Any]) -> Any:
     from pydantic import TypeAdapter
 
-    from wsoup.params.finetune import TuneParams
+    from wsoup.finetune.params import TuneParams
 
     return TypeAdapter(TuneParams).validate_python(tune)
 
 
-@claim("Their bitfit, LoRA, SSF and adapter open")
-def test_both_towers_are_opened_once_and_proda_trains_its_context(tiny_encoder):
-    for tune in (
-        {"kind": "bitfit", "blocks": 1},
-        {"kind": "lora", "blocks": 1, "rank": 2},
-        {"kind": "ssf", "blocks": 1},
-        {"kind": "adapter", "blocks": 1, "reduction": 4, "ratio": 0.2},
-    ):
-        names = student(tiny_encoder, **tune).trained_names
-        assert len(names) == len(set(names))
-        visual = [name for name in names if ".visual." in name]
-        assert 0 < len(visual) < len(names), tune
-    proda = params_of().finetune.methods["proda"].tune
-    assert proda.prompt_tokens * 512 == 1536  # type: ignore[union-attr]
-
-
-@claim("Their KgCoOp averages")
-def test_kgcoop_takes_each_class_with_itself():
-    texts, initial = torch.eye(2), torch.tensor([[1.0, 0.0], [1.0, 0.0]])
-    assert float(losses.anchor(texts, initial)) == 0.5  # over all pairs it would be the same of both rows
-    assert float(losses.anchor(texts, texts)) == 0
+@claim("Their bitfit, LoRA, SSF and adapter give")
+def test_the_image_tower_alone_is_opened_and_proda_trains_its_context(tiny_encoder):
+    methods = params_of().finetune.methods
+    tunes = {name: method.tune for name, method in methods.items() if isinstance(method.tune, BlocksTune)}
+    assert {name.split("_")[0] for name in tunes} == {"bitfit", "lora", "ssf", "adapter"}
+    for name, tune in tunes.items():
+        names = student(tiny_encoder, **{**tune.model_dump(), "blocks": 1}).trained_names
+        assert len(names) == len(set(names)) > 0
+        assert all(".visual." in trained for trained in names), name
+    assert methods["proda"].tune.prompt_tokens * 512 == 1536  # type: ignore[union-attr]
 
 
 @claim("Their LoRA adds to the frozen weight")
-def test_lora_does_not_pile_up(tiny_encoder):
+def test_a_finished_lora_is_added_once(tiny_encoder):
+    assert all(method.tune.piles_up for name, method in params_of().finetune.methods.items() if "lora" in name)  # type: ignore[union-attr]
     tuned, tokens = student(tiny_encoder, kind="lora", blocks=1, rank=2), tiny_encoder.tokenizer(["a photo of a cat."])
     with torch.no_grad():
         for name, parameter in tuned.trained().items():
@@ -333,32 +324,17 @@ def test_lora_does_not_pile_up(tiny_encoder):
         torch.testing.assert_close(tuned.merge().encode_text(tokens), first, rtol=1e-5, atol=1e-6)
 
 
-@claim("Their adapter mixes")
-def test_the_adapter_starts_at_the_pretrained_prediction(tiny_encoder):
-    assert params_of().finetune.methods["adapter_4"].tune.ratio == 0.2  # type: ignore[union-attr]
-    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
-    adapter = tuners.Bottleneck(8, 2, ratio=0.2)
-    assert torch.equal(adapter(x), x)
-    with torch.no_grad():
-        adapter.up.weight.fill_(1.0)
-        want = x + 0.2 * (torch.relu(adapter.down(x)).sum(dim=1, keepdim=True))
-        torch.testing.assert_close(adapter(x), want)
-
-
-@claim("Their soft descriptors start as")
-def test_soft_descriptors_are_tokens_of_the_vocabulary(tiny_encoder):
-    tuned = student(tiny_encoder, kind="soft_descriptors", members=2, tokens=5, prompt_tokens=0)
-    weight = tuned.text_tower.token_embedding.weight
-    for soft in tuned.soft_descriptors:
-        assert all(bool((weight == row).all(dim=1).any()) for row in soft)
-    comma, period = (int(row[1]) for row in tiny_encoder.tokenizer([",", "."]))
-    assert (tuned.comma, tuned.period) == (comma, period)
-
-
-@claim("Their CoOp ensemble trains")
-def test_the_ensemble_takes_m_times_the_iterations():
-    method = params_of().finetune.methods["coop_ensemble"]
-    assert method.iterations == method.tune.members * 750 == 6000  # type: ignore[union-attr]
+@claim("Their soft descriptors of ProDA")
+def test_soft_descriptors_are_common_words_of_the_vocabulary(tiny_encoder):
+    methods = params_of().finetune.methods
+    tunes = [methods[name].tune for name in ("proda", "proda_4", "coop_ensemble")]
+    assert all((tune.start, tune.tokens) == ("words", 10) for tune in tunes)  # type: ignore[union-attr]
+    drawn = student(tiny_encoder, kind="soft_descriptors", members=2, tokens=10, start="words", prompt_tokens=0)
+    weight = drawn.text_tower.token_embedding.weight
+    said = [int((weight == row).all(dim=1).nonzero()[0]) for row in drawn.soft_descriptors.flatten(0, 1)]
+    words = [i for i, text in sorted(tiny_encoder.tokenizer.decoder.items()) if re.fullmatch(r"[a-z]+</w>", text)]
+    assert said[9] == said[19] == drawn.period
+    assert {*said} - {drawn.period} <= {*words[: tuners.COMMON_WORDS]}
 
 
 @claim("Their sampler may repeat a class")

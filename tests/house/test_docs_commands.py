@@ -17,10 +17,10 @@ from pydantic import TypeAdapter
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
+from wsoup.check.whole import Params
 from wsoup.cli import app as cli
 from wsoup.datasets.layouts import LAYOUTS
-from wsoup.params.datasets import DatasetParams
-from wsoup.params.whole import Params
+from wsoup.params.base.datasets import DatasetParams
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {
@@ -48,7 +48,7 @@ ELSEWHERE = {
     "export RAY": "needs SLURM",
     "srun": "needs SLURM",
     "--num-cpus": "needs SLURM",
-    "python docs/": "minutes to hours on data that the repository does not hold",
+    "python benchmarks/": "tests/benchmarks/test_benchmarks.py",
 }
 """Beginnings of commands that do not run here -> where they do, or why not."""
 PYTHON = {"README.md", "python.md"}
@@ -57,19 +57,19 @@ PYTHON = {"README.md", "python.md"}
 
 def blocks(language: str) -> Iterator[tuple[str, str]]:
     for page in PAGES:
-        for found in re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
-            yield page.name, found
+        for text in re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+            yield page.name, text
 
 
 def lines_of_commands() -> list[tuple[str, str]]:
     """Commands of all shell blocks, without comments, each with its page."""
-    found = []
+    commands = []
     for page, block in blocks("bash"):
         for line in block.replace("\\\n", " ").splitlines():
             command = line.split(" # ")[0].split("   #")[0].strip()
             if command and not command.startswith("#"):
-                found += [(page, part.strip()) for part in command.split("&&")]
-    return found
+                commands += [(page, part.strip()) for part in command.split("&&")]
+    return commands
 
 
 HERE = [(page, line) for page, line in lines_of_commands() if not line.startswith(tuple(ELSEWHERE))]
@@ -77,12 +77,12 @@ HERE = [(page, line) for page, line in lines_of_commands() if not line.startswit
 
 def test_every_block_is_of_a_kind_that_is_tested():
     kinds = {kind for page in PAGES for kind in re.findall(r"^```(\w+)", page.read_text(), flags=re.MULTILINE)}
-    assert kinds == {"bash", "python", "yaml", "diff"}  # diff: tests/house/test_contributing.py
+    assert kinds == {"bash", "python", "text", "yaml", "diff"}  # text: what Python prints; diff: test_contributing.py
     assert {page for page, _ in blocks("python")} <= PYTHON
     outside = [re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE) for page in PAGES]
     assert not any(re.search(r"\n\n    \w", text) for text in outside)  # no block without its kind
     unused = [start for start in ELSEWHERE if not any(line.startswith(start) for _, line in lines_of_commands())]
-    assert [start for start in unused if start not in ("python docs/", "--num-cpus", "export RAY")] == []
+    assert [start for start in unused if start not in ("python benchmarks/", "--num-cpus", "export RAY")] == []
     assert len(HERE) >= 12
 
 
@@ -111,13 +111,13 @@ def test_commands_of_the_docs_run(page: str, line: str, used: Path, monkeypatch)
 
 
 def commands(group: click.Group, prefix: str = "wsoup") -> dict[str, click.Command]:
-    found: dict[str, click.Command] = {}
+    by_name: dict[str, click.Command] = {}
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            found |= commands(command, f"{prefix} {name}")  # type: ignore[arg-type]
+            by_name |= commands(command, f"{prefix} {name}")  # type: ignore[arg-type]
         else:
-            found[f"{prefix} {name}"] = command
-    return found
+            by_name[f"{prefix} {name}"] = command
+    return by_name
 
 
 def test_commands_in_the_text_exist_with_their_options():
@@ -142,10 +142,10 @@ def test_commands_in_the_text_exist_with_their_options():
 
 def test_yaml_of_the_docs_is_good_params():
     sections = Params.model_fields
-    found = [item for _, block in blocks("yaml") for item in yaml.safe_load(block).items()]
-    for key, value in found:  # a section of params.yaml, or one dataset
+    items = [item for _, block in blocks("yaml") for item in yaml.safe_load(block).items()]
+    for key, value in items:  # a section of params.yaml, or one dataset
         TypeAdapter(sections[key].annotation if key in sections else DatasetParams).validate_python(value)
-    assert {"soups", "photos"} <= {key for key, _ in found}
+    assert {"soups", "photos"} <= {key for key, _ in items}
 
 
 def test_the_readme_is_short():

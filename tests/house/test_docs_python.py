@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import open_clip
@@ -26,6 +27,12 @@ def tiny_by_any_name(tiny_encoder_files, monkeypatch):
     monkeypatch.setattr(open_clip, "get_tokenizer", lambda name: tokenizer(tiny_encoder_files["model"]))
 
 
+def from_few_words(monkeypatch: pytest.MonkeyPatch, *, count: int, **how: int) -> None:
+    """`wsoup.word_soup` takes the first common words: all of them take minutes."""
+    short = partial(wsoup.word_soup, words=wsoup.common_words(count), **how)
+    monkeypatch.setattr(wsoup, "word_soup", short)
+
+
 def test_the_notebook_runs_from_images_to_a_classifier(in_tmp: Path, tiny_by_any_name):
     notebook = json.loads((ROOT / "docs" / "own_images.ipynb").read_text())
     write_image_folder(Path("photos"), splits={"train": 4, "test": 3}, classes=COLOURS)
@@ -46,7 +53,7 @@ def test_the_example_of_the_docs_runs(in_tmp: Path, tiny_by_any_name, monkeypatc
     first = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), flags=re.S)[0]
     root = write_image_folder(Path("photos"), splits={"train": 2}, classes=COLOURS)
     paths = sorted(root.rglob("*.png"))
-    monkeypatch.setattr("wsoup.api.soups.COMMON_WORDS", 1000)  # k1 of them; the real pool takes minutes
+    from_few_words(monkeypatch, count=1000)
     names = {"paths": paths, "labels": [sorted(COLOURS).index(path.parent.name) for path in paths]}
     names["names"] = sorted(COLOURS)
     exec(first, names)
@@ -68,4 +75,21 @@ def test_the_readmes_lines_are_those_of_the_example():
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
     example = (ROOT / "docs" / "python.md").read_text()
     for line in block.splitlines():
-        assert line.partition("  #")[0].replace("new_names", "names") in example
+        assert line.partition("  #")[0].replace("new_", "") in example
+
+
+def test_the_readmes_lines_print_what_it_shows(in_tmp: Path, tiny_encoder, monkeypatch, capsys):
+    """The digits are of photographs that the repository does not hold; everything around them is held here."""
+    readme = (ROOT / "README.md").read_text()
+    (block,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", readme, flags=re.S) for kind in ("python", "text"))
+    root = write_image_folder(Path("photos"), splits={"train": 2}, classes=COLOURS)
+    paths = sorted(root.rglob("*.png"))
+    names = sorted(COLOURS)
+    labels = [names.index(path.parent.name) for path in paths]
+    model, tokenizer, preprocess = tiny_encoder.model, tiny_encoder.tokenizer, tiny_encoder.preprocess
+    features = wsoup.encode_images(paths, model=model, preprocess=preprocess, progress=False)
+    from_few_words(monkeypatch, count=300, k0=20, k1=100)
+    given = {"wsoup": wsoup, "paths": paths, "labels": labels, "names": names, "new_features": features}
+    exec(block, {**given, "new_labels": labels, "model": model, "tokenizer": tokenizer, "preprocess": preprocess})
+    printed = capsys.readouterr().out.replace(", which may be noise", "")
+    assert re.sub(r"\d+(\.\d\d)?", "N", printed).replace("-", "+") == re.sub(r"\d+(\.\d\d)?", "N", shown)

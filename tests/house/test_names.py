@@ -9,9 +9,9 @@ import pytest
 import yaml
 from project import ROOT, Project
 
+from wsoup.check.whole import parse_params
 from wsoup.core.errors import ParamsError
-from wsoup.params.section import NAME_RULE
-from wsoup.params.whole import parse_params
+from wsoup.params.base.section import NAME_RULE
 
 ODD = ["$(touch x)", "a; touch x", "cats & dogs", "`touch x`", "${source}", "../up", "a/b", "a.b", "-a", "", "ä", "a\n"]
 SECTIONS = {"datasets": "counts", "soups": "word", "finetune.methods": "ce"}
@@ -19,10 +19,10 @@ SECTIONS = {"datasets": "counts", "soups": "word", "finetune.methods": "ce"}
 
 def renamed(raw: dict, section: str, name: str) -> dict:
     """The params with one more dataset, soup or method of that name."""
-    raw = found = copy.deepcopy(raw)
+    raw = items = copy.deepcopy(raw)
     for key in section.split("."):
-        found = found[key]
-    found[name] = copy.deepcopy(next(reversed(found.values())))
+        items = items[key]
+    items[name] = copy.deepcopy(next(reversed(items.values())))
     return raw
 
 

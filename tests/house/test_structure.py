@@ -9,17 +9,17 @@ import pytest
 import yaml
 from project import ROOT, stage_module
 
-from wsoup.resume import code
+from wsoup.disk import code
+from wsoup.pipeline import packages
 
 ORDER = [
     "core",
     "disk",
-    "runtime",
     "params",
+    "runtime",
     "towers",
     "soup",
     "datasets",
-    "resume",
     "images",
     "texts",
     "search",
@@ -27,11 +27,11 @@ ORDER = [
     "heads",
     "adapt",
     "evaluate",
+    "check",
     "report",
     "api",
     "bench",
     "profiles",
-    "check",
     "pipeline",
     "cli",
     "__main__",
@@ -96,7 +96,7 @@ def test_only_store_imports_zarr():
     assert [p.as_posix() for p in modules() if "zarr" in imported_packages(p)] == ["wsoup/disk/store.py"]
 
 
-@pytest.mark.parametrize("name", ["search/greedy", "search/chains", "core/scoring", "core/prompts", "core/draws"])
+@pytest.mark.parametrize("name", ["search/grow/greedy", "search/grow/chains", "core/scoring", "core/prompts"])
 def test_the_core_knows_nothing_of_files(name):
     path = Path(f"wsoup/{name}.py")
     assert not imported_packages(path) & {"pathlib", "os", "io", "json", "zarr", "pyarrow", "open_clip"}
@@ -114,9 +114,29 @@ def test_importing_wsoup_is_light():
     assert imported_packages(Path("wsoup/__init__.py")) <= {"__future__", "importlib", "sys", "types", "typing"}
 
 
-def test_every_stage_lists_the_code_it_imports():
-    text = (ROOT / "dvc.yaml").read_text(encoding="utf-8")
-    assert text == code.with_code_deps(text), "run `python -m wsoup.resume.code` to bring dvc.yaml's deps up to date"
+@pytest.mark.parametrize("name", sorted(stages()))
+def test_a_stage_lists_the_rooms_that_decide_its_result(name):
+    """Every module that its script leads to lies in one of them, and none is there for nothing."""
+    listed = [dep for dep in stages()[name]["deps"] if dep.startswith("wsoup/")]
+    assert sorted(listed) == code.rooms(ROOT / f"stages/{name}.py")
+    assert len(listed) <= 10
+    assert f"stages/{name}.py" in stages()[name]["deps"]
+
+
+def test_what_decides_no_result_is_in_no_stages_deps():
+    rim = (*code.UNDECIDING, "cli", "api", "profiles", "bench")
+    rooms = {dep.split("/")[1] for stage in stages().values() for dep in stage["deps"] if dep.startswith("wsoup/")}
+    assert not rooms & set(rim)
+    # What decides one leans on none that only checks or commands; the page, which no stage writes, does.
+    deciding = [path for path in modules() if owner(path) in rooms - {"report"}]
+    assert {path for path in deciding if {owner(p) for p in direct_imports(path)} & (set(rim) - {"runtime"})} == set()
+
+
+@pytest.mark.parametrize("name", sorted(stages()))
+def test_a_stage_lists_the_packages_that_decide_its_result(name):
+    [listed] = [param["data/packages.yaml"] for param in stages()[name]["params"] if isinstance(param, dict)]
+    groups = {package: group for group, members in packages.GROUPS.items() for package in members}
+    assert set(listed) == {groups.get(package, package) for package in code.packages(ROOT / f"stages/{name}.py")}
 
 
 def test_every_stage_has_its_script_and_every_script_its_stage():
@@ -128,7 +148,7 @@ def test_every_stage_has_its_script_and_every_script_its_stage():
 
 @pytest.mark.parametrize("name", sorted(stages()))
 def test_a_stages_params_in_dvc_yaml_are_the_sections_that_it_reads(name):
-    listed = {param.partition(".")[0] for param in stages()[name].get("params", [])}
+    listed = {param.partition(".")[0] for param in stages()[name]["params"] if isinstance(param, str)}
     assert listed == set(stage_module(name).Wanted.model_fields)
 
 

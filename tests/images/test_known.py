@@ -13,10 +13,10 @@ from small_world import COLOURS, write_image_folder
 from wsoup.core.errors import ChangedError
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.shards import Owner
 from wsoup.images import decode, known
 from wsoup.images.features import Embedded, ImageList, embed_added
-from wsoup.params.encoder import EmbedParams
-from wsoup.resume.shards import Owner
+from wsoup.params.base.encoder import EmbedParams
 
 OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
 PARAMS = EmbedParams(batch_size=4, on_bad_image="stop")

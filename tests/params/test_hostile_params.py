@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import ROOT
 
+from wsoup.check.whole import Params, load_params, parse_params
 from wsoup.core.errors import LONGEST, WsoupError
-from wsoup.params.whole import Params, load_params, parse_params
 from wsoup.profiles import toy
 
 QUIET = [HealthCheck.function_scoped_fixture]
@@ -99,7 +99,6 @@ def write(folder: Path, text: str | bytes) -> Path:
             [1, 10**9],
             "evaluate.m.1: 1000000000 is not valid: input should be less than or equal to 10000",
         ),
-        ("report.bootstrap_samples", 10**12, "report.bootstrap_samples: 1000000000000 is not valid"),
         ("evaluate.baseline_m", 10**9, "less than or equal to 10000"),
         ("evaluate.survey.chains", 10**9, "evaluate.survey.chains: 1000000000 is not valid"),
         ("evaluate.offsets", [0, 10**6], "evaluate.offsets.1: 1000000 is not valid"),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from wsoup.check.whole import load_params, parse_params
 from wsoup.core.errors import MissingError, ParamsError
-from wsoup.params.whole import load_params, parse_params
 
 ROOT = Path(__file__).parents[2]
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())

@@ -14,15 +14,15 @@ import yaml
 from project import miniature_params
 from small_world import COLOURS, write_image_folder
 
+from wsoup.check import reference
+from wsoup.check.whole import SCHEMA, Params, load_params, parse_params, schema
 from wsoup.core.errors import LONGEST, ParamsError
-from wsoup.params import reference
-from wsoup.params.whole import SCHEMA, Params, load_params, parse_params, schema
 from wsoup.profiles import toy
 from wsoup.profiles.common import FOLDER
 from wsoup.profiles.own import own
-from wsoup.profiles.paper import Choices, base_to_new, paper
+from wsoup.profiles.paper import base_to_new, paper
 
-WITHOUT = paper(Choices("/data", without_descriptors=True))
+WITHOUT = paper("/data", without_descriptors=True)
 
 ROOT = Path(__file__).parents[2]
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
@@ -54,7 +54,7 @@ def refusal(**values: Any) -> str:
 
 
 def test_the_project_and_its_profiles_watch_what_they_read(in_tmp: Path) -> None:
-    texts = [toy.demo(), toy.methods(), WITHOUT, paper(Choices("/data", gpt_descriptors="/gpt", methods="all"))]
+    texts = [toy.demo(), toy.methods(), WITHOUT, paper("/data", gpt_descriptors="/gpt", methods="all")]
     texts += [base_to_new(), base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt")]
     for raw in (*map(yaml.safe_load, texts), miniature_params(RAW["encoder"])):
         parse_params(raw, origin="params.yaml")
@@ -138,9 +138,10 @@ def test_an_own_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
 
 def test_further_words_must_be_in_the_pool() -> None:
     said = refusal(candidates__words={"path": None, "count": 500, "period": False})
-    assert "soups.word.k1: 1000 exceeds candidates.words.count (500)" in said
+    assert "soups.word.k1 is 1000 but candidates.words.count is 500; lower k1, or raise that" in said
     of_descriptors = changed(candidates__words={"path": None, "count": 500, "period": False})
-    of_descriptors["soups"]["word"]["pool"] = "descriptors"  # how many there are, only the files know
+    for soup in of_descriptors["soups"].values():
+        soup["pool"] = "descriptors"  # how many there are, only the files know
     parse_params(of_descriptors, origin="params.yaml")
 
 
@@ -179,7 +180,7 @@ def test_a_broken_file_is_one_short_line(tmp_path: Path) -> None:
 
 def test_the_schema_is_that_of_the_code_and_explains_every_key() -> None:
     text = SCHEMA.read_text()
-    assert text == schema(), "run `python -m wsoup.params.whole` to bring data/params.schema.json up to date"
+    assert text == schema(), "run `python -m wsoup.check.whole` to bring data/params.schema.json up to date"
     found = json.loads(text)
     sections = {"Params": found, **found["$defs"]}
     unexplained = [
@@ -206,7 +207,7 @@ def test_params_and_profiles_name_the_schema_in_their_first_line(in_tmp: Path) -
 
 def test_the_reference_is_made_from_the_schema_and_has_every_key() -> None:
     text = reference.PAGE.read_text(encoding="utf-8")
-    assert text == reference.markdown(json.loads(schema())), "run `python -m wsoup.params.whole`"
+    assert text == reference.markdown(json.loads(schema())), "run `python -m wsoup.check.whole`"
     keys = set(re.findall(r"^\| `([^`]+)`", text, flags=re.MULTILINE))
     wanted = set(_keys(RAW, prefix=""))
     assert {key for key in wanted if key not in keys and not key.endswith(".kind")} == set()

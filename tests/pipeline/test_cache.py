@@ -23,11 +23,11 @@ from wsoup.cli import app as cli
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.datasets import digests
 from wsoup.disk import store
+from wsoup.disk.shards import Owner, Shards
 from wsoup.images import known
 from wsoup.pipeline.cache import Entry, look, present_stages
 from wsoup.pipeline.cache_prune import prune
 from wsoup.pipeline.cache_show import shown_size
-from wsoup.resume.shards import Owner, Shards
 
 ROOT = Path(__file__).parents[2]
 SLOW = '''
@@ -35,7 +35,8 @@ SLOW = '''
 import time
 import numpy as np
 from wsoup.pipeline import stage
-from wsoup.resume.shards import Shards, finish_shards
+from wsoup.disk.shards import Shards
+from wsoup.runtime.work import finish_shards
 
 def main(owner):
     """Slow."""

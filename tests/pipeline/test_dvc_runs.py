@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -82,17 +83,49 @@ def test_two_runs_at_once_mix_nothing_and_the_second_names_the_first(other):
     other.run("dvc", "checkout", "-q")
 
 
+EDITS = {
+    "params": ("soup@word", "params.yaml", "k0: 4", "k0: 3", "params.yaml: soups.word changed while soup@word ran"),
+    "code": ("soup@word", "wsoup/core/draws.py", "", "\n", "wsoup/core/draws.py changed while soup@word ran"),
+    "an image": ("prepare@photo", "photo/train/red/late.png", None, None, "photo/train/red/late.png changed while"),
+}
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_an_edit_while_a_stage_runs_is_not_certified(other, what):
+    """DVC hashes what a stage depends on after it has ended: without a look of its own it would record the edit."""
+    stage, name, old, new, said = EDITS[what]
+    lock, file, soups = (other.folder / "dvc.lock").read_text(), other.folder / name, members(other)
+    process = other.start("dvc", "repro", "--force", "--single-item", stage)
+    wait_until_at_work(process, other, stage)
+    if old is None:
+        shutil.copy(next(file.parent.glob("*.png")), file)
+    else:
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new) if old else text + new)
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode != 0, printed
+    assert printed.count("error: ") == 1
+    assert said in printed
+    assert (other.folder / "dvc.lock").read_text() == lock
+    other.git("checkout", "-q", ".")
+    other.git("clean", "-fdq", "photo")
+    other.run("dvc", "repro", stage)  # the outs are made again, or come from DVC's cache
+    assert members(other) == soups
+    assert other.changed() == set()
+
+
 def test_a_queued_experiment_runs_the_code_that_was_queued(other):
     """The edit is taken back before the experiment starts: a stage runs the wsoup of the tree that it stands in."""
-    before, code = members(other), Path(other.folder / "wsoup/search/chains.py").read_text()
-    other.edit_code("wsoup/search/chains.py", "counts > bar", "counts >= bar")
+    before, code = members(other), Path(other.folder / "wsoup/search/grow/chains.py").read_text()
+    other.edit_code("wsoup/search/grow/chains.py", "counts > bar", "counts >= bar")
     other.run("dvc", "exp", "run", "--queue", "--name", "edited", "soup@word")
     other.git("checkout", "-q", ".")
-    assert Path(other.folder / "wsoup/search/chains.py").read_text() == code
+    assert Path(other.folder / "wsoup/search/grow/chains.py").read_text() == code
     other.run("dvc", "exp", "run", "--run-all")
     assert members(other) == before, "the workspace is as it was"
     other.run("dvc", "exp", "apply", "edited")
-    assert Path(other.folder / "wsoup/search/chains.py").read_text() != code
+    assert Path(other.folder / "wsoup/search/grow/chains.py").read_text() != code
     of_the_experiment = members(other)
     assert of_the_experiment != before
     run_stage(other.folder, "soup", "word", root=other.folder)

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from wsoup.core.scoring import normalize
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.search import RacingRound
+from wsoup.params.base.encoder import EncoderParams
 from wsoup.pipeline import plan_texts as texts
-from wsoup.search.pools import common_words
-from wsoup.search.racing import part_of, race, rounds
-from wsoup.search.scores import right_by_name, scores
-from wsoup.search.source import Source
+from wsoup.search.rank.params import RacingRound
+from wsoup.search.rank.pools import common_words
+from wsoup.search.rank.racing import part_of, race, rounds
+from wsoup.search.rank.scores import right_by_name, scores
+from wsoup.search.rank.source import Source
 from wsoup.towers.encoder import weightless_encoder
 
 NAMES = ["red cat", "blue dog", "a rather small green bird", "fish", "tree"]

@@ -38,14 +38,10 @@ def append(project: Project, *paths: str) -> None:
             file.write("\n# something more\n")
 
 
-def test_a_new_loss_trains_again_and_nothing_before_it(edited):
-    append(edited, "wsoup/finetune/losses.py", "wsoup/finetune/objective.py", "wsoup/params/finetune.py")
-    assert edited.changed() == TRAINED | {"report"}  # report reads how a method's params are written
-
-
-def test_a_new_tuner_trains_again_and_nothing_before_it(edited):
-    append(edited, "wsoup/finetune/tuners.py")
-    assert edited.changed() == TRAINED
+def test_a_new_loss_or_tuner_trains_again_and_nothing_before_it(edited):
+    """Soups are not searched, pools not scored and images not embedded again."""
+    append(edited, "wsoup/finetune/losses.py", "wsoup/finetune/tuners.py", "wsoup/finetune/params.py")
+    assert edited.changed() == TRAINED | {"report"}
 
 
 def test_a_new_report_table_is_the_reports_own_affair(edited):
@@ -53,21 +49,40 @@ def test_a_new_report_table_is_the_reports_own_affair(edited):
     assert edited.changed() == {"report"}
 
 
-def test_a_new_kind_of_soup_embeds_and_scores_nothing_again(edited):
-    (edited.folder / "wsoup/search/beam.py").write_text('"""A kind of soup."""\n')
-    append(edited, "wsoup/search/soups.py", "wsoup/search/chains.py")
-    assert edited.changed() == {"soup@word", "soup@descriptor"}
+def test_a_new_baseline_is_evaluated_and_nothing_before_it_runs_again(edited):
+    append(edited, "wsoup/evaluate/baselines.py", "wsoup/params/evaluation.py")
+    evaluated = {name for name in TRAINED if name.startswith("evaluate_tuned")}
+    assert edited.changed() == evaluated | {"evaluate", "survey", "report"}
+
+
+def test_a_new_kind_of_soup_embeds_scores_and_trains_nothing_again(edited):
+    """The survey holds the soup that the targets would select, by Algorithm 1."""
+    (edited.folder / "wsoup/search/grow/beam.py").write_text('"""A kind of soup."""\n')
+    append(edited, "wsoup/search/grow/soups.py", "wsoup/search/grow/chains.py", "wsoup/search/grow/params.py")
+    assert edited.changed() == {"soup@word", "soup@descriptor", "survey", "report"}
 
 
 def test_what_decides_no_result_leaves_everything_alone(edited):
-    """The bench, the checks, the command line, profiles, the page, packages' docstrings, and how a run is told of."""
-    loose = [f"wsoup/{name}" for name in ("cli.py", "datacheck.py", "profiles.py", "report/page.py", "params/whole.py")]
-    packages = list(edited.folder.glob("wsoup/*/__init__.py"))
-    append(edited, *loose, *(str(path.relative_to(edited.folder)) for path in packages))
-    for folder in ("bench", "cache"):
-        append(edited, *(f"wsoup/{folder}/{path.name}" for path in (edited.folder / "wsoup" / folder).glob("*.py")))
+    """Commands, checks, plans, profiles, the Python face, progress bars and signals, and packages' docstrings."""
+    rim = ("api", "check", "cli", "pipeline", "profiles", "runtime")
+    files = [path for room in rim for path in (edited.folder / "wsoup" / room).glob("*.py")]
+    packages = list(edited.folder.glob("wsoup/**/__init__.py"))
+    append(edited, *(str(path.relative_to(edited.folder)) for path in [*files, *packages]))
+    assert len(files) >= 20
     assert len(packages) >= 10
     assert edited.changed() == set()
+
+
+def test_another_version_of_a_package_runs_again_what_it_decides(edited):
+    versions = edited.folder / "data/packages.yaml"
+    versions.write_text(versions.read_text().replace("pillow: ", "pillow: 99"))
+    changed = edited.changed()
+    assert {"prepare@photo", "embed@photo", "score@words", "soup@word", "evaluate"} <= changed
+    assert not {"candidates", "fewshot", "report"} & changed
+    refused = edited.run("python", "-m", "stages.embed", "photo", good=False)
+    assert refused.count("\n") == 1
+    assert "pillow" in refused
+    assert "run `wsoup packages --accept` and `dvc repro`" in refused
 
 
 def test_a_new_layout_prepares_again_and_leaves_every_dataset_and_its_features_as_they_are(edited):
@@ -80,9 +95,9 @@ def test_a_new_layout_prepares_again_and_leaves_every_dataset_and_its_features_a
         '    if kind == "own":\n        return own.read(params.root, wanted=wanted)\n    if kind == "webdataset":',
     )
     prepared = {f"prepare@{name}" for name in ("photo", "other", "dim")}
-    assert edited.changed() == prepared
-    assert edited.repro("prepare") == prepared
-    assert edited.changed() == set(), "the same manifests: nothing follows from them"
+    assert edited.changed() == prepared | {"fewshot", "report"}
+    assert edited.repro("prepare", "fewshot") == prepared | {"fewshot"}
+    assert edited.changed() == {"report"}, "the same manifests and splits: nothing follows from them"
     assert edited.outs() == before
 
 

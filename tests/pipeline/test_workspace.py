@@ -12,7 +12,7 @@ import yaml
 from run_cli import run
 
 from wsoup.core.errors import DataError
-from wsoup.disk import project
+from wsoup.disk import code, project
 from wsoup.pipeline import workspace
 
 
@@ -44,31 +44,32 @@ def test_dvc_draws_its_graph_without_the_library_beside(folder):
     assert "soup@word" in done.stdout
 
 
-def test_each_stage_depends_on_the_code_that_decides_it(folder):
+def test_each_stage_depends_on_the_rooms_that_decide_it(folder):
     stages = yaml.safe_load((folder / "dvc.yaml").read_text())["stages"]
     for name, stage in stages.items():
-        deps = stage.get("do", stage)["deps"]
-        script = stage.get("do", stage)["cmd"].removeprefix("python -m stages.")
-        assert deps[-2:] == [f"stages/{script}.py", f"code/{script}.json"], name
-        assert "wsoup/disk/store.py" in json.loads((folder / f"code/{script}.json").read_text())
+        listed = {dep for dep in stage.get("do", stage)["deps"] if dep.startswith("code/")}
+        assert listed == {workspace.code_file(room) for room in code.rooms(project.file(f"stages/{name}.py"))}
+        assert {json.loads((folder / dep).read_text()) for dep in listed} == {
+            code.digest(f"wsoup/{dep.removeprefix('code/').removesuffix('.json')}") for dep in listed
+        }
 
 
 def test_doing_it_again_brings_up_to_date_and_keeps_what_the_user_changed(folder):
     (folder / "params.yaml").write_text("mine: 1\n")
     (folder / "stages/score.py").write_text("# mine\n")
     (folder / "dvc.lock").write_text("lock: 1\n")
-    code = folder / "code/score.json"
-    old = code.read_text().replace('"', '"0', 1)
     record = json.loads((folder / workspace.RECORD).read_text())
-    code.write_text(old)  # as an earlier wsoup wrote it, and knew that it did
-    record["files"]["code/score.json"] = workspace.hashlib.sha256(old.encode()).hexdigest()
+    for name in ("code/texts.json", "code/score.json"):  # as an earlier wsoup wrote them, and knew that it did
+        (folder / name).write_text('"0"')
+        record["files"][name] = workspace.hashlib.sha256(b'"0"').hexdigest()
     (folder / workspace.RECORD).write_text(json.dumps(record))
     said = run("init", "soups")[1].splitlines()
     assert said[1:] == ["kept as you changed it: stages/score.py"]
     assert (folder / "params.yaml").read_text() == "mine: 1\n"
     assert (folder / "stages/score.py").read_text() == "# mine\n"
     assert (folder / "dvc.lock").exists()
-    assert json.loads(code.read_text()) == json.loads(workspace.code_file(project.file("stages/score.py")))
+    assert json.loads((folder / "code/texts.json").read_text()) == code.digest("wsoup/texts")
+    assert not (folder / "code/score.json").exists(), "this wsoup has none"
 
 
 def test_a_folder_of_something_else_is_left_alone(in_tmp):
@@ -85,11 +86,11 @@ def test_a_stage_refuses_another_wsoup_than_the_folders(folder):
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
     assert candidates().returncode == 0
-    (folder / "code/candidates.json").write_text("{}")
+    (folder / "code/search/rank.json").write_text("{}")
     refused = candidates()
     assert refused.returncode == 1
-    assert "code/candidates.json is of another wsoup than the one installed" in refused.stderr
-    assert "run `wsoup init .` to bring this folder up to date" in refused.stderr
+    assert "soups is of another wsoup than the one installed" in refused.stderr
+    assert "run `wsoup init .` there to bring it up to date" in refused.stderr
 
 
 def test_profiles_and_the_papers_tables_are_read_from_any_folder(in_tmp):

@@ -12,14 +12,14 @@ from miniature import build_coop
 from PIL import Image
 from run_cli import run
 
+from wsoup.check.whole import Params, parse_params
 from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
-from wsoup.params.whole import Params, parse_params
 from wsoup.profiles import methods, toy
-from wsoup.profiles.common import DATA, FOLDER
+from wsoup.profiles.common import DATA, FOLDER, filled
 from wsoup.profiles.own import own
-from wsoup.profiles.paper import ENCODERS, Choices, base_to_new, paper
+from wsoup.profiles.paper import ENCODERS, base_to_new, paper
 from wsoup.profiles.written import write
 from wsoup.report.halves import pair_of_halves
 
@@ -40,11 +40,29 @@ def loaded(text: str) -> Params:
     return parse_params(yaml.safe_load(text), origin="params.yaml")
 
 
+# ------------------------------------------------------------------------------------------------------ templates
+
+
+@pytest.mark.parametrize("name", ["demo", "own", "paper"])
+def test_a_template_is_a_params_yaml_itself(name: str) -> None:
+    loaded((FOLDER / f"{name}.yaml").read_text())
+
+
+def test_values_are_put_in_place_and_comments_stay() -> None:
+    text = "# one\n# two\na: 1      # first\nb:        # second\n  c: [1]  # third\n  d: 2\n# fourth\ne: {f: 3}\n"
+    assert filled(text, {"a": "100", "b.c": "[1, 2]"}) == text.replace("a: 1      #", "a: 100    #").replace(
+        "[1]  #", "[1, 2]  #"
+    )
+    assert filled(text, {"b": "  x: 1\n  y: 2\n"}) == text.replace("  c: [1]  # third\n  d: 2\n", "  x: 1\n  y: 2\n")
+    assert filled(text, {"b.c": None}) == text.replace("  c: [1]  # third\n", "")
+    assert filled(text, {"e": "4"}, head="# new\n").splitlines()[1:3] == ["# new", "a: 1      # first"]
+
+
 # ---------------------------------------------------------------------------------------------------------- paper
 
 
 def of_paper(data_root: str = "/data", gpt: str | None = "/gpt", **choices: Any) -> Params:
-    return loaded(paper(Choices(data_root, gpt_descriptors=gpt, **choices)))
+    return loaded(paper(data_root, gpt_descriptors=gpt, **choices))
 
 
 def test_the_paper_needs_no_data() -> None:
@@ -55,11 +73,11 @@ def test_the_paper_needs_no_data() -> None:
     assert list(params.soups) == ["descriptor", "word", "word_curve", "top", "sample", "joint", "descriptor_sample"]
 
 
-def values(found: Any, prefix: str = "") -> dict[str, Any]:
+def values(value: Any, prefix: str = "") -> dict[str, Any]:
     """Nested mappings as dotted keys."""
-    if not isinstance(found, dict):
-        return {prefix: found}
-    return {k: v for key, part in found.items() for k, v in values(part, f"{prefix}.{key}" if prefix else key).items()}
+    if not isinstance(value, dict):
+        return {prefix: value}
+    return {k: v for key, part in value.items() for k, v in values(part, f"{prefix}.{key}" if prefix else key).items()}
 
 
 def test_all_that_the_paper_fixes_is_in_its_profile() -> None:
@@ -85,9 +103,9 @@ def test_gpt_descriptors_come_from_one_folder() -> None:
 
 def test_descriptors_are_an_explicit_choice() -> None:
     with pytest.raises(ParamsError, match=r"--gpt-descriptors DIR with the files of gpt_descriptors/ in github.*4,227"):
-        paper(Choices("/data"))
+        paper("/data")
     with pytest.raises(ParamsError, match="either --gpt-descriptors or --without-descriptors"):
-        paper(Choices("/data", gpt_descriptors="/gpt", without_descriptors=True))
+        paper("/data", gpt_descriptors="/gpt", without_descriptors=True)
     params = of_paper(gpt=None, without_descriptors=True, methods="all")
     assert params.candidates.descriptors.paths == []
     assert list(params.soups) == ["word", "word_curve", "top", "sample", "joint"]
@@ -170,8 +188,8 @@ def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
 
 
 def test_the_demos_methods_are_those_of_the_list() -> None:
-    found = yaml.safe_load((FOLDER / "demo.yaml").read_text())["finetune"]["methods"]
-    assert found == methods.of_toy("core")
+    shown = yaml.safe_load((FOLDER / "demo.yaml").read_text())["finetune"]["methods"]
+    assert shown == methods.of_toy("core")
 
 
 def test_a_methods_name_says_what_it_is() -> None:
@@ -227,7 +245,7 @@ def test_a_dataset_of_the_paper_in_halves_keeps_all_else_of_the_paper() -> None:
 
 def test_every_dataset_of_the_paper_with_training_images_has_halves(tmp_path: Path) -> None:
     root = str(build_coop(tmp_path))
-    for name in (name for name, found in PAPER.items() if found.role != "dg"):
+    for name in (name for name, dataset in PAPER.items() if dataset.role != "dg"):
         names = []
         for key, section in loaded(base_to_new(name, data_root=root, without_descriptors=True)).datasets.items():
             listing = layouts.read(key, params=section, imagenet_names=lambda: list("abc"))
@@ -309,7 +327,7 @@ def test_a_template_or_weights_file_that_will_not_do(tmp_path: Path) -> None:
             own(images=str(root), encoder=TAG, template=template)
     with pytest.raises(MissingError, match=r"weights file none.safetensors does not exist; give --pretrained a tag"):
         own(images=str(root), encoder=TAG | {"pretrained": "none.safetensors"})
-    with pytest.raises(ParamsError, match=r"encoder has no 'mean'; known are model, pretrained"):
+    with pytest.raises(ParamsError, match=r"own: unknown key .encoder.mean.; did you mean .image_mean."):
         own(images=str(root), encoder=TAG | {"mean": 0.5})
 
 

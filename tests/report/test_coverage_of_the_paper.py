@@ -9,11 +9,12 @@ import pytest
 import yaml
 from run_cli import run
 
+from wsoup.check.whole import Params, parse_params
 from wsoup.core.errors import ParamsError
-from wsoup.params.whole import Params, parse_params
-from wsoup.profiles.paper import ENCODERS, Choices, paper
+from wsoup.profiles.paper import ENCODERS, paper
 from wsoup.report import paper as theirs
-from wsoup.report.coverage import TABLES, Covered, coverage
+from wsoup.report.coverage import coverage
+from wsoup.report.paper import TABLES, PaperRow
 
 
 def params_of(**choices: Any) -> Params:
@@ -23,10 +24,10 @@ def params_of(**choices: Any) -> Params:
 @cache
 def _params_of(choices: tuple[tuple[str, Any], ...]) -> Params:
     given = {"gpt_descriptors": "/gpt", "methods": "all", "fewshot_pickles": "/pickles", **dict(choices)}
-    return parse_params(yaml.safe_load(paper(Choices("/data", **given))), origin="paper")
+    return parse_params(yaml.safe_load(paper("/data", **given)), origin="paper")
 
 
-def filled(rows: list[Covered]) -> list[str]:
+def filled(rows: list[PaperRow]) -> list[str]:
     return [f"{row.table}/{row.label}" for row in rows if not row.missing and not row.marks]
 
 
@@ -82,7 +83,7 @@ def test_images_that_are_not_the_authors_mark_what_was_selected_or_trained_on_th
 
 
 def test_a_changed_key_marks_and_a_missing_size_leaves_out():
-    raw = yaml.safe_load(paper(Choices("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles")))
+    raw = yaml.safe_load(paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles"))
     raw["soups"]["word"]["k0"] = 100
     raw["evaluate"]["m"] = [1, 8]
     rows = {f"{row.table}/{row.label}": row for row in coverage(parse_params(raw, origin="x"), table="all")}
@@ -91,7 +92,7 @@ def test_a_changed_key_marks_and_a_missing_size_leaves_out():
 
 
 def test_the_list_is_printed_for_the_present_params(tmp_path):
-    made = paper(Choices("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles"))
+    made = paper("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles")
     (tmp_path / "params.yaml").write_text(made)
     code, printed, _ = run("profile", "paper", "--table", "few_shot", "--params", str(tmp_path / "params.yaml"))
     assert code == 0

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 from report_made import both_seeds, results
 
-from wsoup.params.finetune import MethodParams
+from wsoup.finetune.params import MethodParams
 from wsoup.report import ablations
 
 

@@ -18,7 +18,7 @@ def test_timings_are_those_of_each_stages_latest_run_and_half_a_line_is_none(tmp
     whole = [entry("embed", 1.0), entry("score", 2.0), entry("embed", 3.0)]
     path = tmp_path / "timings.jsonl"
     path.write_text("\n".join([whole[0][:20], *whole, "[]", '{"stage": "word_soup"}', "\x00"]) + "\n" + whole[1][:-9])
-    assert [(row["stage"], row["seconds"]) for row in about.timings(path)] == [("score", 2.0), ("embed", 3.0)]
+    assert [(row.stage, row.seconds) for row in about.timings(path)] == [("score", 2.0), ("embed", 3.0)]
     assert about.timings(tmp_path / "none.jsonl") == []
 
 
@@ -42,23 +42,12 @@ def test_numbers_of_versions_are_compared_as_numbers():
 
 
 def test_the_page_names_datasets_whose_features_are_older():
-    found = results()
+    run = results()
     for name, version in (("dtd", "10.4.0"), ("eurosat", "11.0.0")):
-        found.facts[name]["made_with"] = {"pillow": version}
-    (said,) = about.mixed(found)
+        run.facts[name]["made_with"] = {"pillow": version}
+    (said,) = about.mixed(run)
     assert said.startswith("dtd: its features were made with pillow 10.4.0, others with 11.0.0;")
     assert about.mixed(results()) == []
-
-
-def test_time_beside_the_stages_is_that_of_the_last_dvc_repro(tmp_path):
-    path = tmp_path / "timings.jsonl"
-    assert about.beside_stages(path) is None
-    # The second run lasted from 1000 to 1045, 31 of them in stages.
-    lines = [(1, 100, 50.0), (2, 1010, 10.0), (2, 1040, 20.0), (2, 1045, 1.0)]
-    path.write_text("".join(json.dumps({"run": r, "time": t, "seconds": s}) + "\n" for r, t, s in lines) + "{half")
-    assert about.beside_stages(path) == 14
-    path.write_text(json.dumps({"run": 3, "time": 10, "seconds": 2.0}) + "\n")
-    assert about.beside_stages(path) is None
 
 
 def test_seconds_and_flops_are_split_into_images_and_texts(tmp_path):
@@ -75,10 +64,10 @@ def test_seconds_and_flops_are_split_into_images_and_texts(tmp_path):
         {"stage": "report", "seconds": 3.0, "spent": {}},
     ]
     path.write_text("".join(json.dumps({**usual, **line}) + "\n" for line in lines))
-    found = {row.pop("stage"): row for row in about.costs(path)}
-    assert list(found) == ["embed", "evaluate", "embed_train", "evaluation, all of it"]
-    assert found["evaluation, all of it"] == {"seconds": 260.0, **images, **texts}
-    assert found["embed"] == {"seconds": 250.0, **images, "texts_seconds": 0.0, "texts_gflops": 0.0}
+    costs = {row.pop("stage"): row for row in about.costs(path)}
+    assert list(costs) == ["embed", "evaluate", "embed_train", "evaluation, all of it"]
+    assert costs["evaluation, all of it"] == {"seconds": 260.0, **images, **texts}
+    assert costs["embed"] == {"seconds": 250.0, **images, "texts_seconds": 0.0, "texts_gflops": 0.0}
     shown = about.costs_shown(path).splitlines()
     assert shown[-1].split() == ["evaluation,", "all", "of", "it", "260.0", "234.0", "4.6", "9,000,000.0", "2,000.0"]
     assert about.costs_shown(tmp_path / "none.jsonl") == ""

@@ -9,7 +9,7 @@ import pytest
 from report_made import CLASS_NAME, both_seeds, results
 
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 from wsoup.report import analyses
 from wsoup.report.accuracy import zero_shot_table
 from wsoup.report.halves import harmonic, pair_of_halves
@@ -79,8 +79,8 @@ def test_the_upper_bound_is_no_result_here_either():
 
 
 def test_metrics_and_the_terminal_have_it_where_there_are_halves():
-    found = metrics(halved())
-    for entry in (found["pretrained"]["class_name"], found["coop"]["word_soup"]):
+    entries = metrics(halved())
+    for entry in (entries["pretrained"]["class_name"], entries["coop"]["word_soup"]):
         assert (entry["source"], entry["xd_mean"]) == (50.0, 35.0)
         assert (entry["harmonic_mean"], entry["harmonic_std"]) == (40.0, 0.0)
     head, first, *_ = summary(halved()).splitlines()
@@ -97,9 +97,9 @@ def test_other_runs_have_none():
 
 
 def test_a_row_without_one_half_has_no_harmonic_mean():
-    found = halved(both_seeds("class_name", COUNTS) + both_seeds("gpt", {"pets_base": (50, 50)}, m=None))
-    assert metrics(found)["pretrained"]["gpt_centroids"] == {"source": 50.0, "source_std": 0.0}
-    row = analyses.base_to_new(found, halves=HALVES).rows[1]
+    run = halved(both_seeds("class_name", COUNTS) + both_seeds("gpt", {"pets_base": (50, 50)}, m=None))
+    assert metrics(run)["pretrained"]["gpt_centroids"] == {"source": 50.0, "source_std": 0.0}
+    row = analyses.base_to_new(run, halves=HALVES).rows[1]
     assert row["base"] == 50.0
     assert math.isnan(row["H"])
 

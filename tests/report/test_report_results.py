@@ -1,4 +1,4 @@
-"""Which lines make a row, means and deviations by hand, and what the bootstrap must get right."""
+"""Which lines make a row, means and deviations by hand, and sizes by seed and dataset."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from report_made import CLASS_NAME, both_seeds, line, results
 
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import table
-from wsoup.report.means import mean_and_std, paired_interval
+from wsoup.report.means import mean_and_std
 
 BY_KEY = {row.key: row for row in table(["word", "descriptor"])}
 WORD = BY_KEY["word_soup"].method
@@ -33,43 +33,20 @@ def test_a_soup_is_shown_whole_and_a_draw_at_the_size_that_params_say():
     lines += both_seeds("descriptor_soup", {"dtd": (10, 10)}, m=1)
     lines += [line("descriptor_soup", "dtd", 1, 20, m=3), line("descriptor_soup", "dtd", 2, 40, m=2)]
     lines += both_seeds("waffle", {"dtd": (50, 50)}, m=1) + both_seeds("waffle", {"dtd": (90, 90)}, m=2)
-    found = results(lines)
-    assert found.cells(PRETRAINED, BY_KEY["descriptor_soup"]).of(["dtd"]).tolist() == [[20.0, 40.0]]
-    assert found.cells(PRETRAINED, BY_KEY["waffle"]).of(["dtd"]).tolist() == [[50.0, 50.0]]
-    assert found.cells(PRETRAINED, BY_KEY["gpt_centroids"]) is None
+    run = results(lines)
+    assert run.cells(PRETRAINED, BY_KEY["descriptor_soup"]).of(["dtd"]).tolist() == [[20.0, 40.0]]
+    assert run.cells(PRETRAINED, BY_KEY["waffle"]).of(["dtd"]).tolist() == [[50.0, 50.0]]
+    assert run.cells(PRETRAINED, BY_KEY["gpt_centroids"]) is None
 
 
 def test_rows_with_the_offset_trick_are_rows_of_their_own():
     lines = both_seeds("word_soup", {"dtd": (10, 10)}, m=2) + both_seeds("word_soup", {"dtd": (30, 30)}, m=2, offsets=6)
-    found = results(lines)
-    assert found.cells(PRETRAINED, BY_KEY["word_soup"]).of(["dtd"]).mean() == 10
-    assert found.cells(PRETRAINED, BY_KEY["word_soup_offsets"]).of(["dtd"]).mean() == 30
+    run = results(lines)
+    assert run.cells(PRETRAINED, BY_KEY["word_soup"]).of(["dtd"]).mean() == 10
+    assert run.cells(PRETRAINED, BY_KEY["word_soup_offsets"]).of(["dtd"]).mean() == 30
 
 
 def test_a_curve_has_the_sizes_that_every_seed_and_dataset_has():
     assert list(results().curve(PRETRAINED, method=WORD, mode="centroid")) == [1, 2]
     lines = both_seeds("word_soup", CLASS_NAME, m=1) + [line("word_soup", name, 1, 5, m=2) for name in CLASS_NAME]
     assert list(results(lines).curve(PRETRAINED, method=WORD, mode="centroid")) == [1]
-
-
-def test_a_difference_that_is_the_same_everywhere_has_no_width():
-    first = np.array([[10.0, 20.0], [30.0, 5.0]])
-    assert paired_interval(first, first + 1.5, samples=50, confidence=0.95, seed=0) == (1.5, 1.5, 1.5)
-
-
-def test_noise_straddles_zero_and_a_clear_gain_does_not():
-    generator = np.random.default_rng(0)
-    first, noise = generator.normal(50, 10, (8, 3)), generator.normal(0, 1, (8, 3))
-    _, low, high = paired_interval(first, first + noise - noise.mean(), samples=500, confidence=0.95, seed=0)
-    assert low < 0 < high
-    mean, low, high = paired_interval(first, first + noise + 5, samples=500, confidence=0.95, seed=0)
-    assert 3 < low < mean < high < 7
-
-
-def test_the_interval_is_the_plain_loop_over_drawn_datasets_and_seeds():
-    first, second = np.zeros((2, 2)), np.array([[0.0, 4.0], [8.0, 12.0]])
-    generator = np.random.default_rng([3, 2, 2])
-    datasets, seeds = generator.integers(2, size=(40, 2)), generator.integers(2, size=(40, 2))
-    means = [np.mean([second[i, j] for i in d for j in k]) for d, k in zip(datasets, seeds, strict=True)]
-    wanted = (6.0, *np.percentile(means, [5, 95]))
-    assert paired_interval(first, second, samples=40, confidence=0.9, seed=3) == pytest.approx(wanted)

@@ -14,8 +14,8 @@ from wsoup.report.sweep import check_figure, figure, points, sweep, write_figure
 
 
 def entry(source: float, xd: float, **further: float) -> dict[str, float]:
-    found = {"source": source, "source_std": 0.5, "xd_mean": xd, "xd_std": 0.25, **further}
-    return {name: float(value) for name, value in found.items()}
+    means = {"source": source, "source_std": 0.5, "xd_mean": xd, "xd_std": 0.25, **further}
+    return {name: float(value) for name, value in means.items()}
 
 
 REVISIONS = {
@@ -81,7 +81,8 @@ def test_one_source_or_another_param_has_none(repository):
     for param, revisions in (("source", ["large", "again"]), ("rate", ["small", "large"])):
         table = sweep(param, rows=["word_soup"], revisions=revisions, root=repository)
         assert len(table.rows) == 2
-        assert table.notes == ["Per cent, ± over seeds."]
+        assert len(table.notes) == 1
+        assert "`wsoup compare` says what is more than noise" in table.notes[0]
 
 
 def test_points_are_those_of_the_lines_once(repository):
@@ -101,8 +102,8 @@ def test_without_revisions_each_finished_experiment_is_listed_once(repository, t
     empty = git(folder, "hash-object", "-t", "tree", "-w", "/dev/null").strip()
     nobody = ("-c", "user.name=x", "-c", "user.email=x@y")
     bare = git(folder, *nobody, "commit-tree", "-m", "stopped early", empty).strip()
-    for name, found in (("small-one", "four"), ("last-one", "sixteen"), ("the-same-again", "sixteen"), ("bare", bare)):
-        git(folder, "update-ref", f"refs/exps/ab/cdef/{name}", found)
+    for name, at in (("small-one", "four"), ("last-one", "sixteen"), ("the-same-again", "sixteen"), ("bare", bare)):
+        git(folder, "update-ref", f"refs/exps/ab/cdef/{name}", at)
     table = sweep("fewshot.shots", rows=["word_soup"], root=folder)
     assert [(row["fewshot.shots"], row["revision"]) for row in table.rows] == [(4, "small-one"), (16, "last-one")]
 

@@ -7,15 +7,17 @@ import io
 import math
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from report_made import CLASS_NAME, PAPER_ENCODER, TOY_ENCODER, both_seeds, results
 from report_made import line as line_of
 
+from wsoup.check.whole import load_params
+from wsoup.core.statistics import over_datasets
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
-from wsoup.params.whole import load_params
 from wsoup.report import analyses, paper
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.summaries import metrics, paired_table, size_table
@@ -189,13 +191,13 @@ def test_a_missing_role_has_no_metric_and_a_partial_row_no_mean():
     assert math.isnan(row["XD mean"])
 
 
-def test_paired_rows_say_what_is_noise():
-    rows = paired_table(results(), samples=100, confidence=0.95).rows
-    dg = next(row for row in rows if row["role"] == "dg" and row["method"] == "Word soup")
-    assert (dg["difference"], dg["verdict"]) == (3.0, "better")
-    assert dg["low"] == 1.0
-    xd = next(row for row in rows if row["role"] == "xd" and row["method"] == "Word soup")
-    assert xd["verdict"] == "noise"
+def test_every_row_gains_with_the_interval_of_the_verdict_for_other_datasets():
+    """XD: +4 and +6 on dtd, +10 and 0 on eurosat; DG has one dataset, and no interval."""
+    xd, dg = [row for row in paired_table(results(), confidence=0.95).rows if row["method"] == "Word soup"]
+    assert (xd["role"], xd["difference"]) == ("xd", 5.0)
+    estimate = over_datasets(np.array([[4.0, 6.0], [10.0, 0.0]]))
+    assert (xd["low"], xd["high"]) == estimate.interval(0.95)
+    assert (dg["role"], dg["difference"], dg.get("low")) == ("dg", 3.0, None)
 
 
 def test_sizes_and_stored_numbers():

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wsoup.report.tables import Table
-from wsoup.report.written import write_reports
+from wsoup.report.tables import Table, write_reports
 
 
 def files(folder: Path) -> dict[str, bytes]:

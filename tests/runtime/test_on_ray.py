@@ -17,7 +17,8 @@ import pytest
 from project import ROOT, Project
 
 from wsoup.core.errors import ModelError, ParamsError, WsoupError
-from wsoup.resume.shards import Owner, Shards, finish_shards
+from wsoup.disk.shards import Owner, Shards
+from wsoup.runtime.work import finish_shards
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray's own files and sockets
@@ -113,7 +114,8 @@ def test_a_shard_that_ends_every_worker_is_named_and_the_others_are_kept():
 DRIVER = """
 import time
 import numpy as np
-from wsoup.resume.shards import Owner, Shards, finish_shards
+from wsoup.disk.shards import Owner, Shards
+from wsoup.runtime.work import finish_shards
 
 def task(_, shard):
     time.sleep(0.2)
@@ -167,7 +169,8 @@ import os, sys, time
 from pathlib import Path
 import numpy as np
 from ray._private.utils import get_system_memory, get_used_memory
-from wsoup.resume.shards import Owner, Shards, finish_shards
+from wsoup.disk.shards import Owner, Shards
+from wsoup.runtime.work import finish_shards
 
 os.environ["RAY_memory_usage_threshold"] = str((get_used_memory() + 2 * 2**30) / get_system_memory())
 os.environ["RAY_memory_monitor_refresh_ms"] = "50"

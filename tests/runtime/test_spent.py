@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from small_world import COLOURS, write_image_folder
 
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.cost import TextFlops
+from wsoup.finetune.params import SoftDescriptorsTune
 from wsoup.finetune.tuners import make_student
 from wsoup.images.cost import image_flops
 from wsoup.images.features import ImageList, embed_images
-from wsoup.params.finetune import SoftDescriptorsTune
-from wsoup.resume.shards import Owner
 from wsoup.runtime import spent
 from wsoup.texts.encoder import PromptEncoder
 

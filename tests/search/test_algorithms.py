@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
 from wsoup.core.scoring import centroids, count_correct, normalize, rank
-from wsoup.search import chains
-from wsoup.search.chains import draw_chain_words, word_chain, word_soup_member
-from wsoup.search.greedy import greedy_soup, right_on
+from wsoup.search.grow import chains
+from wsoup.search.grow.chains import draw_chain_words, word_chain, word_soup_member
+from wsoup.search.grow.greedy import greedy_soup, right_on
 
 
 def blocks_of(features: torch.Tensor, pool: Sequence[str], size: int):
@@ -155,12 +155,6 @@ def test_members_are_independent_of_each_other_and_of_m():
     assert forwards == backwards[::-1]
     assert forwards != [build(i, 2) for i in range(4)]
     assert len(set(forwards)) > 1
-
-
-def test_too_few_words_name_the_numbers():
-    generator = member_generator(purpose="word_soup", seed=1, member=0)
-    with pytest.raises(PoolError, match="k1 is 20 but the pool has 3 words"):
-        draw_chain_words(["a", "b", "c"], k0=2, k1=20, patience=5, generator=generator)
 
 
 def test_batch_sizes_do_not_matter(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from reference import REFERENCE, needs_reference
 
 from wsoup.core.errors import MissingError, PoolError
-from wsoup.search import gpt, pools
+from wsoup.search.rank import gpt, pools
 
 AUTHORS_POOL = "ae2b85191103e0f6"
 

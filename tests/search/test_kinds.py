@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
 from wsoup.core.scoring import normalize
-from wsoup.search import joint
-from wsoup.search.chains import draw_chain_words, first_word, random_length_chain, word_soup_member
-from wsoup.search.joint import fitted_scale, joint_chain, joint_soup, likely_on
-from wsoup.search.singles import sample, top
-from wsoup.soup.soup import Member, Step
+from wsoup.search.grow import joint
+from wsoup.search.grow.chains import draw_chain_words, first_word, random_length_chain, word_soup_member
+from wsoup.search.grow.joint import fitted_scale, joint_chain, joint_soup, likely_on
+from wsoup.search.grow.singles import sample, top
+from wsoup.soup.member import Member, Step
 
 WORDS = [f"w{i}" for i in range(40)]
 

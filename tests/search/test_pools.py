@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wsoup.core.errors import MissingError, PoolError
-from wsoup.search import pools
+from wsoup.search.rank import pools
 
 
 def write(path: Path, text: str) -> Path:

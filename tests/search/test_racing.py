@@ -10,17 +10,17 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from wsoup.core.errors import PoolError
-from wsoup.core.prompts import ending
 from wsoup.core.scoring import normalize
-from wsoup.params.search import RacingParams, RacingRound, SoupParams
-from wsoup.search import soups
-from wsoup.search.cost import cost_of
-from wsoup.search.pools import common_words
-from wsoup.search.racing import images_scored, part_of, race, racing_cost, rounds
-from wsoup.search.ranking import Ranked, ranked
-from wsoup.search.scores import right_by_name, scores
-from wsoup.search.source import Source
-from wsoup.soup.soup import NOTHING, Cost
+from wsoup.search.grow import soups
+from wsoup.search.grow.params import SoupParams
+from wsoup.search.rank.cost import cost_of
+from wsoup.search.rank.params import RacingParams, RacingRound
+from wsoup.search.rank.pools import common_words
+from wsoup.search.rank.racing import images_scored, part_of, race, racing_cost, rounds
+from wsoup.search.rank.ranking import Ranked, ranked
+from wsoup.search.rank.scores import right_by_name, scores
+from wsoup.search.rank.source import Source
+from wsoup.soup.member import NOTHING, Cost
 
 NAMES = ["red cat", "blue dog", "a rather small green bird", "fish", "tree", "old house"]
 POOL = ["", *common_words(24)]
@@ -158,12 +158,11 @@ def test_every_round_costs_its_candidates_with_its_classes(source, raced_here):
         wanted = NOTHING
         for classes in (2, 4, 6):
             left = [text for text, n in zip(POOL, found["n_classes"][k], strict=True) if text and n >= classes]
-            endings = [ending(text, period=False) for text in left]
-            wanted += cost_of(endings, classes=classes, encoder=source.texts)
+            wanted += cost_of(left, period=False, classes=classes, encoder=source.texts)
         assert alone[k] == wanted
         assert alone[k].tokens <= together.tokens <= sum(one.tokens for one in alone)
     assert racing_cost(source, POOL, rounds([], n_classes=6), n_classes=np.full((2, 25), 6), period=False) == (
-        (whole := cost_of([ending(text, period=False) for text in POOL[1:]], classes=6, encoder=source.texts)),
+        (whole := cost_of(POOL[1:], period=False, classes=6, encoder=source.texts)),
         [whole, whole],
     )
 

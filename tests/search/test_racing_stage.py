@@ -15,9 +15,9 @@ from stages import score as stage
 from wsoup.core.scoring import normalize
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.resume.shards import Owner
-from wsoup.search.pools import common_words, write_pool
-from wsoup.search.ranking import read_ranked
+from wsoup.disk.shards import Owner
+from wsoup.search.rank.pools import common_words, write_pool
+from wsoup.search.rank.ranking import read_ranked
 
 NAMES = ["red cat", "blue dog", "green bird", "fish", "tree"]
 WORDS = common_words(30)

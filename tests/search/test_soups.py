@@ -8,17 +8,17 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from wsoup.core.errors import MismatchError, PoolError
-from wsoup.core.prompts import ending
 from wsoup.core.scoring import correct, normalize
 from wsoup.disk.store import table_attributes, write_table
-from wsoup.params.search import SoupParams
-from wsoup.search import soups
-from wsoup.search.cost import Meter, cost_of
-from wsoup.search.pools import common_words
-from wsoup.search.ranking import Ranked, mixed, read_ranked
-from wsoup.search.source import Source
-from wsoup.search.statistics import statistics
-from wsoup.soup.soup import NOTHING, Cost, Member, Soup
+from wsoup.search.grow import soups
+from wsoup.search.grow.params import SoupParams
+from wsoup.search.rank.cost import Meter, cost_of
+from wsoup.search.rank.pools import common_words
+from wsoup.search.rank.ranking import Ranked, mixed, read_ranked
+from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import statistics
+from wsoup.soup.member import NOTHING, Cost, Member
+from wsoup.soup.soup import Soup
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 GROWTH = {"k0": 4, "k1": 12, "patience": 10, "max_words": 3}
@@ -57,8 +57,7 @@ def ranked(source) -> Ranked:
 def build(definition: SoupParams, *, source: Source, ranked: Ranked) -> tuple[list[Member], Cost]:
     cut = soups.candidates(definition, ranked)
     found = [
-        soups.members(definition, ranked=cut, source=source, seed=1, part=part)
-        for part in range(soups.parts(definition))
+        soups.members(definition, ranked=cut, source=source, seed=1, part=part) for part in range(definition.parts)
     ]
     return [member for members, _ in found for member in members], sum((cost for _, cost in found), NOTHING)
 
@@ -121,8 +120,8 @@ def test_more_members_than_candidates_are_refused(kind):
 
 def test_a_cost_is_every_token_behind_the_class_names_once(source):
     """Three texts that begin alike: sharp | wet nose | wet tail; tokens: sharp . wet nose . tail . (. ends a text)."""
-    endings = [ending(text, period=False) for text in ("sharp", "wet nose", "wet tail")]
-    cost = cost_of([*endings, endings[0]], classes=3, encoder=source.texts)
+    texts = ["sharp", "wet nose", "wet tail", "sharp"]
+    cost = cost_of(texts, period=False, classes=3, encoder=source.texts)
     assert (cost.texts, cost.tokens) == (3, 3 * 7)
     tower = source.texts.tower
     assert cost.flops == tower.flops(21, reads=9)
@@ -135,7 +134,7 @@ def test_a_cost_is_what_a_new_encoder_really_computes(source, tiny_encoder):
     fresh.count(["the"], seed=1, period=False)  # the class prompts
     before, words = fresh.texts.tokens_encoded, common_words(10)
     fresh.count(words, seed=1, period=False)
-    cost = cost_of([ending(word, period=False) for word in words], classes=3, encoder=fresh.texts)
+    cost = cost_of(words, period=False, classes=3, encoder=fresh.texts)
     assert fresh.texts.tokens_encoded - before == cost.tokens
 
 

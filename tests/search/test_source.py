@@ -12,11 +12,11 @@ import torch
 from wsoup.core.errors import PoolError
 from wsoup.core.prompts import prompt
 from wsoup.core.scoring import count_correct, normalize
-from wsoup.params.search import ChainsSoup, GreedySoup
-from wsoup.search import soups
-from wsoup.search.ranking import Ranked
-from wsoup.search.source import Source, check_fits
-from wsoup.soup.soup import NOTHING
+from wsoup.search.grow import soups
+from wsoup.search.grow.params import ChainsSoup, GreedySoup
+from wsoup.search.rank.ranking import Ranked
+from wsoup.search.rank.source import Source, check_fits
+from wsoup.soup.member import NOTHING
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."

@@ -10,8 +10,8 @@ import torch
 
 from wsoup.core import scoring
 from wsoup.core.scoring import ImageSet, normalize
-from wsoup.search import statistics as module
-from wsoup.search.statistics import statistics
+from wsoup.search.rank import statistics as module
+from wsoup.search.rank.statistics import statistics
 
 
 def circle(*degrees: float) -> torch.Tensor:

@@ -14,10 +14,11 @@ from api_world import NAMES, photos
 from rich.console import Console
 from run_cli import run
 
+from wsoup.api.soups import Soup
 from wsoup.core.errors import ParamsError
 from wsoup.soup.export import FORMATS, export
+from wsoup.soup.member import Member, Step
 from wsoup.soup.show import differences, show
-from wsoup.soup.soup import Member, Soup, Step
 
 MEMBERS = (
     Member("sharp clean", 40, 60, (Step("sharp", 38), Step("clean", 41))),

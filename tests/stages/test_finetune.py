@@ -15,7 +15,8 @@ from project import ROOT, call_stage
 
 from wsoup.core.errors import ChangedError, DataError, MismatchError, MissingError, ParamsError
 from wsoup.disk import store
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 COLOURS = {"blue": (40, 50, 210), "green": (30, 180, 40), "red": (200, 30, 30)}
 COMMON = {"soup": "word", "learning_rate": 0.01, "prompt_factor": 1}

@@ -15,7 +15,7 @@ from project import call_stage
 
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
-from wsoup.profiles.paper import Choices, paper
+from wsoup.profiles.paper import paper
 
 OTHERS = {
     "folder": {"layout": "imagefolder", "root": "folder"},
@@ -38,7 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
     write_tars(root / "tars")
     write_huggingface(root / "saved")
     write_mnist(root / "torchvision")
-    raw = yaml.safe_load(paper(Choices("data", without_descriptors=True)))
+    raw = yaml.safe_load(paper("data", without_descriptors=True))
     (root / "params.yaml").write_text(yaml.safe_dump(_small(raw, encoder=tiny_encoder_files)))
     (root / "descriptors.txt").write_text("which is red\nwhich has legs\nwhich can fly\n")
     named = {f"DTD_Class {label}": ["stripes", f"made of {label} lines"] for label in (2, 0, 1)}

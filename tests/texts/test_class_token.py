@@ -86,7 +86,7 @@ def test_a_token_offset_hides_as_padding_does(family, name):
                 row = [*start, *([0] * offset), *ids[suffix][1 : ids[suffix].index(END) + 1]]
                 tokens = torch.tensor([row + [0] * (context - len(row))])
                 assert distance(found[i, c], model.encode_text(tokens)[0]) < 1e-10
-    with pytest.raises(PoolError, match="tokens, and the model's context is"):
+    with pytest.raises(PoolError, match="does not fit the model's context"):
         encoder.encode_grid(prefixes, suffixes, token_offset=context - longest + 1)
 
 

@@ -20,7 +20,7 @@ from corrupt import corrupted
 from safetensors.torch import load_file, save, save_file
 
 from wsoup.core.errors import LONGEST, WsoupError
-from wsoup.params.encoder import EncoderParams
+from wsoup.params.base.encoder import EncoderParams
 from wsoup.towers.config import blocks, known_config, parameters
 from wsoup.towers.encoder import load_encoder
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from wsoup.api.arguments import checked_features, checked_labels, checked_names
 from wsoup.core.errors import DataError, MismatchError, ParamsError
 from wsoup.core.scoring import correct, normalize
+from wsoup.core.statistics import compare_images
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Gain:
     Attributes:
         n_gained, n_lost: images that only the classifier gets right, and that only the baseline does.
         points: the gain, per cent of all images.
-        low, high: its interval.
+        low, high: its interval (`wsoup.core.statistics`).
         confidence: of the interval.
     """
 
@@ -33,6 +33,14 @@ class Gain:
     low: float
     high: float
     confidence: float
+
+    @classmethod
+    def of(cls, right: np.ndarray, baseline_right: np.ndarray, *, confidence: float) -> Gain:
+        """From the images that each gets right: (N,) bool, the same images in the same order."""
+        gain = compare_images({"": right[None]}, {"": baseline_right[None]}).fixed
+        low, high = gain.interval(confidence)
+        counts = int((right & ~baseline_right).sum()), int((baseline_right & ~right).sum())
+        return cls(*counts, gain.mean, max(-100.0, low), min(100.0, high), confidence)
 
     def __str__(self) -> str:
         noise = "" if self.low > 0 or self.high < 0 else ", which may be noise"
@@ -82,8 +90,7 @@ def zero_shot_accuracy(
         classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`.
         baseline: another one, for example `soup.class_name_soup().classifier(...)`, class names without a soup.
         class_names: C names in label order, where labels are names.
-        confidence: of the gain's interval: Agresti and Min's adjusted Wald interval for paired counts (Statistics in
-            Medicine 24, 2005), with half an image added to each of the four cells.
+        confidence: of the gain's interval.
 
     Raises:
         DataError, MismatchError: shapes that do not fit each other, labels out of range.
@@ -92,30 +99,16 @@ def zero_shot_accuracy(
         raise ParamsError(f"confidence is {confidence}; expected a number between 0 and 1, such as 0.95")
     x = checked_features(features)
     right = _right(x, labels, classifier, class_names=class_names, name="classifier")
-    found = Accuracy(int(right.sum()), len(right))
-    if baseline is None:
-        return found
-    before = _right(x, labels, baseline, class_names=class_names, name="baseline")
-    gained, lost = int((right & ~before).sum()), int((before & ~right).sum())
-    return Accuracy(found.n_correct, found.n_images, paired_gain(gained, lost, n=len(right), confidence=confidence))
+    gain = None
+    if baseline is not None:
+        baseline_right = _right(x, labels, baseline, class_names=class_names, name="baseline")
+        gain = Gain.of(right, baseline_right, confidence=confidence)
+    return Accuracy(int(right.sum()), len(right), gain)
 
 
-def paired_gain(n_gained: int, n_lost: int, *, n: int, confidence: float) -> Gain:
-    """The gain of one classifier over another and its interval.
-
-    Args:
-        n_gained, n_lost: images that only the one gets right, and that only the other does.
-        n: all images.
-        confidence: of the interval.
-    """
-    middle = (n_gained - n_lost) / (n + 2)
-    spread = math.sqrt((n_gained + n_lost + 1) - (n_gained - n_lost) ** 2 / (n + 2)) / (n + 2)
-    half = NormalDist().inv_cdf((1 + confidence) / 2) * spread
-    low, high = 100 * max(-1.0, middle - half), 100 * min(1.0, middle + half)
-    return Gain(n_gained, n_lost, 100 * (n_gained - n_lost) / n, low, high, confidence)
-
-
-def _right(features: Tensor, labels: Any, classifier: Any, *, class_names: Sequence[str] | None, name: str) -> Tensor:
+def _right(
+    features: Tensor, labels: Any, classifier: Any, *, class_names: Sequence[str] | None, name: str
+) -> np.ndarray:
     """(N,) bool: which images a classifier gets right."""
     weights = torch.as_tensor(classifier).detach().float()
     if weights.dim() != 2 or weights.shape[0] != features.shape[1]:
@@ -129,4 +122,4 @@ def _right(features: Tensor, labels: Any, classifier: Any, *, class_names: Seque
         raise MismatchError(f"{name} is of {weights.shape[1]} classes, class_names has {len(names)}")
     y = checked_labels(labels, n_images=len(features), class_names=names)
     device = weights.device
-    return correct(features.to(device), y.to(device), normalize(weights.T)).cpu()
+    return correct(features.to(device), y.to(device), normalize(weights.T)).cpu().numpy()

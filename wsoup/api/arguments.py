@@ -17,7 +17,7 @@ from torch import Tensor
 from wsoup.core.errors import DataError, ParamsError
 from wsoup.core.prompts import bare
 from wsoup.core.scoring import normalize
-from wsoup.search.pools import unique
+from wsoup.search.rank.pools import unique
 
 NORM_TOLERANCE = 1e-3
 """A feature whose length is that near to 1 is left as it is; half precision is off by no more."""

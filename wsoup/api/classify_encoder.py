@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.core.errors import MismatchError, MissingError, ModelError
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.section import parse, read_yaml
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import parse, read_yaml
 from wsoup.soup.soup import Soup
 from wsoup.towers.encoder import Encoder, choose_device, load_encoder
 

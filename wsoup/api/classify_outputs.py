@@ -1,16 +1,22 @@
-"""Predictions as CSV, as JSON lines, or as a Parquet table: written as they come, but for the table."""
+"""Predictions as CSV, JSON lines or Parquet, and as a contact sheet; lines are written as they come."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 from wsoup.api.classify import Prediction
-from wsoup.core.errors import needing
+from wsoup.core.errors import ParamsError, needing
 from wsoup.disk import store
 from wsoup.disk.cells import defused, defused_path
+from wsoup.disk.files import check_ending
 
 
 def columns(prediction: Prediction, *, top: int) -> dict[str, Any]:
@@ -29,43 +35,71 @@ def columns(prediction: Prediction, *, top: int) -> dict[str, Any]:
     return row
 
 
-def write_csv(predictions: Iterable[Prediction], *, top: int, explain: bool, file: IO[str]) -> Iterator[Prediction]:
-    """Write rows as they come, and hand the predictions on."""
+@dataclass(frozen=True)
+class Outputs:
+    """Where predictions go.
+
+    Attributes:
+        table: a .csv or .parquet file, whole or not at all; None for stdout.
+        as_json: one JSON object a line on stdout instead.
+        sheet: a page of small pictures beside that; None for none.
+
+    Raises:
+        ParamsError: a file of another kind, or a table and JSON at once.
+    """
+
+    table: Path | None = None
+    as_json: bool = False
+    sheet: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.table is not None:
+            check_ending(self.table, ".csv", ".parquet", option="--out")
+        if self.sheet is not None:
+            check_ending(self.sheet, ".html", ".htm", option="--html")
+        if self.as_json and self.table is not None:
+            raise ParamsError("--json writes to stdout: leave out --out, or redirect stdout into a file")
+
+    def check_apart(self, inputs: Sequence[str]) -> None:
+        """Raise ParamsError where a file would be replaced that is also read."""
+        for option, file in (("--out", self.table), ("--html", self.sheet)):
+            if file is not None and file.resolve() in [Path(place).resolve() for place in inputs]:
+                raise ParamsError(f"{option} {file} is also read, and would be replaced; give another name")
+
+    @contextmanager
+    def writing(self, *, top: int, explain: bool) -> Iterator[Callable[[Prediction], object]]:
+        """What takes predictions one by one, as they come; files are in place at the end."""
+        if self.as_json:
+            yield partial(write_json_line, file=sys.stdout)
+        elif self.table is None:
+            yield csv_lines(sys.stdout, top=top, explain=explain)
+        elif self.table.suffix.lower() == ".csv":
+            with store.replacing(self.table) as new, open(new, "w", encoding="utf-8", newline="") as file:
+                yield csv_lines(file, top=top, explain=explain)
+        else:
+            with needing():
+                import pyarrow as pa
+            rows: list[dict[str, Any]] = []
+            yield lambda prediction: rows.append(columns(prediction, top=top))
+            store.write_table(str(self.table), pa.Table.from_pylist(rows))
+
+
+def csv_lines(file: IO[str], *, top: int, explain: bool) -> Callable[[Prediction], object]:
+    """Write the header; what is returned writes a row."""
     empty = Prediction("", ("",) * top, (0.0,) * top, () if explain else None)
     writer = csv.DictWriter(file, list(columns(empty, top=top)), lineterminator="\n")
     writer.writeheader()
-    for prediction in predictions:
-        writer.writerow(columns(prediction, top=top))
-        yield prediction
+    return lambda prediction: writer.writerow(columns(prediction, top=top))
 
 
-def write_csv_file(predictions: Iterable[Prediction], *, top: int, explain: bool, path: str) -> Iterator[Prediction]:
-    """The same into a file, whole or not at all."""
-    with store.replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
-        yield from write_csv(predictions, top=top, explain=explain, file=file)
-
-
-def write_json_lines(predictions: Iterable[Prediction], *, file: IO[str]) -> Iterator[Prediction]:
-    """Write one JSON object a line as they come, and hand the predictions on; where a stream is no UTF-8, in ASCII."""
+def write_json_line(prediction: Prediction, *, file: IO[str]) -> None:
+    """Write one JSON object on a line; in ASCII where the stream is not UTF-8."""
     only_ascii = "utf" not in str(getattr(file, "encoding", "")).lower()
-    for prediction in predictions:
-        pairs = zip(prediction.classes, prediction.probabilities, strict=True)
-        line: dict[str, Any] = {
-            "path": prediction.path,
-            "predictions": [{"class": name, "probability": round(chance, 6)} for name, chance in pairs],
-        }
-        if prediction.agreeing is not None:
-            line["members"] = list(prediction.agreeing)
-        print(json.dumps(line, ensure_ascii=only_ascii), file=file, flush=True)
-        yield prediction
-
-
-def write_parquet(predictions: Iterable[Prediction], *, top: int, path: str) -> Iterator[Prediction]:
-    """Hand the predictions on, then write them all as one table."""
-    with needing():
-        import pyarrow as pa
-    rows = []
-    for prediction in predictions:
-        rows.append(columns(prediction, top=top))
-        yield prediction
-    store.write_table(path, pa.Table.from_pylist(rows))
+    pairs = zip(prediction.classes, prediction.probabilities, strict=True)
+    line: dict[str, Any] = {
+        "path": prediction.path,
+        "predictions": [{"class": name, "probability": round(chance, 6)} for name, chance in pairs],
+    }
+    if prediction.agreeing is not None:
+        line["members"] = list(prediction.agreeing)
+    print(json.dumps(line, ensure_ascii=only_ascii), file=file, flush=True)

@@ -19,9 +19,9 @@ from wsoup.api.arguments import checked_paths
 from wsoup.api.model import as_module, at_work, image_encoder
 from wsoup.core.errors import DataError, ModelError, ParamsError, WsoupError
 from wsoup.disk.files import read_bytes
+from wsoup.disk.shards import Owner
 from wsoup.disk.store import fingerprint
 from wsoup.images.features import IMAGES_PER_SHARD, Embedded, ImageList, embed_images, encode_files
-from wsoup.resume.shards import Owner
 from wsoup.runtime.progress import counting
 from wsoup.towers.encoder import Encoder
 

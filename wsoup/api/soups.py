@@ -18,20 +18,19 @@ from torch import Tensor
 from wsoup.api.arguments import checked_names, checked_seed, checked_source, checked_texts
 from wsoup.api.model import Tokenizer, at_work, autocast_dtype, check_model, check_sizes, device_of, text_encoder
 from wsoup.core import prompts
-from wsoup.core.errors import PoolError, one_line
-from wsoup.core.scoring import normalize
-from wsoup.disk import project
-from wsoup.params.search import ChainsSoup, GreedySoup, SoupParams
-from wsoup.params.section import parse
-from wsoup.resume import code
+from wsoup.core.scoring import weighted_centroid
+from wsoup.disk import code, project
+from wsoup.params.base.section import parse
 from wsoup.runtime.progress import progress as progress_bar
-from wsoup.search import pools, soups
-from wsoup.search.ranking import ranked
-from wsoup.search.scores import COLUMNS, pool_cost, right_by_name, scores
-from wsoup.search.source import Source, check_fits
+from wsoup.search.grow import soups
+from wsoup.search.grow.params import ChainsSoup, GreedySoup, SoupParams
+from wsoup.search.rank import pools
+from wsoup.search.rank.ranking import ranked
+from wsoup.search.rank.scores import COLUMNS, pool_cost, right_by_name, scores, shards
+from wsoup.search.rank.source import Source, check_fits
 from wsoup.soup import soup
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.tokens import token_lengths
+from wsoup.texts.fits import check_fits as check_context
 
 TEMPLATE = "a photo of a {}."
 COMMON_WORDS = 10_000
@@ -188,7 +187,7 @@ def score_texts(
     Returns:
         text, n_correct, n_images, alignment (mean cosine of an image and its own class's text), uniformity (and the
         other classes' texts), near_ties (answers that hang on rounding), k2 (likelihood) and gain_se (images; both see
-        `wsoup.search.statistics`); P values each, in the order of `texts`.
+        `wsoup.search.rank.statistics`); P values each, in the order of `texts`.
     """
     pool = checked_texts(texts, name="texts")
     asked = _Asked(class_names, template=template, seed=0, precision=precision, encoder=None, progress=progress)
@@ -200,7 +199,7 @@ def score_texts(
 
 
 def common_words(count: int) -> list[str]:
-    """The `count` most common English words, the pool of word soups: see `wsoup.search.pools.common_words`."""
+    """The `count` most common English words, the pool of word soups: see `wsoup.search.rank.pools.common_words`."""
     return pools.common_words(count)
 
 
@@ -210,25 +209,10 @@ def soup_features(
     """Features of every member with every class, (M, C, D), and the soup's centroid of each class, (C, D)."""
     stems = prompts.stems(prompts.checked(template), class_names)
     texts, weights = zip(*of.weighted_texts, strict=True)
-    _check_context(texts, stems=stems, tokenizer=encoder.tokenizer)
+    step = "it would be cut; shorten the class name or the template"
+    check_context(texts, stems=stems, tokenizer=encoder.tokenizer, step=step)
     features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in texts])
-    share = torch.tensor(weights, device=features.device) / sum(weights)
-    return features[: len(of.members)], normalize(torch.einsum("m,mcd->cd", share, features))
-
-
-def _check_context(texts: Sequence[str], *, stems: Sequence[str], tokenizer: Tokenizer) -> None:
-    """Raise PoolError where the longest text would be cut behind the longest class name, for want of context."""
-    before = token_lengths(stems, tokenizer=tokenizer)
-    behind = token_lengths([prompts.ending(text, period=True) for text in texts], tokenizer=tokenizer)
-    context = tokenizer([""]).shape[1]
-    if int(before.max()) + int(behind.max()) - 2 < context:  # both have a start and an end
-        return
-    stem, text = stems[int(before.argmax())], texts[int(behind.argmax())]
-    if int(token_lengths([stem + prompts.ending(text, period=True)], tokenizer=tokenizer)[0]) >= context:
-        raise PoolError(
-            f"{one_line(text, limit=120)!r} after {one_line(stem, limit=160)!r} does not fit the model's context of "
-            f"{context} tokens, and would be cut; shorten the class name or the template"
-        )
+    return features[: len(of.members)], weighted_centroid(features, weights)
 
 
 class _Asked:
@@ -267,7 +251,7 @@ class _Asked:
         cost = pool_cost(source, pool, period=period)
         best = ranked(pool, n_correct=found["n_correct"], k2=found["k2"], period=period, cost=cost)
         chosen = soups.candidates(definition, best)
-        parts = progress_bar(range(soups.parts(definition)), label=f"{definition.kind} soup", unit="part")
+        parts = progress_bar(range(definition.parts), label=f"{definition.kind} soup", unit="part")
         made = [soups.members(definition, ranked=chosen, source=source, seed=self.seed, part=part) for part in parts]
         made_with = code.packages(Path(soups.__file__))
         return Soup.of(soups.made(definition, made, pool=best, source=source, seed=self.seed, made_with=made_with))
@@ -278,21 +262,7 @@ def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) ->
     images, found = source.images(), []
     named = right_by_name(source, images=images, period=period)
     with progress_bar(label=label, total=len(pool), unit="text") as bar:
-        for texts in _blocks(pool):
+        for texts in shards(pool, size=TEXTS_AT_ONCE):
             found.append(scores(source, texts, images=images, named=named, period=period))
             bar.update(len(texts))
     return {name: np.concatenate([block[name][0] for block in found]) for name in COLUMNS}
-
-
-def _blocks(pool: Sequence[str]) -> Iterator[Sequence[str]]:
-    """At most `TEXTS_AT_ONCE` texts each, in order; the empty text alone, as nothing can be shared with it.
-
-    >>> list(_blocks(["", "a", "b"]))
-    [[''], ['a', 'b']]
-    """
-    start = 0
-    for i in range(len(pool) + 1):
-        if i == len(pool) or i - start == TEXTS_AT_ONCE or not pool[i] or not pool[i - 1]:
-            if i > start:
-                yield pool[start:i]
-            start = i

@@ -1,31 +1,69 @@
-"""What the benches share: a model with random weights, the plain way, the clock, and how a result is shown."""
+"""What benchmarks share: a model with random weights, class prompts, the clock, and how a result is shown."""
 
 from __future__ import annotations
 
+import json
+import resource
 import time
-from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatch
 from typing import Any
 
 import torch
-from rich.console import Group
+from rich.console import Console, Group
 from rich.table import Table
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.core.errors import ParamsError
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import parse
 from wsoup.runtime.peak import peak_bytes
-from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.tokens import Tokenizer
 from wsoup.towers import encoder as towers
 
 Result = dict[str, Any]
+UNITS = {
+    "*flops_per_s": (1e-9, "{:,.0f} GFLOP/s"),
+    "*memory": (2**-30, "{:.2f} GiB"),
+    "ours": (1e3, "{:.3g} ms"),
+    "plain": (1e3, "{:.3g} ms"),
+    "score_s_per_candidate": (1e3, "{:.3g} ms"),
+    "*_per_s": (1, "{:,.0f}"),
+    "*_s": (1, "{:,.1f} s"),
+    "ratio*": (1, "{:.1f} x"),
+    "efficiency": (100, "{:.0f} %"),
+    "*difference": (1, "{:.1e}"),
+    "cosine_distance": (1, "{:.1e}"),
+}
+"""Keys of a result -> the factor and the unit that their values are shown with."""
+
+
+def random_encoder(name: str, *, device: torch.device, precision: str = "fp32") -> towers.Encoder:
+    """An open_clip model with seeded random weights, and its own preprocessing.
+
+    Raises:
+        ParamsError, ModelError: no such precision or model.
+    """
+    section = {"model": name, "precision": precision, "watch": "-"}
+    params = parse(EncoderParams, section, origin="bench")
+    weightless = towers.weightless_encoder(params)
+    model, _ = towers.random_model(name, seed=0)
+    return replace(weightless, model=model.to(device), device=device)
+
+
+def class_prompts(count: int) -> list[str]:
+    """Prompts, ready for a descriptor, of classes spread over ImageNet's 1,000."""
+    names = towers.imagenet_class_names()
+    if not 1 <= count <= len(names):
+        raise ParamsError(f"bench: classes must be from 1 to {len(names)}, got {count}")
+    return [f"a photo of a {names[i * len(names) // count]}," for i in range(count)]
 
 
 class Clock:
     """Wall-clock laps that wait for the device."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
+        self.device, self._last = device, 0.0
         self.lap()
 
     def lap(self) -> float:
@@ -33,98 +71,60 @@ class Clock:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         now = time.perf_counter()
-        self._last, seconds = now, now - getattr(self, "_last", now)
+        self._last, seconds = now, now - self._last
         return seconds
 
 
-def setup(
-    name: str, *, classes: int, device: torch.device, dtype: torch.dtype | None
-) -> tuple[nn.Module, PromptEncoder, list[str]]:
-    names = towers.imagenet_class_names()
-    if not 1 <= classes <= len(names):
-        raise ParamsError(f"bench: classes must be from 1 to {len(names)}, got {classes}")
-    model, tokenizer = towers.random_model(name, seed=0)
-    model = model.to(device)
-    spread = [names[i * len(names) // classes] for i in range(classes)]
-    prefixes = [f"a photo of a {class_name}," for class_name in spread]
-    return model, warm_encoder(model, tokenizer, prefixes=prefixes, device=device, dtype=dtype), prefixes
-
-
-def warm_encoder(
-    model: nn.Module, tokenizer: Tokenizer, *, prefixes: list[str], device: torch.device, dtype: torch.dtype | None
-) -> PromptEncoder:
-    """An encoder that has done what it does once: the prefixes' own states, and the check against encode_text."""
-    encoder = PromptEncoder(model, tokenizer, device=device, dtype=dtype)
-    encoder.encode_grid(prefixes, [""])
-    encode_plainly(model, encoder, prefixes[:2])
-    return encoder
-
-
-@torch.no_grad()
-def encode_plainly(model: nn.Module, encoder: PromptEncoder, texts: Sequence[str], *, batch_size: int = 64) -> Tensor:
-    """`encode_text` at the full context, as everybody does it."""
-    parts = []
-    with torch.autocast(encoder.device.type, encoder.dtype or torch.bfloat16, enabled=encoder.dtype is not None):
-        for start in range(0, len(texts), batch_size):
-            tokens = encoder.tokenizer(list(texts[start : start + batch_size])).to(encoder.device)
-            parts.append(F.normalize(model.encode_text(tokens).float(), dim=-1))  # type: ignore[operator]
-    return torch.cat(parts)
-
-
 def page_faults() -> int:
-    """Pages that the system has cleared or mapped for this process so far; 0 on Windows, which does not say."""
-    try:
-        import resource
-    except ImportError:
-        return 0
+    """Pages that the system has cleared or mapped for this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def cosine_distance(a: Tensor, b: Tensor) -> float:
+    """The largest, of rows of `a` and `b`."""
     return float((1 - F.cosine_similarity(a.double(), b.double(), dim=-1)).abs().max())
 
 
-def about(name: str, *, classes: int, device: torch.device, encoder: PromptEncoder | None) -> Result:
+def about(encoder: towers.Encoder) -> Result:
+    """What was measured, and where."""
+    device = encoder.device
     on_gpu = device.type == "cuda"
     return {
-        "model": name,
+        "model": encoder.id["model"],
         "device": torch.cuda.get_device_name(device) if on_gpu else f"{device.type}, {torch.get_num_threads()} threads",
-        **({"classes": classes, "fast": encoder.fast, "texts": encoder.way} if encoder is not None else {}),
         "peak_memory": torch.cuda.max_memory_allocated(device) if on_gpu else peak_bytes(),
     }
 
 
+def show(result: Result, *, as_json: bool) -> None:
+    """Print a result."""
+    if as_json:
+        print(json.dumps(result, indent=2))
+    else:
+        Console().print(table(result), highlight=False)
+
+
 def table(result: Result) -> Group:
-    """A result to print: what was run, and one column for each of its rows."""
-    about = ", ".join(
-        f"{key.replace('_', ' ')} {shown(key, value)}" for key, value in result.items() if key not in ("bench", "rows")
-    )
+    """What was measured, and one column for each row."""
+    facts = {key: value for key, value in result.items() if key not in ("bench", "rows")}
+    head = ", ".join(f"{key.replace('_', ' ')} {shown(key, value)}" for key, value in facts.items())
     drawn = Table(box=None, pad_edge=False)
     drawn.add_column("")
     for row in result["rows"]:
-        drawn.add_column(str(row.get("pool", "")), justify="right")
+        drawn.add_column(row.get("pool") or row.get("case", ""), justify="right")
     for key in result["rows"][0]:
-        if key != "pool":
+        if key not in ("pool", "case"):
             drawn.add_row(key.replace("_", " "), *(shown(key, row[key]) for row in result["rows"]))
-    return Group(f"{result['bench']}: {about}", drawn)
+    return Group(f"{result['bench']}: {head}", drawn)
 
 
 def shown(key: str, value: Any) -> str:
     """A value with its unit, by its key."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-    if key.endswith("flops_per_s"):
-        return f"{value / 1e9:,.0f} GFLOP/s"
-    if key.endswith("memory"):
-        return f"{value / 2**30:.2f} GiB"
-    if key in ("ours", "plain", "score_s_per_candidate"):
-        return f"{1000 * value:.3g} ms"
-    if key.endswith("_s") and "per" not in key:
-        return f"{value:,.0f} s" if value < 7200 else f"{value / 3600:,.1f} h"
-    if key.startswith("ratio"):
-        return f"{value:.1f} x"
-    if key == "efficiency":
-        return f"{100 * value:.0f} %"
-    if key == "cosine_distance":
-        return f"{value:.1e}"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float):
+        return str(value)
+    if key.endswith("_s") and value >= 7200 and not key.endswith("per_s"):
+        return f"{value / 3600:,.1f} h"
+    factor, form = next((unit for keys, unit in UNITS.items() if fnmatch(key, keys)), (1, "{:,}"))
+    return form.format(factor * value)

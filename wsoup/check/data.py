@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wsoup.check.whole import Params
 from wsoup.core.errors import DataError, MissingError, WsoupError
 from wsoup.datasets import coop, digests, layouts, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
@@ -26,9 +27,8 @@ from wsoup.disk import remote, store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.files import file_size
 from wsoup.images.versions import differing
-from wsoup.params.datasets import DatasetParams
-from wsoup.params.whole import Params
-from wsoup.search import gpt
+from wsoup.params.base.datasets import DatasetParams
+from wsoup.search.rank import gpt
 
 Decode = Callable[[str], object]
 

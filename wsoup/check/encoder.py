@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from wsoup.check.whole import Params
 from wsoup.core.errors import ModelError, WsoupError
+from wsoup.finetune.params import MethodParams
 from wsoup.finetune.student import check_model
-from wsoup.finetune.tuners import OUTSIDE_IMAGES
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.finetune import MethodParams
-from wsoup.params.whole import Params
+from wsoup.params.base.encoder import EncoderParams
 from wsoup.texts.reading import read_tower
 from wsoup.towers.encoder import forced_quick_gelu, known_tags, untrained_model
 
@@ -69,7 +68,7 @@ def check_encoder(params: Params) -> EncoderFinding:
 def _methods(found: EncoderFinding, model: nn.Module, *, methods: Mapping[str, MethodParams]) -> None:
     """Which of them can train it: those inside the image tower need a ViT, the others any."""
     for inside in (False, True):
-        names = [name for name, method in methods.items() if (method.tune.kind not in OUTSIDE_IMAGES) == inside]
+        names = [name for name, method in methods.items() if method.tune.inside_images == inside]
         if not names:
             continue
         try:

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import torch
 
+from wsoup.check.whole import Params
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.core.prompts import bare
 from wsoup.core.scoring import correct_per_candidate, normalize, rank
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.whole import Params
-from wsoup.search.source import Source, load_source
+from wsoup.search.rank.source import Source, load_source
 from wsoup.soup.soup import Soup
 from wsoup.towers.encoder import load_encoder
 

@@ -14,12 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from wsoup.check.whole import Params
 from wsoup.core.errors import MissingError, ModelError, PoolError, WsoupError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.search import GreedySoup
-from wsoup.params.whole import Params
-from wsoup.search import gpt, pools
+from wsoup.search.rank import gpt, pools
 from wsoup.towers import config as model_config
 
 MANY_WORDS = 50_000
@@ -98,17 +97,10 @@ def _soups(params: Params, *, sizes: dict[str, int]) -> Iterator[WsoupError]:
     if len(sizes) == len(_pools(params)):
         sizes = {**sizes, "mixed": sum(sizes.values())}
     for name, soup in params.soups.items():
-        if isinstance(soup, GreedySoup) or soup.pool not in sizes:
-            continue  # greedy: m is at most
-        wanted = soup.model_dump(include={"k0", "k1"})
-        wanted = {key: value for key, value in wanted.items() if value is not None} or {"m": soup.m}
-        for key, value in wanted.items():
-            if value > sizes[soup.pool]:
-                yield PoolError(
-                    f"soups.{name}.{key} is {value} but the pool {soup.pool} holds {sizes[soup.pool]}; lower {key}, or "
-                    "give more texts under candidates"
-                )
-                break
+        if (size := sizes.get(soup.pool)) is not None:
+            where = f"the pool {soup.pool} holds {size}"
+            if problem := soup.shortage(size, where=where, otherwise="give more texts under candidates"):
+                yield PoolError(f"soups.{name}.{problem}")
 
 
 def _evaluation(params: Params, *, sizes: dict[str, int]) -> Iterator[WsoupError]:

@@ -1,4 +1,4 @@
-"""`wsoup profile`: a params.yaml to begin with."""
+"""`wsoup profile`: a params.yaml to start from."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
+from wsoup.cli.options import ParamsFile
 from wsoup.core.errors import ParamsError
 
-ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
-profile_app = typer.Typer(help="Write a params.yaml to begin with.", no_args_is_help=True)
+profile_app = typer.Typer(help="Write a params.yaml to start from.", no_args_is_help=True)
 
 GptDescriptors = Annotated[
-    str | None, typer.Option(help="Folder of classification-by-description's descriptors_*.json.")
+    str | None, typer.Option(help="The folder with classification-by-description's descriptors_*.json.")
 ]
 WithoutDescriptors = Annotated[
-    bool, typer.Option("--without-descriptors", help="Leave out the rows that need descriptors.")
+    bool, typer.Option("--without-descriptors", help="Do without descriptors, and leave out the rows that need them.")
 ]
-Out = Annotated[Path | None, typer.Option(help="The file to write, whole or not at all; printed without.")]
+Out = Annotated[Path | None, typer.Option(help="The file to write (default: stdout).")]
 MethodsGroup = Annotated[
-    str, typer.Option("--methods", help="core, few-shot, diversity, parameter-efficiency or all: what is finetuned.")
+    str, typer.Option("--methods", help="What to finetune: core, few-shot, diversity, parameter-efficiency or all.")
 ]
 
 
@@ -49,7 +49,7 @@ def profile_methods(methods: MethodsGroup = "all", out: Out = None) -> None:
 
 @profile_app.command("base_to_new")
 def profile_base_to_new(
-    dataset: Annotated[str | None, typer.Option(help="One of the paper's datasets; the toy world without.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="One of the paper's datasets (default: the toy world).")] = None,
     data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
     gpt_descriptors: GptDescriptors = None,
     without_descriptors: WithoutDescriptors = False,
@@ -73,16 +73,25 @@ def profile_paper(
     gpt_descriptors: GptDescriptors = None,
     without_descriptors: WithoutDescriptors = False,
     methods: MethodsGroup = "core",
-    encoder: Annotated[str, typer.Option(help="A model of the paper: ViT-B-32, ViT-L-14, ...")] = "ViT-B-16",
-    source: Annotated[str, typer.Option(help="imagenet, another with training images, or laion.")] = "imagenet",
+    encoder: Annotated[
+        str, typer.Option(help="One of the paper's models: ViT-B-16, ViT-B-32, ViT-L-14, ...")
+    ] = "ViT-B-16",
+    source: Annotated[str, typer.Option(help="imagenet, another dataset with training images, or laion.")] = "imagenet",
     fewshot_pickles: Annotated[
-        str | None, typer.Option(help="Folder with the source's shot_16-seed_1.pkl ..., as CoOp's users have them.")
+        str | None,
+        typer.Option(
+            help="The folder with CoOp's own few-shot splits of the source, shot_16-seed_1.pkl ... (default: drawn)."
+        ),
     ] = None,
     laion: Annotated[
-        str | None, typer.Option(help="With --source laion: its images, in folders or tars by ImageNet class.")
+        str | None,
+        typer.Option(help="With --source laion: the folder of its images, in folders or tars by ImageNet class."),
     ] = None,
     table: Annotated[
-        str | None, typer.Option(help="Instead: which rows of this table of the paper --params fills; or all.")
+        str | None,
+        typer.Option(
+            help="Write no profile: list which rows of this table of the paper (or `all`) --params fills, and why not."
+        ),
     ] = None,
     params: ParamsFile = Path("params.yaml"),
     out: Out = None,
@@ -91,17 +100,17 @@ def profile_paper(
 
     Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot --out params.yaml
     """
-    from wsoup.profiles.paper import Choices, paper
+    from wsoup.profiles.paper import paper
 
     if table is not None:
-        from wsoup.params.whole import load_params
+        from wsoup.check.whole import load_params
         from wsoup.report.coverage import coverage, shown
 
         print(shown(coverage(load_params(params), table=table)), end="")
         return
     if data_root is None:
         raise ParamsError("profile paper needs --data-root, the folder that holds CoOp's folders")
-    choices = Choices(
+    text = paper(
         data_root,
         gpt_descriptors=gpt_descriptors,
         without_descriptors=without_descriptors,
@@ -111,26 +120,43 @@ def profile_paper(
         fewshot_pickles=fewshot_pickles,
         laion=laion,
     )
-    _put(paper(choices), out=out)
+    _put(text, out=out)
 
 
 @profile_app.command("own")
 def profile_own(
-    images: Annotated[str, typer.Option(help="train/<class>/ and test/<class>/, or a folder of such folders.")],
+    images: Annotated[
+        str, typer.Option(help="A folder with train/<class>/ and test/<class>/, or a folder of such folders.")
+    ],
     model: Annotated[
-        str | None, typer.Option(help="An open_clip model, hf-hub:owner/name or local-dir:FOLDER; ViT-B-32.")
+        str | None, typer.Option(help="An open_clip model, hf-hub:owner/name or local-dir:FOLDER (default: ViT-B-32).")
     ] = None,
     pretrained: Annotated[str, typer.Option(help="A tag of open_clip, or a weights file.")] = "openai",
-    config: Annotated[str | None, typer.Option(help="A local open_clip JSON config.")] = None,
-    image_mean: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
-    image_std: Annotated[tuple[float, float, float] | None, typer.Option(help="Of a local model.")] = None,
-    interpolation: Annotated[str | None, typer.Option(help="bicubic or bilinear, of a local model.")] = None,
-    quick_gelu: Annotated[bool, typer.Option("--quick-gelu", help="Of a local model trained with it.")] = False,
+    config: Annotated[str | None, typer.Option(help="An open_clip JSON config, for a local model.")] = None,
+    image_mean: Annotated[
+        tuple[float, float, float] | None, typer.Option(help="Mean of red, green and blue, for a local model.")
+    ] = None,
+    image_std: Annotated[
+        tuple[float, float, float] | None, typer.Option(help="Their standard deviation, for a local model.")
+    ] = None,
+    interpolation: Annotated[str | None, typer.Option(help="bicubic or bilinear, for a local model.")] = None,
+    quick_gelu: Annotated[
+        bool, typer.Option("--quick-gelu", help="For a local model that was trained with it.")
+    ] = False,
     template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
-    shots: Annotated[int | None, typer.Option(help="Training images per class and seed; 16 or what there is.")] = None,
-    descriptors: Annotated[str | None, typer.Option(help="Your own pool: text, or GPT-descriptor JSON.")] = None,
+    shots: Annotated[
+        int | None,
+        typer.Option(help="Training images per class and seed (default: 16, or what the smallest class has)."),
+    ] = None,
+    descriptors: Annotated[
+        str | None,
+        typer.Option(
+            help="Your own pool of descriptors: a text file or GPT-descriptor JSON (default: a few hundred of wsoup's)."
+        ),
+    ] = None,
     test_fraction: Annotated[
-        float | None, typer.Option(help="Share of test images where the images have no train/ and test/: 0.3.")
+        float | None,
+        typer.Option(help="Share of images to test on where there is no train/ and test/, for example 0.3."),
     ] = None,
     out: Out = None,
 ) -> None:

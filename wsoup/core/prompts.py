@@ -63,6 +63,20 @@ def ending(text: str, *, period: bool) -> str:
     return (f", {text}" if text else "") + ("." if period else "")
 
 
+def with_comma(stems: Sequence[str]) -> list[str]:
+    """Stems that the comma is counted to, for `after_comma`: "a photo of a cat,"."""
+    return [f"{stem}," for stem in stems]
+
+
+def after_comma(text: str, *, period: bool) -> str:
+    """What follows a stem with its comma. It begins with a space, where tokens never merge; the empty text does not.
+
+    >>> after_comma("which has claws", period=True), after_comma("sharp", period=False)
+    (' which has claws.', ' sharp')
+    """
+    return ending(text, period=period).removeprefix(",")
+
+
 def prompt(template: str, class_name: str, text: str = "", *, period: bool = True) -> str:
     """The whole text for one class and one descriptor or word chain.
 

@@ -40,6 +40,17 @@ def centroids(text_features: Tensor) -> Tensor:
     return normalize(text_features.mean(dim=0))
 
 
+def weighted_mean(features: Tensor, weights: Sequence[float] | Tensor) -> Tensor:
+    """Mean over the members, each as often as its weight says: (M, C, D), (M,) -> (C, D), not normalised."""
+    share = torch.as_tensor(weights, dtype=features.dtype, device=features.device)
+    return torch.einsum("m,mcd->cd", share / sum(weights), features)
+
+
+def weighted_centroid(features: Tensor, weights: Sequence[float] | Tensor) -> Tensor:
+    """`centroids` of members with weights, as the class name has one in a soup: (M, C, D), (M,) -> (C, D)."""
+    return normalize(weighted_mean(features, weights))
+
+
 def centroid_scores(image_features: Tensor, text_features: Tensor) -> Tensor:
     """Cosine of each image with each class centroid: (N, D), (M, C, D) -> (N, C)."""
     return image_features @ centroids(text_features).T

@@ -8,7 +8,7 @@ from pathlib import Path
 from wsoup.core.errors import ParamsError
 from wsoup.datasets import coop, folder, fraction, huggingface, laion, tables, torchvision, webdataset
 from wsoup.datasets.listing import Listing, validated
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 
 LAYOUTS = {
     "imagefolder": "{train,val,test}/<class>/<image>, or <class>/<image> for a test set; classnames.txt may rename",

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from wsoup.core.errors import DataError
 from wsoup.datasets import digests, fewshot, paper, pickles
 from wsoup.datasets.listing import Listing, Split, class_range, some
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 
 
 @dataclass(frozen=True)

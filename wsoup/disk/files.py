@@ -10,9 +10,10 @@ import re
 import stat
 import tarfile
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wsoup.core.errors import DataError, MissingError
+from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.disk import remote
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def shown(path: str) -> str:
     a/1.jpg two\nlines.jpg
     """
     return path if path.isprintable() else repr(path)[1:-1]
+
+
+def check_ending(file: Path, *endings: str, option: str) -> None:
+    """Raise ParamsError where an option names a file of another kind: whatever is there would be replaced."""
+    if file.suffix.lower() not in endings:
+        raise ParamsError(f"{option} {file} must end in {' or '.join(endings)}: a file of that name is replaced")
 
 
 def regular_file(path: str) -> os.stat_result:

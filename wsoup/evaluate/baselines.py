@@ -21,7 +21,7 @@ import numpy as np
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
-from wsoup.search.gpt import sentence
+from wsoup.search.rank.gpt import sentence
 
 
 def random_descriptors(pool: Sequence[str], *, m: int, seed: int) -> list[str]:
@@ -78,8 +78,8 @@ def waffle_characters(descriptors: Sequence[str]) -> list[str]:
 
     Without descriptors: ASCII letters, digits and punctuation.
     """
-    found = "".join(descriptors) or string.ascii_letters + string.digits + string.punctuation
-    return sorted(set(found) - set(" ,."))
+    characters = "".join(descriptors) or string.ascii_letters + string.digits + string.punctuation
+    return sorted(set(characters) - set(" ,."))
 
 
 def waffle(words: Sequence[str], *, characters: Sequence[str], shape: WaffleShape, m: int, seed: int) -> list[str]:

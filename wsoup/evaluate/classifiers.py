@@ -13,7 +13,7 @@ from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, TableRow, methods, soup_rows, table
 from wsoup.evaluate.testsets import TestSet
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.search.pools import read_pool
+from wsoup.search.rank.pools import read_pool
 from wsoup.soup.soup import Soup
 
 MEMBERS_SHOWN = 8
@@ -69,8 +69,8 @@ class ClassRow:
     @property
     def m(self) -> int | None:
         """Prompts of each class; None where classes have different numbers."""
-        found = {len(texts) for texts in self.prompts}
-        return found.pop() if len(found) == 1 else None
+        sizes = {len(texts) for texts in self.prompts}
+        return sizes.pop() if len(sizes) == 1 else None
 
     @property
     def texts_per_class(self) -> float:
@@ -80,15 +80,13 @@ class ClassRow:
 
 def pretrained_rows(material: Material, *, params: EvaluateParams) -> list[Row]:
     """Every row with shared texts for the pretrained encoder: the tables, the curves over m, and single members."""
-    rows = table(list(material.soups))
-    common = [method for method in methods(rows) if not method.by_seed]
-    found = [row for method in common for row in _sizes(method, material, rows, params=params, seeds=material.seeds)]
-    for seed in material.seeds:
+    rows, made = table(list(material.soups)), []
+    for by_seed, seeds in [(False, material.seeds), *((True, (seed,)) for seed in material.seeds)]:
         for method in methods(rows):
-            if method.by_seed:
-                found += _sizes(method, material, rows, params=params, seeds=(seed,))
-    given = [Row(GIVEN, material.seeds[:1], (bare,), text=bare) for bare in map(prompts.bare, params.texts)]
-    return found + single_rows(material) + given
+            if method.by_seed is by_seed:
+                made += _sizes(method, material, rows, params=params, seeds=seeds)
+    given = [Row(GIVEN, material.seeds[:1], (text,), text=text) for text in map(prompts.bare, params.texts)]
+    return made + single_rows(material) + given
 
 
 def _sizes(
@@ -98,8 +96,6 @@ def _sizes(
     shown, most = params.baseline_m, max(params.baseline_m, *params.m)
     if method.limit is not None:
         most = min(most, max(shown, method.limit(material)))
-    if not _has_texts(method, material):
-        return []
     whole = _texts(method, material, seeds=seeds, m=most)
     if not whole.texts:
         return []
@@ -120,27 +116,23 @@ def tuned_rows(
         trained: (soup, members) where the model was trained over a soup's first members only: that many are a row, too.
     """
     rows = [row for row in table(list(material.soups)) if row.tuned]
-    found = []
+    made = []
     if trained is not None:
         name, members = trained
         texts, weight = tuple(material.soups[name][seed][:members]), material.class_name_weights.get(name, 0.0)
-        found.append(Row(f"{name}_soup", (seed,), texts, class_name_weight=weight))
-    for method in (method for method in methods(rows) if _has_texts(method, material)):
+        made.append(Row(f"{name}_soup", (seed,), texts, class_name_weight=weight))
+    for method in methods(rows):
         whole = _texts(method, material, seeds=(seed,), m=params.tuned_baseline_m)
         if whole.texts:
-            found += [row for row in (whole, *_with_offsets(whole, rows, offsets=params.offsets)) if row not in found]
-    return found
-
-
-def _has_texts(method: Method, material: Material) -> bool:
-    """Whether there is anything to draw from: no random descriptors without a pool of them."""
-    return method.limit is None or method.limit(material) > 0
+            made += [row for row in (whole, *_with_offsets(whole, rows, offsets=params.offsets)) if row not in made]
+    return made
 
 
 def _texts(method: Method, material: Material, *, seeds: tuple[int, ...], m: int) -> Row:
-    """A method's texts for the first of some seeds; none where it has prompts by class."""
-    texts = () if method.texts is None else tuple(method.texts(material, seeds[0], m))
-    weight = material.class_name_weights.get(method.soup, 0.0) if method.soup else 0.0
+    """A method's texts for the first of some seeds; none from an empty pool, or where it has prompts by class."""
+    none = method.texts is None or (method.limit is not None and not method.limit(material))
+    texts = () if none or method.texts is None else tuple(method.texts(material, seeds[0], m))
+    weight = material.class_name_weights.get(method.soup or "", 0.0)
     return Row(method.name, seeds, texts, class_name_weight=weight)
 
 
@@ -152,13 +144,13 @@ def _with_offsets(row: Row, rows: Sequence[TableRow], *, offsets: Sequence[int])
 
 def single_rows(material: Material) -> list[Row]:
     """The first members of the first seed's soups, each alone, and random texts beside them."""
-    seed, found = material.seeds[0], []
+    made = []
     for method in methods(table(list(material.soups))):
         if method.alone is not None:
             count = MEMBERS_SHOWN if method.limit is None else min(MEMBERS_SHOWN, method.limit(material))
-            texts = _texts(method, material, seeds=(seed,), m=count).texts[:count]
-            found += [Row(method.name, (seed,), (text,), text=text) for text in texts]
-    return found
+            texts = _texts(method, material, seeds=material.seeds[:1], m=count).texts[:count]
+            made += [Row(method.name, material.seeds[:1], (text,), text=text) for text in texts]
+    return made
 
 
 def shown_soup(material: Material) -> Row:
@@ -183,14 +175,16 @@ def class_rows(
         templates: the ensemble's templates; none leaves it out.
         gpt: dataset -> class -> descriptors; a dataset that is not there has no such row.
     """
-    found: dict[str, list[ClassRow]] = {}
+    by_dataset: dict[str, list[ClassRow]] = {}
     for test in tests:
         classes = ClassMaterial(test.template, test.class_names, templates, gpt.get(test.name))
-        by_method = {method.name: method.prompts(classes) for method in methods(rows) if method.prompts is not None}
-        found[test.name] = [
-            ClassRow(name, tuple(seeds), prompts) for name, prompts in by_method.items() if any(prompts)
+        made = [
+            ClassRow(method.name, tuple(seeds), method.prompts(classes))
+            for method in methods(rows)
+            if method.prompts is not None
         ]
-    return found
+        by_dataset[test.name] = [row for row in made if any(row.prompts)]
+    return by_dataset
 
 
 def load_material(
@@ -207,7 +201,6 @@ def load_material(
     Raises:
         MissingError, MismatchError: a soup is missing, or was selected with another encoder.
     """
-    bound = artifacts.upper_bound
     loaded = {
         name: {seed: Soup.load(artifacts.soup(name, seed=seed), encoder=encoder) for seed in seeds} for name in soups
     }
@@ -218,5 +211,5 @@ def load_material(
         source_class_names=next(test.class_names for test in tests if test.name == source),
         soups={name: {seed: soup.texts for seed, soup in of_seeds.items()} for name, of_seeds in loaded.items()},
         class_name_weights={name: of_seeds[seeds[0]].class_name_weight for name, of_seeds in loaded.items()},
-        upper_bound=Soup.load(bound, encoder=encoder).texts if bound.exists() else [],
+        upper_bound=(Soup.load(artifacts.upper_bound, encoder=encoder).texts if artifacts.upper_bound.exists() else []),
     )

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.scoring import class_sums, correct_per_candidate, mean_cosines, normalize
+from wsoup.core.scoring import class_sums, correct_per_candidate, mean_cosines, normalize, weighted_mean
 from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
@@ -103,7 +103,7 @@ def mean_texts(
     """
     check_rows(rows, class_rows=class_rows, tests=tests, tokenizer=encoder.tokenizer)
     classes = ClassPrompts(tests)
-    further = {name: [(row, mean_prompts(row, encoder=encoder)) for row in found] for name, found in class_rows.items()}
+    further = {name: [(row, mean_prompts(row, encoder=encoder)) for row in own] for name, own in class_rows.items()}
     return Classifiers(rows, classes, mean_of_stems(rows, stems=classes.stems, encoder=encoder), further)
 
 
@@ -121,7 +121,7 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptE
         weights /= torch.tensor([[float(len(rows[r].offsets))] for r in users])
         starts, endings = list(stems), [prompts.ending(text, period=True) for text in texts]
         if offset:  # null tokens stand after the comma
-            starts, endings = [f"{stem}," for stem in stems], [ending.removeprefix(",") for ending in endings]
+            starts, endings = prompts.with_comma(stems), [prompts.after_comma(text, period=True) for text in texts]
         for where, block in encoder.grid_blocks(starts, endings, token_offset=offset):
             if means is None:
                 means = block.new_zeros(len(rows), *block.shape[1:])
@@ -132,7 +132,7 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptE
     for r, row in enumerate(rows):
         if row.class_name_weight:
             plain = means[next(i for i, other in enumerate(rows) if other.texts == ("",))]
-            means[r] = (row.m * means[r] + row.class_name_weight * plain) / (row.m + row.class_name_weight)
+            means[r] = weighted_mean(torch.stack([means[r], plain]), [float(row.m), row.class_name_weight])
     return means
 
 
@@ -172,7 +172,7 @@ def evaluate(classifiers: Classifiers, *, tests: Sequence[TestSet], tokenizer: T
         rows: list[Row | ClassRow] = [*classifiers.rows, *(row for row, _ in further)]
         means = classifiers.of(test)
         if further:
-            means = torch.cat([means, torch.stack([found for _, found in further])])  # (R, C, D)
+            means = torch.cat([means, torch.stack([mean for _, mean in further])])  # (R, C, D)
         lines += count(rows, means=means, stored=stored, test=test, variant=variant)
     return pa.Table.from_pylist(lines, schema=SCHEMA)
 
@@ -184,30 +184,30 @@ def count(
     n_images = len(test.labels)
     sums = class_sums(test.image_features, test.labels, n_classes=len(test.class_names))
     by_mode = {"centroid": normalize(means), "score_mean": means}
-    found = {
+    right = {
         mode: correct_per_candidate(test.image_features, test.labels, classes).sum(dim=1).tolist()
         for mode, classes in by_mode.items()
     }
     for r, row in enumerate(rows):
         for mode in MODES if row.text is None else MODES[:1]:
             alignment, uniformity = mean_cosines(by_mode[mode][r][None], sums=sums, n_images=n_images)
-            line: dict[str, object] = {
-                "method": row.method,
-                "variant": variant,
-                "mode": mode,
-                "m": row.m,
-                "offsets": len(row.offsets),
-                "texts": row.texts_per_class,
-                "text": row.text,
-                "stored": stored[r] if r < len(stored) else None,
-                **test.where,
-                "n_correct": found[mode][r],
-                "n_images": n_images,
-                "alignment": float(alignment),
-                "uniformity": float(uniformity),
-            }
             for seed in row.seeds:
-                yield {**line, "seed": seed}
+                yield {
+                    "method": row.method,
+                    "variant": variant,
+                    "mode": mode,
+                    "m": row.m,
+                    "offsets": len(row.offsets),
+                    "texts": row.texts_per_class,
+                    "text": row.text,
+                    "stored": stored[r] if r < len(stored) else None,
+                    "seed": seed,
+                    **test.where,
+                    "n_correct": right[mode][r],
+                    "n_images": n_images,
+                    "alignment": float(alignment),
+                    "uniformity": float(uniformity),
+                }
 
 
 def tokens_stored(rows: Sequence[Row], *, tokenizer: Tokenizer) -> list[int]:
@@ -218,10 +218,10 @@ def tokens_stored(rows: Sequence[Row], *, tokenizer: Tokenizer) -> list[int]:
     return [sum(size[text] for text in row.texts) for row in rows]
 
 
-def flips(classifiers: Classifiers, *, before: Row, after: Row, tests: Sequence[TestSet]) -> pa.Table:
+def flips(classifiers: Classifiers, *, pair: tuple[Row, Row], tests: Sequence[TestSet]) -> pa.Table:
     """Images that exactly one of two rows (centroids) gets right, with what each predicts; columns of `FLIPS`."""
     lines = []
-    for test, labels, predicted in _predicted(classifiers, pair=(before, after), tests=tests):
+    for test, labels, predicted in _predicted(classifiers, pair=pair, tests=tests):
         right = predicted == labels
         for i in np.flatnonzero(right[0] != right[1]).tolist():
             line = {"dataset": test.name, "row": int(test.rows[i]), "label": int(labels[i])}
@@ -229,14 +229,13 @@ def flips(classifiers: Classifiers, *, before: Row, after: Row, tests: Sequence[
     return pa.Table.from_pylist(lines, schema=FLIPS)
 
 
-def confusion(classifiers: Classifiers, *, before: Row, after: Row, tests: Sequence[TestSet]) -> pa.Table:
+def confusion(classifiers: Classifiers, *, pair: tuple[Row, Row], tests: Sequence[TestSet]) -> pa.Table:
     """How many images of each class two rows (centroids) take for which class; columns of `CONFUSION`, sorted."""
     lines = []
-    for test, labels, predicted in _predicted(classifiers, pair=(before, after), tests=tests):
+    for test, labels, predicted in _predicted(classifiers, pair=pair, tests=tests):
         kinds, counts = np.unique(np.stack([labels, *predicted], axis=1), axis=0, return_counts=True)  # (kinds, 3)
-        for (label, first, second), count in zip(kinds.tolist(), counts.tolist(), strict=True):
-            line = {"dataset": test.name, "label": label, "before": first, "after": second}
-            lines.append({**line, "n_images": count})
+        for (label, before, after), count in zip(kinds.tolist(), counts.tolist(), strict=True):
+            lines.append({"dataset": test.name, "label": label, "before": before, "after": after, "n_images": count})
     return pa.Table.from_pylist(lines, schema=CONFUSION)
 
 

@@ -6,19 +6,19 @@ So a long evaluation goes on after a kill, and several workers share it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
 
+from wsoup.disk.shards import Owner, Shards
 from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.cost import TextFlops
 from wsoup.evaluate.counts import Classifiers, mean_of_stems, mean_prompts
 from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
-from wsoup.resume.shards import Owner, Shards, finish_shards
 from wsoup.runtime import spent
+from wsoup.runtime.work import finish_shards
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
@@ -52,7 +52,7 @@ def encode_rows(
     """
     check_rows(rows, class_rows=class_rows, tests=tests, tokenizer=encoder.tokenizer)
     classes = ClassPrompts(tests)
-    stems, further = classes.stems, [(name, row) for name, found in class_rows.items() for row in found]
+    stems, further = classes.stems, [(name, row) for name, own in class_rows.items() for row in own]
     about = {"encoder": encoder.id, "kind": "rows"}
     prompts = {"encoder": encoder.id, "kind": "prompts by class"}
     work = [
@@ -64,12 +64,12 @@ def encode_rows(
         flops = TextFlops(texts, encoder=encoder, prompt=f"{stems[0]}.")
         with spent.timed(spent.TEXTS):
             if number:
-                found = mean_prompts(further[shard][1], encoder=texts)
+                means = mean_prompts(further[shard][1], encoder=texts)
             else:
                 some = stems[shard * CLASS_PROMPTS : (shard + 1) * CLASS_PROMPTS]
-                found = mean_of_stems(rows, stems=some, encoder=texts)
+                means = mean_of_stems(rows, stems=some, encoder=texts)
         spent.add_flops(spent.TEXTS, flops.done())
-        return {"means": found.cpu().numpy()}
+        return {"means": means.cpu().numpy()}
 
     finish_shards(work, task=task, label=label, unit="block")
     shared, own = ([torch.from_numpy(part["means"]).to(encoder.device) for part in shards.load()] for shards in work)
@@ -81,4 +81,4 @@ def encode_rows(
 
 def _texts_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """What of rows decides their mean texts, as JSON values."""
-    return [{key: value for key, value in asdict(row).items() if key in ("texts", "offsets")} for row in rows]
+    return [{"texts": row.texts, "offsets": row.offsets} for row in rows]

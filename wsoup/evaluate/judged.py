@@ -1,4 +1,4 @@
-"""What the verdict of a run is computed from (`wsoup.report.verdict`): which images each judged row gets right.
+"""What the verdict of a run is computed from (`wsoup.report.judgement`): which images each judged row gets right.
 
 Judged are the class name, every soup at its full size, and beside each soup as many random texts from its own pool, of
 the same numbers of words. All are also counted on the images that the soups were selected on: accuracy there minus
@@ -7,7 +7,7 @@ accuracy on held-out source images is the selection's own optimism.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -48,14 +48,13 @@ def random_rows(material: Material, *, pools: Mapping[str, str]) -> list[Row]:
 def judged(classifiers: Classifiers, *, soups: Sequence[str]) -> Iterator[tuple[Row, Tensor]]:
     """Rows that the verdict is about, at their full size, each with its mean text features (S, D)."""
     wanted = {CLASS_NAME.name, *(f"{name}_soup" for name in soups), *(random_beside(name) for name in soups)}
-    whole: dict[tuple[str, tuple[int, ...]], int] = {}
-    for i, row in enumerate(classifiers.rows):
+    largest: dict[tuple[str, tuple[int, ...]], tuple[Row, Tensor]] = {}
+    for row, means in zip(classifiers.rows, classifiers.means, strict=True):
         if row.method in wanted and row.text is None and row.offsets == (0,):
             key = row.method, row.seeds
-            if key not in whole or row.m > classifiers.rows[whole[key]].m:
-                whole[key] = i
-    for i in whole.values():
-        yield classifiers.rows[i], classifiers.means[i]
+            if key not in largest or row.m > largest[key][0].m:
+                largest[key] = row, means
+    yield from largest.values()
 
 
 def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Sequence[TestSet]) -> pa.Table:
@@ -70,7 +69,7 @@ def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Seque
 
 
 def selection_counts(
-    classifiers: Classifiers, *, soups: Sequence[str], source: TestSet, images: Mapping[int, tuple[Tensor, Tensor]]
+    classifiers: Classifiers, *, soups: Sequence[str], source: TestSet, images: Callable[[int], tuple[Tensor, Tensor]]
 ) -> pa.Table:
     """What each judged row gets right of the images that selection saw: columns of `SELECTION`.
 
@@ -78,14 +77,14 @@ def selection_counts(
         classifiers: rows and their text features.
         soups: names in params.yaml.
         source: the source, for its classes.
-        images: features (N, D) and labels (N,) of each seed's few-shot images.
+        images: seed -> features (N, D) and labels (N,) of its few-shot images.
     """
     lines: list[dict[str, object]] = []
     for row, means in judged(classifiers, soups=soups):
         for seed in row.seeds:
-            for mode, right in _right(*images[seed], means[classifiers.prompts.of(source)]):
-                about = {"method": row.method, "mode": mode, "seed": seed}
-                lines.append({**about, "n_correct": int(right.sum()), "n_images": len(right)})
+            for mode, right in _right(*images(seed), means[classifiers.prompts.of(source)]):
+                counts = {"n_correct": int(right.sum()), "n_images": len(right)}
+                lines.append({"method": row.method, "mode": mode, "seed": seed, **counts})
     return pa.Table.from_pylist(lines, schema=SELECTION)
 
 

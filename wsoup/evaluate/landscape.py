@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,13 +28,15 @@ from wsoup.core.errors import PoolError
 from wsoup.core.scoring import count_correct
 from wsoup.disk import store
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
+from wsoup.finetune.params import PromptTune
 from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower
 from wsoup.finetune.tuners import make_student
-from wsoup.params.finetune import PromptTune
 from wsoup.texts.tokens import token_lengths
 from wsoup.towers.encoder import Encoder
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
+TextsAt = Callable[[float, float], Tensor]
+"""Features (S, D) of every class prompt at a point (x, y): `Plane.texts`, or that of `wsoup.evaluate.soft_plane`."""
 CLASSES_PER_PASS = 256
 """Texts in one pass: on a GPU enough to keep it busy, and some 200 MiB of activations in ViT-B."""
 SCHEMA = pa.schema([("x", pa.float64()), ("y", pa.float64()), *WHERE, ("seed", pa.int64()), *COUNTS])
@@ -158,50 +160,32 @@ class Plane:
         return torch.cat(parts)
 
 
-class AnyPlane(Protocol):
-    """Text features of every class prompt at a point: this module's, or `wsoup.evaluate.soft_plane`."""
-
-    def texts(self, x: float, y: float) -> Tensor: ...
-
-
-class Landscape:
-    """Counts over the plane, a row (one y) at a time.
+def count_row(texts: TextsAt, *, y: float, axis: Sequence[float], tests: Sequence[TestSet]) -> np.ndarray:
+    """Correct images of each dataset at each x of one row of the grid: (points, datasets) int64.
 
     Args:
-        plane: over the class prompts of `tests`.
+        texts: over the class prompts of `tests`.
+        y, axis: the row, and its points.
         tests: the datasets, with the image features of the pretrained model, which a trained prompt leaves alone.
-        axis: the grid's coordinates in both directions.
     """
+    classes = ClassPrompts(tests)
 
-    def __init__(self, plane: AnyPlane, *, tests: Sequence[TestSet], axis: Sequence[float]) -> None:
-        self.plane, self.tests, self.axis = plane, tests, axis
-        self.classes = ClassPrompts(tests)
+    def at(x: float) -> list[int]:
+        features = texts(x, y)
+        return [count_correct(test.image_features, test.labels, features[classes.of(test)]) for test in tests]
 
-    def row(self, number: int) -> np.ndarray:
-        """Correct images of each dataset at each x of one row: (points, datasets) int64."""
-        return np.array([self.point(x, self.axis[number]) for x in self.axis], dtype=np.int64)
+    return np.array([at(x) for x in axis], dtype=np.int64)
 
-    def point(self, x: float, y: float) -> list[int]:
-        """Correct images of each dataset at one point."""
-        texts = self.plane.texts(x, y)
-        return [count_correct(test.image_features, test.labels, texts[self.classes.of(test)]) for test in self.tests]
 
-    def table(self, rows: Sequence[np.ndarray], *, seed: int) -> pa.Table:
-        """All rows of the grid, each as `row` counts it, with the columns of `SCHEMA`."""
-        lines = [
-            {
-                "x": x,
-                "y": y,
-                **test.where,
-                "seed": seed,
-                "n_correct": int(n_correct),
-                "n_images": len(test.labels),
-            }
-            for y, row in zip(self.axis, rows, strict=True)
-            for x, counts in zip(self.axis, row, strict=True)
-            for test, n_correct in zip(self.tests, counts, strict=True)
-        ]
-        return pa.Table.from_pylist(lines, schema=SCHEMA)
+def table(rows: Sequence[np.ndarray], *, axis: Sequence[float], tests: Sequence[TestSet], seed: int) -> pa.Table:
+    """All rows of the grid, each as `count_row` counts it, with the columns of `SCHEMA`."""
+    lines = [
+        {"x": x, "y": y, **test.where, "seed": seed, "n_correct": int(n_correct), "n_images": len(test.labels)}
+        for y, row in zip(axis, rows, strict=True)
+        for x, counts in zip(axis, row, strict=True)
+        for test, n_correct in zip(tests, counts, strict=True)
+    ]
+    return pa.Table.from_pylist(lines, schema=SCHEMA)
 
 
 def identity(tests: Sequence[TestSet]) -> list[object]:

@@ -168,7 +168,9 @@ GIVEN = "given_text"
 """Results' name of the texts of ``evaluate.texts``, each alone."""
 BEFORE_SOUPS = (
     TableRow(
-        *("class_name", "CLIP ZS", CLASS_NAME),
+        "class_name",
+        "CLIP ZS",
+        CLASS_NAME,
         scaling="ZS",
         card="Class name only",
         plain="Class name only",
@@ -178,11 +180,11 @@ BEFORE_SOUPS = (
     TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates", tuned=False, terminal=True),
     TableRow("gpt_centroids", "GPT centroids", GPT),
     TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean", scaling="GPT score mean"),
+    TableRow("random_descriptors", "Random descriptors", RANDOM_DESCRIPTORS, curve="random descriptors", terminal=True),
     TableRow(
-        *("random_descriptors", "Random descriptors", RANDOM_DESCRIPTORS), curve="random descriptors", terminal=True
-    ),
-    TableRow(
-        *("random_descriptors_offsets", "Random descriptors + offset trick", RANDOM_DESCRIPTORS),
+        "random_descriptors_offsets",
+        "Random descriptors + offset trick",
+        RANDOM_DESCRIPTORS,
         offsets=True,
         tuned=False,
     ),
@@ -218,18 +220,34 @@ def soup_rows(name: str) -> tuple[TableRow, ...]:
     """
     if name == CURVE:
         return _curve_rows()
-    label, title, centroids = soup_label(name), soup_title(name), name == "descriptor"
-    method = Method(
-        f"{name}_soup", lambda material, seed, m: material.soups[name][seed], sized=True, alone=title, soup=name
-    )
+    label, title = soup_label(name), soup_title(name)
+    method = _soup_method(name, alone=title)
     plain = TableRow(method.name, label, method, curve=title, terminal=True)
     mean = TableRow(f"{method.name}_score_mean", f"{label} score mean", method, "score_mean")
-    tricked = TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True, tuned=centroids)
-    if centroids:
-        return replace(plain, card=f"{label}, centroid"), mean, replace(tricked, scaling="Desc. soup + offsets")
-    scaling = label if name in SOUP_LABELS else None
-    shown = replace(mean, scaling=scaling, curve=f"{title}, score mean", terminal=True, terminal_tuned=True)
-    return plain, replace(shown, card=f"{label}, score mean"), tricked
+    offsets = TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True)
+    if name == "descriptor":
+        return replace(plain, card=f"{label}, centroid"), mean, replace(offsets, scaling="Desc. soup + offsets")
+    used = replace(mean, card=f"{label}, score mean", curve=f"{title}, score mean", terminal=True, terminal_tuned=True)
+    return plain, replace(used, scaling=SOUP_LABELS.get(name)), replace(offsets, tuned=False)
+
+
+def _curve_rows() -> tuple[TableRow, ...]:
+    """The word soup's curve: no size of it is counted alone, and no finetuned model has it."""
+    method, label, title = _soup_method(CURVE, alone=None), soup_label("word"), soup_title("word")
+    plain = TableRow(method.name, f"{label}, all of the curve", method, tuned=False, curve=title)
+    return plain, replace(
+        plain,
+        key=f"{method.name}_score_mean",
+        label=f"{label} score mean, all of the curve",
+        mode="score_mean",
+        curve=f"{title}, score mean",
+    )
+
+
+def _soup_method(name: str, *, alone: str | None) -> Method:
+    return Method(
+        f"{name}_soup", lambda material, seed, m: material.soups[name][seed], sized=True, alone=alone, soup=name
+    )
 
 
 def judged_row(name: str) -> TableRow:
@@ -245,29 +263,6 @@ def judged_soups(names: Sequence[str]) -> list[str]:
 def random_beside(name: str) -> str:
     """What the random texts beside a soup are called, where images that are right are stored for the verdict."""
     return f"random_beside_{name}"
-
-
-def _curve_rows() -> tuple[TableRow, ...]:
-    word = soup_rows("word")
-    method = replace(
-        word[0].method, name=f"{CURVE}_soup", texts=lambda material, seed, m: material.soups[CURVE][seed], soup=CURVE
-    )
-    method = replace(method, alone=None)
-    return tuple(
-        replace(
-            row,
-            key=row.key.replace("word_soup", method.name),
-            label=f"{row.label}, all of the curve",
-            method=method,
-            tuned=False,
-            scaling=None,
-            card=None,
-            terminal=False,
-            terminal_tuned=False,
-        )
-        for row in word
-        if not row.offsets
-    )
 
 
 def soup_label(name: str) -> str:

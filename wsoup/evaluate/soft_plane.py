@@ -19,11 +19,11 @@ from torch.nn import functional as F
 from wsoup.core.draws import named_seed
 from wsoup.evaluate.landscape import CLASSES_PER_PASS
 from wsoup.evaluate.testsets import TestSet
+from wsoup.finetune.params import SoftDescriptorsTune
 from wsoup.finetune.student import Student
 from wsoup.finetune.text_tower import TrainableTextTower
 from wsoup.finetune.tuners import make_student
-from wsoup.params.finetune import SoftDescriptorsTune
-from wsoup.search.source import Source
+from wsoup.search.rank.source import Source
 from wsoup.towers.encoder import Encoder
 
 
@@ -100,13 +100,12 @@ class SoftPlane:
 
 def shown_datasets(tests: Sequence[TestSet], *, source: Source, seed: int) -> list[TestSet]:
     """The few-shot training images of one seed in place of the source's test images, and the cross-dataset targets."""
-    found = []
-    for test in tests:
-        if test.role == "source":
-            images, labels = source.images_of(seed)
-            rows = source.subsets[seed].cpu().numpy()
-            name = f"{test.name} (training images)"
-            found.append(replace(test, name=name, image_features=images, labels=labels, rows=rows))
-        elif test.role == "xd":
-            found.append(test)
-    return found
+    images, labels = source.images_of(seed)
+    rows = source.subsets[seed].cpu().numpy()
+    return [
+        replace(test, name=f"{test.name} (training images)", image_features=images, labels=labels, rows=rows)
+        if test.role == "source"
+        else test
+        for test in tests
+        if test.role in ("source", "xd")
+    ]

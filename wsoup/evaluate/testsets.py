@@ -14,7 +14,7 @@ from torch import Tensor
 from wsoup.core import prompts
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 from wsoup.towers.encoder import Encoder
 
 WHERE = (("dataset", pa.string()), ("role", pa.string()))

@@ -16,13 +16,13 @@ import torch
 
 from wsoup.core.draws import named_generator
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.tuned import seen_by
 from wsoup.finetune.tuned import load_tuned, snapshots_in
-from wsoup.resume.shards import Owner
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
@@ -31,14 +31,14 @@ COLUMNS = ("seed", "iteration", "dataset", "n_correct", "n_images")
 
 def some_images(tests: Sequence[TestSet], *, images: int) -> list[TestSet]:
     """At most so many test images of each dataset, in their order: which ones depends on the dataset's name alone."""
-    found = []
+    few = []
     for test in tests:
         drawn = named_generator("images during training", test.name).permutation(len(test.labels))[:images]
         kept = np.sort(drawn)
         where = torch.from_numpy(kept).to(test.labels.device)
         features, labels = test.image_features[where], test.labels[where]
-        found.append(replace(test, image_features=features, labels=labels, rows=test.rows[kept]))
-    return found
+        few.append(replace(test, image_features=features, labels=labels, rows=test.rows[kept]))
+    return few
 
 
 def trained_row(rows: Sequence[Row], *, soup: str) -> Row:

@@ -10,9 +10,9 @@ import torch
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.testsets import TestSet
 from wsoup.images.features import ImageList, embed_images
-from wsoup.resume.shards import Owner
 from wsoup.towers.encoder import Encoder
 
 
@@ -33,7 +33,7 @@ def seen_by(
         batch_size: images in one forward pass.
         owner: whose resume state finished shards are.
     """
-    found = embed_images(
+    by_dataset = embed_images(
         {str(seed): encoder for seed, encoder in encoders.items()},
         lists=[_images(test, manifest=artifacts.manifest(test.name)) for test in tests],
         batch_size=batch_size,
@@ -44,7 +44,7 @@ def seen_by(
     return {
         seed: [
             replace(test, image_features=torch.from_numpy(embedded.features[str(seed)]).to(test.labels.device))
-            for test, embedded in zip(tests, found, strict=True)
+            for test, embedded in zip(tests, by_dataset, strict=True)
         ]
         for seed in encoders
     }

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from wsoup.core.scoring import correct_per_candidate, normalize
 from wsoup.evaluate.transfer import Grid
-from wsoup.search.greedy import greedy_soup
-from wsoup.soup.soup import Member
+from wsoup.search.grow.greedy import greedy_soup
+from wsoup.soup.member import Member
 
 
 def mean_accuracy(n_correct: Sequence[int], *, n_images: Sequence[int]) -> int:
@@ -26,7 +26,7 @@ def mean_accuracy(n_correct: Sequence[int], *, n_images: Sequence[int]) -> int:
     True
     """
     common = math.lcm(*n_images)
-    return sum(found * (common // size) for found, size in zip(n_correct, n_images, strict=True))
+    return sum(right * (common // size) for right, size in zip(n_correct, n_images, strict=True))
 
 
 def role_that_counts(roles: Sequence[str]) -> str:
@@ -36,15 +36,16 @@ def role_that_counts(roles: Sequence[str]) -> str:
 
 def ranked_on_targets(table: pa.Table) -> list[str]:
     """Texts of `transfer` by falling mean accuracy over the targets that count, ties in pool order; without ""."""
-    by_text: dict[str, tuple[list[int], list[int]]] = {}
-    lines = table.to_pylist()
-    counts = role_that_counts([line["role"] for line in lines])
-    for line in lines:
+    counts = role_that_counts(table["role"].to_pylist())
+    by_text: dict[str, list[tuple[int, int]]] = {}
+    for line in table.to_pylist():
         if line["text"] and line["role"] == counts:
-            found, sizes = by_text.setdefault(line["text"], ([], []))
-            found.append(line["n_correct"])
-            sizes.append(line["n_images"])
-    return sorted(by_text, key=lambda text: -mean_accuracy(by_text[text][0], n_images=by_text[text][1]))
+            by_text.setdefault(line["text"], []).append((line["n_correct"], line["n_images"]))
+    means = {
+        text: mean_accuracy([right for right, _ in pairs], n_images=[size for _, size in pairs])
+        for text, pairs in by_text.items()
+    }
+    return sorted(means, key=lambda text: -means[text])
 
 
 def upper_bound(ranked: Sequence[str], *, grid: Grid, m: int) -> list[Member]:
@@ -73,6 +74,6 @@ def upper_bound(ranked: Sequence[str], *, grid: Grid, m: int) -> list[Member]:
             ],
             dim=1,
         ).tolist()  # (b, targets)
-        return [mean_accuracy(found, n_images=sizes) for found in by_text], [sum(found) for found in by_text]
+        return [mean_accuracy(right, n_images=sizes) for right in by_text], [sum(right) for right in by_text]
 
     return greedy_soup(ranked, features=grid.blocks, measure=measure, m=m)

@@ -23,16 +23,18 @@ from wsoup.core.draws import named_generator
 from wsoup.core.errors import ChangedError, DataError, MissingError
 from wsoup.disk import remote, store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.finetune.params import AugmentParams
 from wsoup.images.decode import decoding_workers, load_rgb
-from wsoup.params.finetune import AugmentParams
 from wsoup.soup.soup import Soup
 from wsoup.towers.encoder import Encoder
 
 PIXELS_IN_MEMORY = 1 << 28
-"""Decoded images are kept where all of them take no more pixels than this (768 MiB)."""
+"""Decoded images stay in memory while all of them together have no more pixels than this (768 MiB)."""
 RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 TRIES = 10
-"""Crops drawn before the whole image is taken, as torchvision's RandomResizedCrop does."""
+"""Crops drawn before the middle of the image is taken, as torchvision's RandomResizedCrop does."""
+NARROWEST, WIDEST = 3 / 4, 4 / 3
+"""Aspects of a crop, width / height."""
 
 
 @dataclass(frozen=True)
@@ -104,21 +106,22 @@ def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration
     """Which images are in a batch: (B,) positions, B = min(batch size, number of classes), all of distinct classes."""
     by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     size = min(batch_size, len(by_class))
-    per_round = len(by_class) // size
-    turn, step = divmod(iteration, per_round)
+    turn, step = divmod(iteration, len(by_class) // size)
+
+    def image_of(c: int) -> int:
+        """Whichever of a class's images is due."""
+        cycle, place = divmod(turn, len(by_class[c]))
+        order = named_generator(seed, "images", c, cycle).permutation(len(by_class[c]))
+        return int(by_class[c][order[place]])
+
     order = named_generator(seed, "classes", turn).permutation(len(by_class))[step * size : (step + 1) * size]
-    chosen = []
-    for c in order:
-        images = by_class[c]
-        cycle, place = divmod(turn, len(images))
-        chosen.append(images[named_generator(seed, "images", int(c), cycle).permutation(len(images))[place]])
-    return np.array(chosen)
+    return np.array([image_of(int(c)) for c in order])
 
 
 def decodable(
     paths: Sequence[str], *, labels: np.ndarray, digests: Sequence[str] | None, class_names: Sequence[str]
 ) -> tuple[np.ndarray, dict[int, str]]:
-    """Which training images can be decoded, found out once, before training, where bad images are to be skipped.
+    """Find out once, before training, which images can be decoded; asked where bad images are to be skipped.
 
     Args:
         paths: N files.
@@ -144,13 +147,13 @@ def decodable(
         return None
 
     with ThreadPoolExecutor(max_workers=max(1, decoding_workers())) as pool:
-        faults = list(pool.map(fault, paths, digests if digests is not None else [None] * len(paths)))
-    good = np.array([i for i, text in enumerate(faults) if text is None], dtype=np.int64)
-    lost = sorted({*labels.tolist()} - {*labels[good].tolist()})
-    if lost:
-        text = next(fault for fault, label in zip(faults, labels.tolist(), strict=True) if fault and label == lost[0])
-        raise DataError(f"none of the training images of class {class_names[lost[0]]!r} can be decoded: {text}")
-    return good, {i: text for i, text in enumerate(faults) if text is not None}
+        texts = pool.map(fault, paths, digests if digests is not None else [None] * len(paths))
+    faults = {i: text for i, text in enumerate(texts) if text is not None}
+    good = np.delete(np.arange(len(paths)), list(faults))
+    for label in np.setdiff1d(labels, labels[good])[:1]:
+        text = next(text for i, text in faults.items() if labels[i] == label)
+        raise DataError(f"none of the training images of class {class_names[label]!r} can be decoded: {text}")
+    return good, faults
 
 
 class FewShotImages:
@@ -163,6 +166,7 @@ class FewShotImages:
         augment: crop and flip, or None for the plain preprocessing.
         digests: N content digests that the files had when they were listed, or None.
         threads: that decode and crop ahead; None reads ``$WSOUP_WORKERS``, else one per core. No result depends on it.
+        room: pixels of decoded images that stay in memory. No result depends on it.
 
     Raises:
         ChangedError: while batches are made, a file is not the one that was listed any more.
@@ -178,6 +182,7 @@ class FewShotImages:
         augment: AugmentParams | None,
         digests: Sequence[str] | None = None,
         threads: int | None = None,
+        room: int = PIXELS_IN_MEMORY,
     ) -> None:
         if not len(paths):
             raise DataError("the few-shot split holds no images; run `dvc repro fewshot`")
@@ -189,7 +194,7 @@ class FewShotImages:
         self.mean = torch.tensor(encoder.preprocessing["mean"]).view(3, 1, 1)
         self.std = torch.tensor(encoder.preprocessing["std"]).view(3, 1, 1)
         self._kept: dict[int, Image.Image] = {}
-        self._room = PIXELS_IN_MEMORY
+        self._room = room
         self._pool = ThreadPoolExecutor(max_workers=threads or max(1, decoding_workers()))
 
     def batch(self, positions: np.ndarray, *, seed: int, iteration: int) -> tuple[Tensor, Tensor]:
@@ -234,13 +239,15 @@ def crop_box(width: int, height: int, draws: np.ndarray, *, share: tuple[float, 
         share: smallest and largest share of the area.
 
     Returns:
-        (left, top, right, bottom); the whole image where none fits.
+        (left, top, right, bottom); where none fits, the largest in the middle whose aspect is allowed.
     """
     for area, aspect, left, top in draws:
         pixels = width * height * (share[0] + area * (share[1] - share[0]))
-        ratio = np.exp(np.log(3 / 4) + aspect * np.log(16 / 9))
+        ratio = np.exp(np.log(NARROWEST) + aspect * np.log(WIDEST / NARROWEST))
         w, h = round(float(np.sqrt(pixels * ratio))), round(float(np.sqrt(pixels / ratio)))
         if 0 < w <= width and 0 < h <= height:
             x, y = int(left * (width - w + 1)), int(top * (height - h + 1))
             return x, y, x + w, y + h
-    return 0, 0, width, height
+    w, h = min(width, round(height * WIDEST)), min(height, round(width / NARROWEST))
+    x, y = (width - w) // 2, (height - h) // 2
+    return x, y, x + w, y + h

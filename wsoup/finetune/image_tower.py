@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wsoup.core.linear import packed
 from wsoup.finetune.blocks import call, project, row_pass, whole_pass, with_deep_prompt
 
 
@@ -53,8 +54,34 @@ class TrainableImageTower:
 
     def __call__(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
         """(B, 3, H, W) -> (B, D), not normalised."""
-        x = self.run(self.start(pixels, prompts=prompts), first=0, stop=len(self.blocks) - 1, prompts=prompts)
-        return self.finish(x, prompts=prompts)
+        return self.rest(self.start(pixels, prompts=prompts), first=0, prompts=prompts)
+
+    def rest(self, x: Tensor, *, first: int, prompts: Tensor | None = None) -> Tensor:
+        """All from block `first` on: (B, T, width) -> (B, D), not normalised."""
+        return self.finish(self.run(x, first=first, stop=len(self.blocks) - 1, prompts=prompts), prompts=prompts)
 
     def _call(self, function: Any, i: int, x: Tensor, **options: Any) -> Tensor:
         return call(function, self.blocks[i], x, save_memory=self.save_memory, **options)
+
+
+class FrozenImageTower(TrainableImageTower):
+    """The pretrained image tower in training: no gradients, no prompts, and blocks that never change.
+
+    On a CPU and in float32 all blocks but the last are packed once for oneDNN, as those that embed a dataset are: the
+    same result up to rounding. The last one has little to do, where one token of it is read.
+
+    Args:
+        model: a model that `check_model` lets pass; a later change of its weights is not seen.
+        dtype: autocast dtype that it is called under, or None.
+    """
+
+    def __init__(self, model: Any, *, dtype: torch.dtype | None) -> None:
+        super().__init__(model)
+        self.whole = [block if dtype is not None else packed(block) for block in self.blocks[:-1]]
+
+    def run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None = None) -> Tensor:
+        """See `TrainableImageTower.run`."""
+        assert prompts is None
+        for block in self.whole[first:stop]:
+            x = block(x)
+        return x

@@ -4,8 +4,6 @@ Features are L2-normalised, logits are cosines times logit scale, targets are pr
 and adaptive margin as in Chris210634/word_soups (source/losses.py, source/trainer.py), the margin after CLIPood (arXiv
 2302.00864); the teacher's share is the diversity loss of arXiv 2311.13612; KgCoOp arXiv 2303.13283; ProGrad arXiv
 2205.14865; ProDA arXiv 2205.03340.
-
-Differs from the authors' code in KgCoOp, which averages there over all pairs of classes instead of each with itself.
 """
 
 from __future__ import annotations
@@ -48,8 +46,13 @@ def contrastive(image_features: Tensor, text_features: Tensor, *, logit_scale: f
     return balance * F.cross_entropy(logits, own) + (1 - balance) * F.cross_entropy(logits.T, own)
 
 
-def anchor(text_features: Tensor, initial: Tensor) -> Tensor:
-    """KgCoOp's distance: 1 - mean over classes of the cosine of a text with its initial one: (C, D), (C, D) -> ()."""
+def anchor(text_features: Tensor, initial: Tensor, *, pairs: str) -> Tensor:
+    """KgCoOp's distance: 1 - mean cosine of texts with initial ones: (C, D), (C, D) -> ().
+
+    `pairs`: each class's "own" text before and after, or those of "all" pairs of classes (the authors' code).
+    """
+    if pairs == "all":
+        return 1 - text_features.mean(dim=0) @ initial.mean(dim=0)
     return 1 - (text_features * initial).sum(dim=-1).mean()
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from wsoup.finetune import losses
+from wsoup.finetune.params import ContrastiveLoss, CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
 from wsoup.finetune.passes import Passes
-from wsoup.params.finetune import ContrastiveLoss, CrossEntropyLoss, KgcoopLoss, LossParams, ProdaLoss, ProgradLoss
 
 
 def needs_teacher_images(loss: LossParams) -> bool:
@@ -54,7 +54,7 @@ class Objective:
             images: (B, D) of the student, with gradient where its image tower is trained.
             teacher: (B, D) of the pretrained model, or None where it is not needed.
             labels: (B,), all different.
-            iteration: decides the member of the soup, iteration mod M.
+            iteration: decides whose turn it is: member iteration mod M of the soup, or soft descriptor.
 
         Returns:
             Loss (), and logits (B, C), or (B, B) where only the batch's classes were scored.
@@ -67,7 +67,8 @@ class Objective:
                 texts = self.passes.texts(member)
                 logits = self.scale * images @ texts.T
                 value = torch.nn.functional.cross_entropy(logits, labels)
-                value = value + self.loss.weight * losses.anchor(texts, self.passes.teacher_texts(member))
+                distance = losses.anchor(texts, self.passes.teacher_texts(member), pairs=self.loss.pairs)
+                value = value + self.loss.weight * distance
             case ContrastiveLoss():
                 texts = self.passes.texts(member, classes=labels)
                 logits = self.scale * images @ texts.T

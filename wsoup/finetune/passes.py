@@ -16,10 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.core import prompts
-from wsoup.finetune.frozen import FrozenImageTower
-from wsoup.finetune.image_tower import TrainableImageTower
+from wsoup.finetune.image_tower import FrozenImageTower, TrainableImageTower
 from wsoup.finetune.student import Student
-from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower
+from wsoup.finetune.text_tower import TextState, TrainableTextTower
 from wsoup.towers.encoder import Encoder
 
 IMAGES_PER_PASS = 64
@@ -49,24 +48,32 @@ class Passes:
     ) -> None:
         self.encoder, self.student = encoder, student
         self.text_tower = TrainableTextTower(student.model, save_memory=save_memory)
-        vit = bool(len(student.image_blocks))  # another tower is called as a whole, and never trained
         model: Any = encoder.model
+        vit = bool(len(student.image_blocks))  # another tower is called as a whole, and never trained
         self.frozen_images: Any = FrozenImageTower(model, dtype=encoder.dtype) if vit else model.encode_image
         self.image_tower: Any = TrainableImageTower(student.model, save_memory=save_memory) if vit else None
         self.frozen_texts = TrainableTextTower(encoder.model)
         stems = prompts.stems(template, class_names)
-        self.members = len(student.soft_descriptors) or len(soup)
+        self.members = len(soup) if student.soft_descriptors is None else len(student.soft_descriptors)
         self._tokens = [self._tokenize(stems, text) for text in soup]
-        self._bare = self._tokenize(stems, "") if len(student.soft_descriptors) else None
-        self._prompted = student.soft_prompt is not None
-        self._fixed_trunk = (
-            student.visual_prompts is None and student.projector is None and _untouched(student, "image")
-        )
-        self._fixed_texts = not self._prompted and not len(student.soft_descriptors) and _untouched(student, "text")
-        self._texts: dict[int, Texts] = {}
-        self._places: Tensor | None = None
+        self._places: Tensor | None = None  # of a soft descriptor in every text
+        n_prompt = 0 if student.soft_prompt is None else len(student.soft_prompt)
+        if student.soft_descriptors is not None:
+            tokens, self._places = student.with_descriptor(self._tokenize(stems, ""))
+            texts = self.text_tower.prepare(tokens, n_prompt=n_prompt, before=int(self._places.min()))
+            self._texts = [texts] * self.members
+        else:
+            self._texts = [self.text_tower.prepare(tokens, n_prompt=n_prompt) for tokens in self._tokens]
+        learns_inputs = bool(n_prompt) or self._places is not None
+        self._first_block = 0 if learns_inputs else min(student.first_text_block, len(self.text_tower.blocks) - 1)
+        trained, changed = _towers(student.trained_names), _towers(student.stored_names)
+        prompted = student.visual_prompts is not None or student.projector is not None
+        self.trunk_is_fixed = not prompted and "image" not in trained
+        """Whether the image tower itself is left alone (an adapter behind it is not part of it)."""
+        self._fixed_texts = not learns_inputs and "text" not in trained
+        self._texts_of_old = self._fixed_texts and "text" not in changed
+        self._kept_texts: dict[int, Tensor] = {}
         self._states: dict[int, TextState] = {}
-        self._text_features: dict[int, Tensor] = {}
         self._teacher_texts: dict[int, Tensor] = {}
         self._image_features: Tensor | None = None
 
@@ -77,11 +84,6 @@ class Passes:
         with torch.no_grad(), self.encoder.autocast():
             parts = [self.frozen_images(pixels.to(self.encoder.device)).float() for pixels in batches]
         self._image_features = torch.cat(parts)
-
-    @property
-    def trunk_is_fixed(self) -> bool:
-        """Whether the image tower itself is left alone (an adapter behind it is not part of it)."""
-        return self._fixed_trunk
 
     def images(
         self, pixels: Tensor | None, *, positions: Tensor | None = None, teacher: bool
@@ -107,21 +109,20 @@ class Passes:
             raw = self._image_features[positions]
             return raw, raw
         pixels = pixels.to(self.encoder.device, non_blocking=True)
-        if self._fixed_trunk:
+        if self.trunk_is_fixed:
             with torch.no_grad():
                 raw = self.frozen_images(pixels)
             return raw, raw
         prompts = self.student.image_prompts()
-        last = len(self.image_tower.blocks) - 1
         if prompts is not None:
             with torch.no_grad():
                 frozen = self.frozen_images(pixels) if teacher else None
             return self.image_tower(pixels, prompts=prompts), frozen
-        shared = min(self.student.first_image_block, last)
+        shared = min(self.student.first_image_block, len(self.image_tower.blocks) - 1)
         with torch.no_grad():
             x = self.frozen_images.run(self.frozen_images.start(pixels), first=0, stop=shared)
-            frozen = self.frozen_images.finish(self.frozen_images.run(x, first=shared, stop=last)) if teacher else None
-        return self.image_tower.finish(self.image_tower.run(x, first=shared, stop=last)), frozen
+            frozen = self.frozen_images.rest(x, first=shared) if teacher else None
+        return self.image_tower.rest(x, first=shared), frozen
 
     # ---------------------------------------------------------------------------------------------------- texts
 
@@ -133,17 +134,29 @@ class Passes:
             classes: only these, in this order; None for all.
         """
         if self._fixed_texts:
-            features = self.teacher_texts(member)
+            features = self.teacher_texts(member) if self._texts_of_old else self._once(member)
             return features if classes is None else features[classes]
+        return self._encoded(member, classes=classes)
+
+    def _once(self, member: int) -> Tensor:
+        """Texts through a tower that differs from the pretrained one and is not trained."""
+        if member not in self._kept_texts:
+            with torch.no_grad():
+                self._kept_texts[member] = self._encoded(member, classes=None)
+        return self._kept_texts[member]
+
+    def _encoded(self, member: int, *, classes: Tensor | None) -> Tensor:
         with self.encoder.autocast():
-            texts, soft = self._text_inputs(member)
-            first = 0 if self._prompted or soft is not None else min(self.student.first_text_block, self._last)
-            state = self._lower(member, texts, first) if first else None
+            texts, first = self._texts[member], self._first_block
+            soft = None if self._places is None else (self._places, self.student.soft_descriptors[member])
+            state = self._lower(member) if first else None
             if classes is not None:
                 texts = texts.take(classes)
                 state = state and TextState(state.head, state.tail[classes])
                 soft = soft and (soft[0][classes], soft[1])
-            return F.normalize(self._encode(texts, soft=soft, state=state, first=first).float(), dim=-1)
+            text_prompts = self.student.text_prompts()
+            state = state or self.text_tower.start(texts, prompts=text_prompts, soft=soft)
+            return F.normalize(self.text_tower.rest(state, texts, first=first, prompts=text_prompts).float(), dim=-1)
 
     def teacher_texts(self, member: int) -> Tensor:
         """The pretrained model's features of one member of the soup: (C, D), computed once."""
@@ -153,49 +166,20 @@ class Passes:
                 self._teacher_texts[member] = F.normalize(features.float(), dim=-1)
         return self._teacher_texts[member]
 
-    @property
-    def _last(self) -> int:
-        return len(self.text_tower.blocks) - 1
-
     def _tokenize(self, stems: Sequence[str], text: str) -> Tensor:
         texts = [stem + prompts.ending(text, period=True) for stem in stems]
         return self.encoder.tokenizer(texts).to(self.encoder.device)
 
-    def _text_inputs(self, member: int) -> tuple[Texts, tuple[Tensor, Tensor] | None]:
-        """Prepared texts of one member, and where a soft descriptor goes in them."""
-        student_prompts = self.student.soft_prompt
-        n_prompt = 0 if student_prompts is None else len(student_prompts)
-        if not len(self.student.soft_descriptors):
-            if member not in self._texts:
-                self._texts[member] = self.text_tower.prepare(self._tokens[member], n_prompt=n_prompt)
-            return self._texts[member], None
-        if self._places is None:
-            assert self._bare is not None
-            tokens, self._places = self.student.with_descriptor(self._bare)
-            before = int(self._places.min())
-            self._texts[0] = self.text_tower.prepare(tokens, n_prompt=n_prompt, before=before)
-        return self._texts[0], (self._places, self.student.soft_descriptors[member])
-
-    def _lower(self, member: int, texts: Texts, first: int) -> TextState:
-        """Texts before block `first`, below which nothing is trained: computed once."""
+    def _lower(self, member: int) -> TextState:
+        """Texts before the first block that is trained: computed once."""
         if member not in self._states:
+            texts = self._texts[member]
             with torch.no_grad():
                 start = self.frozen_texts.start(texts)
-                self._states[member] = self.frozen_texts.run(start, texts, first=0, stop=first)
+                self._states[member] = self.frozen_texts.run(start, texts, first=0, stop=self._first_block)
         return self._states[member]
 
-    def _encode(
-        self, texts: Texts, *, soft: tuple[Tensor, Tensor] | None, state: TextState | None, first: int
-    ) -> Tensor:
-        text_prompts = self.student.text_prompts()
-        if state is None:
-            state = self.text_tower.start(texts, prompts=text_prompts, soft=soft)
-        state = self.text_tower.run(state, texts, first=first, stop=self._last, prompts=text_prompts)
-        return self.text_tower.finish(state, texts, prompts=text_prompts)
 
-
-def _untouched(student: Student, tower: str) -> bool:
-    """Whether nothing of a tower's own weights is open for training."""
-    inside = student.model.visual if tower == "image" else student.text_tower
-    names = () if tower == "image" else ("visual.",)
-    return not any(p.requires_grad for name, p in inside.named_parameters() if not name.startswith(tuple(names)))
+def _towers(names: Sequence[str]) -> set[str]:
+    """Which towers of the open_clip model some of its parameters are in: "image", "text"."""
+    return {"image" if name.startswith("model.visual.") else "text" for name in names if name.startswith("model.")}

@@ -30,9 +30,11 @@ class Student(nn.Module):
         visual_prompts: (depth, n, image width), or None.
         projector: text prompts -> visual prompts (MaPLe), or None.
         image_adapter: (B, D) -> (B, D) on image features, or None.
-        soft_descriptors: M of (n, width), each inserted as a descriptor; texts are encoded as their centroid. Or empty.
+        soft_descriptors: (M, n, width), each inserted as a descriptor; texts are encoded as their centroid. Or None.
+        keeps_period: whether a text's final period stands behind a soft descriptor, or gives way to it.
         first_image_block, first_text_block: the first block that is not shared with the pretrained model.
-        trained_names: names of the parameters that are trained and stored.
+        trained_names: names of the parameters that are trained.
+        stored_names: names of those that are stored, which includes what was drawn at random and never trained.
         tunes_images: whether image features differ from the pretrained model's.
         comma, period: token ids between which a soft descriptor stands.
     """
@@ -40,6 +42,7 @@ class Student(nn.Module):
     model: Any
     soft_prompt: Tensor | None
     deep_prompts: Tensor | None
+    soft_descriptors: Any
     visual_prompts: Tensor | None
     image_adapter: nn.Module | None
     projector: nn.Module | None
@@ -55,15 +58,15 @@ class Student(nn.Module):
         super().__init__()
         check_model(model, inside_images=inside_images)
         self.model = _copy_above(model, blocks=blocks)
-        for name in ("soft_prompt", "deep_prompts", "visual_prompts"):
+        for name in ("soft_prompt", "deep_prompts", "soft_descriptors", "visual_prompts"):
             self.register_parameter(name, None)
         self.image_adapter = self.projector = None
-        self.soft_descriptors = nn.ParameterList()
         self.first_image_block = len(self.image_blocks) - blocks
         self.first_text_block = len(self.text_blocks) - blocks
         self.comma, self.period = (int(row[1]) for row in tokenizer([",", "."]))
-        self.tunes_images = False
+        self.tunes_images, self.keeps_period = False, True
         self.trained_names: tuple[str, ...] = ()
+        self.stored_names: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -96,8 +99,9 @@ class Student(nn.Module):
         return self.visual_prompts if self.projector is None else self.projector(self.text_prompts())
 
     def with_descriptor(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Make room for a soft descriptor before the final period: texts (B, context) -> the same, places (B, n)."""
-        return insert_places(tokens, n=len(self.soft_descriptors[0]), comma=self.comma, period=self.period)
+        """Make room for a soft descriptor: texts (B, context) -> the same, places (B, n)."""
+        n, comma, period = self.soft_descriptors.shape[1], self.comma, self.period
+        return insert_places(tokens, n=n, comma=comma, period=period, keeps_period=self.keeps_period)
 
     def encode_image(self, pixels: Tensor, normalize: bool = False) -> Tensor:
         """(B, 3, H, W) -> (B, D)."""
@@ -114,7 +118,7 @@ class Student(nn.Module):
         """(B, context) int64 -> (B, D); with soft descriptors the centroid over them."""
         tower, prompts = TrainableTextTower(self.model), self.text_prompts()
         n_prompt = 0 if prompts is None else prompts.shape[1]
-        if len(self.soft_descriptors):
+        if self.soft_descriptors is not None:
             tokens, places = self.with_descriptor(tokens)
             texts = tower.prepare(tokens, n_prompt=n_prompt, before=int(places.min()))
             members = [tower(texts, prompts=prompts, soft=(places, soft)) for soft in self.soft_descriptors]
@@ -126,6 +130,10 @@ class Student(nn.Module):
     def trained(self) -> dict[str, nn.Parameter]:
         """What is trained, by name."""
         return {name: self.get_parameter(name) for name in self.trained_names}
+
+    def stored(self) -> dict[str, nn.Parameter]:
+        """What is kept of a training, by name."""
+        return {name: self.get_parameter(name) for name in self.stored_names}
 
     def merge(self) -> Student:
         """Fold low-rank updates, scales and shifts into plain weights, exactly, and close everything for training."""
@@ -149,8 +157,7 @@ def check_model(model: nn.Module, *, inside_images: bool) -> None:
         inside_images: whether something inside the image tower is trained, which must then be a transformer with
             standard blocks, too. What trains texts alone, or follows the image tower, takes any.
     """
-    visual, text = getattr(model, "visual", None), getattr(model, "text", model)
-    problem = None
+    visual, text, other = getattr(model, "visual", None), getattr(model, "text", model), ""
     if inside_images and not is_vit(visual):
         problem = f"an image tower of open_clip's VisionTransformer, found {type(visual).__name__}"
     elif inside_images and (foreign := foreign_block(_blocks(visual))):
@@ -161,9 +168,11 @@ def check_model(model: nn.Module, *, inside_images: bool) -> None:
         problem = f"a text tower with standard blocks, found {foreign}"
     elif getattr(text, "cls_emb", None) is not None or getattr(text, "use_pad_mask", False):
         problem = "a text tower without class token and padding mask (CoCa has them)"
-    if problem:
-        other = ", or tune.kind prompt, which trains texts alone" if "image tower" in problem else ""
-        raise ModelError(f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16{other}")
+    else:
+        return
+    if "image tower" in problem:
+        other = ", or tune.kind prompt, which trains texts alone"
+    raise ModelError(f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16{other}")
 
 
 def _blocks(tower: Any) -> Sequence[nn.Module]:
@@ -183,13 +192,16 @@ def _copy_above(model: Any, *, blocks: int) -> Any:
     return copy.deepcopy(model, memo={id(module): module for module in shared})
 
 
-def insert_places(tokens: Tensor, *, n: int, comma: int, period: int) -> tuple[Tensor, Tensor]:
+def insert_places(
+    tokens: Tensor, *, n: int, comma: int, period: int, keeps_period: bool = True
+) -> tuple[Tensor, Tensor]:
     """Insert a comma and n places before each text's final period (or at its end, where it has none).
 
     Args:
         tokens: (B, context) int64, with zeros after the end-of-text, which is the highest id.
         n: places.
         comma, period: token ids.
+        keeps_period: whether the final period stays behind them, or makes room for the comma.
 
     Returns:
         (B, context) tokens, with commas at the places too, and (B, n) positions of the places.
@@ -199,13 +211,15 @@ def insert_places(tokens: Tensor, *, n: int, comma: int, period: int) -> tuple[T
     """
     rows, (count, context) = torch.arange(len(tokens), device=tokens.device), tokens.shape
     end = tokens.argmax(dim=1)
-    at = torch.where(tokens[rows, end - 1] == period, end - 1, end)  # (B,)
+    ended = tokens[rows, end - 1] == period  # (B,)
+    at = torch.where(ended, end - 1, end)
+    moves = n + (1 if keeps_period else 1 - ended[:, None].long())
     if int(end.max()) + n + 1 >= context:
         raise PoolError(
             f"a text of {int(end.max()) + 1} tokens has no room for {n} soft tokens in {context}; train fewer"
         )
     place = torch.arange(context, device=tokens.device).expand(count, -1)
-    source = torch.where(place < at[:, None], place, (place - n - 1).clamp(min=0))
+    source = torch.where(place < at[:, None], place, (place - moves).clamp(min=0))
     inserted = (place >= at[:, None]) & (place <= at[:, None] + n)
     moved = tokens.gather(1, source).masked_fill(inserted, comma)
     return moved, at[:, None] + 1 + torch.arange(n, device=tokens.device)

@@ -29,6 +29,7 @@ from wsoup.finetune.blocks import (
     whole_pass,
     with_deep_prompt,
 )
+from wsoup.texts.reading import end_of_text
 
 
 @dataclass(frozen=True)
@@ -72,14 +73,7 @@ class TrainableTextTower:
         self.text: Any = getattr(model, "text", model)
         self.blocks: list[Any] = list(self.text.transformer.resblocks)
         self.save_memory = save_memory
-        self.pool = getattr(self.text, "text_pool_type", None) or self.text.pool_type
-        self.eos: Any = getattr(self.text, "text_eos_id", None) or getattr(self.text, "eos_id", None)
-        self.causal = self.text.attn_mask is not None and self.pool in ("argmax", "eos")
-
-    @property
-    def context(self) -> int:
-        """Tokens that the tower takes."""
-        return len(self.text.positional_embedding)
+        self.causal = self.text.attn_mask is not None and end_of_text(self.text) is not None
 
     def prepare(self, tokens: Tensor, *, n_prompt: int = 0, before: int | None = None) -> Texts:
         """Cut and split texts (B, context).
@@ -117,11 +111,10 @@ class TrainableTextTower:
         dtype = text.transformer.get_cast_dtype()
         tail = text.token_embedding(texts.tokens[:, shared : texts.length]).to(dtype)
         head = text.token_embedding(texts.tokens[:1, :shared]).to(dtype) if shared else None
-        if prompts is not None:
-            if head is None:
-                tail = laid_over(tail, prompts[0])
-            else:
-                head = laid_over(head, prompts[0])
+        if prompts is not None and head is not None:
+            head = laid_over(head, prompts[0])
+        elif prompts is not None:
+            tail = laid_over(tail, prompts[0])
         if soft is not None:
             places, vectors = soft
             index = (places - shared)[..., None].expand(-1, -1, tail.shape[-1])
@@ -159,8 +152,11 @@ class TrainableTextTower:
         self, texts: Texts, *, prompts: Tensor | None = None, soft: tuple[Tensor, Tensor] | None = None
     ) -> Tensor:
         """B texts -> (B, D), not normalised."""
-        state = self.start(texts, prompts=prompts, soft=soft)
-        state = self.run(state, texts, first=0, stop=len(self.blocks) - 1, prompts=prompts)
+        return self.rest(self.start(texts, prompts=prompts, soft=soft), texts, first=0, prompts=prompts)
+
+    def rest(self, state: TextState, texts: Texts, *, first: int, prompts: Tensor | None = None) -> Tensor:
+        """All from block `first` on: (B, D), not normalised."""
+        state = self.run(state, texts, first=first, stop=len(self.blocks) - 1, prompts=prompts)
         return self.finish(state, texts, prompts=prompts)
 
     def _call(self, function: Any, i: int, *states: Tensor, **options: Any) -> Any:
@@ -168,11 +164,10 @@ class TrainableTextTower:
 
     def _ends(self, tokens: Tensor) -> Tensor:
         """(B,) position that each text's features are read from."""
-        if self.pool == "argmax":
-            return tokens.argmax(dim=1)
-        if self.pool == "eos":
-            return torch.eq(tokens, self.eos).int().argmax(dim=1)
-        return torch.full((len(tokens),), 0 if self.pool == "first" else tokens.shape[1] - 1, device=tokens.device)
+        if (end := end_of_text(self.text)) is not None:
+            return end(tokens)
+        first = "first" in (getattr(self.text, "text_pool_type", None), getattr(self.text, "pool_type", None))
+        return torch.full((len(tokens),), 0 if first else tokens.shape[1] - 1, device=tokens.device)
 
     def _mask(self, texts: Texts, tail: Tensor) -> Tensor | None:
         """(T, P + T) bool, True where a position of the rest may look; None where the tower is not causal."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,15 @@ from wsoup.core.draws import named_seed
 from wsoup.core.errors import MismatchError, ParamsError
 from wsoup.disk.store import read_checked, write_checked
 from wsoup.finetune import losses
+from wsoup.finetune.added import LowRank
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions
 from wsoup.finetune.objective import Objective, needs_teacher_images
+from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, make_student
-from wsoup.params.finetune import FinetuneParams, MethodParams
-from wsoup.resume.shards import SAVE_SECONDS
+from wsoup.finetune.turns import turns_of
+from wsoup.runtime.work import SAVE_SECONDS
 from wsoup.towers.encoder import Encoder
 
 
@@ -67,7 +70,9 @@ class Trainer:
         )
         self.parameters = self.student.trained()
         self.average = {name: p.detach().clone() for name, p in self.parameters.items()}
-        self.optimizer = torch.optim.SGD(
+        self.turns = turns_of(self.student, method=method, iterations=self.iterations)
+        sgd = TwiceSGD if getattr(method.tune, "opens", "both") == "image_twice" else torch.optim.SGD
+        self.optimizer = sgd(
             self._groups(), lr=method.learning_rate, momentum=shared.momentum, weight_decay=shared.weight_decay
         )
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
@@ -103,12 +108,12 @@ class Trainer:
 
     def _groups(self) -> list[dict[str, Any]]:
         """Text prompts at `prompt_factor` times the learning rate, the rest at the learning rate."""
-        rate, groups = self.method.learning_rate, []
-        for of_prompts in (True, False):
-            chosen = [p for name, p in self.parameters.items() if name.startswith(TEXT_PROMPTS) == of_prompts]
-            if chosen:
-                groups.append({"params": chosen, "lr": rate * (self.method.prompt_factor if of_prompts else 1)})
-        return groups
+        rate = self.method.learning_rate
+        rates = {True: rate * self.method.prompt_factor, False: rate}
+        groups: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
+        for name, parameter in self.parameters.items():
+            groups[name.startswith(TEXT_PROMPTS)].append(parameter)
+        return [{"params": chosen, "lr": rates[prompts]} for prompts, chosen in groups.items() if chosen]
 
     # ----------------------------------------------------------------------------------------------------- run
 
@@ -143,31 +148,50 @@ class Trainer:
                 self._check_losses()
                 self.save(resume)
                 saved = time.monotonic()
+        return self._finished()
+
+    def _finished(self) -> Student:
+        """The student with the averaged weights."""
         self._check_losses()
         with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                if not bool(self.average[name].isfinite().all()):
+            for name, weights in self._averages().items():
+                if not bool(weights.isfinite().all()):
                     raise self._diverged(f"weights {name!r} are", iteration=self.iteration)
-                parameter.copy_(self.average[name])
+                self.parameters[name].copy_(weights)
+            for piled in self._piled().values():
+                piled.zero_()
         return self.student.requires_grad_(False)
+
+    def _averages(self) -> Mapping[str, Tensor]:
+        """The averaged weights as they stand; with turns, of all of them."""
+        return self.average if self.turns is None else self.turns.result(self.average, iteration=self.iteration)
+
+    def _piled(self) -> dict[str, Tensor]:
+        """Low-rank updates that earlier passes have left in the weights."""
+        return {name: buffer for name, buffer in self.student.named_buffers() if name.endswith(".piled")}
 
     def step(self) -> None:
         """One iteration: batch, loss, update, average, and now and then a line of the log."""
+        turn = self.iteration
+        if self.turns is not None:
+            turn = self.turns.of(self.iteration)
+            if self.turns.begins(self.iteration):
+                self.turns.start_over(self.student, self.average, iteration=self.iteration)
+                self.optimizer.state.clear()
         images, teacher, labels = self._batch()
         self.optimizer.zero_grad(set_to_none=True)
-        loss, logits = self.objective.backward(images, teacher, labels, iteration=self.iteration)
+        loss, logits = self.objective.backward(images, teacher, labels, iteration=turn)
         first = (self._not_finite < 0) & ~loss.isfinite()
         self._not_finite = torch.where(first, self.iteration + 1, self._not_finite)  # asking now would stop a GPU
         if self.iteration == 0:
             self._note(loss, logits=logits, images=images.detach(), labels=labels)  # where training starts
+        for module in self.student.modules():
+            if isinstance(module, LowRank):
+                module.pile_up()
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        names = list(self.average)
-        torch._foreach_lerp_(
-            [self.average[name] for name in names],
-            [self.parameters[name].detach() for name in names],
-            1 - self.shared.ema,
-        )
+        weights = [self.parameters[name].detach() for name in self.average]
+        torch._foreach_lerp_(list(self.average.values()), weights, 1 - self.shared.ema)
         self.iteration += 1
         if self.iteration % self.shared.log_every == 0 or self.iteration == self.iterations:
             self._check_losses()
@@ -178,7 +202,9 @@ class Trainer:
         """Copy the averaged weights where params ask for it: {iteration: {name: tensor}} in memory."""
         wanted = self.method.snapshots
         if wanted is not None and (self.iteration % wanted.every == 0 or self.iteration == self.iterations):
-            self.snapshots[self.iteration] = {name: p.detach().cpu().clone() for name, p in self.average.items()}
+            averages = self._averages()
+            now = {name: averages.get(name, p.detach()) for name, p in self.student.stored().items()}
+            self.snapshots[self.iteration] = {name: weights.cpu().clone() for name, weights in now.items()}
 
     def _check_losses(self) -> None:
         if int(self._not_finite) >= 0:
@@ -195,9 +221,9 @@ class Trainer:
         """Student's and teacher's image features (B, D) and labels (B,) of this iteration's batch."""
         needs_teacher = needs_teacher_images(self.method.loss)
         if self._keeps_images():
-            positions = self._positions(self.iteration)
-            labels = torch.from_numpy(self.source.labels[positions])
-            images, teacher = self.passes.images(None, positions=torch.from_numpy(positions), teacher=needs_teacher)
+            positions = torch.from_numpy(self._positions(self.iteration))
+            labels = torch.from_numpy(self.source.labels)[positions]
+            images, teacher = self.passes.images(None, positions=positions, teacher=needs_teacher)
         else:
             future = self._ahead.pop(self.iteration, None) or self._load(self.iteration)
             if self.iteration + 1 < self.iterations:
@@ -220,9 +246,8 @@ class Trainer:
         return self.passes.trunk_is_fixed and self.shared.augment is None
 
     def _keep_images(self) -> None:
-        groups = np.split(
-            np.arange(len(self.source.labels)), range(IMAGES_PER_PASS, len(self.source.labels), IMAGES_PER_PASS)
-        )
+        n = len(self.source.labels)
+        groups = np.split(np.arange(n), range(IMAGES_PER_PASS, n, IMAGES_PER_PASS))
         self.passes.keep_images([self.images.batch(group, seed=self.seed, iteration=0)[0] for group in groups])
 
     def _note(self, loss: Tensor, *, logits: Tensor, images: Tensor, labels: Tensor) -> None:
@@ -245,34 +270,54 @@ class Trainer:
 
     def save(self, path: Path) -> None:
         """Write weights, averages, momentum, loss scale, log and iteration; batches and crops follow from those."""
-        tensors = {f"weight/{name}": p.detach() for name, p in self.parameters.items()}
-        tensors |= {f"average/{name}": p for name, p in self.average.items()}
-        for name, p in self.parameters.items():
-            momentum = self.optimizer.state.get(p, {}).get("momentum_buffer")
-            if momentum is not None:
-                tensors[f"momentum/{name}"] = momentum
-        for iteration, copies in self.snapshots.items():
-            tensors |= {f"snapshot/{iteration}/{name}": copy for name, copy in copies.items()}
+        moving = {name: self.optimizer.state[p].get("momentum_buffer") for name, p in self.parameters.items()}
+        groups: dict[str, Mapping[str, Tensor]] = {
+            "weight": {name: p.detach() for name, p in self.parameters.items()},
+            "average": self.average,
+            "momentum": {name: momentum for name, momentum in moving.items() if momentum is not None},
+            "finished": {} if self.turns is None else {"": self.turns.finished},
+            "piled": self._piled(),
+            **{f"snapshot/{iteration}": copies for iteration, copies in self.snapshots.items()},
+        }
+        tensors = {f"{group}/{name}": t for group, named in groups.items() for name, t in named.items()}
         state = {"iteration": self.iteration, "log": self.log, "scaler": self.scaler.state_dict()}
         tensors["state"] = torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)
         write_checked(path, safetensors.torch.save({k: v.cpu().contiguous() for k, v in tensors.items()}))
 
     def load(self, path: Path) -> None:
         """Read what `save` wrote; MismatchError where it is damaged."""
-        found = safetensors.torch.load(read_checked(path))
-        state = json.loads(found["state"].numpy().tobytes())
+        tensors, device = safetensors.torch.load(read_checked(path)), self.encoder.device
+        state, groups = json.loads(tensors.pop("state").numpy().tobytes()), defaultdict[str, dict[str, Tensor]](dict)
+        for key, tensor in tensors.items():
+            group, _, name = key.rpartition("/")
+            groups[group][name] = tensor
         with torch.no_grad():
             for name, parameter in self.parameters.items():
-                parameter.copy_(found[f"weight/{name}"])
-                self.average[name] = found[f"average/{name}"].to(self.encoder.device)
-                if f"momentum/{name}" in found:
-                    momentum = found[f"momentum/{name}"].to(self.encoder.device)
-                    self.optimizer.state[parameter]["momentum_buffer"] = momentum
-        self.iteration, self.log, snapshots = state["iteration"], state["log"], dict[int, dict[str, Tensor]]()
-        for key in found:
-            kind, _, rest = key.partition("/")
-            if kind == "snapshot":
-                iteration, _, name = rest.partition("/")
-                snapshots.setdefault(int(iteration), {})[name] = found[key]
-        self.snapshots = dict(sorted(snapshots.items()))  # the file has no order
+                parameter.copy_(groups["weight"][name])
+                self.average[name] = groups["average"][name].to(device)
+        if self.turns is not None:
+            self.turns.finished = groups["finished"][""].to(device)
+        for name, piled in self._piled().items():
+            piled.copy_(groups["piled"][name])
+        for name, momentum in groups["momentum"].items():
+            self.optimizer.state[self.parameters[name]]["momentum_buffer"] = momentum.to(device)
+        copies = {int(group.partition("/")[2]): groups[group] for group in groups if group.startswith("snapshot/")}
+        self.snapshots = dict(sorted(copies.items()))  # the file has no order
+        self.iteration, self.log = state["iteration"], state["log"]
         self.scaler.load_state_dict(state["scaler"])
+
+
+class TwiceSGD(torch.optim.SGD):
+    """SGD with every parameter in its list twice, as the authors' code has those of the image tower in some methods.
+
+    Each step is two steps along the same gradients, with one momentum; in the first step, where neither entry has a
+    momentum yet, both start one and the second stays.
+    """
+
+    def step(self, closure: Any = None) -> Any:
+        """Both steps."""
+        first = not self.state
+        super().step(closure)
+        if first:
+            self.state.clear()
+        return super().step(closure)

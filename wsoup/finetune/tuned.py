@@ -20,9 +20,9 @@ from safetensors import SafetensorError
 
 from wsoup.core.errors import MismatchError, MissingError, one_line
 from wsoup.disk import store
+from wsoup.finetune.params import TuneParams
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
-from wsoup.params.finetune import TuneParams
 from wsoup.towers.encoder import Encoder
 
 WEIGHTS, CONFIG, LOG = "weights.safetensors", "config.json", "log.csv"
@@ -43,8 +43,9 @@ def pack_student(
         snapshots: the averaged weights during training, by iteration and name.
     """
     during = {f"snapshots/{i}/{name}": p.numpy() for i, copies in snapshots.items() for name, p in copies.items()}
-    about = {"tunes_images": student.tunes_images, "log": list(log)}
-    weights = {f"weights/{name}": p.detach().cpu().contiguous().numpy() for name, p in student.trained().items()}
+    n_trained = sum(p.numel() for name, p in student.stored().items() if name in student.trained_names)
+    about = {"tunes_images": student.tunes_images, "parameters": n_trained, "log": list(log)}
+    weights = {f"weights/{name}": p.detach().cpu().contiguous().numpy() for name, p in student.stored().items()}
     return {**weights, **during, "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)}
 
 
@@ -54,7 +55,7 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
     Args:
         folder: where to.
         packed: what `pack_student` made.
-        config: at least encoder (id), method, seed, tune, template; JSON values. How many numbers the weights hold, and
+        config: at least encoder (id), method, seed, tune, template; JSON values. How many numbers were trained, and
             whether the image tower was tuned, are added.
     """
     folder = Path(folder)
@@ -67,10 +68,8 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
         if arrays or name == WEIGHTS:
             with store.replacing(folder / name) as temporary:
                 temporary.write_bytes(store.pack_arrays(arrays))
-    count = sum(array.size for array in trained.values())
-    facts = {"parameters": count, "tunes_images": about["tunes_images"]}
-    store.write_json(folder / CONFIG, {**config, **facts})
-    log = about["log"]
+    log = about.pop("log")
+    store.write_json(folder / CONFIG, {**config, **about})
     with store.replacing(folder / LOG) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(log[0]) if log else [], lineterminator="\n")
         writer.writeheader()
@@ -80,8 +79,8 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
 def members_divergence_log(folder: str | Path) -> list[tuple[int, float]]:
     """(iteration, KL between the members' predictions) of every line of a training's log; empty for a single text."""
     with open(Path(folder) / LOG, encoding="utf-8", newline="") as file:
-        found = [(int(line["iteration"]), float(line["members_kl"])) for line in csv.DictReader(file)]
-    return found if any(value for _, value in found) else []
+        divergence = [(int(line["iteration"]), float(line["members_kl"])) for line in csv.DictReader(file)]
+    return divergence if any(value for _, value in divergence) else []
 
 
 def snapshots_in(folder: str | Path) -> list[int]:
@@ -93,8 +92,7 @@ def snapshots_in(folder: str | Path) -> list[int]:
         with safetensors.safe_open(path, framework="pt") as file:
             return sorted({int(key.partition("/")[0]) for key in file.keys()})  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError, ValueError) as error:
-        reason = one_line(error, limit=200)
-        raise MismatchError(f"{path} is damaged ({reason}); make it with `dvc repro finetune`") from None
+        raise _damaged(f"{path} is damaged", error) from None
 
 
 def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = None) -> Encoder:
@@ -119,10 +117,9 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     path = folder / (WEIGHTS if iteration is None else SNAPSHOTS)
     try:
         tune = TypeAdapter(TuneParams).validate_python(config["tune"])
-        found = _read(path, iteration=iteration, device=str(encoder.device))
+        stored = _read(path, iteration=iteration, device=str(encoder.device))
     except (ValidationError, SafetensorError, OSError) as error:
-        reason = one_line(error, limit=200)
-        raise MismatchError(f"{folder} holds no tuned model ({reason}); make it with `dvc repro finetune`") from None
+        raise _damaged(f"{folder} holds no tuned model", error) from None
     student = make_student(
         encoder.model,
         tokenizer=encoder.tokenizer,
@@ -130,13 +127,13 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         template=config["template"],
         generator=torch.Generator().manual_seed(0),  # every random starting value is overwritten below
     )
-    wanted = student.trained()
-    if {name: p.shape for name, p in wanted.items()} != {name: t.shape for name, t in found.items()}:
-        differing = sorted({*wanted} ^ {*found}) or sorted(n for n in wanted if wanted[n].shape != found[n].shape)
+    trained = student.stored()
+    shapes = [{(name, tensor.shape) for name, tensor in some.items()} for some in (trained, stored)]
+    if differing := sorted(name for name, _ in shapes[0] ^ shapes[1]):
         raise MismatchError(f"{path} does not fit its {CONFIG} (first at {differing[0]}); run `dvc repro` again")
     with torch.no_grad():
-        for name, parameter in wanted.items():
-            parameter.copy_(found[name])
+        for name, parameter in trained.items():
+            parameter.copy_(stored[name])
     identity = {
         **encoder.id,
         "method": config["method"],
@@ -146,6 +143,10 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
     }
     load = partial(load_tuned, folder.resolve(), encoder=encoder, iteration=iteration)
     return dataclasses.replace(encoder, model=student.merge(), id=identity, load=load)
+
+
+def _damaged(what: str, error: Exception) -> MismatchError:
+    return MismatchError(f"{what} ({one_line(error, limit=200)}); make it with `dvc repro finetune`")
 
 
 def _read(path: Path, *, iteration: int | None, device: str) -> dict[str, torch.Tensor]:

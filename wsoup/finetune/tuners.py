@@ -1,33 +1,33 @@
 """What is trained. Each method adds its parameters to a student and opens them for training.
 
 To add a method: a section in `wsoup.params`, a case in `attach`. All of them work on any ViT CLIP of open_clip,
-those of OUTSIDE_IMAGES with any image tower.
+those that train nothing inside the image tower with any (`inside_images` of a section `tune`).
 
 Start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora, adapter (its output starts at zero).
 Do not, as in their papers: visual_prompt and maple (random visual prompts), ssf (scales drawn around one),
 image_adapter (a random bottleneck mixed in), soft_descriptors (random words).
 
-Differs from the authors' code (Chris210634/word_soups), which opens the visual blocks twice and the text blocks never
-in bitfit, lora, ssf and adapter, edits the frozen weight in place in lora, and mixes the adapter in as
-0.2 adapter(x) + 0.8 x, so that an untrained one already shifts the features.
+The authors' code (Chris210634/word_soups) trains some of these in ways of its own, which keys of `tune` ask for:
+`opens: image_twice` (bitfit, lora, ssf, adapter), `piles_up` (lora), `mix: blend` (adapter, which then no longer starts
+at the pretrained prediction), `start: words` and `blocks` (soft_descriptors).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from wsoup.core.errors import ModelError, ParamsError
-from wsoup.finetune.student import Student
-from wsoup.params.datasets import DatasetParams
-from wsoup.params.finetune import (
+from wsoup.finetune.added import PROMPT_STD, Bottleneck, ImageAdapter, LowRank, Scaled, ScaledShifted
+from wsoup.finetune.params import (
     AdapterTune,
     BitfitTune,
+    BlocksTune,
     ImageAdapterTune,
     LastBlocksTune,
     LoraTune,
@@ -38,14 +38,12 @@ from wsoup.params.finetune import (
     TuneParams,
     VisualPromptTune,
 )
+from wsoup.finetune.student import Student
+from wsoup.params.base.datasets import DatasetParams
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
-PROMPT_STD = 0.02
-"""Standard deviation of random prompts (MaPLe and the authors' code)."""
-LORA_SCALE = 0.2
-"""What a low-rank update is multiplied with (the authors' code)."""
-OUTSIDE_IMAGES = ("prompt", "soft_descriptors", "image_adapter")
-"""Kinds that change nothing inside the image tower, which may then be any: a ResNet, a ConvNeXt, one of timm."""
+COMMON_WORDS = 9_000
+"""How many of the vocabulary's words `start: words` draws from; ids follow how common a word is."""
 TEXT_PROMPTS = ("soft_prompt", "deep_prompts", "soft_descriptors")
 """Parameters that train at `prompt_factor` times the learning rate."""
 
@@ -70,26 +68,30 @@ def make_student(
         soup: texts that soft descriptors start from; without them they start as random words, whatever `tune` says.
 
     Raises:
-        ModelError: the model is not a ViT CLIP of open_clip (for OUTSIDE_IMAGES: its text tower is another), or has
-            fewer blocks than are to be trained.
+        ModelError: the model is not a ViT CLIP of open_clip (where nothing inside the image tower is trained: its text
+            tower is another), or has fewer blocks than are to be trained.
         ParamsError: the template has fewer tokens before its placeholder than the prompt.
     """
     blocks = getattr(tune, "blocks", 0)
-    inside_images = tune.kind not in OUTSIDE_IMAGES
-    student = Student(model, blocks=blocks, tokenizer=tokenizer, inside_images=inside_images)
+    student = Student(model, blocks=blocks, tokenizer=tokenizer, inside_images=tune.inside_images)
+    student.tunes_images = tune.tunes_images
     most = min(len(student.image_blocks), len(student.text_blocks))
-    if inside_images and max(blocks, getattr(tune, "depth", 0)) > most:
+    if tune.inside_images and max(blocks, getattr(tune, "depth", 0)) > most:
         raise ModelError(f"finetune: {tune.kind} asks for more blocks than the {most} of the smaller tower; lower it")
 
     def prompt(n: int) -> nn.Parameter:
         return nn.Parameter(_first_embeddings(student, n, tokenizer=tokenizer, template=template))
 
+    own = {name for name, _ in student.named_parameters()}
     with torch.random.fork_rng(devices=[]):  # so that torch's own initialisers draw from the named generator
         torch.manual_seed(int(torch.randint(2**31, (1,), generator=generator)))
-        attach(student, tune, prompt=prompt)
+        attach(student, tune, tokenizer=tokenizer, prompt=prompt)
     if soup and getattr(tune, "start", None) == "soup":
         start_from(student, soup, tokenizer=tokenizer)
-    student.trained_names = tuple(name for name, p in student.named_parameters() if p.requires_grad)
+    names = [name for name, _ in student.named_parameters() if not name.endswith(".original")]
+    student.trained_names = tuple(name for name in names if student.get_parameter(name).requires_grad)
+    beside = isinstance(tune, SoftDescriptorsTune)  # what learns beside soft descriptors is put back
+    student.stored_names = tuple(n for n in names if n not in own or (n in student.trained_names and not beside))
     return student.to(next(model.parameters()).device).eval()
 
 
@@ -102,13 +104,13 @@ def start_from(student: Student, soup: Sequence[str], *, tokenizer: Tokenizer) -
     soft, weight = student.soft_descriptors, student.text_tower.token_embedding.weight
     if len(soup) < len(soft):
         raise ParamsError(f"tune.members is {len(soft)}, the soup to start from has {len(soup)}; lower it")
-    for parameter, tokens in zip(soft, tokenizer(list(soup[: len(soft)])), strict=True):
+    for i, tokens in enumerate(tokenizer(list(soup[: len(soft)]))):
         own = tokens[1 : int(tokens.argmax())]
         if not len(own):
             raise ParamsError("a member of the soup to start from is empty: soft descriptors need tokens")
-        chosen = own[torch.arange(len(parameter)) % len(own)]
+        chosen = own[torch.arange(soft.shape[1]) % len(own)]
         with torch.no_grad():
-            parameter.copy_(weight[chosen.to(weight.device)])
+            soft[i] = weight[chosen.to(weight.device)]
 
 
 def check_templates(
@@ -125,28 +127,25 @@ def check_templates(
             )
 
 
-def attach(student: Student, tune: TuneParams, *, prompt: Callable[[int], nn.Parameter]) -> None:
+def attach(student: Student, tune: TuneParams, *, tokenizer: Tokenizer, prompt: Callable[[int], nn.Parameter]) -> None:
     """Add what `tune` trains to the student; `prompt(n)` gives the embeddings of the template's first n tokens."""
     width = student.text_tower.token_embedding.weight.shape[1]
     image_width = len(student.visual.class_embedding) if len(student.image_blocks) else 0
-    student.tunes_images = tune.kind not in ("prompt", "soft_descriptors")
+    if n_prompt := getattr(tune, "prompt_tokens", 0):
+        student.soft_prompt = prompt(n_prompt)
     match tune:
         case PromptTune():  # CoOp, arXiv 2109.01134
             student.soft_prompt = prompt(tune.tokens)
         case LastBlocksTune():
-            towers = (
-                student.visual.ln_post,
-                student.visual.proj,
-                student.text_tower.ln_final,
-                student.text_tower.text_projection,
-            )
-            _open(*_last(student, tune.blocks), *towers)
-            if tune.prompt_tokens:
-                student.soft_prompt = prompt(tune.prompt_tokens)
+            _open_last(student, tune.blocks)
         case SoftDescriptorsTune():  # a CoOp ensemble; ProDA, arXiv 2205.03340
-            student.soft_descriptors.extend(_random_words(student, n=tune.tokens) for _ in range(tune.members))
-            if tune.prompt_tokens:
-                student.soft_prompt = prompt(tune.prompt_tokens)
+            member = partial(_common_words, tokenizer=tokenizer) if tune.start == "words" else _random_tokens
+            student.soft_descriptors = nn.Parameter(
+                torch.stack([member(student, n=tune.tokens) for _ in range(tune.members)])
+            )
+            student.keeps_period = tune.start != "words"
+            if tune.blocks:
+                _open_last(student, tune.blocks)
         case VisualPromptTune():  # VPT, arXiv 2203.12119
             student.visual_prompts = nn.Parameter(PROMPT_STD * torch.randn(tune.depth, tune.tokens, image_width))
         case MapleTune():  # arXiv 2210.03117
@@ -154,25 +153,34 @@ def attach(student: Student, tune: TuneParams, *, prompt: Callable[[int], nn.Par
             if tune.depth > 1:
                 student.deep_prompts = nn.Parameter(PROMPT_STD * torch.randn(tune.depth - 1, tune.tokens, width))
             student.projector = nn.Linear(width, image_width)
-        case BitfitTune():  # arXiv 2106.10199
-            _open(
-                *(p for b in _last(student, tune.blocks) for name, p in b.named_parameters() if name.endswith("bias"))
-            )
-        case LoraTune():  # arXiv 2106.09685
-            for block in _last(student, tune.blocks):
-                update = LowRank(block.attn.embed_dim, rank=tune.rank)
-                parametrize.register_parametrization(block.attn, "in_proj_weight", update)
-        case SsfTune():  # arXiv 2210.08823
-            for block in _last(student, tune.blocks):
-                for module in (block.ln_1, block.attn.out_proj, block.ln_2, block.mlp.c_proj):
-                    scale = nn.Parameter(1 + 0.02 * torch.randn_like(module.bias, device="cpu"))
-                    parametrize.register_parametrization(module, "weight", Scaled(scale))
-                    parametrize.register_parametrization(module, "bias", ScaledShifted(scale))
-        case AdapterTune():  # Houlsby et al., arXiv 1902.00751
-            for block in _last(student, tune.blocks):
-                block.mlp.add_module("adapter", Bottleneck(block.attn.embed_dim, tune.reduction, ratio=tune.ratio))
+        case BlocksTune():
+            for block in student.image_blocks[-tune.blocks :]:
+                _change(block, tune)
+            for block in student.text_blocks[-tune.blocks :]:
+                _change(block, tune)
+                if tune.opens == "image_twice":
+                    block.requires_grad_(False)
         case ImageAdapterTune():  # CLIP-Adapter, arXiv 2110.04544
             student.image_adapter = ImageAdapter(_feature_size(student), tune.reduction, ratio=tune.ratio)
+
+
+def _change(block: Any, tune: BitfitTune | LoraTune | SsfTune | AdapterTune) -> None:
+    """Open what `tune` trains in one block, or put it there."""
+    width = block.attn.embed_dim
+    match tune:
+        case BitfitTune():  # arXiv 2106.10199
+            _open(*(p for name, p in block.named_parameters() if name.endswith("bias")))
+        case LoraTune():  # arXiv 2106.09685
+            update = LowRank(width, rank=tune.rank, piles_up=tune.piles_up)
+            parametrize.register_parametrization(block.attn, "in_proj_weight", update)
+        case SsfTune():  # arXiv 2210.08823
+            for module in (block.ln_1, block.attn.out_proj, block.ln_2, block.mlp.c_proj):
+                scale = nn.Parameter(1 + 0.02 * torch.randn_like(module.bias, device="cpu"))
+                parametrize.register_parametrization(module, "weight", Scaled(scale))
+                parametrize.register_parametrization(module, "bias", ScaledShifted(scale))
+        case AdapterTune():  # Houlsby et al., arXiv 1902.00751
+            adapter = Bottleneck(width, tune.reduction, ratio=tune.ratio, blends=tune.mix == "blend")
+            block.mlp.add_module("adapter", adapter)
 
 
 def _feature_size(student: Student) -> int:
@@ -183,9 +191,11 @@ def _feature_size(student: Student) -> int:
     return int(projection.out_features if isinstance(projection, nn.Linear) else projection.shape[1])
 
 
-def _last(student: Student, blocks: int) -> list[Any]:
-    """The last blocks of both towers."""
-    return [*student.image_blocks[-blocks:], *student.text_blocks[-blocks:]]
+def _open_last(student: Student, blocks: int) -> None:
+    """The last blocks of both towers, their final norms and projections."""
+    visual, text = student.visual, student.text_tower
+    _open(*student.image_blocks[-blocks:], *student.text_blocks[-blocks:])
+    _open(visual.ln_post, visual.proj, text.ln_final, text.text_projection)
 
 
 def _open(*parts: nn.Module | Tensor | None) -> None:
@@ -207,72 +217,20 @@ def _first_embeddings(student: Student, n: int, *, tokenizer: Tokenizer, templat
     return weight[tokens[1 : 1 + n].to(weight.device)].detach().clone()
 
 
-def _random_words(student: Student, *, n: int) -> nn.Parameter:
+def _random_tokens(student: Student, *, n: int) -> Tensor:
     """Embeddings (n, width) of random tokens; the last two of the vocabulary, start and end of text, are left out."""
     weight = student.text_tower.token_embedding.weight
-    return nn.Parameter(weight[torch.randint(len(weight) - 2, (n,)).to(weight.device)].detach().clone())
+    return weight[torch.randint(len(weight) - 2, (n,)).to(weight.device)].detach()
 
 
-# ----------------------------------------------------------------------------------------------- what is added
-
-
-class LowRank(nn.Module):
-    """W -> W + scale * (B A) on the query and value rows of a packed (3 width, width) projection; B starts at zero."""
-
-    def __init__(self, width: int, *, rank: int) -> None:
-        super().__init__()
-        self.down = nn.Parameter(PROMPT_STD * torch.randn(2, rank, width))
-        self.up = nn.Parameter(torch.zeros(2, width, rank))
-
-    def forward(self, weight: Tensor) -> Tensor:
-        query, value = LORA_SCALE * (self.up @ self.down)  # (width, width) each
-        return weight + torch.cat([query, torch.zeros_like(query), value])
-
-
-class Scaled(nn.Module):
-    """The weight of a layer whose output is scaled: rows of a matrix, or the gain of a norm."""
-
-    def __init__(self, scale: nn.Parameter) -> None:
-        super().__init__()
-        self.scale = scale
-
-    def forward(self, weight: Tensor) -> Tensor:
-        return weight * (self.scale[:, None] if weight.ndim == 2 else self.scale)
-
-
-class ScaledShifted(nn.Module):
-    """The bias of a layer whose output is scaled and shifted."""
-
-    def __init__(self, scale: nn.Parameter) -> None:
-        super().__init__()
-        self.scale, self.shift = scale, nn.Parameter(0.02 * torch.randn_like(scale))
-
-    def forward(self, bias: Tensor) -> Tensor:
-        return bias * self.scale + self.shift
-
-
-class Bottleneck(nn.Module):
-    """x + ratio * up(relu(down(x))), without biases; `up` starts at zero."""
-
-    def __init__(self, width: int, reduction: int, *, ratio: float) -> None:
-        super().__init__()
-        self.down = nn.Linear(width, max(1, width // reduction), bias=False)
-        self.up = nn.Linear(max(1, width // reduction), width, bias=False)
-        self.ratio = ratio
-        nn.init.zeros_(self.up.weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.ratio * self.up(F.relu(self.down(x)))
-
-
-class ImageAdapter(nn.Module):
-    """(1 - ratio) x + ratio * relu(up(relu(down(x)))) on image features, without biases."""
-
-    def __init__(self, size: int, reduction: int, *, ratio: float) -> None:
-        super().__init__()
-        self.down = nn.Linear(size, max(1, size // reduction), bias=False)
-        self.up = nn.Linear(max(1, size // reduction), size, bias=False)
-        self.ratio = ratio
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (1 - self.ratio) * x + self.ratio * F.relu(self.up(F.relu(self.down(x))))
+def _common_words(student: Student, *, n: int, tokenizer: Tokenizer) -> Tensor:
+    """Embeddings (n, width) of n - 1 different common words of one token each, and of a period."""
+    vocabulary: Mapping[int, str] = getattr(tokenizer, "decoder", {})
+    words = [
+        i for i, text in sorted(vocabulary.items()) if text.isascii() and text.endswith("</w>") and text[:-4].isalpha()
+    ]
+    if len(words) < n:
+        raise ModelError("tune.start: words needs open_clip's own tokenizer, whose words are known; use start: random")
+    chosen = torch.tensor(words[:COMMON_WORDS])[torch.randperm(min(len(words), COMMON_WORDS))[: n - 1]]
+    weight = student.text_tower.token_embedding.weight
+    return weight[torch.cat([chosen, torch.tensor([student.period])]).to(weight.device)].detach()

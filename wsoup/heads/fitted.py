@@ -52,9 +52,9 @@ class Fitted:
         return linear + kernel(features, self.support, sharpness=self.sharpness) @ self.weights
 
     def to(self, dtype: torch.dtype) -> Fitted:
-        """The same in another type."""
-        linear = self.classifier.to(dtype), self.bias.to(dtype)
-        return Fitted(*linear, self.support.to(dtype), self.weights.to(dtype), self.sharpness)
+        """The same in another type, laid out as it is read from a file: products then agree to the bit."""
+        linear = self.classifier.to(dtype).contiguous(), self.bias.to(dtype).contiguous()
+        return Fitted(*linear, self.support.to(dtype).contiguous(), self.weights.to(dtype).contiguous(), self.sharpness)
 
 
 def kernel(features: Tensor, others: Tensor, *, sharpness: float) -> Tensor:

@@ -16,14 +16,15 @@ import torch
 from wsoup.core.errors import DataError, MismatchError
 from wsoup.disk import remote, store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.shards import Owner, Shards
 from wsoup.disk.store import fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked
 from wsoup.images import known
 from wsoup.images.cost import image_flops
 from wsoup.images.decode import batches
-from wsoup.params.encoder import EmbedParams, EncoderParams
-from wsoup.resume.shards import Owner, Shards, finish_shards, save_seconds
+from wsoup.params.base.encoder import EmbedParams, EncoderParams
 from wsoup.runtime import spent
 from wsoup.runtime.progress import counting, tick
+from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import CPU_IMAGES, Encoder, check_finite, load_encoder
 
 IMAGES_PER_SHARD = 2048

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from wsoup.core.errors import MismatchError, MissingError
+from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked
-from wsoup.resume.shards import Owner
 
 FOLDER = "features"
 """Where the files lie in the cache folder."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from wsoup.core.prompts import bare
-from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text
+from wsoup.params.base.section import Name, NonNegativeInt, PositiveInt, Section, Text
 
 Members = Annotated[PositiveInt, Field(le=10_000)]
 Texts = Annotated[PositiveInt, Field(le=1_000_000)]
@@ -71,9 +71,7 @@ class LandscapeParams(Section):
 class ReportParams(Section):
     """How results are shown."""
 
-    bootstrap_samples: Annotated[PositiveInt, Field(le=100_000)]
-    """Resamples of datasets and seeds behind each interval."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
-    """Of those intervals, such as 0.95."""
+    """Of intervals, such as 0.95."""
     gallery: Annotated[NonNegativeInt, Field(le=1_000)]
     """Images shown for each target that a soup turned right, and as many that it turned wrong."""

@@ -19,14 +19,13 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
+from wsoup.check.whole import load_params
 from wsoup.core.errors import MismatchError, MissingError, WsoupError
 from wsoup.datasets import digests
-from wsoup.disk import remote, store
+from wsoup.disk import code, remote, store
+from wsoup.disk.shards import ABOUT, Owner
 from wsoup.images import known
-from wsoup.params.section import read_yaml
-from wsoup.params.whole import load_params
-from wsoup.resume import code
-from wsoup.resume.shards import ABOUT, Owner
+from wsoup.params.base.section import read_yaml
 
 PARTS = re.compile(r"[0-9a-f]{20}")
 """How the folder of one set of inputs is called."""

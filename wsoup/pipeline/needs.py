@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from wsoup.check.whole import Params
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.baselines import random_chains
@@ -21,15 +22,15 @@ from wsoup.evaluate.rows import Material, table
 from wsoup.evaluate.testsets import ClassPrompts
 from wsoup.evaluate.training import trained_row
 from wsoup.images.cost import image_flops
-from wsoup.params.search import GreedySoup, Growth
-from wsoup.params.whole import Params
 from wsoup.pipeline import plan_texts as texts
 from wsoup.pipeline.plan_images import Dataset, features_bytes
 from wsoup.pipeline.plan_texts import Count
-from wsoup.search import pools
-from wsoup.search.racing import rounds
-from wsoup.search.ranking import ranked
-from wsoup.soup.soup import NOTHING, Soup
+from wsoup.search.grow.params import Growth
+from wsoup.search.rank import pools
+from wsoup.search.rank.racing import rounds
+from wsoup.search.rank.ranking import ranked
+from wsoup.soup.member import NOTHING
+from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import CACHE_BYTES, GRID_BYTES
 from wsoup.towers.encoder import Encoder, ensemble_templates
 
@@ -39,8 +40,6 @@ BYTES_PER_SCORE = 25
 """One line of a scores table on disk."""
 BACKWARD = 3
 """A training step costs as much as so many passes forward, at most: what is frozen needs no gradients."""
-IMAGES_AGAIN = ("last_blocks", "visual_prompt", "maple", "bitfit", "lora", "ssf", "adapter", "image_adapter")
-"""Kinds of finetuning that change the image tower, so that test images are read again."""
 NONE = Count((0, 0), (0, 0), 0)
 
 
@@ -165,7 +164,7 @@ class Steps:
         found = texts.soup(
             self._source(), self._ranked(wanted.pool), wanted, seeds=self.params.seeds, period=period
         )  # fmt: skip
-        if isinstance(wanted, GreedySoup) and self.more:
+        if wanted.walks and self.more:
             found = found.times(self.more["descriptors" if wanted.pool == "descriptors" else "words"])
         return Need("", found, memory=CACHE_BYTES + 2 * GRID_BYTES, why="the search decides: at least, at most")
 
@@ -206,7 +205,7 @@ class Steps:
 
     def _evaluate_tuned(self, name: str) -> Need:
         material, _ = self._material()
-        again = self.params.finetune.methods[name].tune.kind in IMAGES_AGAIN
+        again = self.params.finetune.methods[name].tune.tunes_images
         text, most = NONE, 0
         for seed in self.params.seeds[:1]:
             rows = tuned_rows(material, params=self.params.evaluate, seed=seed)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wsoup.check.whole import parse_params
 from wsoup.core.errors import ParamsError
-from wsoup.params.section import read_yaml
-from wsoup.params.whole import parse_params
+from wsoup.params.base.section import read_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.machine import Machine, here, named
 from wsoup.pipeline.needs import Need, Steps

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 
+from wsoup.check.whole import Params
 from wsoup.core.errors import DataError, MissingError
 from wsoup.datasets import layouts, manifest
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.testsets import TestSet
-from wsoup.params.whole import Params
 from wsoup.towers.encoder import imagenet_class_names
 
 SAMPLE_ROWS = 4096

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from wsoup.core.prompts import stems
+from wsoup.core.prompts import stems, with_comma
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.cost import flops_per_token
@@ -22,11 +22,13 @@ from wsoup.evaluate.encoded import CLASS_PROMPTS
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.evaluate.transfer import Grid, sample
 from wsoup.params.evaluation import SurveyParams
-from wsoup.params.search import GreedySoup, Growth, JointSoup, SoupParams
-from wsoup.search.chains import word_soup_member
-from wsoup.search.greedy import LARGEST_BATCH
-from wsoup.search.racing import Round, part_of
-from wsoup.search.source import Source
+from wsoup.search.grow.chains import word_soup_member
+from wsoup.search.grow.greedy import LARGEST_BATCH
+from wsoup.search.grow.params import Growth, JointSoup, SoupParams
+from wsoup.search.grow.soups import check_enough
+from wsoup.search.rank.racing import Round, part_of
+from wsoup.search.rank.scores import shards
+from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
 from wsoup.towers.encoder import Encoder
@@ -105,7 +107,7 @@ def score(source: Source, pool: Sequence[str], *, heats: Sequence[Round], n_seed
     shortest, at most the longest.
 
     Args:
-        heats: `wsoup.search.racing.rounds`.
+        heats: `wsoup.search.rank.racing.rounds`.
         n_seeds: each keeps its own.
         how: of `_scored`.
     """
@@ -128,23 +130,24 @@ def _scored(source: Source, pool: Sequence[str], *, period: bool, shard_size: in
     """One round, shard by shard."""
     counter = Counter(source.texts)
     _use_up(source.text_blocks([""], period=period))  # what the statistics compare with
-    shards = [[""], *(pool[start : start + shard_size] for start in range(0, len(pool), shard_size))]
+    cut = shards(["", *pool], size=shard_size)
     most = max(2, MANY_TEXTS // (shard_size * len(source.class_names)))
-    step = -(-len(shards) // most)
-    for shard in shards[::step]:
+    step = -(-len(cut) // most)
+    for shard in cut[::step]:
         _use_up(source.text_blocks(shard, period=period))
-    counted = sum(map(len, shards[::step]))
+    counted = sum(map(len, cut[::step]))
     found = counter.done()
     return found if step == 1 else found.times((len(pool) + 1) / counted, once=counter.checked)
 
 
 def soup(source: Source, ranked: Sequence[str], definition: SoupParams, *, seeds: Sequence[int], period: bool) -> Count:
     """Stage soup: the search of every seed at least and at most, and the counts of what it found."""
+    check_enough(definition, len(ranked))
     counter = Counter(source.texts)
     if isinstance(definition, Growth):
         found = _chains(source, ranked[: definition.k1], definition, seed=seeds[0], period=period)
         found = found.times(definition.m)
-    elif isinstance(definition, GreedySoup):
+    elif definition.walks:
         found = _greedy(source, ranked, period=period)
         counted = _asked(source, sorted(ranked, key=len)[-definition.m :], period=True)
         found += replace(counted, texts=(0, counted.texts[1]), tokens=(0, counted.tokens[1]))
@@ -160,7 +163,7 @@ def soup(source: Source, ranked: Sequence[str], definition: SoupParams, *, seeds
 
 def source_tokens(source: Source) -> int:
     """Tokens of all class prompts, whole: no beginning of theirs costs more."""
-    prompts = [f"{stem}," for stem in stems(source.template, source.class_names)]
+    prompts = with_comma(stems(source.template, source.class_names))
     return int(token_lengths(prompts, tokenizer=source.encoder.tokenizer).sum())
 
 

@@ -22,12 +22,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from wsoup.check.params import check
+from wsoup.check.whole import load_params
 from wsoup.core.errors import MismatchError, ParamsError, WsoupError, one_line, storage_error
+from wsoup.disk import code
 from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.store import cache_dir, check_no_link, read_json, remove_abandoned
-from wsoup.params.whole import load_params
-from wsoup.resume import code
-from wsoup.resume.shards import Owner
+from wsoup.disk.shards import Owner
+from wsoup.disk.store import cache_dir, check_no_link, remove_abandoned
+from wsoup.pipeline import inputs, packages, workspace
 from wsoup.runtime import spent
 from wsoup.runtime.interrupts import INTERRUPTED, interruptible
 from wsoup.runtime.peak import peak_bytes
@@ -56,6 +57,8 @@ def run(main: Callable[..., None]) -> None:
             item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
             name = script.stem if item is None else f"{script.stem}@{item}"
             _check_tree(script)
+            inputs_before = inputs.read(name)
+            packages.check(code.packages(script))
             params = load_params()
             check(params)
             _check_folders()
@@ -64,6 +67,7 @@ def run(main: Callable[..., None]) -> None:
                 remove_abandoned("artifacts", "reports")
                 _remove_strays(params)
                 main(owner, *([] if item is None else [item]))
+                inputs.check_unchanged(name, since=inputs_before)
                 shutil.rmtree(owner.folder, ignore_errors=True)  # the outs are in place: DVC's cache has them now
     except WsoupError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
@@ -106,11 +110,10 @@ def _check_tree(script: Path) -> None:
             f"{script} would run {used}, not {beside} beside it; run it from {script.parents[1]} as "
             f"`python -m stages.{script.stem}` and clear PYTHONPATH"
         )
-    kept = script.parents[1] / "code" / f"{script.stem}.json"  # of a folder that `wsoup init` made: what DVC has hashed
-    if not beside.is_dir() and kept.is_file() and read_json(kept) != code.library_digests(script):
+    if not beside.is_dir() and not workspace.is_of_this_wsoup(script.parents[1], rooms=code.rooms(script)):
         raise MismatchError(
-            f"{kept} is of another wsoup than the one installed, {wsoup.__version__}; run `wsoup init .` to bring this "
-            "folder up to date, then `dvc repro`"
+            f"{script.parents[1]} is of another wsoup than the one installed, {wsoup.__version__}; run `wsoup init .` "
+            "there to bring it up to date, then `dvc repro`"
         )
 
 

@@ -1,9 +1,9 @@
 """`wsoup init`: a pipeline folder made from the installed package.
 
 It holds what a checkout holds but the library: dvc.yaml, params.yaml, stages and data. Where a checkout's stages name
-the library's files as deps, here each names one small file, ``code/<stage>.json``, with a digest of every module that
-decides its result. A stage refuses to run with another wsoup than that; `wsoup init` in the folder again brings both up
-to date, and DVC then runs again what the changed code decides.
+the library's rooms as deps, here each names small files, ``code/<room>.json``, with a digest of the room. A stage
+refuses to run with another wsoup than that; `wsoup init` in the folder again brings both up to date, and DVC then runs
+again what the changed code decides.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import wsoup
 from wsoup.core.errors import DataError
-from wsoup.disk import project, store
-from wsoup.resume import code
+from wsoup.disk import code, project, store
+from wsoup.pipeline import packages
 
 RECORD = "code/wsoup.json"
 """Which files the folder got, with the digest that each had: what the user has changed since is left alone."""
@@ -51,6 +52,9 @@ def create(folder: Path) -> list[str]:
             with store.replacing(place) as temporary:
                 temporary.write_bytes(content)
         written[name] = digest
+    for name in set(before) - set(written):  # what an earlier wsoup put there, and this one has no more
+        if (folder / name).is_file() and hashlib.sha256((folder / name).read_bytes()).hexdigest() == before[name]:
+            (folder / name).unlink()
     store.write_json(record, {"wsoup": wsoup.__version__, "files": written})
     said = [f"{folder}: a pipeline folder of wsoup {wsoup.__version__}, {len(written)} files"]
     said += [f"kept as you changed it: {name}" for name in kept]
@@ -71,44 +75,39 @@ def _files_before(record: Path) -> dict[str, str]:
 def _contents() -> dict[str, bytes]:
     """Every file of a pipeline folder, by its path."""
     files = {name: project.file(name).read_bytes() for name in project.listed()}
-    files["dvc.yaml"] = pipeline(files["dvc.yaml"].decode()).encode()
     files[".gitignore"] = GITIGNORE.encode()
-    for script in sorted(project.file("stages").glob("*.py")):
-        if script.stem != "__init__":
-            files[f"code/{script.stem}.json"] = code_file(script).encode()
+    for room in sorted(set(re.findall(r"\bwsoup/[a-z/]+\b", files["dvc.yaml"].decode().replace(PLOT_TEMPLATES, "")))):
+        files[code_file(room)] = f"{json.dumps(code.digest(room))}\n".encode()
+    files["dvc.yaml"] = pipeline(files["dvc.yaml"].decode()).encode()
+    files[str(packages.VERSIONS)] = packages.as_yaml(code.installed()).encode()
     templates = Path(wsoup.__file__).parent / "report" / "templates"
     files |= {f"templates/{path.name}": path.read_bytes() for path in sorted(templates.glob("*.json"))}
     return files
 
 
-def code_file(script: Path) -> str:
-    """The digests of what a stage's script imports from wsoup, as the folder keeps them."""
-    return json.dumps(code.library_digests(script), indent=2, sort_keys=True) + "\n"
-
-
 def pipeline(dvc_yaml: str) -> str:
-    """dvc.yaml of a checkout as a pipeline folder has it: one code file for each stage.
+    """dvc.yaml of a checkout as a pipeline folder has it: a small file with a digest stands for each room.
 
-    >>> print(pipeline("cmd: python -m stages.embed\\n  # code\\n  stages/embed.py, wsoup/texts,\\n]\\n"), end="")
-    cmd: python -m stages.embed
-      # code
-      stages/embed.py, code/embed.json,
-    ]
+    >>> pipeline("deps: [stages/embed.py, wsoup/texts, wsoup/search/rank]")
+    'deps: [stages/embed.py, code/texts.json, code/search/rank.json]'
     """
-    lines: list[str] = []
-    stage, inside = "", False
-    for line in dvc_yaml.splitlines():
-        if found := re.search(r"python -m stages\.(\w+)", line):
-            stage = found[1]
-        if inside and line.strip() == "]":
-            inside = False
-        if not inside:
-            lines.append(line.replace(PLOT_TEMPLATES, "templates"))
-        if line.strip() == "# code":
-            inside = True
-            indent = line[: len(line) - len(line.lstrip())]
-            lines.append(f"{indent}stages/{stage}.py, code/{stage}.json,")
-    return "\n".join(lines) + "\n"
+    here = dvc_yaml.replace(PLOT_TEMPLATES, "templates")
+    return re.sub(r"\bwsoup/([a-z/]+)\b", lambda room: code_file(room[0]), here)
+
+
+def code_file(room: str) -> str:
+    """Where a pipeline folder keeps the digest of a room.
+
+    >>> code_file("wsoup/search/rank")
+    'code/search/rank.json'
+    """
+    return f"code/{room.removeprefix('wsoup/')}.json"
+
+
+def is_of_this_wsoup(folder: Path, *, rooms: Iterable[str]) -> bool:
+    """Whether the digests that a pipeline folder keeps, which DVC has hashed, are those of the installed rooms."""
+    kept = {room: folder / code_file(room) for room in rooms}
+    return all(file.is_file() and store.read_json(file) == code.digest(room) for room, file in kept.items())
 
 
 def _set_up_dvc(folder: Path) -> list[str]:

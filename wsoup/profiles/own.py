@@ -9,22 +9,18 @@ from typing import Any
 import numpy as np
 import yaml
 
+from wsoup.check.whole import parse_params
 from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import folder, fraction
 from wsoup.datasets.listing import Listing
-from wsoup.params.encoder import EncoderParams
-from wsoup.params.whole import parse_params
-from wsoup.profiles.common import (
-    NOTHING_TO_WATCH,
-    OWN_DESCRIPTORS,
-    block,
-    filled,
-    one_line,
-)
-from wsoup.profiles.common import descriptors as descriptors_lines
-from wsoup.profiles.common import (
-    template as text_of,
-)
+from wsoup.params.base.encoder import EncoderParams
+from wsoup.profiles.common import NOTHING_TO_WATCH, block, filled, lines, one_line
+from wsoup.profiles.common import descriptors as descriptors_of
+from wsoup.profiles.common import template as template_of
+
+OWN_DESCRIPTORS = "data/toy/descriptors.txt"
+"""A few hundred descriptors of everyday things, for those who bring none."""
+ENCODER_KEYS = ("model", "pretrained", "config", "image_mean", "image_std", "interpolation")
 
 
 def own(
@@ -52,29 +48,26 @@ def own(
         MissingError, DataError: no such folder, no training images, or more than one source.
         ParamsError: a value that params.yaml would refuse.
     """
-    if test_fraction is not None and not 0 < test_fraction < 1:
-        raise ParamsError(f"--test-fraction is {test_fraction:g}, expected a share between 0 and 1, for example 0.3")
-    roots = {name: root.resolve() for name, root in _image_roots(images, divide=test_fraction is not None).items()}
-    listings = {name: folder.read(str(root)) for name, root in roots.items()}
-    source = next(iter(roots))
-    if test_fraction is not None:
-        listings[source] = fraction.divided(listings[source], fraction=test_fraction, test_split="test")
-    fewest = _smallest_class(listings[source])
-    chosen = max(1, min(16, fewest)) if shots is None else shots
-    why = "" if chosen >= 16 else f"; the smallest class has {fewest}"
     for option, file in (("--descriptors", descriptors), ("--config", encoder.get("config"))):
         if file is not None and not Path(file).is_file():
-            raise MissingError(f"{option} {file} is no file; correct its path")
+            raise MissingError(f"{option} {file} is not a file; correct the path")
+    if test_fraction is not None and not 0 < test_fraction < 1:
+        raise ParamsError(f"--test-fraction is {test_fraction:g}, expected a share between 0 and 1, for example 0.3")
+    roots = _image_roots(images) if test_fraction is None else _undivided(images)
+    divided = test_fraction is not None
+    listings = {_name(root, divided=divided): folder.read(str(root)) for root in map(Path.resolve, roots)}
+    source = next(iter(listings))
+    if test_fraction is not None:
+        listings[source] = fraction.divided(listings[source], fraction=test_fraction, test_split="test")
     pool = _absolute(descriptors) or OWN_DESCRIPTORS
-    text = filled(
-        text_of("own"),
-        SOURCE=one_line(source),
-        ENCODER=_encoder(encoder),
-        DATASETS=block(_own_datasets(listings, template=template, test_fraction=test_fraction)),
-        SHOTS=str(chosen),
-        SHOTS_COMMENT=f"                # training images per class and seed{why}",
-        DESCRIPTORS=descriptors_lines([pool], watch=pool),
-    )
+    values = {
+        "source": one_line(source),
+        "encoder": _encoder(encoder),
+        "datasets": block(_own_datasets(listings, template=template, test_fraction=test_fraction)),
+        "fewshot.shots": one_line(_shots(listings[source]) if shots is None else shots),
+        **descriptors_of(pool, watch=pool),
+    }
+    text = filled(template_of("own"), values)
     parse_params(yaml.safe_load(text), origin="wsoup profile own")
     return text
 
@@ -99,68 +92,68 @@ def _own_datasets(
     }
 
 
-def _smallest_class(source: Listing) -> int:
-    """Training images of the class that has the fewest."""
-    return int(np.bincount(source.split("train").labels, minlength=len(source.class_names)).min())
+def _shots(source: Listing) -> int:
+    """16, or as many training images as the smallest class has."""
+    fewest = int(np.bincount(source.split("train").labels, minlength=len(source.class_names)).min())
+    return max(1, min(16, fewest))
 
 
-def _image_roots(images: str, *, divide: bool) -> dict[str, Path]:
-    """Dataset name -> root, the source first; `divide`: the source has no train/ of its own."""
+def _image_roots(images: str) -> list[Path]:
+    """The folders of datasets: first the source, which has train/."""
     base = folder.require_folder(images)
-    if not divide and (base / "train").is_dir():
-        return {_name(base.resolve().name): base}
+    if (base / "train").is_dir():
+        return [base]
     inner = [base / name for name in folder.subfolders(base)]
-    if divide and inner and not any(folder.subfolders(path) for path in inner):
-        whole = base.resolve()
-        return {_name((whole.parent if whole.name in folder.SPLIT_FOLDERS else whole).name): base}
-    sources = [path for path in inner if (divide and len(inner) == 1) or (not divide and (path / "train").is_dir())]
-    if len(sources) != 1 and divide:
+    sources = [path for path in inner if (path / "train").is_dir()]
+    if len(sources) != 1:
+        names = f"{len(sources)}: {', '.join(path.name for path in sources)}" if sources else "none"
+        raise DataError(
+            f"{images} must hold train/<class>/<image> and test/<class>/<image>, or folders of which exactly one has "
+            f"train/ (found {names}); the source needs training images of its own: --test-fraction 0.3 takes them from "
+            "a folder of <class>/<image>"
+        )
+    return sources + [path for path in inner if path != sources[0] and folder.subfolders(path)]
+
+
+def _undivided(images: str) -> list[Path]:
+    """The folder of <class>/<image> that is to be divided: this one, or the only one in it."""
+    base = folder.require_folder(images)
+    inner = [base / name for name in folder.subfolders(base)]
+    if inner and not any(folder.subfolders(path) for path in inner):
+        return [base]
+    if len(inner) != 1:
         raise DataError(
             f"{images} must hold <class>/<image> with --test-fraction; found folders of folders "
             f"({', '.join(path.name for path in inner) or 'none'}). Several datasets: give the one that is to be the "
-            "source train/<class>/ and test/<class>/, and leave --test-fraction out"
+            "source train/<class>/ and test/<class>/, and leave out --test-fraction"
         )
-    if len(sources) != 1:
-        found = f"found {len(sources)}: {', '.join(path.name for path in sources)}" if sources else "found none"
-        raise DataError(
-            f"{images} must hold train/<class>/<image> and test/<class>/<image>, or folders of which exactly one has "
-            f"train/ ({found}); the source needs training images of its own: --test-fraction 0.3 takes them from a "
-            "folder of <class>/<image>"
-        )
-    targets = [path for path in inner if path != sources[0] and folder.subfolders(path)]
-    return {_name(path.name): path for path in (*sources, *targets)}
+    return inner
 
 
-def _name(text: str) -> str:
+def _name(root: Path, *, divided: bool) -> str:
     """A folder's name as a dataset's name: letters, digits, dash and underscore."""
-    name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in text).lstrip("-_")
+    folder_name = root.parent.name if divided and root.name in folder.SPLIT_FOLDERS else root.name
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in folder_name).lstrip("-_")
     return name or "images"
 
 
 def _encoder(encoder: Mapping[str, Any]) -> str:
     """Section encoder, every key with its value; what is not given is as the model says."""
-    keys = ("model", "pretrained", "config", "image_mean", "image_std", "interpolation", "quick_gelu")
-    unknown = sorted(set(encoder) - set(keys))
-    if unknown:
-        raise ParamsError(f"encoder has no {unknown[0]!r}; known are {', '.join(keys)}")
-    values = {key: encoder.get(key) for key in keys if key != "quick_gelu" or encoder.get(key)}
+    values = dict.fromkeys(ENCODER_KEYS) | dict(encoder)
     values |= {key: _absolute(values[key]) for key in ("pretrained", "config")}
-    found = EncoderParams.model_construct(**values)  # checked with all else, in the end
-    if found.comes_with_weights:
-        found = found.model_copy(update={"pretrained": None})
-        values["pretrained"] = None
-    elif not found.pretrained:
+    given = EncoderParams.model_construct(**values)  # checked with all else, in the end
+    if given.comes_with_weights:
+        given, values["pretrained"] = given.model_copy(update={"pretrained": None}), None
+    elif not given.pretrained:
         raise ParamsError("--pretrained is empty, which would mean random weights: give a tag of open_clip or a file")
-    weights, config = found.weights_file, found.config
+    weights = given.weights_file
     if weights is not None and not weights.is_file():
         raise MissingError(f"weights file {weights} does not exist; give --pretrained a tag of open_clip or a file")
-    files = [Path(file) for file in (weights, config) if file is not None]
-    folders = {file.resolve().parent for file in files}
+    files = [Path(file) for file in (weights, given.config) if file is not None]
     watch = str(files[0]) if files else NOTHING_TO_WATCH
-    if len(files) > 1 and len(folders) == 1:
+    if len(files) > 1 and files[0].parent == files[1].parent:
         watch = str(files[0].parent)  # a folder of its own: config and weights
-    values |= {"precision": "fp32", "watch": watch}
-    return "\n".join(f"  {key}: {one_line(value)}" for key, value in values.items()) + "\n"
+    return lines({**values, "precision": "fp32", "watch": watch}, indent=2)
 
 
 def _absolute(name: str | None) -> str | None:

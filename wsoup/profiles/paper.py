@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -11,8 +9,8 @@ import yaml
 from wsoup.core.errors import ParamsError
 from wsoup.datasets.paper import ENCODERS as PAPER_ENCODERS
 from wsoup.datasets.paper import PAPER
-from wsoup.profiles import methods
-from wsoup.profiles.common import NOTHING_TO_WATCH, block, descriptors, filled, lines, one_line, template
+from wsoup.profiles.common import block, descriptors, filled, lines, one_line, template
+from wsoup.profiles.methods import of_paper
 
 ENCODERS = dict(PAPER_ENCODERS)
 """Models of the paper with their weights."""
@@ -23,13 +21,14 @@ SINGLE_TEXTS = {
     "dtd": ["a type of texture"],
 }
 """Single descriptors that the paper counts alone, of the sources that they are about."""
+DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
+"""What is taken out of the template where there are no descriptors."""
 DATASET_OF_HALVES = "shapes"
 """The toy world's dataset that base-to-new takes where none is named."""
 HALVES = """\
-# yaml-language-server: $schema=data/params.schema.json
-# Base-to-new generalisation on @DATASET@ (`wsoup profile base_to_new --help`), the protocol of CoCoOp: the first half
+# Base-to-new generalisation on {dataset} (`wsoup profile base_to_new --help`), the protocol of CoCoOp: the first half
 # of the classes is the source that soups are selected and models finetuned on, the other half is a target.
-# reports/tables/base_to_new.md has both and their harmonic mean. All else is as in profile @PROFILE@.
+# reports/tables/base_to_new.md has both and their harmonic mean. All else is as in profile {profile}.
 """
 """What stands above params.yaml of a base-to-new run."""
 NEEDS = """\
@@ -40,116 +39,96 @@ dataset's own file (descriptors_pets.json, ...) makes its GPT rows; or --without
 rows GPT centroids, GPT score mean, Random descriptors, Descriptor soup (all with their offset trick) and the upper \
 bound"""
 WITHOUT = """\
-# Without descriptors: the rows GPT centroids, GPT score mean, Random descriptors, Descriptor soup (all with their
-# offset trick) and the upper bound are left out, and Waffle's characters are not drawn from the authors' pool.
-"""
-DESCRIPTOR_SOUP = """\
-  descriptor:              # Algorithm 1: the best text, then each next one that makes the centroid better
-    kind: greedy
-    pool: descriptors      # words | descriptors
-    m: 64                  # members at most
-"""
-DESCRIPTOR_SAMPLE = """\
-  descriptor_sample:       # any m of the top k1 descriptors: what the descriptor soup must beat
-    {kind: sample, pool: descriptors, m: 64, k1: 1000}
+# The paper's setting (arXiv 2311.13612) without descriptors, made by `wsoup profile paper --without-descriptors`: the
+# rows GPT centroids, GPT score mean, Random descriptors, Descriptor soup (all with their offset trick) and the upper
+# bound are left out, and Waffle's characters are not drawn from the authors' pool.
 """
 
 
-@dataclass(frozen=True)
-class Choices:
-    """What the one who runs it brings and wants.
+def paper(
+    data_root: str,
+    *,
+    gpt_descriptors: str | None = None,
+    without_descriptors: bool = False,
+    methods: str = "core",
+    encoder: str = "ViT-B-16",
+    source: str = "imagenet",
+    fewshot_pickles: str | None = None,
+    laion: str | None = None,
+) -> str:
+    """params.yaml of the paper; no file needs to be there yet.
 
-    Attributes:
+    Args:
         data_root: the folder that holds CoOp's folders.
         gpt_descriptors: folder of ``descriptors_*.json``; None only together with `without_descriptors`.
         without_descriptors: leave out all rows that need them.
         methods: one of `wsoup.profiles.methods.GROUPS`.
         encoder: one of `ENCODERS`.
-        source: one of the paper's datasets that has training images, or `laion`.
+        source: one of the paper's datasets that has training images, or ``laion``.
         fewshot_pickles: folder with CoOp's ``shot_16-seed_1.pkl`` of the source; None draws the splits, and the report
             marks what depends on them.
-        laion: the folder of LAION's images by ImageNet class, where the source is `laion` (`wsoup.datasets.laion`).
-    """
-
-    data_root: str
-    gpt_descriptors: str | None = None
-    without_descriptors: bool = False
-    methods: str = "core"
-    encoder: str = "ViT-B-16"
-    source: str = "imagenet"
-    fewshot_pickles: str | None = None
-    laion: str | None = None
-
-
-def paper(choices: Choices) -> str:
-    """params.yaml of the paper; no file needs to be there yet.
+        laion: the folder of LAION's images by ImageNet class, where the source is ``laion`` (`wsoup.datasets.laion`).
 
     Raises:
         ParamsError: descriptors neither given nor left out, or no such encoder, source or group of methods.
     """
-    if (choices.gpt_descriptors is None) != choices.without_descriptors:
+    if (gpt_descriptors is None) != without_descriptors:
         raise ParamsError(
-            NEEDS if choices.gpt_descriptors is None else "give either --gpt-descriptors or --without-descriptors"
+            NEEDS if gpt_descriptors is None else "give either --gpt-descriptors or --without-descriptors, not both"
         )
-    if choices.encoder not in ENCODERS:
-        raise ParamsError(f"--encoder {choices.encoder!r} is none of the paper's: {', '.join(ENCODERS)}")
-    gpt = choices.gpt_descriptors
-    soups = ("word", "word_curve") if gpt is None else ("descriptor", "word", "word_curve")
-    pool = [] if gpt is None else [f"{gpt}/descriptors_imagenet.json"]
-    found = methods.of_paper(choices.methods, soups=soups)
-    text = filled(
-        template("paper"),
-        SOURCE=choices.source,
-        MODEL=f"{choices.encoder:<16}",
-        TAG=f"{ENCODERS[choices.encoder]:<16}",
-        DATASETS=block(_datasets(choices)),
-        DESCRIPTORS=descriptors(pool, watch=gpt or NOTHING_TO_WATCH),
-        DESCRIPTOR_SOUP=DESCRIPTOR_SOUP if gpt else "",
-        DESCRIPTOR_SAMPLE=DESCRIPTOR_SAMPLE if gpt else "",
-        METHODS=lines(found, indent=4),
-        TEXTS=one_line(SINGLE_TEXTS.get(choices.source, [])),
-        LANDSCAPES=f"[{', '.join(name for name in LANDSCAPES if name in found)}]",
-    )
-    first, rest = text.split("\n", 1)
-    return text if gpt else f"{first}\n{WITHOUT}{rest}"
+    if encoder not in ENCODERS:
+        raise ParamsError(f"--encoder {encoder!r} is none of the paper's: {', '.join(ENCODERS)}")
+    soups = ("word", "word_curve") if without_descriptors else ("descriptor", "word", "word_curve")
+    chosen = of_paper(methods, soups=soups)
+    datasets = _datasets(source, data_root=data_root, gpt=gpt_descriptors, laion=laion)
+    if fewshot_pickles is not None:
+        datasets[source]["fewshot_pickles"] = fewshot_pickles
+    values: dict[str, str | None] = {
+        "source": source,
+        "encoder.model": encoder,
+        "encoder.pretrained": ENCODERS[encoder],
+        "datasets": block(datasets),
+        "finetune.methods": lines(chosen, indent=4),
+        "evaluate.texts": one_line(SINGLE_TEXTS.get(source, [])),
+        "landscape.methods": one_line([name for name in LANDSCAPES if name in chosen]),
+    }
+    if gpt_descriptors is None:
+        return filled(template("paper"), {**values, **dict.fromkeys(DESCRIPTOR_SOUPS)}, head=WITHOUT)
+    pool = descriptors(f"{gpt_descriptors}/descriptors_imagenet.json", watch=gpt_descriptors)
+    return filled(template("paper"), {**values, **pool})
 
 
-def _datasets(choices: Choices) -> dict[str, dict[str, Any]]:
+def _datasets(source: str, *, data_root: str, gpt: str | None, laion: str | None) -> dict[str, dict[str, Any]]:
     """Section datasets, the source first. The shifts are ImageNet's: beside another source ImageNet is a target."""
-    if (choices.source == "laion") != (choices.laion is not None):
+    if (source == "laion") != (laion is not None):
         raise ParamsError("--source laion and --laion FOLDER, that of its images by ImageNet class, go together")
-    if choices.source in ("imagenet", "laion"):
-        names = list(PAPER)
-    else:
-        _check_source(choices.source, option="--source")
-        names = [choices.source, *(n for n, d in PAPER.items() if d.role != "dg" and n != choices.source)]
-    found = {name: _dataset(name, data_root=choices.data_root, gpt=choices.gpt_descriptors) for name in names}
-    if choices.laion is not None:  # tested on ImageNet, so that takes its place
-        section = {**found.pop("imagenet"), "layout": f"laion:{choices.laion}"}
-        found = {"laion": section, **found}
-    elif choices.source != "imagenet":
-        found["imagenet"]["role"] = "xd"
-    found[choices.source]["role"] = "source"
-    if choices.fewshot_pickles is not None:
-        found[choices.source]["fewshot_pickles"] = choices.fewshot_pickles
-    return found
+    of_imagenet = source in ("imagenet", "laion")
+    if not of_imagenet:
+        _check_source(source, option="--source")
+    names = [name for name, known in PAPER.items() if of_imagenet or known.role != "dg"]
+    sections = {name: _dataset(name, data_root=data_root, gpt=gpt) for name in names}
+    if source == "laion":  # tested on ImageNet, so that takes its place
+        sections["laion"] = sections.pop("imagenet") | {"layout": f"laion:{laion}"}
+    elif source != "imagenet":
+        sections["imagenet"]["role"] = "xd"
+    return {source: sections.pop(source) | {"role": "source"}, **sections}
 
 
 def _dataset(name: str, *, data_root: str, gpt: str | None) -> dict[str, Any]:
-    found = PAPER[name]
-    listed = "variants.txt" if name == "fgvc_aircraft" else found.splits or "classnames.txt"
+    known = PAPER[name]
+    listed = "variants.txt" if name == "fgvc_aircraft" else known.splits or "classnames.txt"
     section = {
-        "role": found.role,
+        "role": known.role,
         "layout": f"coop:{name}",
         "root": data_root,
-        "watch": f"{data_root}/{found.folder}/{listed}",
-        "template": found.template,
+        "watch": f"{data_root}/{known.folder}/{listed}",
+        "template": known.template,
     }
-    return section | ({"gpt_descriptors": f"{gpt}/descriptors_{found.gpt}.json"} if gpt else {})
+    return section | ({"gpt_descriptors": f"{gpt}/descriptors_{known.gpt}.json"} if gpt else {})
 
 
 def _check_source(name: str, *, option: str) -> None:
-    sources = [known for known, found in PAPER.items() if found.role != "dg"]  # the shifts have test images only
+    sources = [known for known, dataset in PAPER.items() if dataset.role != "dg"]  # the shifts have test images only
     if name not in sources:
         raise ParamsError(
             f"{option} {name!r} is none of the paper's datasets with training images: {', '.join(sources)}"
@@ -169,7 +148,7 @@ def base_to_new(
 
     Args:
         dataset: one of the paper's that has training images; None: the toy world's shapes.
-        data_root, gpt_descriptors, without_descriptors: as in `Choices`; only with `dataset`.
+        data_root, gpt_descriptors, without_descriptors: as in `paper`; only with `dataset`.
 
     Raises:
         ParamsError: no such dataset, one without training images, or `dataset` and `data_root` not together.
@@ -185,13 +164,10 @@ def base_to_new(
         _check_source(dataset, option="--dataset")
         if data_root is None:
             raise ParamsError(f"--dataset {dataset} needs --data-root, the folder that holds CoOp's folders")
+        profile = "paper"
+        text = paper(data_root, gpt_descriptors=gpt_descriptors, without_descriptors=without_descriptors)
         section = _dataset(dataset, data_root=data_root, gpt=gpt_descriptors)
-        choices = Choices(data_root, gpt_descriptors=gpt_descriptors, without_descriptors=without_descriptors)
-        profile, text = "paper", paper(choices)
-    halves = {
-        f"{dataset}_{half}": section | {"role": role, "classes": half}
-        for half, role in (("base", "source"), ("new", "xd"))
-    }
-    text = re.sub(r"\A(#.*\n)+", lambda _: filled(HALVES, DATASET=dataset, PROFILE=profile), text)
-    text = re.sub(r"(?m)^source: \w+ *", lambda _: f"{f'source: {dataset}_base':<26} ", text, count=1)
-    return re.sub(r"(?ms)(^datasets:[^\n]*\n).*?(?=^\w)", lambda head: f"{head[1]}{block(halves)}\n", text, count=1)
+    base, new = f"{dataset}_base", f"{dataset}_new"
+    halves = {base: {**section, "role": "source", "classes": "base"}, new: {**section, "role": "xd", "classes": "new"}}
+    head = HALVES.format(dataset=dataset, profile=profile)
+    return filled(text, {"source": base, "datasets": block(halves)}, head=head)

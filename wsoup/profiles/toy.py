@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
-from wsoup.profiles.common import lines, template
+from wsoup.profiles.common import filled, lines, one_line, template
 from wsoup.profiles.methods import of_toy
 
 HEAD = """\
-# yaml-language-server: $schema=data/params.schema.json
-# The toy world with the finetuned methods of `wsoup profile methods --methods @GROUP@`: the demo profile, its
-# section `finetune` extended, and loss landscapes. All of them take an hour or so on two cores.
+# The toy world with more finetuned methods and loss landscapes (`wsoup profile methods --methods {group}`): those of
+# data/paper/methods.yaml at the scales of data/toy/scales.yaml. All of them take about an hour on two cores.
 """
+ITERATIONS = 150
 LANDSCAPES = ("coop", "coop_word_lambda0", "coop_diverse", "soft_random", "soft_word_diverse")
 
 
@@ -26,11 +24,10 @@ def methods(group: str = "all") -> str:
     Args:
         group: which of `wsoup.profiles.methods.GROUPS`.
     """
-    found = of_toy(group)
-    text = re.sub(r"\A(#.*\n)+", lambda _: HEAD.replace("@GROUP@", group), demo())
-    text = re.sub(r"(?m)^  iterations: 100 ", "  iterations: 150 ", text)
-    head = "  methods:                 # data/paper/methods.yaml at the scales of data/toy/scales.yaml"
-    section = f"{head}\n{lines(found, indent=4)}\n"
-    text = re.sub(r"(?ms)^  methods:  .*?(?=^evaluate:)", lambda _: section, text, count=1)
-    shown = ", ".join(name for name in LANDSCAPES if name in found)
-    return re.sub(r"(?m)^  methods: \[\].*$", lambda _: f"  methods: [{shown}]", text)
+    chosen = of_toy(group)
+    values = {
+        "finetune.iterations": one_line(ITERATIONS),
+        "finetune.methods": lines(chosen, indent=4),
+        "landscape.methods": one_line([name for name in LANDSCAPES if name in chosen]),
+    }
+    return filled(demo(), values, head=HEAD.format(group=group))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import yaml
 
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.store import replacing
+from wsoup.runtime.git import git
 
 
 def write(text: str, *, out: Path) -> list[str]:
@@ -22,14 +22,13 @@ def write(text: str, *, out: Path) -> list[str]:
     has those of the toy world), they are removed, so that the first commit of the user's own makes the comparison
     theirs. Reports that git does not hold as they stand are left alone.
     """
-    other = _world(out.read_text(encoding="utf-8")) if out.is_file() else None
-    with replacing(out) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    before = _world(out.read_text(encoding="utf-8")) if out.is_file() else {}
+    _put(out, text)
     folder, world, said = out.resolve().parent, _world(text), []
-    if world is not None and (ignored := _ignore(list(world[1].values()), folder=folder)):
+    if ignored := _ignore(world.get("roots", {}), folder=folder):
         said.append(f".gitignore names {', '.join(ignored)}: images stay out of git")
     reports = folder / Artifacts().reports
-    if other is not None and other != world and reports.is_dir() and _committed(reports):
+    if before not in ({}, world) and reports.is_dir() and _committed(reports):
         shutil.rmtree(reports)
         said.append(
             f"removed {Artifacts().reports}/, the last commit's, which are of other datasets: commit now "
@@ -38,45 +37,40 @@ def write(text: str, *, out: Path) -> list[str]:
     return said
 
 
-def _ignore(roots: Sequence[str], *, folder: Path) -> list[str]:
+def _put(file: Path, text: str) -> None:
+    with replacing(file) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _world(text: str) -> dict[str, Any]:
+    """Where the images of a params.yaml come from; empty where it does not say."""
+    try:
+        params = yaml.safe_load(text)
+        roots = {name: section["root"] for name, section in params["datasets"].items()}
+        return {"source": params["source"], "roots": roots}
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _ignore(roots: Mapping[str, str], *, folder: Path) -> list[str]:
     """Add folders of images below `folder` to its .gitignore, where git neither holds nor ignores them."""
-    lines = []
-    for root in roots:
-        path = Path(root)
-        if not path.is_dir() or folder not in path.resolve().parents:
-            continue
-        place = path.resolve().relative_to(folder).as_posix()
-        unknown = _git("ls-files", "--others", "--exclude-standard", "--directory", "--", place, folder=folder)
-        if unknown and not _git("ls-files", "--", place, folder=folder):
-            lines.append(f"/{place}/")
+    places = [Path(root).resolve() for root in roots.values() if Path(root).is_dir()]
+    below = [place.relative_to(folder).as_posix() for place in places if folder in place.parents]
+    lines = [f"/{place}/" for place in below if _offered(place, folder=folder)]
     if lines:
         file = folder / ".gitignore"
-        before = file.read_text(encoding="utf-8") if file.exists() else ""
-        end = "" if before.endswith("\n") or not before else "\n"
-        with replacing(file) as temporary:
-            temporary.write_text(before + end + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+        known = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        _put(file, "".join(f"{line}\n" for line in (*known, *lines)))
     return lines
 
 
-def _world(text: str) -> Any:
-    """Where the images of a params.yaml come from; None where it does not say."""
-    try:
-        params = yaml.safe_load(text)
-        return [params["source"], {name: section["root"] for name, section in params["datasets"].items()}]
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError):
-        return None
+def _offered(place: str, *, folder: Path) -> bool:
+    """Whether `git add` would take a folder of which git holds nothing yet."""
+    unknown = git("ls-files", "--others", "--exclude-standard", "--directory", "--", place, folder=folder)
+    return bool(unknown) and not git("ls-files", "--", place, folder=folder)
 
 
 def _committed(folder: Path) -> bool:
     """Whether git holds all that is in a folder, as it stands."""
-    changed = _git("status", "--porcelain", "--ignored", "--", ".", folder=folder)
-    return changed == "" and bool(_git("ls-files", "--", ".", folder=folder))
-
-
-def _git(*arguments: str, folder: Path) -> str | None:
-    """What a git command prints; None where there is no repository, or no git."""
-    try:
-        ran = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return ran.stdout.strip()
+    changed = git("status", "--porcelain", "--ignored", "--", ".", folder=folder)
+    return changed == "" and bool(git("ls-files", "--", ".", folder=folder))

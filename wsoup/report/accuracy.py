@@ -7,10 +7,9 @@ from typing import Any
 
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
-from wsoup.report import paper
+from wsoup.report import paper, settings
 from wsoup.report.means import MEANS, ROLES, is_number, mean_and_std
 from wsoup.report.results import Results
-from wsoup.report.settings import differing
 from wsoup.report.tables import MARK, Table
 
 
@@ -37,8 +36,8 @@ def paper_tables(results: Results) -> list[Table]:
     made = []
     for name, title in paper.TITLES.items():
         rows = [
-            (label, variant, row, found)
-            for label, variant, key, found in paper.beside(name)
+            (label, variant, row, figures)
+            for label, variant, key, figures in paper.beside(name)
             if (row := results.row(key)) is not None
         ]
         if source.startswith("laion") == (name == "laion_source"):
@@ -56,12 +55,9 @@ def accuracy_table(
         rows: (label, variant, row, the paper's figures by column); a row that the run has not is left out.
         name, title: of the table.
     """
-    columns = (
-        ["method", "m", "stored", "stored (paper)", "stored (diff)"]
-        if name == "parameter_efficiency"
-        else ["method", "m"]
-    )
-    columns += _accuracy_columns(results)
+    columns = ["method", "m"]
+    columns += ["stored", "stored (paper)", "stored (diff)"] if name == "parameter_efficiency" else []
+    columns += [f"{column}{end}" for column, _ in _columns(results) for end in ("", " (std)", " (paper)", " (diff)")]
     lines = [line for row in rows if (line := accuracy_row(results, *row)) is not None]
     notes = ["Per cent; means over seeds, ± standard deviation over seeds."]
     if any(f"{column} (paper)" in line for line in lines for column in columns):
@@ -79,12 +75,14 @@ def bound_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["The upper bound was selected on the targets' test images: it is no result."]
 
 
-def _accuracy_columns(results: Results) -> list[str]:
+def _columns(results: Results) -> list[tuple[str, list[str]]]:
+    """(column, its datasets): every dataset, and behind those of a role their mean."""
     columns = []
     for role in ROLES:
         names = results.datasets(role)
-        columns += [*names, MEANS[role]] if role in MEANS and names else names
-    return [f"{column}{suffix}" for column in columns for suffix in ("", " (std)", " (paper)", " (diff)")]
+        columns += [(name, [name]) for name in names]
+        columns += [(MEANS[role], names)] if role in MEANS and names else []
+    return columns
 
 
 def accuracy_row(
@@ -97,23 +95,25 @@ def accuracy_row(
     why = marks(results, variant=variant, row=row) if theirs else set()
     line: dict[str, Any] = {"method": label, "variant": variant, "row": row.key, "m": round(cells.texts, 1)}
     line["stored"] = results.parameters.get(variant, 0) + (cells.stored or 0.0)
-    for role in ROLES:
-        names = results.datasets(role)
-        unlike = {name: reason for name in names if (reason := _unlike(results, name)) is not None}
-        for name in names:
-            figure = theirs.get(paper.COLUMNS[name]) if _papers(results, name) else None
-            line.update(_beside(name, cells.of([name]), figure, marks=why | unlike.get(name, set())))
-        if role in MEANS and names:
-            same = len(names) == (10 if role == "xd" else 4) and all(_papers(results, name) for name in names)
-            same = same and "imagenet" not in names  # a target beside another source
-            shown = theirs.get(MEANS[role]) if same else None
-            reasons = {reason for found in unlike.values() for reason in found}
-            line.update(_beside(MEANS[role], cells.of(names), shown, marks=why | reasons))
+    for column, names in _columns(results):
+        figure = theirs.get(_papers_column(results, column, names))
+        reasons = why.union(*(_unlike(results, name) for name in names))
+        line.update(_beside(column, cells.of(names), figure, marks=reasons))
     if "parameters_thousands" in theirs and not paper.encoder_differs(results.encoder, tuned=variant != PRETRAINED):
         stored = 1000.0 * theirs["parameters_thousands"]
         line |= {"stored (paper)": stored, "stored (diff)": line["stored"] - stored}
     line["why"] = sorted({why for key, value in line.items() if key.endswith(" (why)") for why in value})
     return line
+
+
+def _papers_column(results: Results, column: str, names: Sequence[str]) -> str:
+    """The paper's column of a dataset, or of a mean over all that it has; "" where there is none."""
+    if not all(_papers(results, name) for name in names):
+        return ""
+    if column not in MEANS.values():
+        return paper.COLUMNS[column]
+    same = len(names) == (10 if column == MEANS["xd"] else 4) and "imagenet" not in names  # beside another source
+    return column if same else ""
 
 
 def _papers(results: Results, name: str) -> bool:
@@ -125,9 +125,9 @@ def _papers(results: Results, name: str) -> bool:
 
 def marks(results: Results, *, variant: str, row: TableRow) -> set[str]:
     """Why a row is not the paper's, on whatever dataset: another encoder, or settings that it depends on."""
-    differs = paper.encoder_differs(results.encoder, tuned=variant != PRETRAINED)
-    settings = differing(results.settings, paper=results.theirs, variant=variant, row=row)
-    return {*settings, *([differs] if differs else [])}
+    return set(
+        settings.marks(results.settings, paper=results.theirs, encoder=results.encoder, variant=variant, row=row)
+    )
 
 
 def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:
@@ -146,19 +146,17 @@ def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:
     return {(line["variant"], line["row"]): set(line["why"]) for line in lines}
 
 
-def _unlike(results: Results, name: str) -> set[str] | None:
-    """Why a dataset's split is not the paper's; None where it is, or where the paper has no such dataset."""
+def _unlike(results: Results, name: str) -> set[str]:
+    """Why a dataset's split is not the paper's; nothing where it is, or where the paper has no such dataset."""
     facts = results.facts.get(name, {})
-    if not _papers(results, name) or facts.get("paper_comparable", True):
-        return None
-    return {f"{name}: {facts.get('reason', 'another split')}"}
+    comparable = not _papers(results, name) or facts.get("paper_comparable", True)
+    return set() if comparable else {f"{name}: {facts.get('reason', 'another split')}"}
 
 
 def _beside(column: str, values: Any, theirs: float | None, *, marks: set[str]) -> dict[str, Any]:
     mean, deviation = mean_and_std(values)
-    found: dict[str, Any] = {column: mean, f"{column} (std)": deviation}
+    cell: dict[str, Any] = {column: mean, f"{column} (std)": deviation}
     if theirs is not None and is_number(mean):
-        found |= {f"{column} (paper)": theirs, f"{column} (diff)": mean - theirs}
-        if marks:
-            found |= {f"{column} (mark)": MARK, f"{column} (why)": sorted(marks)}
-    return found
+        cell |= {f"{column} (paper)": theirs, f"{column} (diff)": mean - theirs}
+        cell |= {f"{column} (mark)": MARK, f"{column} (why)": sorted(marks)} if marks else {}
+    return cell

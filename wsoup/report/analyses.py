@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,15 @@ from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import GIVEN, soup_label, soup_title
 from wsoup.evaluate.rows import methods as methods_of
-from wsoup.params.finetune import MethodParams
+from wsoup.finetune.params import MethodParams
 from wsoup.report.accuracy import bound_notes
 from wsoup.report.means import ROLES, is_number, mean_and_std
 from wsoup.report.results import Cells, Results
-from wsoup.report.tables import Table
+from wsoup.report.tables import Table, averaged, with_std
+
+MEASURES = ("accuracy", "alignment", "uniformity")
+Measured = Mapping[str, Mapping[str, float]]
+"""Measure -> dataset -> value."""
 
 
 def single_texts(path: Path, *, results: Results) -> Table:
@@ -26,29 +31,20 @@ def single_texts(path: Path, *, results: Results) -> Table:
         path: texts.parquet of stage evaluate.
         results: the class name alone, to compare with.
     """
-    base, kinds = results.cells(PRETRAINED, results.table[0]), {m.name: m.alone for m in methods_of(results.table)}
-    plain = {} if base is None else dict(zip(base.datasets, base.accuracy.mean(axis=1), strict=True))
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for line in store.read_table(path).to_pylist():
-        if kinds.get(line["method"]) is None:  # of a soup that params.yaml no longer has
-            continue
-        row = found.setdefault((line["method"], line["text"]), {"kind": kinds[line["method"]], "text": line["text"]})
-        name = line["dataset"]
-        row[name] = 100.0 * line["n_correct"] / line["n_images"]
-        row[f"{name} change"] = row[name] - plain[name]
-        row[f"{name} alignment"] = line["alignment"]
-    for row in found.values():
-        for role in ROLES:
-            names = results.datasets(role)
-            if names:
-                row[role] = float(np.mean([row[name] for name in names]))
-                row[f"{role} change"] = float(np.mean([row[f"{name} change"] for name in names]))
-                row[f"{role} alignment"] = float(np.mean([row[f"{name} alignment"] for name in names]))
-    columns = ["kind", "text"]
-    for name in [*(role for role in ROLES if results.datasets(role)), *results.datasets()]:
-        columns += [name, f"{name} change", f"{name} alignment"]
+    kinds = {method.name: method.alone for method in methods_of(results.table)}
+    plain, groups = _class_name(results), _groups(results)
+    lines = []
+    for (method, text), measured in _alone(path).items():
+        if kinds.get(method) is not None:  # None is of a soup that params.yaml no longer has
+            line: dict[str, Any] = {"kind": kinds[method], "text": text}
+            for group, names in groups.items():
+                line[group] = _mean(measured, "accuracy", names)
+                line[f"{group} change"] = _change(measured, "accuracy", names, plain=plain)
+                line[f"{group} alignment"] = _mean(measured, "alignment", names)
+            lines.append(line)
+    columns = ["kind", "text", *(f"{group}{end}" for group in groups for end in ("", " change", " alignment"))]
     notes = ["Per cent, change in points against the class name alone, and alignment; random texts are the grey rows."]
-    return Table("single_texts", "Members of the soups, each alone", columns, list(found.values()), notes)
+    return Table("single_texts", "Members of the soups, each alone", columns, lines, notes)
 
 
 def given_texts(path: Path, *, results: Results) -> Table:
@@ -60,47 +56,68 @@ def given_texts(path: Path, *, results: Results) -> Table:
         path: texts.parquet of stage evaluate.
         results: the class name alone, to compare with.
     """
-    base = results.cells(PRETRAINED, results.table[0])
-    if base is None:
-        return Table("given_texts", "Texts of your own, each alone", [], [])
-    whats = {"accuracy": base.accuracy, "alignment": base.alignment, "uniformity": base.uniformity}
-    plain = {what: dict(zip(base.datasets, values.mean(axis=1), strict=True)) for what, values in whats.items()}
-    texts: dict[str, dict[str, dict[str, float]]] = {"(class name only)": plain}
-    for line in store.read_table(path).to_pylist():
-        if line["method"] == GIVEN:
-            measured = {**line, "accuracy": 100.0 * line["n_correct"] / line["n_images"]}
-            for what in whats:
-                texts.setdefault(line["text"], {}).setdefault(what, {})[line["dataset"]] = measured[what]
-    groups = {role: results.datasets(role) for role in ROLES if results.datasets(role)}
-    groups |= {name: [name] for name in results.datasets()}
+    plain, groups = _class_name(results), _groups(results)
+    given = {text: measured for (method, text), measured in _alone(path).items() if method == GIVEN}
     lines = []
-    for text, found in texts.items():
-        cells: dict[str, Any] = {"text": text}
-        for group, names in groups.items():
-            for what in whats:
-                cells[f"{group} {what}"] = float(np.mean([found[what][name] for name in names]))
-                change = np.mean([found[what][name] - plain[what][name] for name in names])
-                cells[f"change of {group} {what}"] = None if found is plain else float(change)
-        lines.append(cells)
-    pairs = [(group, what) for group in groups for what in whats]
-    columns = [f"{start}{group} {what}" for group, what in pairs for start in ("", "change of ")]
+    for text, measured in {"(class name only)": plain, **given}.items():
+        line: dict[str, Any] = {"text": text}
+        for (group, names), what in product(groups.items(), MEASURES):
+            line[f"{group} {what}"] = _mean(measured, what, names)
+            line[f"change of {group} {what}"] = (
+                None if text not in given else _change(measured, what, names, plain=plain)
+            )
+        lines.append(line)
+    columns = [f"{start}{group} {what}" for group, what in product(groups, MEASURES) for start in ("", "change of ")]
     notes = [
         "Per cent and points; alignment and uniformity are mean cosines. Changes are against the class name alone."
     ]
     return Table("given_texts", "Texts of your own, each alone", ["text", *columns], lines, notes)
 
 
+def _alone(path: Path) -> Mapping[tuple[str, str], Measured]:
+    """(method, text) -> what was measured of each text that was counted alone."""
+    alone: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for line in store.read_table(path).to_pylist():
+        measured = alone.setdefault((line["method"], line["text"]), {what: {} for what in MEASURES})
+        line["accuracy"] = 100.0 * line["n_correct"] / line["n_images"]
+        for what, by_dataset in measured.items():
+            by_dataset[line["dataset"]] = line[what]
+    return alone
+
+
+def _class_name(results: Results) -> Measured:
+    """The same of the class name alone."""
+    cells = results.cells(PRETRAINED, results.table[0])
+    return {
+        what: {} if cells is None else dict(zip(cells.datasets, getattr(cells, what).mean(axis=1), strict=True))
+        for what in MEASURES
+    }
+
+
+def _groups(results: Results) -> dict[str, list[str]]:
+    """What columns are of: the datasets of each role together, and each dataset."""
+    roles = {role: names for role in ROLES if (names := results.datasets(role))}
+    return roles | {name: [name] for name in results.datasets()}
+
+
+def _mean(measured: Measured, what: str, names: list[str]) -> float:
+    return float(np.mean([measured[what][name] for name in names]))
+
+
+def _change(measured: Measured, what: str, names: list[str], *, plain: Measured) -> float:
+    return float(np.mean([measured[what][name] - plain[what][name] for name in names]))
+
+
 def alignment(results: Results) -> Table:
     """Alignment and uniformity of every row, mean over the datasets of a role and seeds."""
     lines = []
     for variant, row, cells in results.rows():
-        if row.mode != "centroid":
-            continue
-        line: dict[str, Any] = {"variant": variant, "method": row.label}
-        for role in ROLES:
+        if row.mode == "centroid":
+            line: dict[str, Any] = {"variant": variant, "method": row.label}
             for what in ("alignment", "uniformity"):
-                line[f"{role} {what}"] = mean_and_std(cells.of(results.datasets(role), what=what))[0]
-        lines.append(line)
+                for role, values in results.by_role(cells, what=what).items():
+                    line[f"{role} {what}"] = mean_and_std(values)[0]
+            lines.append(line)
     columns = ["variant", "method", *(f"{role} {what}" for role in ROLES for what in ("alignment", "uniformity"))]
     notes = ["Mean cosine of an image with its own class (alignment) and with the other classes (uniformity)."]
     return Table("alignment", "Alignment and uniformity", columns, lines, notes)
@@ -116,20 +133,17 @@ def base_to_new(results: Results, *, halves: tuple[str, str]) -> Table:
     base, new = halves
     lines = []
     for variant, row, cells in results.rows():
-        line: dict[str, Any] = {"variant": variant, "method": row.label, "m": round(cells.texts, 1)}
         values = {"base": cells.of([base]), "new": cells.of([new]), "H": results.harmonic(cells)}
-        for name, by_seed in values.items():
-            line[name], line[f"{name} (std)"] = mean_and_std(by_seed)
-        lines.append(line)
-    columns = ["variant", "method", "m", *(f"{name}{end}" for name in ("base", "new", "H") for end in ("", " (std)"))]
+        line = {"variant": variant, "method": row.label, "m": round(cells.texts, 1)}
+        lines.append(line | averaged(values))
     said = {name: "{n_classes} classes, {n_images} test images".format(**results.facts[name]) for name in halves}
     notes = [
         f"Per cent; means over seeds, ± standard deviation over seeds. Base: {base} ({said[base]}), new: {new} "
         f"({said[new]}), each among its own class names.",
         "H is the harmonic mean of base and new, taken for each seed.",
     ]
-    notes += bound_notes(lines)
-    return Table("base_to_new", "Base to new classes", columns, lines, notes)
+    columns = ["variant", "method", "m", *with_std(("base", "new", "H"))]
+    return Table("base_to_new", "Base to new classes", columns, lines, notes + bound_notes(lines))
 
 
 def parameters(results: Results, *, methods: Mapping[str, MethodParams]) -> Table:
@@ -144,47 +158,41 @@ def parameters(results: Results, *, methods: Mapping[str, MethodParams]) -> Tabl
         if method.soup is not None:
             for m, cells in results.curve(PRETRAINED, method=method, mode="centroid").items():
                 about = {"method": f"{soup_label(method.soup)} m={m}", "trained": "nothing"}
-                about["texts"] = soup_title(method.soup)
-                lines.append({**about, **_stored(results, cells=cells, stored=cells.stored)})
+                lines.append(about | {"texts": soup_title(method.soup)} | _stored(results, cells, stored=cells.stored))
     shown = {row.method.name for row in results.table if row.terminal_tuned}
-    for variant, count in results.parameters.items():
-        for row in results.table:
-            tuned = results.cells(variant, row)
-            if tuned is None or row.method.name not in shown or row.mode != "centroid" or row.offsets:
-                continue
-            texts = "class name" if row.method.soup is None else soup_title(row.method.soup)
-            about = {"method": variant if row.method.soup is None else f"{variant} + {texts}", "texts": texts}
+    rows = [row for row in results.table if row.method.name in shown and row.mode == "centroid" and not row.offsets]
+    for (variant, count), row in product(results.parameters.items(), rows):
+        tuned, soup = results.cells(variant, row), row.method.soup
+        if tuned is not None:
+            texts = "class name" if soup is None else soup_title(soup)
+            about = {"method": variant if soup is None else f"{variant} + {texts}", "texts": texts}
             about["trained"] = methods[variant].tune.kind
-            lines.append({**about, **_stored(results, cells=tuned, stored=count + (tuned.stored or 0.0))})
-    columns = ["method", "trained", "texts", "stored", *(f"{role}{end}" for role in ROLES for end in ("", " (std)"))]
+            lines.append(about | _stored(results, tuned, stored=count + (tuned.stored or 0.0)))
+    columns = ["method", "trained", "texts", "stored", *with_std(ROLES)]
     return Table("parameters", "Numbers stored, and accuracy", columns, lines, ["Mean over seeds; per cent."])
 
 
-def _stored(results: Results, *, cells: Cells, stored: float | None) -> dict[str, Any]:
-    line: dict[str, Any] = {"stored": None if stored is None else round(stored, 1)}
-    for role in ROLES:
-        line[role], line[f"{role} (std)"] = mean_and_std(cells.of(results.datasets(role)))
-    return line
+def _stored(results: Results, cells: Cells, *, stored: float | None) -> dict[str, Any]:
+    return {"stored": None if stored is None else round(stored, 1)} | averaged(results.by_role(cells))
 
 
 def counts(results: Results) -> Table:
     """Counts of every row of the tables: what ``wsoup compare`` reads at two revisions."""
-    lines = []
-    for variant, row, cells in results.rows():
-        for d, dataset in enumerate(cells.datasets):
-            for k, seed in enumerate(cells.seeds):
-                if is_number(float(cells.n_correct[d, k])):
-                    lines.append(
-                        {
-                            "variant": variant,
-                            "row": row.key,
-                            "dataset": dataset,
-                            "role": results.roles[dataset],
-                            "seed": seed,
-                            "n_correct": int(cells.n_correct[d, k]),
-                            "n_images": int(cells.n_images[d, k]),
-                            "images": str(results.facts.get(dataset, {}).get("images", ""))[:16],
-                        }
-                    )
+    lines = [
+        {
+            "variant": variant,
+            "row": row.key,
+            "dataset": dataset,
+            "role": results.roles[dataset],
+            "seed": seed,
+            "n_correct": int(cells.n_correct[d, k]),
+            "n_images": int(cells.n_images[d, k]),
+            "images": str(results.facts.get(dataset, {}).get("images", ""))[:16],
+        }
+        for variant, row, cells in results.rows()
+        for d, dataset in enumerate(cells.datasets)
+        for k, seed in enumerate(cells.seeds)
+        if is_number(float(cells.n_correct[d, k]))
+    ]
     columns = ["variant", "row", "dataset", "role", "seed", "n_correct", "n_images", "images"]
     return Table("counts", "Counts behind the tables", columns, lines)

@@ -1,4 +1,4 @@
-"""What changed between two revisions: params, and accuracies with paired intervals.
+"""What changed between two revisions: params, and accuracies with intervals.
 
 Everything is read from git, so any commit, branch, tag or DVC experiment will do whose reports/ are in it.
 """
@@ -9,55 +9,59 @@ import csv
 import io
 import json
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wsoup.core.errors import MissingError
-from wsoup.params.section import parse_yaml
-from wsoup.report.means import MEANS, paired_interval
+from wsoup.core.statistics import compare_counts
+from wsoup.params.base.section import parse_yaml
+from wsoup.report.means import MEANS
+from wsoup.report.settings import flat
 from wsoup.report.tables import Table
 
 WORKSPACE = "workspace"
 COUNTS, PARAMS = "reports/tables/counts.csv", "params.yaml"
-SAMPLES, CONFIDENCE = 2000, 0.95
+CONFIDENCE = 0.95
 
 
 def read_at(revision: str, path: str, *, root: Path) -> str:
-    """The text of a file at a revision; ``workspace`` is the file as it lies there.
+    """The text of a file at a revision; ``workspace`` is the file as it is now.
 
     Raises:
-        MissingError: no such revision, or it does not hold the file.
+        MissingError: no such revision, or it does not have the file.
     """
     if revision == WORKSPACE:
         try:
             return (root / path).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise MissingError(f"{path} does not exist; run `dvc repro report`") from None
-    commit = resolve(revision, root=root)
-    shown = _git("show", f"{commit}:{path}", root=root)
-    if shown is None:
+    text = _git("show", f"{resolve(revision, root=root)}:{path}", root=root)
+    if text is None:
         raise MissingError(f"{path} is not in revision {revision}; commit reports/ after `dvc repro`")
-    return shown
+    return text
 
 
 def resolve(revision: str, *, root: Path) -> str:
     """The commit of a revision, or of a DVC experiment by its name."""
-    found = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", root=root)
-    if found is None:
-        refs = (_git("for-each-ref", "--format=%(refname)", "refs/exps", root=root) or "").split()
-        found = next((ref for ref in refs if ref.rsplit("/", 1)[-1] == revision), None)
-    if found is None:
+    commit = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", root=root)
+    commit = commit or _experiment_refs(root).get(revision)
+    if commit is None:
         raise MissingError(f"{revision!r} is no revision and no experiment here; see `git log` and `dvc exp list`")
-    return found.strip()
+    return commit.strip()
 
 
 def experiments(*, root: Path) -> list[str]:
     """Names of the DVC experiments kept in this repository."""
+    return sorted(_experiment_refs(root))
+
+
+def _experiment_refs(root: Path) -> dict[str, str]:
+    """Name -> git ref, ``refs/exps/<2 letters>/<38 letters>/<name>``; DVC keeps others beside them for itself."""
     refs = (_git("for-each-ref", "--format=%(refname)", "refs/exps", root=root) or "").split()
-    return sorted({ref.rsplit("/", 1)[-1] for ref in refs if ref.count("/") == 4})
+    return {ref.rsplit("/", 1)[-1]: ref for ref in refs if ref.count("/") == 4}
 
 
 def _git(*arguments: str, root: Path) -> str | None:
@@ -66,26 +70,11 @@ def _git(*arguments: str, root: Path) -> str | None:
     return ran.stdout if ran.returncode == 0 else None
 
 
-def flat(value: Any, *, prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as dotted keys.
-
-    >>> flat({"a": {"b": 1}, "c": [2]})
-    {'a.b': 1, 'c': [2]}
-    """
-    if isinstance(value, Mapping) and value:
-        return {
-            key: found
-            for name, part in value.items()
-            for key, found in flat(part, prefix=f"{prefix}.{name}" if prefix else str(name)).items()
-        }
-    return {prefix: value}
-
-
 def params_changes(first: str, second: str) -> list[tuple[str, str, str]]:
-    """(key, before, after) of every key that differs between two params.yaml texts; ``-`` where it is not there."""
+    """(key, before, after) of every key that differs between two params.yaml texts; ``-`` where a text lacks it."""
     before, after = (flat(parse_yaml(text, origin=f"{PARAMS} of a revision")) for text in (first, second))
-    keys = [key for key in {**before, **after} if before.get(key, "-") != after.get(key, "-")]
-    return [(key, _short(before.get(key, "-")), _short(after.get(key, "-"))) for key in keys]
+    pairs = {key: (before.get(key, "-"), after.get(key, "-")) for key in {**before, **after}}
+    return [(key, _short(old), _short(new)) for key, (old, new) in pairs.items() if old != new]
 
 
 def _short(value: Any) -> str:
@@ -93,11 +82,35 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+class Dataset(NamedTuple):
+    """One dataset of a revision; equal where its test images are."""
+
+    name: str
+    role: str
+    n_images: int
+    images: str
+    """A digest that says which; "" in reports that do not have it."""
+
+
+Rows = dict[tuple[str, str], dict[Dataset, dict[int, int]]]
+"""(variant, row) -> dataset -> seed -> correct images."""
+
+
+def counts_by_row(text: str) -> Rows:
+    """The counts of every row, from the text of counts.csv."""
+    rows: Rows = {}
+    for line in csv.DictReader(io.StringIO(text)):
+        dataset = Dataset(line["dataset"], line["role"], int(line["n_images"]), line.get("images") or "")
+        by_dataset = rows.setdefault((line["variant"], line["row"]), {})
+        by_dataset.setdefault(dataset, {})[int(line["seed"])] = int(line["n_correct"])
+    return rows
+
+
 def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> tuple[Table, Table]:
     """Two revisions: the params that changed, and the accuracies of every row that changed, by dataset and role.
 
-    Intervals are bootstrap ones over seeds, and for the means over datasets and seeds, of differences paired by
-    dataset and seed. A dataset whose images are not the same in both is not compared.
+    Intervals are those of `wsoup.core.statistics` from counts, datasets held fixed. A dataset whose images are not the
+    same in both is not compared.
 
     Returns:
         (params, accuracies).
@@ -106,89 +119,58 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
     changes = params_changes(read_at(first, PARAMS, root=root), read_at(second, PARAMS, root=root))
     rows = [{"key": key, first: before, second: after} for key, before, after in changes]
     params = Table("params", "Params that changed", ["key", first, second], rows)
-    texts = [read_at(revision, COUNTS, root=root) for revision in (first, second)]
-    unlike, unknown = other_images(*texts)
-    before, after = (counts_by_row(text, without=unlike) for text in texts)
-    shared = [name for name in before if name in after]
-    lines, same = [], 0
-    for name in shared:
-        if before[name] == after[name]:
-            same += 1
-        else:
-            lines += _differences(name, before[name], after[name])
+    before, after = (counts_by_row(read_at(revision, COUNTS, root=root)) for revision in (first, second))
+    both = {name: [dataset for dataset in before[name] if dataset in after[name]] for name in before if name in after}
+    shared = {name: datasets for name, datasets in both.items() if datasets}
+    changed = [name for name, datasets in shared.items() if any(before[name][d] != after[name][d] for d in datasets)]
+    lines = [
+        {"variant": name[0], "row": name[1], **line}
+        for name in changed
+        for line in _differences(before[name], after[name], datasets=shared[name])
+    ]
     columns = ["variant", "row", "dataset", "before", "after", "change", "low", "high"]
     notes = [
-        f"Per cent; change in points with its {CONFIDENCE:.0%} bootstrap interval; same datasets, images and seeds.",
-        *(f"{name} is not compared: {why}." for name, why in unlike.items()),
-        *([f"Only the number of images could be compared of {', '.join(unknown)}."] if unknown else []),
-        f"{same} of {len(shared)} rows are the same in both.",
+        f"Per cent; change in points with its {CONFIDENCE:.0%} interval over images and seeds; same datasets, images "
+        "and seeds.",
+        "Counts do not say which images changed: the interval is that of two classifiers that agree by chance only, "
+        "and the true one is shorter.",
+        *_other_images(before, after),
+        f"{len(shared) - len(changed)} of {len(shared)} rows are the same in both.",
     ]
     return params, Table("compare", f"{first} to {second}", columns, lines, notes)
 
 
-def other_images(first: str, second: str) -> tuple[dict[str, str], list[str]]:
-    """Datasets whose test images differ between two counts.csv, and why; and those known by their number alone."""
-    before, after = (
-        {
-            line["dataset"]: (int(line["n_images"]), line.get("images") or "")
-            for line in csv.DictReader(io.StringIO(text))
-        }
-        for text in (first, second)
-    )
-    unlike, unknown = {}, []
-    for name in (name for name in before if name in after):
-        (n, images), (m, others) = before[name], after[name]
-        if n != m:
-            unlike[name] = f"it has {n:,} images in the first and {m:,} in the second"
-        elif images and others and images != others:
-            unlike[name] = f"its {n:,} images are not the same ones in both"
-        elif not (images and others):
-            unknown.append(name)
-    return unlike, unknown
-
-
-def counts_by_row(
-    text: str, *, without: Collection[str] = ()
-) -> dict[tuple[str, str], dict[tuple[str, str], dict[int, float]]]:
-    """counts.csv as (variant, row) -> (dataset, role) -> seed -> accuracy in per cent; no datasets of `without`."""
-    found: dict[tuple[str, str], dict[tuple[str, str], dict[int, float]]] = {}
-    for line in csv.DictReader(io.StringIO(text)):
-        if line["dataset"] in without:
-            continue
-        datasets = found.setdefault((line["variant"], line["row"]), {})
-        accuracy = 100.0 * int(line["n_correct"]) / int(line["n_images"])
-        datasets.setdefault((line["dataset"], line["role"]), {})[int(line["seed"])] = accuracy
-    return found
+def _other_images(before: Rows, after: Rows) -> list[str]:
+    """A note on each dataset that both revisions have, but with other test images."""
+    first, second = ({d.name: d for row in rows.values() for d in row} for rows in (before, after))
+    return [
+        f"{name} is not compared: it has {d.n_images:,} images in the first and {second[name].n_images:,} in the "
+        "second, and they are not the same ones."
+        for name, d in first.items()
+        if second.get(name, d) != d
+    ]
 
 
 def _differences(
-    name: tuple[str, str],
-    before: Mapping[tuple[str, str], Mapping[int, float]],
-    after: Mapping[tuple[str, str], Mapping[int, float]],
+    before: Mapping[Dataset, Mapping[int, int]],
+    after: Mapping[Dataset, Mapping[int, int]],
+    *,
+    datasets: Sequence[Dataset],
 ) -> list[dict[str, Any]]:
-    """One line per dataset that both have, and one per role for the mean; only seeds that both have."""
-    shared = [key for key in before if key in after]
-    seeds = (
-        sorted(set.intersection(*(set(values[key]) for key in shared for values in (before, after)))) if shared else []
-    )
-    if not seeds:
-        return []
-    groups = {dataset: [(dataset, role)] for dataset, role in shared}
-    groups |= {title: [key for key in shared if key[1] == role] for role, title in MEANS.items()}
+    """One line per dataset, and one per role for the mean; only seeds that every dataset has in both."""
+    seeds = sorted(set.intersection(*(set(row[dataset]) for dataset in datasets for row in (before, after))))
+    groups = {dataset.name: [dataset] for dataset in datasets}
+    groups |= {title: [dataset for dataset in datasets if dataset.role == role] for role, title in MEANS.items()}
     lines = []
-    for title, keys in groups.items():
-        if keys:
-            a, b = (np.array([[values[key][seed] for seed in seeds] for key in keys]) for values in (before, after))
-            change, low, high = paired_interval(a, b, samples=SAMPLES, confidence=CONFIDENCE, seed=0)
-            line: dict[str, Any] = {"variant": name[0], "row": name[1], "dataset": title}
-            lines.append(
-                {
-                    **line,
-                    "before": float(a.mean()),
-                    "after": float(b.mean()),
-                    "change": change,
-                    "low": low,
-                    "high": high,
-                }
+    for title, group in groups.items():
+        if seeds and group:
+            n_images = np.array([dataset.n_images for dataset in group])
+            old, new = (
+                np.array([[row[dataset][seed] for seed in seeds] for dataset in group]) for row in (before, after)
             )
+            estimate = compare_counts(new, old, n_images=n_images).fixed
+            low, high = estimate.interval(CONFIDENCE)
+            means = [float((100.0 * counts / n_images[:, None]).mean()) for counts in (old, new)]
+            line = {"dataset": title, "before": means[0], "after": means[1], "change": estimate.mean}
+            lines.append({**line, "low": low, "high": high})
     return lines

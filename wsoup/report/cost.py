@@ -1,4 +1,4 @@
-"""What a soup gains against what it costs: the tokens that its ranking and its search encode (`wsoup.search.cost`)."""
+"""What a soup gains against what it costs: the tokens that its ranking and search encode (`search.rank.cost`)."""
 
 from __future__ import annotations
 
@@ -11,35 +11,26 @@ from wsoup.evaluate.rows import soup_title
 from wsoup.report.tables import Table
 from wsoup.soup.soup import Soup
 
-PARTS = ("ranking", "search")
-KNEE = 1e5
-"""Tokens below which the axis of costs turns from a log scale into a linear one that ends at 0; as in its template."""
-APART = 0.03
-"""Least distance of two soups on the axis of costs, as a share of it."""
+PARTS = {"ranking": "ranked", "search": "searched"}
+"""Parts of a cost, and how tables call what each did to texts and tokens."""
 
 
 def cost_table(gains: Sequence[Mapping[str, Any]], *, soups: Mapping[str, Sequence[Soup]]) -> Table:
     """Texts and tokens of every soup, means over seeds, beside its gains over the class name only.
 
     Args:
-        gains: `wsoup.report.judgement.gains`.
+        gains: `wsoup.report.verdict.gains`.
         soups: all seeds of each, by its name; those whose files know no cost are left out.
     """
-    columns = ["soup", "texts ranked", "thousand tokens ranked", "texts searched", "thousand tokens searched"]
-    columns += ["thousand tokens", *(f"gain, {title}" for title in dict.fromkeys(row["mean"] for row in gains))]
     lines = []
-    for name, of_seeds in soups.items():
-        if all(soup.cost for soup in of_seeds):
-            texts, tokens = (
-                [
-                    float(np.mean([getattr(soup.cost[part], what) for soup in of_seeds]))
-                    for part in ("ranking", "search")
-                ]
-                for what in ("texts", "tokens")
-            )
-            figures = [round(texts[0]), tokens[0] / 1e3, round(texts[1]), tokens[1] / 1e3, sum(tokens) / 1e3]
-            gained = {f"gain, {row['mean']}": row["gain"] for row in gains if row["soup"] == soup_title(name)}
-            lines.append({**dict(zip(columns, [soup_title(name), *figures], strict=False)), **gained})
+    for title, of_seeds in _known(soups).items():
+        line: dict[str, Any] = {"soup": title, "thousand tokens": _tokens(of_seeds) / 1e3}
+        for part, said in PARTS.items():
+            line[f"texts {said}"] = round(float(np.mean([soup.cost[part].texts for soup in of_seeds])))
+            line[f"thousand tokens {said}"] = float(np.mean([soup.cost[part].tokens for soup in of_seeds])) / 1e3
+        lines.append(line | {f"gain, {row['mean']}": row["gain"] for row in gains if row["soup"] == title})
+    columns = ["soup", *(f"{what} {said}" for said in PARTS.values() for what in ("texts", "thousand tokens"))]
+    columns += ["thousand tokens", *(f"gain, {title}" for title in dict.fromkeys(row["mean"] for row in gains))]
     notes = [
         "Means over seeds. A text is encoded with every class: tokens are those of all classes, behind class prompts.",
         "A ranking counts in every soup that begins with it. Gains are points over the class name only, as cards show.",
@@ -48,35 +39,19 @@ def cost_table(gains: Sequence[Mapping[str, Any]], *, soups: Mapping[str, Sequen
 
 
 def gain_by_cost(gains: Sequence[Mapping[str, Any]], *, soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
-    """Gain over the class name only against its cost: rows of `gains` (see `cost_table`) with {tokens, place}.
+    """Gain over the class name only against its cost: rows of `gains` (see `cost_table`) with {tokens}.
 
-    `tokens` are those of a soup's ranking and search, mean over seeds; none is 0, which a log scale would lose, so the
-    axis is log1p(tokens / `KNEE`). Soups of nearly equal cost are drawn side by side, at `place`. Soups whose files
-    know no cost are left out.
+    `tokens` are those of a soup's ranking and search, mean over seeds. Soups whose files know no cost are left out.
     """
-    tokens = {
-        soup_title(name): float(np.mean([sum(cost.tokens for cost in soup.cost.values()) for soup in of_seeds]))
-        for name, of_seeds in soups.items()
-        if all(soup.cost for soup in of_seeds)
-    }
-    shown = [title for title in tokens if any(row["soup"] == title for row in gains)]
-    order = sorted(shown, key=tokens.__getitem__)
-    at = np.log1p(np.array([tokens[title] for title in order]) / KNEE)
-    places = KNEE * np.expm1(_set_apart(at, gap=APART * float(at.max(initial=0.0))))
-    place = dict(zip(order, places.tolist(), strict=True))
-    return [
-        {**row, "tokens": round(tokens[row["soup"]]), "place": round(place[row["soup"]])}
-        for row in gains
-        if row["soup"] in place
-    ]
+    tokens = {title: round(_tokens(of_seeds)) for title, of_seeds in _known(soups).items()}
+    return [{**row, "tokens": tokens[row["soup"]]} for row in gains if row["soup"] in tokens]
 
 
-def _set_apart(places: np.ndarray, *, gap: float) -> np.ndarray:
-    """Rising places (n,) moved as little as can be (least squares) so that each two are `gap` apart."""
-    steps = gap * np.arange(len(places))
-    blocks: list[list[float]] = []  # isotonic regression of what is left between the steps
-    for value in (places - steps).tolist():
-        blocks.append([value])
-        while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):
-            blocks[-2:] = [blocks[-2] + blocks[-1]]
-    return np.array([float(np.mean(block)) for block in blocks for _ in block]) + steps
+def _known(soups: Mapping[str, Sequence[Soup]]) -> dict[str, Sequence[Soup]]:
+    """Soups that know their cost, by what tables call them."""
+    return {soup_title(name): of_seeds for name, of_seeds in soups.items() if all(soup.cost for soup in of_seeds)}
+
+
+def _tokens(of_seeds: Sequence[Soup]) -> float:
+    """Of ranking and search together, mean over seeds."""
+    return float(np.mean([sum(cost.tokens for cost in soup.cost.values()) for soup in of_seeds]))

@@ -4,124 +4,69 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
+from wsoup.check.whole import Params
 from wsoup.core.errors import ParamsError
-from wsoup.datasets import paper
+from wsoup.datasets.paper import ENCODER, ENCODERS, SCALING_ENCODERS
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
 from wsoup.evaluate.rows import table as rows_of
-from wsoup.params.whole import Params
-from wsoup.report import paper as theirs
-from wsoup.report.settings import Settings, differing
-
-TABLES = ("zero_shot", "model_scaling", *theirs.TITLES)
-REPORTED = "\u2020"
-"""Behind the name of a row whose figures are those of its own authors: nobody ran it for the paper."""
+from wsoup.report import paper
+from wsoup.report.paper import TABLES, PaperRow
+from wsoup.report.settings import Settings, marks
 
 
-@dataclass(frozen=True)
-class Covered:
-    """One row of one of the paper's tables.
+def coverage(params: Params, *, table: str) -> list[PaperRow]:
+    """Every row of one of the paper's tables, or of all, in its order: what it lacks, and what would be marked.
 
-    Attributes:
-        table, label: whose; in model_scaling with the model.
-        variant, row: of ours that stands beside it; empty where there is none.
-        missing: why params.yaml does not fill it; empty where it does.
-        marks: why it would be marked; pools are not known before a run.
-    """
-
-    table: str
-    label: str
-    variant: str = ""
-    row: str = ""
-    missing: str = ""
-    marks: tuple[str, ...] = ()
-
-    @property
-    def reported(self) -> bool:
-        """Whether it cannot be run: figures of its own authors."""
-        return self.label.endswith(REPORTED)
-
-
-def coverage(params: Params, *, table: str) -> list[Covered]:
-    """Every row of one of the paper's tables, or of all, in the paper's order.
+    Pools are not known before a run: they are taken for the authors'.
 
     Raises:
         ParamsError: no such table.
     """
     if table not in (*TABLES, "all"):
         raise ParamsError(f"--table {table!r} must be one of {', '.join(TABLES)}, all")
-    known = {row.key: row for row in rows_of(list(params.soups))}
-    fixed = Settings.of_paper()
+    ours, fixed = {row.key: row for row in rows_of(list(params.soups))}, Settings.of_paper()
     run = Settings.of_run(params.model_dump(mode="json", by_alias=True), pools=fixed.pools)
-    found = []
-    for name in TABLES if table == "all" else (table,):
-        for entry in _beside(name):
-            found.append(entry if entry.missing else _judged(entry, params=params, known=known, run=run, fixed=fixed))
-    return found
+    judged = []
+    for row in (row for name in (TABLES if table == "all" else (table,)) for row in paper.rows(name)):
+        missing, beside = _missing(row, params=params, ours=ours), ours.get(row.row.partition("@")[0])
+        if not missing and beside is not None:
+            why = marks(run, paper=fixed, encoder=_encoder_id(params), variant=row.variant, row=beside)
+            row = replace(row, marks=tuple(why))
+        judged.append(replace(row, missing=missing))
+    return judged
 
 
-def _beside(name: str) -> list[Covered]:
-    """The rows of a table with those of ours that belong beside them."""
-    ours = rows_of(["descriptor", "word"])
-    if name == "zero_shot":
-        keys = {row.label: row.key for row in ours}
-        return [Covered(name, line["method"], PRETRAINED, keys[line["method"]]) for line in theirs.read(name)]
-    if name == "model_scaling":
-        scaling = {row.scaling: row.key for row in ours if row.scaling}
-        return [
-            Covered(name, f"{line['model']}: {line['method']}", PRETRAINED, scaling[line["method"]])
-            for line in theirs.read(name)
-        ]
-    beside: dict[str, list[tuple[str, str]]] = {}
-    for label, variant, key, _ in theirs.beside(name):
-        beside.setdefault(label, []).append((variant, key))
-    found = []
-    for line in theirs.read(name):
-        label = line["method"]
-        if label.endswith(REPORTED):
-            found.append(Covered(name, label, missing="as reported by its authors: the paper did not run it"))
-        elif beside.get(label):
-            found.append(Covered(name, label, *beside[label].pop(0)))
-        else:
-            found.append(Covered(name, label, missing="no row of ours belongs beside it"))
-    return found
+def _missing(row: PaperRow, *, params: Params, ours: Mapping[str, TableRow]) -> str:
+    """Why params.yaml does not fill a row; empty where it does."""
+    if row.reported:
+        return "as reported by its authors: the paper did not run it"
+    if not row.row:
+        return "no row of ours belongs beside it"
+    key, _, m = row.row.partition("@")
+    elsewhere = _encoder(row, params=params) or _source(row, params=params)
+    if elsewhere or key not in ours:
+        return elsewhere or f"soups has no {key.split('_soup')[0]!r}"
+    return _texts(ours[key], params=params, m=int(m) if m else None, variant=row.variant)
 
 
-def _judged(
-    entry: Covered, *, params: Params, known: Mapping[str, TableRow], run: Settings, fixed: Settings
-) -> Covered:
-    """Whether params.yaml fills a row that we have, and what would be marked."""
-    missing = _encoder(entry, params=params) or _source(entry, params=params)
-    key, _, m = entry.row.partition("@")
-    row = known.get(key)
-    if row is None:
-        missing = missing or f"soups has no {key.split('_soup')[0]!r}"
-    elif not missing:
-        missing = _texts(row, params=params, m=int(m) if m else None, variant=entry.variant)
-    if missing or row is None:
-        return replace(entry, missing=missing)
-    differs = theirs.encoder_differs(_encoder_id(params), tuned=entry.variant != PRETRAINED)
-    marks = differing(run, paper=fixed, variant=entry.variant, row=row)
-    return replace(entry, marks=(*([differs] if differs else []), *marks))
-
-
-def _encoder(entry: Covered, *, params: Params) -> str:
+def _encoder(row: PaperRow, *, params: Params) -> str:
     """Each model of model_scaling.csv is a run of its own, and so are all other tables."""
-    pair = (params.encoder.model.removesuffix(theirs.QUICK_GELU), str(params.encoder.pretrained))
-    wanted = paper.ENCODER
-    if entry.table == "model_scaling":
-        titles = {title: found for found, title in paper.SCALING_ENCODERS.items()}
-        wanted = titles[entry.label.split(":")[0]]
-    if pair == wanted or (entry.table != "model_scaling" and pair not in paper.ENCODERS):
+    pair = params.encoder.model.removesuffix(paper.QUICK_GELU), str(params.encoder.pretrained)
+    theirs = ENCODER
+    if row.table == "model_scaling":
+        theirs = next(pair for pair, title in SCALING_ENCODERS.items() if row.label.startswith(f"{title}: "))
+    if pair == theirs or (row.table != "model_scaling" and pair not in ENCODERS):
         return ""
-    return f"another encoder: wsoup profile paper --encoder {wanted[0]}"
+    return f"another encoder: wsoup profile paper --encoder {theirs[0]}"
 
 
-def _source(entry: Covered, *, params: Params) -> str:
-    laion = entry.table == "laion_source"
+def _source(row: PaperRow, *, params: Params) -> str:
+    laion = row.table == "laion_source"
     if params.source.startswith("laion") == laion:
         return ""
     return "another source: images of LAION" if laion else "another source: ImageNet"
@@ -152,27 +97,20 @@ def _texts(row: TableRow, *, params: Params, m: int | None, variant: str) -> str
 
 def _encoder_id(params: Params) -> dict[str, Any]:
     """What of an encoder's id is known before it is loaded: a tag brings its activation."""
-    named = params.encoder.model.endswith(theirs.QUICK_GELU)
+    encoder = params.encoder
+    said = encoder.model.endswith(paper.QUICK_GELU) or encoder.quick_gelu
     return {
-        "model": params.encoder.model,
-        "pretrained": params.encoder.pretrained,
-        "quick_gelu": named or params.encoder.quick_gelu or params.encoder.pretrained == "openai",
+        "model": encoder.model,
+        "pretrained": encoder.pretrained,
+        "quick_gelu": said or encoder.pretrained == "openai",
     }
 
 
-def shown(rows: list[Covered]) -> str:
+def shown(rows: list[PaperRow]) -> str:
     """The list as text: filled, marked or missing, a row a line, and a count at the end."""
-    lines, before = [], ""
-    for row in rows:
-        if row.table != before:
-            lines.append(f"{row.table}:")
-            before = row.table
-        if row.missing:
-            lines.append(f"  -  {row.label}: {row.missing}")
-        elif row.marks:
-            lines.append(f"  *  {row.label}: {row.variant}, {row.row}; marked: {'; '.join(row.marks)}")
-        else:
-            lines.append(f"  x  {row.label}: {row.variant}, {row.row}")
+    lines = []
+    for table, of_table in groupby(rows, key=lambda row: row.table):
+        lines += [f"{table}:", *map(_line, of_table)]
     count = Counter("missing" if row.missing else "marked" if row.marks else "filled" for row in rows)
     reported = sum(row.reported for row in rows)
     lines.append(
@@ -180,3 +118,10 @@ def shown(rows: list[Covered]) -> str:
         f"not (-), of which {reported} are as their authors reported them"
     )
     return "\n".join(lines) + "\n"
+
+
+def _line(row: PaperRow) -> str:
+    if row.missing:
+        return f"  -  {row.label}: {row.missing}"
+    sign, marked = ("*", f"; marked: {'; '.join(row.marks)}") if row.marks else ("x", "")
+    return f"  {sign}  {row.label}: {row.variant}, {row.row}{marked}"

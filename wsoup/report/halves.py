@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 
 
 def pair_of_halves(datasets: Mapping[str, DatasetParams]) -> tuple[str, str] | None:
@@ -20,12 +20,15 @@ def pair_of_halves(datasets: Mapping[str, DatasetParams]) -> tuple[str, str] | N
 
     None where the source is no base half, or where no target is the rest of it.
     """
-    for base, source in datasets.items():
-        if source.role == "source" and source.classes == "base":
-            for new, target in datasets.items():
-                if target.role == "xd" and target.classes == "new" and _files(target) == _files(source):
-                    return base, new
-    return None
+    pairs = (
+        (base, new)
+        for base, source in datasets.items()
+        for new, target in datasets.items()
+        if (source.role, source.classes) == ("source", "base")
+        and (target.role, target.classes) == ("xd", "new")
+        and _files(target) == _files(source)
+    )
+    return next(pairs, None)
 
 
 def _files(dataset: DatasetParams) -> tuple[Path, str, str | None]:

@@ -7,7 +7,7 @@ from run to run; everything under DVC is the same for the same inputs.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,18 @@ import jinja2
 import vl_convert
 
 from wsoup import __version__
+from wsoup.check.whole import load_params
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_label
-from wsoup.params.whole import Params, load_params
-from wsoup.report import ablations, about, analyses, plots, scaling
-from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
-from wsoup.report.cost import cost_table
-from wsoup.report.gallery import changed_by, gallery
-from wsoup.report.judgement import Judgement, gains, optimism_table, sentence, verdict_table
+from wsoup.report import about, plots, scaling
+from wsoup.report.changed import changed_by, gallery, moved_classes
+from wsoup.report.judgement import Judgement
 from wsoup.report.means import MEANS, mean_and_std
-from wsoup.report.moved import moved_classes
 from wsoup.report.results import Results
-from wsoup.report.run import load_run
+from wsoup.report.run import load_run, tables
 from wsoup.report.shown import shown_tables
-from wsoup.report.summaries import paired_table, size_table
-from wsoup.report.tables import Table
+from wsoup.report.verdict import sentence
 from wsoup.soup.soup import Soup
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -40,7 +36,7 @@ FIGURES = {
     "gains": "Points gained over the class name only, each soup as cards show it; bars are intervals over images and "
     "seeds, datasets held fixed.",
     "gain_by_cost": "The same against the tokens that a soup's ranking and search encode, mean over seeds: what a kind "
-    "of soup costs (log scale, 0 at its left end). Soups of nearly equal cost stand side by side.",
+    "of soup costs (log scale, 0 at its left end).",
     "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is no text.",
     "transfer": "Each point is one descriptor that nobody selected.",
     "accuracy_by_m": "Means over datasets and seeds; bars are ± one standard deviation over seeds.",
@@ -64,28 +60,26 @@ def write_page(
     Raises:
         MissingError: a stage has not run.
     """
-    root = Path(root)
-    artifacts = Artifacts(root)
-    params = load_params(params_file)
-    results, judgement = load_run(params, folder=artifacts.results)
-    figures = _figures(root / "reports/plots")
-    soups = plots.read_soups(artifacts, soups=list(params.soups), seeds=params.seeds)
-    tables = _tables(results, judgement=judgement, soups=soups, params=params, artifacts=artifacts)
+    artifacts, params = Artifacts(Path(root)), load_params(params_file)
+    run = load_run(params, artifacts=artifacts)
+    results, figures = run.results, _figures(artifacts.reports / "plots")
     context = {
         "version": __version__,
         "title": title,
-        "sentence": sentence(judgement),
+        "sentence": sentence(run.judgement),
         "roles": ROLES,
-        "headlines": headlines(results, judgement=judgement),
-        "tables": shown_tables(tables, source=results.datasets("source")[0]),
+        "headlines": headlines(results, judgement=run.judgement),
+        "tables": shown_tables(
+            tables(run, saved=scaling.saved(artifacts.reports)), source=results.datasets("source")[0]
+        ),
         "open_tables": 2 if len(results.variants) == 1 and results.halves is None else 3,
         "figures": figures,
-        "soups": [_soup(name, soup) for name, of_seeds in soups.items() for soup in of_seeds],
+        "soups": [_soup(name, soup) for name, of_seeds in run.soups.items() for soup in of_seeds],
         "gallery": gallery(artifacts, params=params),
         "changed_by": f"{changed_by(artifacts)} (centroid, seed {params.seeds[0]})",
         "moved": moved_classes(artifacts, params=params),
         "facts": about.facts(results),
-        **about.datasets_shown(results, artifacts=artifacts),
+        **about.datasets(results, artifacts=artifacts),
         "mixed": about.mixed(results),
         **about.timings_shown(store.cache_dir() / "timings.jsonl"),
         "params": Path(params_file).read_text(encoding="utf-8"),
@@ -127,8 +121,8 @@ def headlines(results: Results, *, judgement: Judgement) -> list[dict[str, str]]
             card = {"name": name, "title": title, "value": f"{mean:.2f} %", "gain": ""}
             for judged in judgement.comparisons:
                 if (judged.soup, judged.over, judged.role) == (row.method.soup, "class_name", role):
-                    low, high = judged.comparison.fixed.interval(judgement.confidence)
-                    card["gain"] = f"{judged.comparison.fixed.mean:+.2f} points ({low:+.2f} to {high:+.2f})"
+                    fixed = judged.fixed
+                    card["gain"] = f"{fixed.mean:+.2f} points ({fixed.low:+.2f} to {fixed.high:+.2f})"
             cards.append(card)
         if cells is not None and results.halves is not None:
             mean, _ = mean_and_std(results.harmonic(cells))
@@ -136,43 +130,13 @@ def headlines(results: Results, *, judgement: Judgement) -> list[dict[str, str]]
     return cards
 
 
-def _tables(
-    results: Results,
-    *,
-    judgement: Judgement,
-    soups: Mapping[str, Sequence[Soup]],
-    params: Params,
-    artifacts: Artifacts,
-) -> list[Table]:
-    made = [verdict_table(judgement)]
-    made += [] if results.halves is None else [analyses.base_to_new(results, halves=results.halves)]
-    made.append(zero_shot_table(results))
-    if results.variants != [PRETRAINED]:
-        made += [finetuned_table(results), *paper_tables(results)]
-        made += [ablations.diversity(results, methods=params.finetune.methods)]
-    report = params.report
-    texts = artifacts.results / PRETRAINED / "texts.parquet"
-    return [
-        *made,
-        optimism_table(judgement),
-        cost_table(gains(judgement), soups=soups),
-        paired_table(results, samples=report.bootstrap_samples, confidence=report.confidence),
-        *scaling.saved(artifacts.reports),
-        *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
-        analyses.single_texts(texts, results=results),
-        analyses.alignment(results),
-        analyses.parameters(results, methods=params.finetune.methods),
-        size_table(results),
-    ]
-
-
 def _figures(folder: Path) -> list[dict[str, Any]]:
-    figures = []
-    for name, caption in FIGURES.items():
-        rows = store.read_json(store.require(folder / f"{name}.json", made_by="report"))
-        if rows:
-            figures.append({"name": name, "caption": caption, "spec": plots.figure(name, rows)})
-    return figures
+    data = {name: store.read_json(store.require(folder / f"{name}.json", made_by="report")) for name in FIGURES}
+    return [
+        {"name": name, "caption": FIGURES[name], "spec": plots.figure(name, rows)}
+        for name, rows in data.items()
+        if rows
+    ]
 
 
 def _at_fixed_width(specification: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,12 +147,9 @@ def _at_fixed_width(specification: Mapping[str, Any]) -> dict[str, Any]:
 
 def _soup(name: str, soup: Soup) -> dict[str, Any]:
     """Its members, how each grew in the search, and what it gets right as it is used."""
-    members = []
-    before = None
+    members, before = [], None
     for member in soup.members:
-        steps = []
-        if soup.kind != "greedy":  # whose members are counted with those before them
-            before = None
+        steps, before = [], before if soup.together else None
         for step in member.trace:
             after = 100.0 * step.n_correct / (member.n_images or 1)
             steps.append({"added": step.added, "after": after, "gain": None if before is None else after - before})
@@ -198,6 +159,11 @@ def _soup(name: str, soup: Soup) -> dict[str, Any]:
             over = member.n_correct - soup.class_name_correct
         members.append({"text": member.text, "steps": steps, "n_correct": member.n_correct, "over": over})
     images = next((member.n_images for member in soup.members if member.n_images), None)
-    about = {"n_images": images, "name_correct": soup.class_name_correct, "worse": soup.no_better}
-    about["together"] = soup.kind == "greedy"
-    return {"title": f"{soup_label(name)}, seed {soup.seed}", "members": members, **about}
+    return {
+        "title": f"{soup_label(name)}, seed {soup.seed}",
+        "members": members,
+        "n_images": images,
+        "name_correct": soup.class_name_correct,
+        "worse": soup.no_better,
+        "together": soup.together,
+    }

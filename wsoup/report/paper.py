@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from wsoup.datasets.paper import ENCODER, ENCODERS, SCALING_ENCODERS
 from wsoup.disk import project
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
+from wsoup.evaluate.rows import table as rows_of
 
 FOLDER = Path("data/paper")
 COLUMNS = {
@@ -41,10 +46,41 @@ TITLES = {
 """The paper's tables with finetuned models, in its order."""
 
 
-def read(name: str, *, folder: Path = FOLDER) -> list[dict[str, str]]:
+TABLES = ("zero_shot", "model_scaling", *TITLES)
+REPORTED = "\u2020"
+"""Behind the name of a row whose figures are those of its own authors: nobody ran it for the paper."""
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A row of one of the paper's tables, and ours that belongs beside it.
+
+    Attributes:
+        table, label: whose; in model_scaling the label begins with the model.
+        figures: column -> per cent.
+        variant, row: of ours; empty where none belongs beside it.
+        missing: why a params.yaml does not fill it; empty where it does (`wsoup.report.coverage`).
+        marks: why ours would be marked.
+    """
+
+    table: str
+    label: str
+    figures: Mapping[str, float]
+    variant: str = ""
+    row: str = ""
+    missing: str = ""
+    marks: tuple[str, ...] = ()
+
+    @property
+    def reported(self) -> bool:
+        """Whether it cannot be run: figures of its own authors."""
+        return self.label.endswith(REPORTED)
+
+
+def read(name: str) -> list[dict[str, str]]:
     """One of the paper's tables as rows of text: from the run's folder, else from wsoup's own files."""
-    path = folder / f"{name}.csv"
-    if folder == FOLDER and not path.exists():
+    path = FOLDER / f"{name}.csv"
+    if not path.exists():
         path = project.file("data/paper") / path.name
     if not path.exists():
         return []
@@ -52,7 +88,33 @@ def read(name: str, *, folder: Path = FOLDER) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def zero_shot(row: TableRow, *, encoder: Mapping[str, Any], folder: Path = FOLDER) -> dict[str, float]:
+def rows(name: str) -> list[PaperRow]:
+    """Every row of one of the paper's tables, in its order.
+
+    Of rows that have the same name in rows.csv, the first of ours belongs to the first of theirs.
+    """
+    ours: dict[str, Iterator[tuple[str, str]]] = {}
+    if name in ("zero_shot", "model_scaling"):
+        for row in rows_of(["descriptor", "word"]):
+            ours[row.label if name == "zero_shot" else row.scaling or ""] = repeat((PRETRAINED, row.key))
+    else:
+        pairs: dict[str, list[tuple[str, str]]] = {}
+        for line in read("rows"):
+            if line["table"] == name:
+                pairs.setdefault(line["method"], []).append((line["variant"], line["row"]))
+        ours = {label: iter(of_label) for label, of_label in pairs.items()}
+    return [
+        PaperRow(
+            name,
+            ": ".join(line[key] for key in ("model", "method") if key in line),
+            numbers(line),
+            *next(ours.get(line["method"], iter(())), ("", "")),
+        )
+        for line in read(name)
+    ]
+
+
+def zero_shot(row: TableRow, *, encoder: Mapping[str, Any]) -> Mapping[str, float]:
     """The paper's row for one of ours, of the table that has this encoder: column -> per cent, empty if none.
 
     Word soups of model_scaling.csv are score means (the authors' scripts/ablations/scaling_law.sh).
@@ -61,29 +123,14 @@ def zero_shot(row: TableRow, *, encoder: Mapping[str, Any], folder: Path = FOLDE
     title = SCALING_ENCODERS.get(_pair(encoder))
     if title is None:  # other weights of one of these models still belong beside its figures, marked
         title = next((t for (model, _), t in SCALING_ENCODERS.items() if model == _pair(encoder)[0]), None)
-    if title is not None:
-        theirs = read("model_scaling", folder=folder)
-        found = [line for line in theirs if line["model"] == title and line["method"] == row.scaling]
-    else:
-        found = [line for line in read("zero_shot", folder=folder) if line["method"] == row.label]
-    return numbers(found[0]) if found else {}
+    theirs = rows("zero_shot" if title is None else "model_scaling")
+    start = "" if title is None else f"{title}: "
+    return next((line.figures for line in theirs if line.row == row.key and line.label.startswith(start)), {})
 
 
-def beside(table: str, *, folder: Path = FOLDER) -> list[tuple[str, str, str, dict[str, float]]]:
-    """The rows of one of the paper's tables that rows.csv has ours for: (their name, variant, our row, their figures).
-
-    In the paper's order; of rows that have the same name there, the first of ours belongs to the first of theirs.
-    """
-    ours: dict[str, list[dict[str, str]]] = {}
-    for row in read("rows", folder=folder):
-        if row["table"] == table:
-            ours.setdefault(row["method"], []).append(row)
-    found = []
-    for theirs in read(table, folder=folder):
-        if ours.get(theirs["method"]):
-            row = ours[theirs["method"]].pop(0)
-            found.append((theirs["method"], row["variant"], row["row"], numbers(theirs)))
-    return found
+def beside(table: str) -> list[tuple[str, str, str, Mapping[str, float]]]:
+    """The rows of one of the paper's tables that ours belong beside: (their name, variant, our row, their figures)."""
+    return [(line.label, line.variant, line.row, line.figures) for line in rows(table) if line.row]
 
 
 def encoder_differs(encoder: Mapping[str, Any], *, tuned: bool) -> str | None:
@@ -97,11 +144,10 @@ def encoder_differs(encoder: Mapping[str, Any], *, tuned: bool) -> str | None:
     """
     pair, quick_gelu = _pair(encoder), bool(encoder.get("quick_gelu"))
     known = (ENCODER,) if tuned else ENCODERS
-    theirs = next((found for found in known if found == pair), None)
-    if theirs is None:
-        same = next((found for found in known if found[0] == pair[0]), ENCODER)
-        return f"encoder {pair[0]} / {pair[1]}, theirs {' / '.join(same)}"
-    if quick_gelu != (theirs[1] == "openai"):
+    if pair not in known:
+        theirs = next((one for one in known if one[0] == pair[0]), ENCODER)
+        return f"encoder {pair[0]} / {pair[1]}, theirs {' / '.join(theirs)}"
+    if quick_gelu != (pair[1] == "openai"):
         names = ("GELU", "QuickGELU")
         return f"encoder {pair[0]} / {pair[1]} with {names[quick_gelu]}, theirs with {names[not quick_gelu]}"
     return None
@@ -114,10 +160,8 @@ def _pair(encoder: Mapping[str, Any]) -> tuple[str, str]:
 
 def numbers(row: dict[str, str]) -> dict[str, float]:
     """The cells of a row that are numbers."""
-    found = {}
+    cells = {}
     for column, text in row.items():
-        try:
-            found[column] = float(text)
-        except ValueError:
-            continue
-    return found
+        with suppress(ValueError):
+            cells[column] = float(text)
+    return cells

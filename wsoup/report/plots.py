@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import soup_title
 from wsoup.report.means import MEANS, is_number, mean_and_std
 from wsoup.report.results import Results
@@ -43,11 +44,9 @@ def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Any]]
     for pool, path in scores.items():
         lines = [line for line in store.read_table(path).to_pylist() if line["seed"] == seed]
         most = max((line.get("n_classes", 0) for line in lines), default=0)
-        lines = [line for line in lines if line.get("n_classes", 0) == most]
-        accuracy = sorted(
-            (100.0 * line["n_correct"] / line["n_images"] for line in lines if line["text"]), reverse=True
-        )
-        none = next((100.0 * line["n_correct"] / line["n_images"] for line in lines if not line["text"]), None)
+        whole = [line for line in lines if line.get("n_classes", 0) == most]
+        by_text = {line["text"]: 100.0 * line["n_correct"] / line["n_images"] for line in whole}
+        none, accuracy = by_text.pop("", None), sorted(by_text.values(), reverse=True)
         places = np.unique(np.linspace(0, len(accuracy) - 1, min(POINTS, len(accuracy))).round().astype(int))
         for i in places.tolist():
             share = 100.0 * i / max(1, len(accuracy) - 1)
@@ -68,11 +67,9 @@ def transfer(path: Path) -> list[dict[str, Any]]:
             source[line["text"]] = accuracy
         else:
             targets.setdefault(line["text"], []).append(accuracy)
-    texts = [text for text in source if text in targets]
-    means = [float(np.mean(targets[text])) for text in texts]
-    described = [i for i, text in enumerate(texts) if text]
-    x, y = np.array([source[texts[i]] for i in described]), np.array([means[i] for i in described])
-    defined = len(described) > 2 and x.std() > 0 and y.std() > 0
+    means = {text: float(np.mean(targets[text])) for text in source if text in targets}
+    x, y = (np.array([by_text[text] for text in means if text]) for by_text in (source, means))
+    defined = len(x) > 2 and x.std() > 0 and y.std() > 0
     correlation = round(float(np.corrcoef(x, y)[0, 1]), 4) if defined else None
     return [
         {
@@ -82,7 +79,7 @@ def transfer(path: Path) -> list[dict[str, Any]]:
             "target": round(mean, 3),
             "correlation": correlation,
         }
-        for text, mean in zip(texts, means, strict=True)
+        for text, mean in means.items()
     ]
 
 
@@ -101,14 +98,16 @@ def by_size(results: Results) -> list[dict[str, Any]]:
 
 def parameters(table: Table) -> list[dict[str, Any]]:
     """Accuracy against the numbers stored: {method, trained, texts, stored, mean, accuracy}."""
-    rows = []
-    for line in table.rows:
-        about = {key: line[key] for key in ("method", "trained", "texts")}
-        for role, name in MEANS.items():
-            if is_number(line[role]) and line["stored"]:
-                place = {"stored": round(line["stored"], 1), "mean": name, "accuracy": round(line[role], 3)}
-                rows.append({**about, **place})
-    return rows
+    return [
+        {
+            **{key: line[key] for key in ("method", "trained", "texts")},
+            "stored": round(line["stored"], 1),
+            "mean": name,
+            "accuracy": round(line[role], 3),
+        }
+        for line, (role, name) in product(table.rows, MEANS.items())
+        if is_number(line[role]) and line["stored"]
+    ]
 
 
 def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
@@ -118,17 +117,15 @@ def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
     """
     rows = []
     for name, soup in ((name, soup) for name, of_seeds in soups.items() for soup in of_seeds):
-        steps = 0
+        steps = count(1)
         for number, member in enumerate(soup.members):
-            if soup.kind == "chains":
-                steps = 0
+            steps = count(1) if soup.kind == "chains" else steps
             for step in member.trace:
-                steps += 1
                 rows.append(
                     {
                         "soup": f"{soup_title(name)}, seed {soup.seed}",
                         "member": number if soup.kind == "chains" else 0,
-                        "step": steps,
+                        "step": next(steps),
                         "added": step.added,
                         "accuracy": round(100.0 * step.n_correct / (member.n_images or 1), 3),
                     }
@@ -149,9 +146,9 @@ def landscape(tables: Mapping[str, Path]) -> list[dict[str, Any]]:
             mean = "source" if line["role"] == "source" else "mean of the targets"
             error = 100.0 - 100.0 * line["n_correct"] / line["n_images"]
             errors.setdefault((mean, line["x"], line["y"]), []).append(error)
-        for (mean, x, y), found in errors.items():
+        for (mean, x, y), by_dataset in errors.items():
             place = {"method": method, "mean": mean, "x": round(x, 4), "y": round(y, 4)}
-            rows.append({**place, "error": round(float(np.mean(found)), 3)})
+            rows.append({**place, "error": round(float(np.mean(by_dataset)), 3)})
     return rows
 
 
@@ -176,11 +173,6 @@ def _finer(values: Sequence[float]) -> np.ndarray:
     """`FINER` equal steps from each value to the next: (n,) -> (FINER * (n - 1) + 1,)."""
     places = np.arange(FINER * (len(values) - 1) + 1) / FINER
     return np.interp(places, np.arange(len(values)), values)
-
-
-def read_soups(artifacts: Artifacts, *, soups: Sequence[str], seeds: Sequence[int]) -> dict[str, list[Soup]]:
-    """All seeds of each soup, by its name."""
-    return {name: [Soup.load(artifacts.soup(name, seed=seed)) for seed in seeds] for name in soups}
 
 
 def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,55 +33,57 @@ def result_lines(path: Path, *, variant: str, datasets: Collection[str]) -> list
 
     Raises:
         MissingError: no such file.
-        MismatchError: columns, types or counts are not those of results; of another variant; of a dataset that
-            params.yaml does not name; a line twice.
+        MismatchError: columns, types or counts are not those of results; another variant; a dataset that params.yaml
+            does not name; a line twice.
     """
     table = store.read_table(path)
     lines: list[dict[str, Any]] = table.to_pylist() if _typed(table) else []
-    seen = set()
-    for line in lines:
-        found = _wrong(line, variant=variant, datasets=datasets)
-        key = tuple(line[name] for name in KEY)
-        if found or key in seen:
-            raise _mismatch(path, found or f"a line of {line['method']} on {line['dataset']} stands there twice")
-        seen.add(key)
     if not lines:
         raise _mismatch(path, "its columns and types are not those of results, or it has no lines")
+    seen = set()
+    for line in lines:
+        key = tuple(line[name] for name in KEY)
+        fault = _fault(line, variant=variant, datasets=datasets)
+        if fault is None and key in seen:
+            fault = f"a line of {line['method']} on {line['dataset']} appears twice"
+        if fault is not None:
+            raise _mismatch(path, fault)
+        seen.add(key)
     return lines
 
 
 def _typed(table: pa.Table) -> bool:
-    import pyarrow as pa
+    """Whether every column is there once, of its type and, but for those of `MAY_LACK`, full."""
+    from pyarrow import types
 
-    schema = table.schema
-    if not {*TEXT, *WHOLE, *NUMBERS, *MAY_LACK} <= set(schema.names) or len(set(schema.names)) < len(schema.names):
+    full = (*TEXT, *WHOLE, *NUMBERS)
+    if any(table.schema.names.count(name) != 1 for name in (*full, *MAY_LACK)):
         return False
-    kinds = {name: schema.field(name).type for name in schema.names}
-    numbers = [kinds[name] for name in (*NUMBERS, *MAY_LACK)]
-    return (
-        all(pa.types.is_string(kinds[name]) for name in TEXT)
-        and all(pa.types.is_integer(kinds[name]) for name in WHOLE)
-        and all(pa.types.is_integer(k) or pa.types.is_floating(k) or pa.types.is_null(k) for k in numbers)
-        and not any(table[name].null_count for name in (*TEXT, *WHOLE, *NUMBERS))
-    )
+
+    def are(names: Sequence[str], *kinds: Callable[[pa.DataType], bool]) -> bool:
+        return all(any(kind(table.schema.field(name).type) for kind in kinds) for name in names)
+
+    numbers = are((*NUMBERS, *MAY_LACK), types.is_integer, types.is_floating, types.is_null)
+    typed = are(TEXT, types.is_string) and are(WHOLE, types.is_integer) and numbers
+    return typed and not any(table[name].null_count for name in full)
 
 
-def _wrong(line: dict[str, Any], *, variant: str, datasets: Collection[str]) -> str | None:
+def _fault(line: dict[str, Any], *, variant: str, datasets: Collection[str]) -> str | None:
     if line["variant"] != variant:
         return f"it is of {line['variant']!r}, expected {variant!r}"
     if line["dataset"] not in datasets:
         return f"it has dataset {line['dataset']!r}, which params.yaml does not name"
     if not 0 <= line["n_correct"] <= line["n_images"] or not line["n_images"] or line["offsets"] < 1:
-        return f"{line['n_correct']} of {line['n_images']} images are no count"
+        return f"{line['n_correct']} of {line['n_images']} images is not a count"
     return None
 
 
 def attributes_of(path: Path, *keys: str) -> dict[str, Any]:
     """The attributes of a results file, which must have some keys; raises as `result_lines`."""
-    found = store.table_attributes(path)
-    if not set(keys) <= set(found):
-        raise _mismatch(path, f"it does not say its {', '.join(sorted(set(keys) - set(found)))}")
-    return found
+    attributes = store.table_attributes(path)
+    if lacking := sorted(set(keys) - set(attributes)):
+        raise _mismatch(path, f"it does not say its {', '.join(lacking)}")
+    return attributes
 
 
 def _mismatch(path: Path, what: str) -> MismatchError:
@@ -90,7 +92,7 @@ def _mismatch(path: Path, what: str) -> MismatchError:
 
 @contextmanager
 def as_written() -> Iterator[None]:
-    """Within, whatever a damaged file of a run leads into is one line; nobody can list what may stand in one."""
+    """Makes one line of whatever error a damaged file of a run leads to; nobody can list all that may be in one."""
     try:
         yield
     except (WsoupError, OSError, ModuleNotFoundError):
@@ -99,6 +101,6 @@ def as_written() -> Iterator[None]:
         *_, last = traceback.extract_tb(error.__traceback__)
         raise MismatchError(
             f"a file in artifacts/ or reports/ is not as its stage wrote it ({type(error).__name__}: "
-            f"{one_line(error, limit=150)}, at {Path(last.filename).name}:{last.lineno}); run `dvc repro`; if it "
-            "does not help this is a bug"
+            f"{one_line(error, limit=150)}, at {Path(last.filename).name}:{last.lineno}); run `dvc repro`; if that "
+            "does not help, this is a bug"
         ) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,9 +18,10 @@ import numpy as np
 from wsoup.core.errors import MissingError
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import Method, TableRow, table
-from wsoup.params.datasets import DatasetParams
+from wsoup.params.base.datasets import DatasetParams
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.report.halves import harmonic, pair_of_halves
+from wsoup.report.means import ROLES
 from wsoup.report.reading import attributes_of, result_lines
 from wsoup.report.settings import Settings
 
@@ -110,21 +112,24 @@ class Results:
 
     def datasets(self, role: str | None = None) -> list[str]:
         """Names of the datasets of a role, or of all."""
-        return [name for name, found in self.roles.items() if role in (None, found)]
+        return [name for name, its_role in self.roles.items() if role in (None, its_role)]
+
+    def by_role(self, cells: Cells, *, what: str = "accuracy") -> dict[str, np.ndarray]:
+        """One of the arrays of a row for the datasets of each role: (n, seeds) each."""
+        return {role: cells.of(self.datasets(role), what=what) for role in ROLES}
 
     def row(self, key: str) -> TableRow | None:
         """A row by its key in metrics.json, ``word_soup@4`` cut to its first four members; None: of no soup here."""
         name, _, m = key.partition("@")
-        found = next((row for row in self.table if row.key == name), None)
-        return replace(found, m=int(m)) if found is not None and m else found
+        row = next((row for row in self.table if row.key == name), None)
+        return replace(row, m=int(m)) if row is not None and m else row
 
     def rows(self) -> Iterator[tuple[str, TableRow, Cells]]:
         """(variant, row, cells) of every row that there are results of, in the order of tables."""
-        for variant in self.variants:
-            for row in self.table:
-                cells = self.cells(variant, row)
-                if cells is not None:
-                    yield variant, row, cells
+        for variant, row in product(self.variants, self.table):
+            cells = self.cells(variant, row)
+            if cells is not None:
+                yield variant, row, cells
 
     def cells(self, variant: str, row: TableRow) -> Cells | None:
         """The lines of one row at the size that tables show; None where there are none."""
@@ -139,40 +144,34 @@ class Results:
             size = self.evaluate.baseline_m if variant == PRETRAINED else self.evaluate.tuned_baseline_m
             lines = [line for line in lines if line["m"] == size]
         else:
-            full: dict[int, int] = {}
+            whole: dict[int, int] = {}
             for line in lines:
-                full[line["seed"]] = max(full.get(line["seed"], 0), line["m"] or 0)
-            lines = [line for line in lines if (line["m"] or 0) == full[line["seed"]]]
+                whole[line["seed"]] = max(whole.get(line["seed"], 0), line["m"] or 0)
+            lines = [line for line in lines if (line["m"] or 0) == whole[line["seed"]]]
         return self._arrange(lines)
 
     def harmonic(self, cells: Cells) -> np.ndarray:
         """Harmonic mean of base and new of every seed: (1, seeds), or (0, seeds) where the run has no halves."""
         if self.halves is None:
             return np.empty((0, len(self.seeds)))
-        base, new = (cells.of([name]) for name in self.halves)
-        return harmonic(base, new)
+        return harmonic(*(cells.of([name]) for name in self.halves))
 
     def curve(self, variant: str, *, method: Method, mode: str) -> dict[int, Cells]:
         """Cells by number of members, without the offset trick; sizes that every seed has."""
         lines = [
             line for line in self._groups.get((variant, method.name, mode), ()) if line["offsets"] == 1 and line["m"]
         ]
-        found = {}
-        for m in sorted({line["m"] for line in lines}):
-            cells = self._arrange([line for line in lines if line["m"] == m])
-            if cells is not None and not np.isnan(cells.accuracy).any():
-                found[m] = cells
-        return found
+        sizes = sorted({line["m"] for line in lines})
+        by_size = {m: self._arrange([line for line in lines if line["m"] == m]) for m in sizes}
+        return {m: cells for m, cells in by_size.items() if cells and not np.isnan(cells.accuracy).any()}
 
     def _arrange(self, lines: Sequence[dict[str, Any]]) -> Cells | None:
         if not lines:
             return None
         datasets = tuple(self.roles)
         arrays = {name: np.full((len(datasets), len(self.seeds)), np.nan) for name in MEASURED}
-        for line in lines:
-            place = datasets.index(line["dataset"]), self.seeds.index(line["seed"])
-            for name, array in arrays.items():
-                array[place] = line[name]
+        for line, (name, array) in product(lines, arrays.items()):
+            array[datasets.index(line["dataset"]), self.seeds.index(line["seed"])] = line[name]
         stored = [line["stored"] for line in lines if line["stored"] is not None]
         return Cells(
             datasets,
@@ -215,14 +214,12 @@ def load_results(
             parameters[method] = about["parameters"]
             if about.get("training"):
                 training[method] = about["training"]
-            for log in about["members_kl"]:
-                for iteration, value in log:
-                    divergence.setdefault(method, {}).setdefault(iteration, []).append(value)
-    roles = {name: dataset.role for name, dataset in datasets.items()}
+            for iteration, value in chain.from_iterable(about["members_kl"]):
+                divergence.setdefault(method, {}).setdefault(iteration, []).append(value)
     return Results(
         lines,
         table=table(soups),
-        roles=roles,
+        roles={name: dataset.role for name, dataset in datasets.items()},
         evaluate=evaluate,
         facts=attributes["datasets"],
         encoder=attributes["encoder"],

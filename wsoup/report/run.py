@@ -1,37 +1,67 @@
-"""A run as reports see it: its results, and the verdict on its soups."""
+"""A run as reports see it: its results, the verdict on its soups, all tables, and the data of all figures."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
-from wsoup.params.datasets import Datasets
-from wsoup.params.evaluation import EvaluateParams, ReportParams
-from wsoup.params.finetune import FinetuneParams
-from wsoup.params.search import Soups
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.finetune.params import FinetuneParams
+from wsoup.params.base.datasets import Datasets
+from wsoup.params.base.section import Seeds
+from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
+from wsoup.report import ablations, analyses, plots
+from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
+from wsoup.report.cost import cost_table, gain_by_cost
 from wsoup.report.judgement import Judgement, load_judgement
 from wsoup.report.results import Results, load_results
+from wsoup.report.summaries import paired_table, size_table
+from wsoup.report.tables import Table
+from wsoup.report.verdict import gains, optimism_table, verdict_table
+from wsoup.search.grow.params import Soups
+from wsoup.soup.soup import Soup
 
 
 class RunParams(Protocol):
     """The sections of params.yaml that reports need: all of them, or those of stage `report`."""
 
+    seeds: Seeds
     datasets: Datasets
     soups: Soups
     finetune: FinetuneParams
     evaluate: EvaluateParams
+    landscape: LandscapeParams
     report: ReportParams
 
     def model_dump(self, *, mode: str, by_alias: bool) -> dict[str, Any]:
         """All sections as JSON values."""
 
 
-def load_run(params: RunParams, *, folder: Path) -> tuple[Results, Judgement]:
-    """Read what stages `evaluate` and `evaluate_tuned` left in `folder`.
+@dataclass(frozen=True)
+class Run:
+    """What stages `evaluate` and `evaluate_tuned` left behind; see `load_run`."""
+
+    params: RunParams
+    artifacts: Artifacts
+    results: Results
+    judgement: Judgement
+
+    @cached_property
+    def soups(self) -> dict[str, list[Soup]]:
+        """All seeds of each soup, by its name."""
+        seeds = self.params.seeds
+        return {name: [Soup.load(self.artifacts.soup(name, seed=k)) for k in seeds] for name in self.params.soups}
+
+
+def load_run(params: RunParams, *, artifacts: Artifacts) -> Run:
+    """Read a run's results and judge its soups.
 
     Raises:
         MissingError, MismatchError: a stage has not run, or a file of it is not as it was written.
     """
+    folder = artifacts.results
     results = load_results(
         folder,
         datasets=params.datasets,
@@ -40,4 +70,50 @@ def load_run(params: RunParams, *, folder: Path) -> tuple[Results, Judgement]:
         evaluate=params.evaluate,
         sections=params.model_dump(mode="json", by_alias=True),
     )
-    return results, load_judgement(folder, soups=params.soups, roles=results.roles, confidence=params.report.confidence)
+    judgement = load_judgement(folder, soups=params.soups, roles=results.roles, confidence=params.report.confidence)
+    return Run(params, artifacts, results, judgement)
+
+
+def tables(run: Run, *, saved: Sequence[Table] = ()) -> list[Table]:
+    """Every table of a run, in the order of the page; `saved` are those that stand on disk already."""
+    results, judgement, params = run.results, run.judgement, run.params
+    texts = run.artifacts.results / PRETRAINED / "texts.parquet"
+    made = [verdict_table(judgement)]
+    made += [] if results.halves is None else [analyses.base_to_new(results, halves=results.halves)]
+    made.append(zero_shot_table(results))
+    if results.variants != [PRETRAINED]:
+        made += [finetuned_table(results), *paper_tables(results)]
+        made.append(ablations.diversity(results, methods=params.finetune.methods))
+    return [
+        *made,
+        optimism_table(judgement),
+        cost_table(gains(judgement), soups=run.soups),
+        paired_table(results, confidence=params.report.confidence),
+        *saved,
+        *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
+        analyses.single_texts(texts, results=results),
+        analyses.alignment(results),
+        analyses.parameters(results, methods=params.finetune.methods),
+        size_table(results),
+        analyses.counts(results),
+    ]
+
+
+def figures(run: Run) -> dict[str, list[dict[str, Any]]]:
+    """Data of every figure, by the name of its template: [] where there is none, since `dvc plots` wants a file."""
+    results, methods, artifacts = run.results, run.params.finetune.methods, run.artifacts
+    survey, landscapes = artifacts.survey, artifacts.results / "landscape"
+    pools = {pool: artifacts.scores(pool) for pool in ("words", "descriptors")}
+    pools[f"random chains of {run.params.evaluate.survey.chain_length}"] = survey / "chains.parquet"
+    return {
+        "gains": gains(run.judgement),
+        "gain_by_cost": gain_by_cost(gains(run.judgement), soups=run.soups),
+        "candidates": plots.candidates(pools, seed=run.params.seeds[0]),
+        "transfer": plots.transfer(survey / "descriptors.parquet"),
+        "accuracy_by_m": plots.by_size(results),
+        "parameters": plots.parameters(analyses.parameters(results, methods=methods)),
+        "members_kl": ablations.members_kl(results, methods=methods),
+        "training": ablations.training(results, methods=methods),
+        "landscape": plots.landscape({name: landscapes / f"{name}.parquet" for name in run.params.landscape.methods}),
+        "growth": plots.growth(run.soups),
+    }

@@ -38,9 +38,9 @@ def encoder_of(text: str) -> dict[str, Any]:
     {'model': 'ViT-B-32', 'pretrained': 'openai'}
     """
     if text.endswith((".yaml", ".yml")):
-        found = yaml.safe_load(store.require(Path(text), made_by="you").read_text(encoding="utf-8"))
-        if isinstance(found, dict) and {"model", "pretrained"} <= set(found):
-            return found
+        section = yaml.safe_load(store.require(Path(text), made_by="you").read_text(encoding="utf-8"))
+        if isinstance(section, dict) and {"model", "pretrained"} <= set(section):
+            return section
         raise ParamsError(f"--encoder {text}: expected the keys of section encoder, at least model and pretrained")
     model, _, tag = text.rpartition("/")
     if not (model and tag):
@@ -50,8 +50,7 @@ def encoder_of(text: str) -> dict[str, Any]:
 
 def name_of(encoder: Mapping[str, Any]) -> str:
     """The experiment of one encoder: its model, and its weights where they are a tag."""
-    tag = Path(str(encoder["pretrained"])).stem
-    model = str(encoder["model"])
+    model, tag = str(encoder["model"]), Path(str(encoder["pretrained"])).stem
     return PREFIX + re.sub(r"[^A-Za-z0-9]+", "-", model if tag == model else f"{model}-{tag}").strip("-")
 
 
@@ -61,12 +60,10 @@ def run(encoders: Sequence[Mapping[str, Any]], *, root: Path = Path()) -> list[s
     Raises:
         WsoupError: an experiment failed; those before it are kept, and the same command goes on from there.
     """
-    there, names = set(experiments(root=root)), []
+    there, names = experiments(root=root), [name_of(encoder) for encoder in encoders]
     params = yaml.safe_load((root / PARAMS).read_text(encoding="utf-8"))
     zero_shot = [f"~finetune.methods.{name}" for name in params["finetune"]["methods"]] + ["landscape.methods=[]"]
-    for encoder in encoders:
-        name = name_of(encoder)
-        names.append(name)
+    for name, encoder in zip(names, encoders, strict=True):
         if name in there:
             print(f"{name} is there: `dvc exp remove {name}` to run it again", file=sys.stderr)
             continue
@@ -103,44 +100,43 @@ def scaling_table(revisions: Sequence[str] = (), *, root: Path = Path()) -> Tabl
         names.append(WORKSPACE)
     if not names:
         raise MissingError("no experiment of another encoder is there; add --run, or name revisions")
-    found: dict[tuple[str, str], tuple[list[str], list[dict[str, Any]], list[str]]] = {}
+    tables: dict[tuple[str, str], Table] = {}
     for revision in names:
         encoder = yaml.safe_load(read_at(revision, PARAMS, root=root))["encoder"]
         pair = str(encoder["model"]).removesuffix(paper.QUICK_GELU), str(encoder["pretrained"])
-        found.setdefault(pair, _of_revision(revision, title=_title(pair), root=root))
-    order = list(TITLES)
-    ordered = sorted(found, key=lambda pair: (order.index(pair) if pair in order else len(order), pair))
-    columns = list(dict.fromkeys(column for pair in ordered for column in found[pair][0]))
-    notes = list(dict.fromkeys(note for pair in ordered for note in found[pair][2]))
-    return Table(NAME, "Zero-shot accuracy by encoder", columns, [r for p in ordered for r in found[p][1]], notes)
+        tables.setdefault(pair, _of_revision(revision, title=_title(pair), root=root))
+    order = [*TITLES, *sorted(set(tables) - set(TITLES))]
+    ordered = [tables[pair] for pair in order if pair in tables]
+    return Table(
+        NAME,
+        "Zero-shot accuracy by encoder",
+        list(dict.fromkeys(column for table in ordered for column in table.columns)),
+        [row for table in ordered for row in table.rows],
+        list(dict.fromkeys(note for table in ordered for note in table.notes)),
+    )
 
 
 def _title(pair: tuple[str, str]) -> str:
     return TITLES.get(pair, f"{pair[0]} / {Path(pair[1]).name}")
 
 
-def _of_revision(revision: str, *, title: str, root: Path) -> tuple[list[str], list[dict[str, Any]], list[str]]:
-    """Columns, rows and notes of one encoder: the rows that the paper's table has, and its marks."""
+def _of_revision(revision: str, *, title: str, root: Path) -> Table:
+    """Of one encoder's zero-shot table the rows that the paper's table has, with their marks."""
     scaling = {row.label: row.scaling for row in rows_of(["descriptor", "word"]) if row.scaling}
     lines = list(csv.DictReader(io.StringIO(read_at(revision, f"{ZERO_SHOT}.csv", root=root))))
     text = read_at(revision, f"{ZERO_SHOT}.md", root=root)
-    marked = {cells[1].strip() for line in text.splitlines() if f"{MARK})" in line and (cells := line.split("|"))[1:]}
+    marked = {line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|") and f"{MARK})" in line}
     rows = []
     for line in lines:
         label = line["method"].removeprefix("'")  # of a spreadsheet's defence
         if label in scaling:
-            row: dict[str, Any] = {"model": title, "method": scaling[label]}
-            row |= {key: number(value) for key, value in line.items() if key not in row}
-            if label in marked:
-                row |= {f"{key.removesuffix(' (paper)')} (mark)": MARK for key in line if key.endswith(" (paper)")}
-            rows.append(row)
-    notes = [f"{title}: {note}" if note.startswith(MARK) else note for note in _notes(text)]
-    return ["model", *(lines[0] if lines else [])], rows, notes
-
-
-def _notes(markdown: str) -> list[str]:
-    """What stands below a table."""
-    return [line for line in markdown.splitlines() if line and not line.startswith(("#", "|"))]
+            row: dict[str, Any] = {key: number(value) for key, value in line.items()}
+            papers = [key for key in line if key.endswith(" (paper)")] if label in marked else []
+            row |= {f"{key.removesuffix(' (paper)')} (mark)": MARK for key in papers}
+            rows.append({**row, "model": title, "method": scaling[label]})
+    below = [line for line in text.splitlines() if line and not line.startswith(("#", "|"))]
+    notes = [f"{title}: {note}" if note.startswith(MARK) else note for note in below]
+    return Table(NAME, title, ["model", *(lines[0] if lines else [])], rows, notes)
 
 
 def number(text: str) -> float | str | None:
@@ -154,18 +150,12 @@ def number(text: str) -> float | str | None:
 def write(table: Table, *, folder: Path) -> Path:
     """Write reports/model_scaling.csv, .md and .json; `saved` reads the last one for the page."""
     table.write(folder)
-    path = folder / f"{NAME}.json"
-    store.write_json(
-        path,
-        {"title": table.title, "columns": list(table.columns), "rows": list(table.rows), "notes": list(table.notes)},
-    )
-    return path.with_suffix(".md")
+    parts = {name: getattr(table, name) for name in ("title", "columns", "rows", "notes")}
+    store.write_json(folder / f"{NAME}.json", parts)
+    return folder / f"{NAME}.md"
 
 
 def saved(folder: Path) -> list[Table]:
     """The table that `write` left in a folder, or none."""
     path = folder / f"{NAME}.json"
-    if not path.exists():
-        return []
-    found = store.read_json(path)
-    return [Table(NAME, found["title"], found["columns"], found["rows"], found["notes"])]
+    return [Table(NAME, **store.read_json(path))] if path.exists() else []

@@ -16,12 +16,18 @@ import yaml
 
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
-from wsoup.params.finetune import MethodParams
-from wsoup.report.paper import FOLDER
+from wsoup.finetune.params import MethodParams
+from wsoup.report.paper import FOLDER, encoder_differs
 
 TRAINING = "finetune"
 SNAPSHOTS = "snapshots"
 AUTHORS = "the authors' list"
+DRAWN_FROM = {
+    "random_descriptors": ("descriptors",),
+    "upper_bound": ("descriptors",),
+    "waffle": ("words", "descriptors"),
+}
+"""Pools that texts of a method come from, but for soups."""
 
 
 @dataclass(frozen=True)
@@ -60,38 +66,42 @@ class Settings:
         return [key for key in self.values if any(key == p or key.startswith(f"{p}.") for p in prefixes)]
 
 
-def differing(run: Settings, *, paper: Settings, variant: str, row: TableRow) -> list[str]:
-    """What makes a row of a run another than the paper's, one phrase a key; empty where nothing does.
+def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, Any], variant: str, row: TableRow) -> list[str]:
+    """Why a row of a run is not the paper's on whatever dataset: another encoder, and every setting that differs.
 
     Args:
         run: of this run.
         paper: `Settings.of_paper`.
+        encoder: id of the encoder.
         variant: ``pretrained``, or the finetuned method whose row it is.
         row: which.
     """
+    another = encoder_differs(encoder, tuned=variant != PRETRAINED)
+    return [*([another] if another else []), *differing(run, paper=paper, variant=variant, row=row)]
+
+
+def differing(run: Settings, *, paper: Settings, variant: str, row: TableRow) -> list[str]:
+    """What in the settings makes a row another than the paper's, one phrase a key; empty where nothing does."""
     method = f"finetune.methods.{variant}"
     if variant != PRETRAINED and not paper.below(method):
         return [f"{method}: the paper has no such method"]
     soups = _soups(run, variant=variant, row=row)
-    wanted = list(_prefixes(row, variant=variant, soups=soups))
-    found = []
-    for key in dict.fromkeys(key for source in (paper, run) for key in source.below(*wanted)):
-        if f".{SNAPSHOTS}" in key:  # which look at training and change nothing
-            continue
+    prefixes = list(_prefixes(row, variant=variant, soups=soups))
+    phrases = []
+    for key in dict.fromkeys(key for settings in (paper, run) for key in settings.below(*prefixes)):
         ours, theirs = run.values.get(key), paper.values.get(key)
-        if not _same(ours, theirs) and not (key == "candidates.words.count" and _is_theirs("words", run, paper)):
-            found.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
+        same = _same(ours, theirs) or f".{SNAPSHOTS}" in key  # which look at training and change nothing
+        if not same and not (key == "candidates.words.count" and _is_theirs("words", run, paper)):
+            phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
     if variant != PRETRAINED or row.method.soup:
-        found += _images_differ(run)
-    return found + [text for pool in _pools(row, soups=soups, run=run) for text in _pool_differs(pool, run, paper)]
+        phrases += _images_differ(run)
+    return phrases + [phrase for pool in _pools(row, soups=soups) for phrase in _pool_differs(pool, run, paper)]
 
 
 def _images_differ(run: Settings) -> Iterable[str]:
     """Why the few-shot images are not the paper's: the authors' draws of ImageNet are CoOp's pickles."""
-    roles = [
-        key for key, value in run.values.items() if re.fullmatch(r"datasets\.[^.]+\.role", key) and value == "source"
-    ]
-    for source in (key.split(".")[1] for key in roles):
+    roles = {key.split(".")[1]: role for key, role in run.values.items() if re.fullmatch(r"datasets\.[^.]+\.role", key)}
+    for source in (name for name, role in roles.items() if role == "source"):
         if source == "laion":
             yield "datasets.laion: the authors' images of LAION are not published"
         elif source != "imagenet":
@@ -123,7 +133,7 @@ def _prefixes(row: TableRow, *, variant: str, soups: Iterable[str]) -> Iterable[
         yield "evaluate.offsets"
     if row.method.name == "upper_bound":
         yield from ("evaluate.survey.descriptors", "evaluate.survey.m")
-    if "words" in _pools(row, soups=soups, run=None):
+    if "words" in _pools(row, soups=soups):
         yield "candidates.words.count"
     if tuned:
         shared = ("iterations", "batch_size", "momentum", "weight_decay", "logit_scale", "ema", "augment")
@@ -131,12 +141,10 @@ def _prefixes(row: TableRow, *, variant: str, soups: Iterable[str]) -> Iterable[
         yield f"{TRAINING}.methods.{variant}"
 
 
-def _pools(row: TableRow, *, soups: Iterable[str], run: Settings | None) -> list[str]:
+def _pools(row: TableRow, *, soups: Iterable[str]) -> list[str]:
     """The pools that a row's texts come from."""
     used = ["descriptors" if name == "descriptor" else "words" for name in soups]
-    used += {"random_descriptors": ["descriptors"], "upper_bound": ["descriptors"]}.get(row.method.name, [])
-    used += ["words", "descriptors"] if row.method.name == "waffle" else []
-    return list(dict.fromkeys(used))
+    return list(dict.fromkeys([*used, *DRAWN_FROM.get(row.method.name, ())]))
 
 
 def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[str]:
@@ -161,7 +169,7 @@ def flat(value: Any, *, prefix: str = "") -> dict[str, Any]:
     """
     if isinstance(value, Mapping) and value:
         pairs = ((f"{prefix}.{name}" if prefix else str(name), part) for name, part in value.items())
-        return {key: found for name, part in pairs for key, found in flat(part, prefix=name).items()}
+        return {key: leaf for name, part in pairs for key, leaf in flat(part, prefix=name).items()}
     return {prefix: value}
 
 

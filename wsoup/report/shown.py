@@ -26,13 +26,15 @@ STRONG = 5.0
 """A gain of so many points has the full tint."""
 DETAILS = ("single_texts", "alignment", "accuracy_by_m")
 """Tables of details: behind the toggle."""
+HIDDEN = "counts"
+"""Not on the page: what ``wsoup compare`` reads."""
 
 
 def shown_tables(tables: Sequence[Table], *, source: str) -> list[dict[str, Any]]:
     """Tables for the template; a note that stood below one is not said again below the next."""
     said: set[str] = set()
     made = []
-    for table in tables:
+    for table in (table for table in tables if table.name != HIDDEN):
         notes = [note for note in table.notes if note not in said]
         said |= set(notes)
         made.append({**_shown(table, source=source), "notes": notes})
@@ -50,18 +52,16 @@ def _shown(table: Table, *, source: str) -> dict[str, Any]:
     }
     rows: list[dict[str, Any]] = []
     for row in lines:
-        base, cells = _base(table, lines, variant=str(row.get("variant"))), []
-        for column in columns:
-            value, number = row.get(column), is_number(row.get(column))
-            wins = number and len(contest) > 1 and row in contest and value == best.get(column)
-            cells.append(
-                {
-                    "text": cell(row, column),
-                    "sort": value if number else str(value or ""),
-                    "best": wins,
-                    "tint": _tint(table, row, column, base=base) if column in measured else 0.0,
-                }
-            )
+        base, wins = _base(table, lines, variant=str(row.get("variant"))), len(contest) > 1 and row in contest
+        cells = [
+            {
+                "text": cell(row, column),
+                "sort": row[column] if is_number(row.get(column)) else str(row.get(column) or ""),
+                "best": wins and is_number(row.get(column)) and row[column] == best.get(column),
+                "tint": _tint(table, row, column, base=base) if column in measured else 0.0,
+            }
+            for column in columns
+        ]
         rows.append({"grey": _grey(row), "extra": _extra(row), "cells": cells})
     text = [all(isinstance(row["cells"][i]["sort"], str) for row in rows) for i in range(len(columns))]
     about = {"name": table.name, "title": table.title, "extra": table.name in DETAILS}
@@ -101,12 +101,9 @@ def _base(table: Table, rows: Sequence[Mapping[str, Any]], *, variant: str) -> M
     """The row of the class name alone with the same model, or with the pretrained one; nothing where there is none."""
     if table.name not in ACCURACIES:
         return {}
-    plain = (BEFORE_SOUPS[0].label, variant)
-    for wanted in (variant, PRETRAINED):
-        found = [row for row in rows if row.get("variant") == wanted and row.get("method") in plain]
-        if found:
-            return found[0]
-    return {}
+    plain = [row for row in rows if row.get("method") in (BEFORE_SOUPS[0].label, variant)]
+    by_variant = {row.get("variant"): row for row in reversed(plain)}
+    return by_variant.get(variant) or by_variant.get(PRETRAINED, {})
 
 
 def _extra(row: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ Read from git like everything in `wsoup.report.compare`: params.yaml and reports
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ import vl_convert
 
 from wsoup.core.errors import MissingError, ParamsError
 from wsoup.disk import store
-from wsoup.params.section import parse_yaml
+from wsoup.params.base.section import parse_yaml
 from wsoup.report import plots
-from wsoup.report.compare import PARAMS, WORKSPACE, experiments, flat, read_at
+from wsoup.report.compare import PARAMS, WORKSPACE, experiments, read_at
 from wsoup.report.means import is_number
+from wsoup.report.settings import flat
 from wsoup.report.tables import Table
 
 METRICS = "reports/metrics.json"
@@ -49,32 +50,37 @@ def sweep(
     """
     keys = {row: row if "/" in row else f"{variant}/{row}" for row in rows}
     lines: list[dict[str, Any]] = []
-    seen: list[Any] = []
-    # The workspace comes last: it often is an experiment that has just run, and that one has a name.
-    for revision in revisions or [*experiments(root=Path(root)), WORKSPACE]:
-        try:
-            params = flat(parse_yaml(read_at(revision, PARAMS, root=Path(root)), origin=f"{PARAMS} of {revision}"))
-            metrics = json.loads(read_at(revision, METRICS, root=Path(root)))
-        except MissingError:
-            if revisions:
-                raise
-            continue  # an experiment that did not come to a report
-        if not revisions and (params, metrics) in seen:
-            continue
-        seen.append((params, metrics))
+    for revision, params, metrics in _runs(revisions, root=Path(root)):
         for row, key in keys.items():
             method, _, name = key.partition("/")
-            found = metrics.get(method, {}).get(name)
-            if param in params and found is not None:
+            means = metrics.get(method, {}).get(name)
+            if param in params and means is not None:
                 value = _number_or_text(params[param])
                 shown = f"{value:g}" if isinstance(value, float) else value
                 line = {column_of(param): shown, "value": value, "row": row, "revision": revision}
-                lines.append(line | _means(found))
+                lines.append(line | _means(means))
     for row, key in keys.items():
         if not any(line["row"] == row for line in lines):
             raise ParamsError(f"no revision has both the param {param!r} and the row {key} in {METRICS}")
     lines.sort(key=lambda line: (0, line["value"], "") if is_number(line["value"]) else (1, 0, line["value"]))
     return _table(lines, param=param, keys=keys)
+
+
+def _runs(revisions: Sequence[str], *, root: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """(revision, params by dotted key, metrics), of `revisions` or of all experiments and the workspace, each once."""
+    seen: list[Any] = []
+    # The workspace comes last: it often is an experiment that has just run, and that one has a name.
+    for revision in revisions or [*experiments(root=root), WORKSPACE]:
+        try:
+            params = flat(parse_yaml(read_at(revision, PARAMS, root=root), origin=f"{PARAMS} of {revision}"))
+            metrics = json.loads(read_at(revision, METRICS, root=root))
+        except MissingError:
+            if revisions:
+                raise
+            continue  # an experiment that did not come to a report
+        if revisions or (params, metrics) not in seen:
+            seen.append((params, metrics))
+            yield revision, params, metrics
 
 
 def column_of(param: str) -> str:
@@ -88,15 +94,12 @@ def _number_or_text(value: Any) -> float | str:
 
 def _means(metrics: Mapping[str, float]) -> dict[str, float | None]:
     """The means of one row of metrics.json, each with its deviation; None where there is none."""
-    found: dict[str, float | None] = {}
-    for mean in MEANS:
-        found[mean] = metrics.get(mean)
-        found[f"{mean} (std)"] = metrics.get(f"{mean.removesuffix('_mean')}_std")
-    return found
+    deviations = {f"{mean} (std)": metrics.get(f"{mean.removesuffix('_mean')}_std") for mean in MEANS}
+    return {mean: metrics.get(mean) for mean in MEANS} | deviations
 
 
 def _table(lines: list[dict[str, Any]], *, param: str, keys: Mapping[str, str]) -> Table:
-    notes = ["Per cent, ± over seeds."]
+    notes = ["Per cent, ± standard deviation over seeds; `wsoup compare` says what is more than noise."]
     halves = any(line["harmonic_mean"] is not None for line in lines)
     averages = [line for row in keys for line in _averages(lines, row=row)] if param == "source" else []
     if averages:
@@ -123,9 +126,9 @@ def _averages(lines: Sequence[Mapping[str, Any]], *, row: str) -> list[dict[str,
         return []
     average: dict[str, Any] = {column_of("source"): f"average of {len(by_source)}", "row": row, "revision": ""}
     for mean in MEANS:
-        values = [[line[mean] for line in found] for found in by_source.values()]
-        if all(value is not None for found in values for value in found):
-            average[mean] = float(np.mean([np.mean(found) for found in values]))
+        values = [[line[mean] for line in of_source] for of_source in by_source.values()]
+        if not any(None in of_source for of_source in values):
+            average[mean] = float(np.mean([np.mean(of_source) for of_source in values]))
     return [average]
 
 
@@ -137,14 +140,19 @@ def points(table: Table) -> list[dict[str, Any]]:
 
     Lines that show the same are one point: the workspace often is one of the experiments.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for line in table.rows:
-        for mean, title in MEANS.items():
-            if line["revision"] and is_number(line.get(mean)):
-                point = {"value": line["value"], "row": line["row"], "mean": title}
-                point |= {"accuracy": line[mean], "std": line[f"{mean} (std)"] or 0.0}
-                found[json.dumps(point)] = point
-    return list(found.values())
+    shown = [
+        {
+            "value": line["value"],
+            "row": line["row"],
+            "mean": title,
+            "accuracy": line[mean],
+            "std": line[f"{mean} (std)"] or 0.0,
+        }
+        for line in table.rows
+        for mean, title in MEANS.items()
+        if line["revision"] and is_number(line.get(mean))
+    ]
+    return list({json.dumps(point): point for point in shown}.values())
 
 
 def figure(rows: Sequence[Mapping[str, Any]], *, param: str) -> dict[str, Any]:

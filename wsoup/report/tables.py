@@ -6,14 +6,17 @@ import csv
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from wsoup.disk import store
 from wsoup.disk.cells import defused
-from wsoup.report.means import is_number
+from wsoup.report.means import is_number, mean_and_std
 
 SIZES = ("m", "stored")
 """Columns that are sizes, and no accuracies."""
@@ -65,6 +68,42 @@ class Table:
         for suffix, text in ((".csv", self.as_csv()), (".md", self.as_markdown())):
             with store.replacing(folder / f"{self.name}{suffix}") as temporary:
                 temporary.write_text(text, encoding="utf-8")
+
+
+def write_reports(
+    folder: Path, *, tables: Sequence[Table], figures: Mapping[str, Sequence[Mapping[str, Any]]], metrics: Any
+) -> None:
+    """Write tables/, plots/ and metrics.json under `folder`: all of them, or where anything fails none.
+
+    Args:
+        folder: reports/.
+        tables: each becomes a CSV and a Markdown file.
+        figures: data of each figure by its name.
+        metrics: JSON values.
+    """
+    with ExitStack() as together:  # each is put in place only when all are written
+        place = together.enter_context(store.replacing(folder / "tables"))
+        place.mkdir()
+        for table in tables:
+            table.write(place)
+        place = together.enter_context(store.replacing(folder / "plots"))
+        place.mkdir()
+        for name, rows in figures.items():
+            store.write_json(place / f"{name}.json", rows)
+        store.write_json(together.enter_context(store.replacing(folder / "metrics.json")), metrics)
+
+
+def with_std(columns: Iterable[str]) -> list[str]:
+    """Each column, and behind it that of its deviation over seeds."""
+    return [f"{column}{end}" for column in columns for end in ("", " (std)")]
+
+
+def averaged(values: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Cells of `with_std`, from what is shown in each column: (datasets, seeds)."""
+    cells = {}
+    for column, by_seed in values.items():
+        cells[column], cells[f"{column} (std)"] = mean_and_std(by_seed)
+    return cells
 
 
 def shown_columns(columns: Sequence[str]) -> list[str]:

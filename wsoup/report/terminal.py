@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from wsoup.core.statistics import Verdict
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, soup_title
 from wsoup.report.accuracy import figures_beside
-from wsoup.report.judgement import OVER, Judgement
+from wsoup.report.judgement import Judgement
 from wsoup.report.means import MEANS, is_number, mean_and_std
 from wsoup.report.results import Cells, Results
 from wsoup.report.tables import MARK
-from wsoup.report.verdict import Estimate
+from wsoup.report.verdict import OVER
 
 WIDTH = 100
 """Columns beyond this begin a new block of lines."""
@@ -33,23 +34,22 @@ def summary(results: Results) -> str:
     for label, key, cells in _rows(results):
         why = figures.get(key, set())
         marked |= why
-        line = f"{label[:41]}{f' {MARK}' if why else '':<2}"
-        line = f"{line:<44}"
         values = [cells.of(results.datasets(role)) for _, role in shown]
         values += [results.harmonic(cells)] if results.halves else []
-        for by_seed in values:
-            mean, deviation = mean_and_std(by_seed)
-            line += f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
-        lines.append(line)
+        figure = "".join(_figure(*mean_and_std(by_seed)) for by_seed in values)
+        lines.append(f"{label[:41] + (f' {MARK}' if why else ''):<44}{figure}")
     return "\n".join([*lines, *(f"{MARK} not comparable with the paper's: {why}" for why in sorted(marked))])
+
+
+def _figure(mean: float, deviation: float) -> str:
+    return f"{mean:>8.2f} ± {deviation:>4.2f}" if is_number(mean) else f"{'':>15}"
 
 
 def per_target(results: Results) -> str:
     """The main rows on every target: per cent, and in brackets the points gained over the class name only."""
     plain = results.cells(PRETRAINED, results.table[0])
-    groups = [(title, results.datasets(role)) for role, title in MEANS.items() if results.datasets(role)]
-    groups += [(name, [name]) for role in MEANS for name in results.datasets(role)]
-    columns = [(title[:16], names) for title, names in groups]
+    columns = [(title, results.datasets(role)) for role, title in MEANS.items() if results.datasets(role)]
+    columns += [(name[:16], [name]) for role in MEANS for name in results.datasets(role)]
     if plain is None:
         return ""
     fitting = max(1, (WIDTH - LABEL) // 17)
@@ -59,8 +59,8 @@ def per_target(results: Results) -> str:
         head = "per cent (gain over class name)" if start == 0 else ""
         lines = [f"{head:<{LABEL}}" + "".join(f"{title:>17}" for title, _ in part)]
         for label, _, cells in _rows(results):
-            found = (_with_gain(cells.of(names), base=plain.of(names)) for _, names in part)
-            lines.append(f"{label[: LABEL - 1]:<{LABEL}}" + "".join(f"{text:>17}" for text in found))
+            gains = (_with_gain(cells.of(names), base=plain.of(names)) for _, names in part)
+            lines.append(f"{label[: LABEL - 1]:<{LABEL}}" + "".join(f"{text:>17}" for text in gains))
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
@@ -95,24 +95,22 @@ def verdicts(judgement: Judgement) -> str:
     head = f"{'points, ' + format(judgement.confidence, '.0%') + ' interval':<{LABEL + 14}}{'gain':>6}{'':21}"
     lines = [f"{head}{'':8}{'visible':>8}   other datasets"]
     for judged in judgement.comparisons:
-        fixed, resampled = judged.comparison.fixed, judged.comparison.resampled
+        fixed, resampled = judged.fixed, judged.resampled
         about = f"{judged.role.upper()}: {soup_title(judged.soup)} over {OVER[judged.over]}"
-        line = f"{about[: LABEL + 13]:<{LABEL + 14}}{fixed.mean:>+6.2f} {_interval(fixed, judgement):<20}"
-        line += f"{judgement.word(judged.p_fixed, fixed.mean):<8}{fixed.smallest_visible(judgement.confidence):>8.2f}"
+        line = f"{about[: LABEL + 13]:<{LABEL + 14}}{fixed.mean:>+6.2f} {_interval(fixed):<20}"
+        line += f"{fixed.word:<8}{fixed.smallest_visible:>8.2f}"
         if resampled is not None:
-            word = judgement.word(judged.p_resampled, resampled.mean)
-            line += f"   {_interval(resampled, judgement)} {word}"
+            line += f"   {_interval(resampled)} {resampled.word}"
         lines.append(line)
     if judgement.optimism:
         said = ", ".join(f"{soup_title(one.soup)} {one.excess:+.2f}" for one in judgement.optimism)
         lines.append(f"optimism, points lost from selection images to held-out ones beyond the class name's: {said}")
     lines.append(
-        f"better, worse, noise: by Holm's p over these {len(judgement.comparisons)} comparisons; visible: the smallest "
-        "difference that this run could have seen."
+        f"better, worse, noise: by Holm's p over these {len(judgement.comparisons)} comparisons; no gain: better than "
+        "its rival, but not than the class name only; visible: the smallest difference that this run could have seen."
     )
     return "\n".join(lines)
 
 
-def _interval(estimate: Estimate, judgement: Judgement) -> str:
-    low, high = estimate.interval(judgement.confidence)
-    return f"({low:+.2f} to {high:+.2f})"
+def _interval(verdict: Verdict) -> str:
+    return f"({verdict.low:+.2f} to {verdict.high:+.2f})"

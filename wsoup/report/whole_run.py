@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wsoup.check.whole import load_params
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.store import cache_dir
-from wsoup.params.whole import load_params
 from wsoup.report.about import costs_shown
-from wsoup.report.judgement import sentence
 from wsoup.report.reading import as_written
 from wsoup.report.run import load_run
 from wsoup.report.terminal import per_target, summary, verdicts
+from wsoup.report.verdict import sentence
 
 
 def whole_run(params_file: str | Path) -> str:
@@ -22,7 +22,7 @@ def whole_run(params_file: str | Path) -> str:
     """
     params = load_params(params_file)
     with as_written():
-        results, judgement = load_run(params, folder=Artifacts().results)
-        parts = [summary(results), per_target(results), verdicts(judgement), sentence(judgement)]
-        parts += [costs] if (costs := costs_shown(cache_dir() / "timings.jsonl")) else []
-    return "\n\n".join(parts)
+        run = load_run(params, artifacts=Artifacts())
+        costs = costs_shown(cache_dir() / "timings.jsonl")
+        parts = [summary(run.results), per_target(run.results), verdicts(run.judgement), sentence(run.judgement)]
+    return "\n\n".join([*parts, *([costs] if costs else [])])

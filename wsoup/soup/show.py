@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from wsoup.disk.files import shown
-from wsoup.soup.soup import Member, Soup
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 CLASS_NAME_ONLY = "(class name only)"
 

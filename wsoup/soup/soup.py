@@ -3,80 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from wsoup.core import prompts
-from wsoup.core.errors import MismatchError, ParamsError
+from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
 from wsoup.disk import store
-from wsoup.soup import file as soup_file
+from wsoup.soup.member import Cost, Count, Member, Words
 
 
-@dataclass(frozen=True)
-class Step:
-    """One thing added, and the count of correct images after it."""
-
-    added: str
-    n_correct: int
+def _named(encoder: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(encoder.get("model"), str) or not isinstance(encoder.get("pretrained", 0), str | None):
+        raise ValueError("expected the encoder's model and pretrained")
+    return encoder
 
 
-@dataclass(frozen=True)
-class Member:
-    """One text of a soup and how it came about.
-
-    Attributes:
-        text: a descriptor or a chain of words, bare; "" is the class name alone.
-        n_correct: images right, of `n_images`. Of Algorithm 1: by the soup up to and with this member; of a word chain:
-            by the chain alone, finished with its final period. None where nothing was counted.
-        n_images: images that it was judged on, or None.
-        trace: what was added, and the count after it, as it stood in the search.
-    """
-
-    text: str
-    n_correct: int | None = None
-    n_images: int | None = None
-    trace: tuple[Step, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """As a soup file holds it."""
-        counts = {"n_correct": self.n_correct, "n_images": self.n_images}
-        trace = [{"added": step.added, "n_correct": step.n_correct} for step in self.trace]
-        return {"text": self.text, **{k: v for k, v in counts.items() if v is not None}, "trace": trace}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Member:
-        """What `as_json` made."""
-        trace = tuple(Step(step["added"], step["n_correct"]) for step in value["trace"])
-        return cls(value["text"], value.get("n_correct"), value.get("n_images"), trace)
+def _as_written(value: Any, read: ValidatorFunctionWrapHandler) -> Member:
+    """A member of a soup file, which always says how it came about."""
+    if isinstance(value, Mapping) and "trace" not in value:
+        raise ValueError("expected a trace")
+    member: Member = read(value)
+    if member.n_correct is not None and member.n_images is not None and member.n_correct > member.n_images:
+        raise ValueError(f"{member.n_correct} right of {member.n_images} images")
+    return member
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a ranking or a search encoded (`wsoup.search.cost`).
+EncoderId = Annotated[Mapping[Words, Words | bool | int | float | None], AfterValidator(_named)]
+Members = Annotated[tuple[Annotated[Member, WrapValidator(_as_written)], ...], Field(max_length=10_000)]
 
-    Attributes:
-        texts: candidates, each of which is encoded with every class.
-        tokens: tokens through the text tower, over all classes.
-        flops: multiplications and additions in their matrix products, without attention; None where the tower is one
-            that only `encode_text` knows.
-    """
-
-    texts: int
-    tokens: int
-    flops: int | None
-
-    def __add__(self, other: Cost) -> Cost:
-        flops = None if self.flops is None or other.flops is None else self.flops + other.flops
-        return Cost(self.texts + other.texts, self.tokens + other.tokens, flops)
-
-    def as_json(self) -> dict[str, int | None]:
-        """As files hold it."""
-        return asdict(self)
-
-
-NOTHING = Cost(0, 0, 0)
-"""Where nothing was encoded."""
+COUNTED_TOGETHER = ("greedy", "joint")
+"""Kinds of soup whose members are counted with those before them, not alone."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +55,14 @@ class Soup:
         cost: of its ``ranking`` and its ``search``; empty where none is known.
     """
 
-    kind: str
-    seed: int
-    template: str
-    encoder: Mapping[str, Any]
-    members: tuple[Member, ...]
-    made_with: Mapping[str, str] = field(default_factory=dict)
-    class_name_weight: float = 0.0
-    class_name_correct: int | None = None
+    kind: Words
+    seed: Count
+    template: Annotated[Words, AfterValidator(prompts.checked)]
+    encoder: EncoderId
+    members: Members
+    made_with: Mapping[Words, Words] = field(default_factory=dict)
+    class_name_weight: Annotated[float, Field(ge=0, le=1e6, strict=True)] = 0.0
+    class_name_correct: Count | None = None
     cost: Mapping[str, Cost] = field(default_factory=dict)
 
     @property
@@ -113,9 +72,14 @@ class Soup:
         return [*((text, 1.0) for text in self.texts), *name]
 
     @property
+    def together(self) -> bool:
+        """Whether a member's count is of the soup up to and with it, not of the member alone."""
+        return self.kind in COUNTED_TOGETHER
+
+    @property
     def no_better(self) -> int:
         """How many members get no more right than the class name alone; 0 where they were not counted one by one."""
-        if self.class_name_correct is None or self.kind in ("greedy", "joint"):
+        if self.class_name_correct is None or self.together:
             return 0
         counts = [member.n_correct for member in self.members if member.n_correct is not None]
         return sum(count <= self.class_name_correct for count in counts)
@@ -129,7 +93,7 @@ class Soup:
         """Whole prompt templates with one ``{}`` for the class name, as `open_clip.build_zero_shot_classifier` takes.
 
         Args:
-            template: of another dataset; the soup's own without.
+            template: of another dataset (default: the soup's).
 
         Raises:
             ParamsError: the class name's weight is no whole number of members.
@@ -176,29 +140,29 @@ class Soup:
             MissingError: no such file.
             MismatchError: no soup, or a soup of another encoder.
         """
-        made = cls.from_json(soup_file.read(path), origin=path)
+        if not Path(path).exists():
+            raise MissingError(f"{path} does not exist; soups are made by stage 'soup': run `dvc repro`")
+        soup = cls.from_json(store.read_json(path), origin=path)
         if encoder is not None:
-            store.check_encoder(made.encoder, expected=encoder, where=path)
-        return made
+            store.check_encoder(soup.encoder, expected=encoder, where=path)
+        return soup
 
     @classmethod
-    def from_json(cls, given: Any, *, origin: str | Path) -> Self:
+    def from_json(cls, value: Any, *, origin: str | Path) -> Self:
         """What `as_json` made, wherever it comes from; MismatchError, naming `origin`, where it is no soup."""
-        value = soup_file.checked(given, origin=origin)
         try:
-            prompts.checked(value["template"])
-        except ParamsError as error:
-            raise MismatchError(f"{origin} is not a soup: {error}") from None
-        members = tuple(Member.from_json(member) for member in value["members"])
-        cost = {part: Cost(**cost) for part, cost in value.get("cost", {}).items()}
-        return cls(
-            kind=value["kind"],
-            seed=value["seed"],
-            template=value["template"],
-            encoder=value["encoder"],
-            members=members,
-            made_with=value.get("made_with", {}),
-            class_name_weight=value.get("class_name_weight", 0.0),
-            class_name_correct=value.get("class_name_correct"),
-            cost=cost,
-        )
+            return cls(**vars(_SOUP.validate_python(value)))
+        except (ValidationError, OverflowError) as error:
+            raise MismatchError(f"{one_line(origin)} is not a soup: {one_line(_problem(error), limit=300)}") from None
+
+
+_SOUP = TypeAdapter(Soup)
+
+
+def _problem(error: Exception) -> str:
+    """The first thing that is wrong with a soup's values."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from wsoup.core.errors import ModelError, PoolError
 from wsoup.texts.finite import finite
+from wsoup.texts.fits import beyond_context, refuse
 from wsoup.texts.forward import TextTower
 from wsoup.texts.plain import PlainTexts
 from wsoup.texts.reading import masked_padding, read_tower
@@ -264,17 +265,13 @@ class PromptEncoder:
             )
         if token_offset < 0:
             raise PoolError(f"token offset {token_offset} is negative; give the number of null tokens, 0 or more")
-        ends = self._seams.endings(suffixes)
-        starts = self._seams.prefixes(prefixes)
-        if not starts or not ends:
-            return
-        longest = max(starts, key=len), max(ends, key=len)
-        total = len(longest[0]) + token_offset + len(longest[1])
-        if total > self._seams.context:
-            text = prefixes[starts.index(longest[0])] + suffixes[ends.index(longest[1])]
-            raise PoolError(
-                f"text {text!r} with token offset {token_offset} takes {total} tokens, and the model's context is "
-                f"{self._seams.context}; shorten the text or the offset"
+        for c, i in beyond_context(prefixes, suffixes, tokenizer=self.tokenizer, token_offset=token_offset):
+            refuse(
+                suffixes[i],
+                after=prefixes[c],
+                tokenizer=self.tokenizer,
+                step="shorten the text or the offset",
+                token_offset=token_offset,
             )
 
     def _size(self) -> int:

@@ -29,7 +29,7 @@ MAYBE = ("text_projection", "cls_emb")
 
 def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTower, Callable[[Tensor], Tensor]] | None:
     """The text tower of `model`, and which position of (P, context) tokens it reads; None where it does not qualify."""
-    if getattr(model, "deep_prompts", None) is not None or len(getattr(model, "soft_descriptors", ())):
+    if any(getattr(model, name, None) is not None for name in ("deep_prompts", "soft_descriptors")):
         return None  # a finetuned model whose texts hold more than its tokens and a soft prompt
     inner = getattr(model, "text", None)
     tower = inner if isinstance(inner, nn.Module) else model
@@ -39,7 +39,9 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
     if parts["cls_emb"] is not None and not hasattr(tower, "correct_cls_mask"):
         return None  # an open_clip with another mask
     class_token = _class_token(tower, parts)
-    blocks, reads = getattr(parts["transformer"], "resblocks", ()), _reading(tower, class_token=class_token)
+    blocks, reads = getattr(parts["transformer"], "resblocks", ()), end_of_text(tower)
+    if class_token is not None:
+        reads = last_token(class_token.null)  # it reads all that is not padding
     if not _is_causal(getattr(tower, "attn_mask", None)) or not blocks or reads is None:
         return None
     if any(hasattr(getattr(block, "mlp", None), "adapter") for block in blocks):
@@ -72,13 +74,11 @@ def _class_token(tower: nn.Module, parts: dict[str, Any]) -> ClassToken | None:
     return ClassToken(id=vocabulary, null=null, shifted=not getattr(tower, "correct_cls_mask", False))
 
 
-def _reading(tower: nn.Module, *, class_token: ClassToken | None) -> Callable[[Tensor], Tensor] | None:
+def end_of_text(tower: Any) -> Callable[[Tensor], Tensor] | None:
     """Tokens (P, context) -> where a text ends (P,): at the first of the largest id, or of the end id.
 
-    A class token reads all that is not padding.
+    None for a tower that does not read its feature there.
     """
-    if class_token is not None:
-        return last_token(class_token.null)
     pool = getattr(tower, "pool_type", None) or getattr(tower, "text_pool_type", None)
     end = getattr(tower, "eos_id", None) if hasattr(tower, "pool_type") else getattr(tower, "text_eos_id", None)
     if pool == "argmax":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.core.errors import MissingError, ModelError, one_line
-from wsoup.params.encoder import EncoderParams
+from wsoup.params.base.encoder import EncoderParams
 
 LARGEST = {
     "layers": 1_000,

@@ -29,7 +29,7 @@ from wsoup.core.errors import MissingError, ModelError, PackageError, needing, o
 from wsoup.core.linear import packed
 from wsoup.disk.files import shown
 from wsoup.disk.store import fingerprint
-from wsoup.params.encoder import EncoderParams
+from wsoup.params.base.encoder import EncoderParams
 from wsoup.towers.config import check_weights, read_config
 from wsoup.towers.identity import encoder_id
 from wsoup.towers.startup import deferring

@@ -1,0 +1,145 @@
+"""One word chain (Algorithm 2), beside the one-by-one loop with `encode_text` at the full context.
+
+    python benchmarks/search.py --model ViT-B-16 --classes 1000
+
+Random weights; about two minutes on two cores. docs/exact_texts.md has figures.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Annotated
+
+import torch
+import typer
+from torch import Tensor
+from torch.nn import functional as F
+
+from wsoup.bench.common import Clock, Result, about, class_prompts, random_encoder, show
+from wsoup.bench.text import warm
+from wsoup.core.errors import ParamsError
+from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
+from wsoup.runtime.memory import keep_memory
+from wsoup.search.grow.chains import word_chain
+from wsoup.search.rank.pools import common_words
+from wsoup.soup.member import Member, Step
+from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers.encoder import Encoder, choose_device
+
+SHOTS = 16
+SMALL_CLASSES, SMALL_WORDS = 12, 40
+"""Of the problem that both ways solve."""
+
+
+def bench_search(
+    name: str, *, words: Sequence[str], classes: int, patience: int, device: torch.device, precision: str = "fp32"
+) -> Result:
+    """Time one word chain, and show on a small problem that the plain loop ends with the same.
+
+    That is claimed in float32 alone: in other types the two ways round differently, and their chains may part.
+
+    The plain loop at 77 tokens takes hours at full size, so its cost is the candidates that it tries times the time of
+    `encode_text` on samples of them, taken between the batches of ours; counting images is added alike to both.
+
+    Args:
+        name, classes, device, precision: as `wsoup.bench.text.bench_text`.
+        words: the first word and then `patience` candidates at least.
+        patience: candidates tried.
+    """
+    if len(words) <= patience:
+        raise ParamsError(f"bench search needs {patience + 1} words for patience {patience}, got {len(words)}")
+    encoder, prefixes = random_encoder(name, device=device, precision=precision), class_prompts(classes)
+    prompts = warm(encoder, prefixes)
+    images, labels = _images_near_texts(prompts, prefixes)
+    encode_s = count_s = 0.0
+    counted, plain = 0, []
+
+    def count(texts: Sequence[str]) -> Tensor:
+        nonlocal encode_s, count_s, counted
+        suffixes = [f" {text}" for text in texts]
+        clock = Clock(device)
+        features = prompts.encode_grid(prefixes, suffixes)
+        encode_s += clock.lap()
+        n_correct = correct_per_candidate(images, labels, features).sum(dim=1).cpu()
+        count_s, counted = count_s + clock.lap(), counted + len(texts)
+        sample = [prefixes[i * len(prefixes) // 8] + suffixes[i % len(suffixes)] for i in range(8)]
+        clock.lap()
+        encoder.encode_texts(sample)
+        plain.append(clock.lap() / len(sample))
+        return n_correct
+
+    chain = word_chain(words[0], candidates=words[1 : 1 + patience], count=count, max_words=patience + 1)
+    per_candidate = classes * statistics.median(plain) + count_s / counted
+    row: Result = {
+        "patience": patience,
+        "accepted": len(chain.trace) - 1,
+        "candidates_encoded": counted,
+        "ours_s": encode_s + count_s,
+        "counting_s": count_s,
+        "plain_s": (1 + patience) * per_candidate,
+        "ratio": (1 + patience) * per_candidate / (encode_s + count_s),
+    }
+    if encoder.dtype is None:
+        few = prefixes[:: max(1, classes // SMALL_CLASSES)][:SMALL_CLASSES]
+        row |= _same_chain(encoder, prompts, few, words[: 1 + min(patience, SMALL_WORDS)])
+    return {"bench": "search", **about(encoder), "classes": classes, "texts": prompts.way, "rows": [row]}
+
+
+def _images_near_texts(prompts: PromptEncoder, prefixes: list[str]) -> tuple[Tensor, Tensor]:
+    """Image features scattered around the class prompts, so that about half are right, and their labels."""
+    texts = prompts.encode_grid(prefixes, [""])[0]
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(len(prefixes)).repeat_interleave(SHOTS).to(texts.device)
+    spread = (texts - texts.mean(dim=0)).norm(dim=1).mean()
+    noise = torch.randn(len(labels), texts.shape[1], generator=generator).to(texts.device)
+    return F.normalize(texts[labels] + 0.3 * spread * noise, dim=-1), labels
+
+
+def _same_chain(encoder: Encoder, prompts: PromptEncoder, prefixes: list[str], words: Sequence[str]) -> Result:
+    """The chain of a small problem by both ways: whether it is the same, to the letter and to the count."""
+    images, labels = _images_near_texts(prompts, prefixes)
+    near_ties = 0
+
+    def fast(texts: Sequence[str]) -> Tensor:
+        features = prompts.encode_grid(prefixes, [f" {text}" for text in texts])
+        return correct_per_candidate(images, labels, features).sum(dim=1).cpu()
+
+    def plain(text: str) -> int:
+        nonlocal near_ties
+        scores = images @ encoder.encode_texts([f"{prefix} {text}" for prefix in prefixes]).T
+        best = scores.topk(min(2, len(prefixes)), dim=1).values
+        near_ties += int((best[:, 0] - best[:, -1] < NEAR_TIE).sum())
+        return int((scores.argmax(dim=1) == labels).sum())
+
+    chain = words[0]
+    bar = plain(chain)
+    trace = [Step(chain, bar)]
+    for word in words[1:]:
+        if (n_correct := plain(f"{chain} {word}")) > bar:
+            chain, bar = f"{chain} {word}", n_correct
+            trace.append(Step(word, bar))
+    one_by_one = Member(text=chain, n_correct=bar, trace=tuple(trace))
+    ours = word_chain(words[0], candidates=words[1:], count=fast, max_words=len(words))
+    return {"same_chain": ours == one_by_one, "chain_length": len(trace), "near_ties": near_ties}
+
+
+def main(
+    model: Annotated[str, typer.Option(help="An open_clip model; its weights are random.")] = "ViT-B-16",
+    classes: Annotated[int, typer.Option(help="How many of ImageNet's class names.")] = 1000,
+    patience: Annotated[int, typer.Option(help="Candidates tried.")] = 250,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Time one word chain of Algorithm 2, beside the one-by-one loop at 77 tokens."""
+    keep_memory()
+    words = common_words(patience + 1)
+    result = bench_search(
+        model, words=words, classes=classes, patience=patience, device=choose_device(device), precision=precision
+    )
+    show(result, as_json=as_json)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,233 @@
+"""Is it more than noise? Intervals that cover, images in pairs or counted alone, Holm's correction, Student's table."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from wsoup.core.statistics import (
+    Estimate,
+    compare_counts,
+    compare_images,
+    holm,
+    judge,
+    over_datasets,
+    student_cdf,
+    student_quantile,
+)
+
+
+def drawn(generator, *, seeds, sizes, gain, of_dataset, of_seed, of_image):
+    """Two classifiers on datasets of N images; the first is better by `gain` on average, in points, plus what is drawn.
+
+    The chance of an image being right is 0.5 for the second; for the first it moves with the dataset, the seed, and
+    with the image (by the same for all seeds).
+    """
+    by_seed = generator.normal(0, of_seed, seeds)
+    first, second = {}, {}
+    for d, n in enumerate(sizes):
+        image = generator.normal(0, of_image, n) if of_image else np.zeros(n)
+        shift = gain + generator.normal(0, of_dataset) + by_seed[:, None] + image
+        alike = generator.random((seeds, n)) < 0.7  # both answer alike on these
+        plain = generator.random((1, n)).repeat(seeds, 0)
+        other = np.where(alike, plain, generator.random((seeds, n)))
+        second[f"d{d}"], first[f"d{d}"] = plain < 0.5, other < 0.5 + shift / 100
+    return first, second
+
+
+CASES = {
+    "images only": {"of_dataset": 0, "of_seed": 0, "of_image": 0},
+    "images that are alike for all seeds": {"of_dataset": 0, "of_seed": 0, "of_image": 30},
+    "seeds decide": {"of_dataset": 0, "of_seed": 4, "of_image": 10},
+    "seeds matter a little": {"of_dataset": 0, "of_seed": 1, "of_image": 10},
+}
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_intervals_with_datasets_held_fixed_cover_as_often_as_they_say(case, seeds):
+    generator = np.random.default_rng(0)
+    inside, runs = 0, 250
+    for _ in range(runs):
+        rows = drawn(generator, seeds=seeds, sizes=(120, 200, 80), gain=1.0, **CASES[case])
+        low, high = compare_images(*rows).fixed.interval(0.95)
+        inside += low <= 1.0 <= high
+    assert 0.90 <= inside / runs <= 0.995
+
+
+@pytest.mark.parametrize("of_seed", [0, 2])
+@pytest.mark.parametrize("n_datasets", [4, 7])
+def test_intervals_with_datasets_resampled_cover_too(n_datasets, of_seed):
+    generator = np.random.default_rng(1)
+    inside, runs = 0, 250
+    for _ in range(runs):
+        rows = drawn(
+            generator, seeds=3, sizes=(150,) * n_datasets, gain=1.0, of_dataset=3, of_seed=of_seed, of_image=10
+        )
+        resampled = compare_images(*rows).resampled
+        assert resampled is not None
+        low, high = resampled.interval(0.95)
+        inside += low <= 1.0 <= high
+    assert 0.90 <= inside / runs <= 0.995
+
+
+def test_without_a_difference_few_runs_find_one():
+    generator = np.random.default_rng(2)
+    p_values = [
+        compare_images(
+            *drawn(generator, seeds=3, sizes=(200,) * 4, gain=0.0, of_dataset=0, of_seed=1, of_image=0)
+        ).fixed.p_value
+        for _ in range(200)
+    ]
+    assert np.mean(np.array(p_values) < 0.05) <= 0.10
+
+
+def test_the_smallest_visible_difference_is_seen_in_four_runs_of_five():
+    generator = np.random.default_rng(3)
+
+    def run(gain):
+        return compare_images(
+            *drawn(generator, seeds=6, sizes=(300,) * 4, gain=gain, of_dataset=0, of_seed=0, of_image=0)
+        ).fixed
+
+    visible = float(np.mean([run(0.0).smallest_visible(0.95) for _ in range(40)]))
+    seen = np.mean([run(visible).interval(0.95)[0] > 0 for _ in range(150)])
+    assert 0.7 <= seen <= 0.95
+
+
+def test_by_hand_one_dataset_one_seed():
+    """Four images, of which one is gained, and two more that count in the variance only: half gained, half lost."""
+    first, second = np.array([[True, True, False, False]]), np.array([[True, False, False, False]])
+    comparison = compare_images({"a": first}, {"a": second})
+    assert comparison.resampled is None
+    assert comparison.fixed.mean == 25
+    assert comparison.fixed.se == pytest.approx(100 * math.sqrt((1 + 1 - 1 / 6) / 5 / 6))
+    assert comparison.fixed.df == pytest.approx(5)
+
+
+@pytest.mark.parametrize("n_images", [20, 50, 150])
+@pytest.mark.parametrize(("gained", "lost"), [(0.01, 0.001), (0.01, 0.01), (0.03, 0.01), (0.1, 0.02)])
+def test_intervals_cover_where_few_images_changed(n_images, gained, lost):
+    """One pair of classifiers: the chance of an interval with the truth inside, summed over all outcomes."""
+    covered = 0.0
+    for n_gained, n_lost in ((g, lo) for g in range(n_images + 1) for lo in range(n_images + 1 - g)):
+        n_same = n_images - n_gained - n_lost
+        ways = math.lgamma(n_images + 1) - sum(math.lgamma(n + 1) for n in (n_gained, n_lost, n_same))
+        chance = math.exp(
+            ways + n_gained * math.log(gained) + n_lost * math.log(lost) + n_same * math.log(1 - gained - lost)
+        )
+        if chance > 1e-6:
+            first, second = np.zeros((2, 1, n_images), dtype=bool)
+            first[0, :n_gained], second[0, n_gained : n_gained + n_lost] = True, True
+            low, high = compare_images({"a": first}, {"a": second}).fixed.interval(0.95)
+            covered += chance if low <= 100 * (gained - lost) <= high else 0.0
+    assert covered > 0.94
+
+
+def test_two_images_of_150_with_three_seeds_are_noise_by_their_counts_too():
+    """What resampling seeds alone called 0.89 points, 0.67 to 1.33."""
+    fixed = compare_counts(np.array([[76, 76, 77]]), np.array([[75, 75, 75]]), n_images=np.array([150])).fixed
+    assert fixed.mean == pytest.approx(100 * 4 / 450)
+    low, high = fixed.interval(0.95)
+    assert low < -10 < 12 < high
+
+
+def test_counts_know_less_than_images_and_the_same_of_datasets():
+    generator = np.random.default_rng(4)
+    rows = drawn(generator, seeds=3, sizes=(120, 200, 80), gain=1.0, of_dataset=1, of_seed=1, of_image=0)
+    counts = (np.stack([right.sum(axis=1) for right in row.values()]) for row in rows)
+    by_counts, by_images = compare_counts(*counts, n_images=np.array([120, 200, 80])), compare_images(*rows)
+    assert by_counts.fixed.mean == pytest.approx(by_images.fixed.mean)
+    assert by_counts.fixed.se > 1.3 * by_images.fixed.se
+    assert by_counts.resampled.interval(0.9) == pytest.approx(by_images.resampled.interval(0.9))
+
+
+def test_intervals_of_counts_cover_classifiers_that_agree_by_chance_only():
+    generator = np.random.default_rng(5)
+    inside = 0
+    for _ in range(400):
+        first, second = (generator.binomial(80, share, size=(2, 1)) for share in (0.55, 0.5))
+        low, high = compare_counts(first, second, n_images=np.array([80, 80])).fixed.interval(0.95)
+        inside += low <= 5 <= high
+    assert 0.92 <= inside / 400 <= 0.98
+
+
+def test_datasets_resampled_by_hand():
+    """Means 1 and 3 of the datasets, 2 and 2 of the seeds: only datasets differ, by a standard error of 1."""
+    estimate = over_datasets(np.array([[1.0, 1.0], [3.0, 3.0]]))
+    assert (estimate.mean, estimate.se, estimate.df) == (2.0, pytest.approx(1.0), pytest.approx(1.0))
+    assert over_datasets(np.array([[1.0, 2.0]])) is None
+
+
+def test_a_verdict_goes_by_the_corrected_p_value():
+    """p is 0.03 for each alone, and 0.06 for two of them together."""
+    sure, unsure = Estimate(2.2, 1.0, math.inf), Estimate(-4.0, 1.0, math.inf)
+    assert [verdict.word for verdict in judge([sure], confidence=0.95)] == ["better"]
+    assert [verdict.word for verdict in judge([sure, sure], confidence=0.95)] == ["noise", "noise"]
+    first, second = judge([sure, unsure], confidence=0.95)
+    assert (first.word, second.word) == ("better", "worse")  # the second is sure at 0.05 / 2, so the first needs 0.05
+    assert (first.low, first.high) == pytest.approx((2.2 - 1.96, 2.2 + 1.96), abs=1e-3)
+    assert judge([], confidence=0.95) == []
+
+
+def test_what_can_be_seen_is_corrected_as_the_verdict_is():
+    """t of 1 - 0.05 / 2 n both ways, and of the power: 1.96 + 0.84 for one comparison, 2.24 + 0.84 for two."""
+    estimate = Estimate(1.0, 1.0, math.inf)
+    assert judge([estimate], confidence=0.95)[0].smallest_visible == pytest.approx(2.80, abs=5e-3)
+    assert judge([estimate] * 2, confidence=0.95)[0].smallest_visible == pytest.approx(3.08, abs=5e-3)
+
+
+def test_datasets_count_alike_whatever_their_size():
+    rows = {"small": np.array([[True, True]]), "large": np.zeros((1, 100), dtype=bool)}
+    none = {name: np.zeros_like(right) for name, right in rows.items()}
+    assert compare_images(rows, none).fixed.mean == 50
+
+
+def test_equal_rows_differ_by_nothing_and_might_still_do_so_on_other_images():
+    rows = {"a": np.array([[True, False, True] * 50] * 2)}
+    fixed = compare_images(rows, rows).fixed
+    assert (fixed.mean, fixed.p_value) == (0, 1.0)
+    assert fixed.interval(0.95) == pytest.approx((-1.29, 1.29), abs=0.02)
+
+
+def test_other_images_cannot_be_compared():
+    with pytest.raises(ValueError, match="same datasets, seeds and images"):
+        compare_images({"a": np.zeros((1, 3), dtype=bool)}, {"a": np.zeros((1, 4), dtype=bool)})
+
+
+def test_holm_by_hand():
+    assert holm([0.5, 0.01]) == [0.5, 0.02]
+    assert holm([0.03, 0.03, 0.9]) == pytest.approx([0.09, 0.09, 0.9])
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize(
+    ("df", "t"), [(1, 12.706), (2, 4.303), (5, 2.571), (30, 2.042), (1000, 1.962), (math.inf, 1.95996)]
+)
+def test_students_table(df, t):
+    assert student_quantile(0.975, df=df) == pytest.approx(t, abs=6e-4)
+    assert student_cdf(-t, df=df) == pytest.approx(0.025, abs=2e-5)
+    assert Estimate(t, 1.0, df).p_value == pytest.approx(0.05, abs=4e-5)
+
+
+def test_a_difference_that_one_dataset_carries_hangs_on_it():
+    """Sixty of two hundred images gained on one dataset, none on the others: without it nothing is left."""
+    nothing = {name: np.zeros((1, 200), dtype=bool) for name in ("a", "b", "c")}
+    some = np.zeros((1, 200), dtype=bool)
+    some[:, :60] = True
+    carried = compare_images({**nothing, "b": some}, nothing)
+    assert carried.fixed.p_value < 1e-6
+    assert carried.hangs_on(0.05) == "b"
+    assert compare_images({**nothing, "a": some, "b": some}, nothing).hangs_on(0.05) is None
+    assert compare_images({"b": some}, {"b": nothing["b"]}).hangs_on(0.05) is None
+
+
+def test_a_difference_hangs_on_nothing_where_any_dataset_is_missed():
+    """Eight of two hundred images gained on each of two datasets: either alone would be noise at this level."""
+    nothing = {name: np.zeros((1, 200), dtype=bool) for name in ("a", "b")}
+    some = {name: np.arange(200)[None] < 8 for name in nothing}
+    comparison = compare_images(some, nothing)
+    assert comparison.fixed.p_value < 1e-3 < min(rest.p_value for rest in comparison.without.values())
+    assert comparison.hangs_on(1e-3) is None

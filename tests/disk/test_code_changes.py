@@ -1,0 +1,102 @@
+"""A result belongs to its code and packages: a stage that is killed, edited and begun again starts afresh, and says so.
+
+What is edited decides the result, so that resume state which outlived the edit would show in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+import pytest
+from long_stages import Miniature
+
+EDITS = {
+    "a loss": (
+        "finetune@ce",
+        "wsoup/finetune/losses.py",
+        "return -(targets * F.log_softmax(logits, dim=-1)).sum(dim=-1).mean()",
+        "return -2 * (targets * F.log_softmax(logits, dim=-1)).sum(dim=-1).mean()",
+    ),
+    "the acceptance rule": ("soup@word", "wsoup/search/grow/chains.py", "counts > bar", "counts >= bar"),
+    "the preprocessing": (
+        "embed@photo",
+        "wsoup/images/decode.py",
+        'return image.convert("RGB")',
+        'return image.convert("L").convert("RGB")',
+    ),
+    "the prompts": ("score@words", "wsoup/core/prompts.py", '(f", {text}" if text', '(f", {text} {text}" if text'),
+}
+
+
+@contextmanager
+def edited(miniature: Miniature, path: str, old: str, new: str) -> Iterator[None]:
+    """A file of the miniature's own code with one piece replaced."""
+    file = miniature.folder / path
+    text = file.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    try:
+        yield
+    finally:
+        file.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_an_edit_while_resume_state_is_there_changes_the_result(miniature, what):
+    stage, path, old, new = EDITS[what]
+    assert miniature.killed_half_way(stage)
+    with edited(miniature, path, old, new):
+        printed = miniature.run(stage)
+        assert printed.count(f"code of '{stage}' changed since it was interrupted: starting again\n") >= 1
+        assert "were finished before" not in printed
+        found = miniature.digest(stage)
+        assert found != miniature.undisturbed[stage]
+        miniature.run(stage)
+        assert miniature.digest(stage) == found, "not that of the edited code alone"
+    miniature.run(stage)
+    miniature.expect_undisturbed(stage)
+
+
+def test_code_that_a_stage_does_not_use_leaves_its_resume_state_alone(miniature):
+    finished = miniature.killed_half_way("score@words")
+    with edited(miniature, "wsoup/finetune/losses.py", "return -(targets", "return -3 * (targets"):
+        printed = miniature.run("score@words")
+    assert "changed since" not in printed
+    assert re.search(rf"score words: (round \d of \d: )?{len(finished)} of ", printed)
+    miniature.expect_undisturbed("score@words")
+
+
+@pytest.mark.parametrize("package", ["torch", "pillow"])
+def test_what_other_versions_of_a_package_left_is_not_used(miniature, package):
+    """Resume state as another version would have left it: under another key, its version in about.json."""
+    assert miniature.killed_half_way("score@words")
+    (about,) = miniature.left("score@words", "about.json")
+    found = json.loads(about.read_text())
+    assert found["packages"][package] == version(package)
+    about.write_text(json.dumps({**found, "packages": {**found["packages"], package: "0.1"}}))
+    about.parent.rename(about.parent.with_name("0123456789abcdef0123"))
+    printed = miniature.run("score@words")
+    said = f"packages of 'score@words' changed ({package} 0.1 -> {version(package)}) since it was interrupted"
+    assert printed.count(f"{said}: starting again\n") == 1
+    assert "were finished before" not in printed
+    miniature.expect_undisturbed("score@words")
+
+
+def test_a_training_that_is_edited_between_two_iterations_starts_afresh(miniature):
+    """State of a seed under way, saved at every iteration, is the code's as well."""
+    running = miniature.start("finetune@ce")
+    assert running.until(lambda: miniature.left("finetune@ce", "*.running"))
+    running.send(signal.SIGKILL)
+    running.wait()
+    assert not miniature.left("finetune@ce")
+    with edited(miniature, "wsoup/finetune/train.py", "1 - self.shared.ema", "1 - self.shared.ema**2"):
+        printed = miniature.run("finetune@ce")
+        assert "code of 'finetune@ce' changed since it was interrupted: starting again" in printed
+        assert miniature.digest("finetune@ce") != miniature.undisturbed["finetune@ce"]
+    miniature.run("finetune@ce")
+    miniature.expect_undisturbed("finetune@ce")

@@ -1,0 +1,13 @@
+"""Which images are right, as bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wsoup.evaluate.bits import pack_right, unpack_right
+
+
+def test_which_images_are_right_fits_in_bits():
+    right = np.random.default_rng(0).random(77) < 0.5
+    assert len(pack_right(right)) == 10
+    assert np.array_equal(unpack_right(pack_right(right), n_images=77), right)

@@ -1,0 +1,11 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]

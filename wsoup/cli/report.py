@@ -1,0 +1,128 @@
+"""`wsoup results`, `report`, `compare` and `sweep`: what a run, or many, came to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wsoup.cli.options import ParamsFile
+from wsoup.core.errors import ParamsError
+
+
+def results_command(params: ParamsFile = Path("params.yaml")) -> None:
+    """Show the last run: accuracy on the source, XD and DG means, every target's gain, and whether it is noise."""
+    from wsoup.report.whole_run import whole_run
+
+    print(whole_run(params))
+
+
+def report_command(
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("reports/index.html"),
+    params: ParamsFile = Path("params.yaml"),
+    title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
+) -> None:
+    """Write one self-contained page: the result, tables, figures, soups, and images whose answer a soup changed.
+
+    Example: wsoup report --out reports/index.html --title "Photos of my garden"
+    """
+    from wsoup.disk.files import check_ending
+    from wsoup.report.page import TITLE, write_page
+    from wsoup.report.reading import as_written
+
+    check_ending(out, ".html", ".htm", option="--out")
+    with as_written():
+        print(write_page(out, params_file=params, title=title or TITLE))
+
+
+def compare_command(
+    first: Annotated[str, typer.Argument(metavar="REV1", help="A git revision or a DVC experiment.")],
+    second: Annotated[
+        str, typer.Argument(metavar="[REV2]", help="Another; `workspace` is the folder as it is.")
+    ] = "workspace",
+    row: Annotated[str, typer.Option(help="A row of reports/metrics.json, or `all`.")] = "word_soup",
+) -> None:
+    """Compare two revisions: params that differ, and accuracy per dataset with its interval.
+
+    Example: wsoup compare HEAD
+    """
+    from wsoup.report.compare import compare
+    from wsoup.report.reading import as_written
+
+    with as_written():
+        params, accuracies = compare(first, second)
+    lines = [line for line in accuracies.rows if row in ("all", line["row"])]
+    if accuracies.rows and not lines:
+        known = ", ".join(dict.fromkeys(line["row"] for line in accuracies.rows))
+        raise ParamsError(f"--row {row!r} is in neither revision; there are {known}, and all")
+    _print_table(params)
+    _print_table(replace(accuracies, rows=lines))
+
+
+def sweep_command(
+    param: Annotated[str, typer.Argument(help="A dotted key of params.yaml, such as fewshot.shots.")],
+    row: Annotated[
+        list[str] | None,
+        typer.Option(help="A row of reports/metrics.json, or VARIANT/ROW; may be repeated (default: word_soup)."),
+    ] = None,
+    variant: Annotated[str, typer.Option(help="`pretrained`, or a finetuned method.")] = "pretrained",
+    figure: Annotated[Path | None, typer.Option(help="Also draw it, as .svg or as Vega-Lite .json.")] = None,
+    revisions: Annotated[
+        list[str] | None, typer.Argument(help="Revisions or experiments (default: all experiments).")
+    ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="With model_scaling: first run the encoders that have not run yet.")
+    ] = False,
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --run: MODEL/TAG, or a YAML file with section encoder (default: the paper's encoders)."
+        ),
+    ] = None,
+) -> None:
+    """Tabulate and draw rows of many experiments against one param; or fill the paper's table of model scaling.
+
+    Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
+    """
+    from wsoup.report import scaling
+    from wsoup.report.reading import as_written
+    from wsoup.report.sweep import check_figure, sweep, write_figure
+
+    if param == scaling.NAME:
+        wanted = [scaling.encoder_of(text) for text in encoder or map("/".join, scaling.paper.SCALING_ENCODERS)]
+        names = scaling.run(wanted) if run else []
+        table = scaling.scaling_table(revisions or names)
+        _print_table(table)
+        print(scaling.write(table, folder=Path("reports")))
+        return
+    if run or encoder:
+        raise ParamsError("--run and --encoder are for `wsoup sweep model_scaling`; queue others with `dvc exp run`")
+
+    if figure is not None:
+        check_figure(figure)
+    with as_written():
+        table = sweep(param, rows=row or ["word_soup"], variant=variant, revisions=revisions or [])
+    _print_table(table)
+    if figure is not None:
+        write_figure(figure, table=table, param=param)
+        print(figure)
+
+
+def _print_table(table: Any) -> None:
+    """A report's table on the terminal."""
+    from wsoup.report.tables import cell, shown_columns
+
+    columns = shown_columns(table.columns)
+    drawn = Table(box=None, pad_edge=False, title=table.title, title_justify="left", title_style="bold")
+    for column in columns:
+        drawn.add_column(column, overflow="fold", no_wrap=column == "row")  # its names would break in mid-word
+    for row in table.rows:
+        drawn.add_row(*(cell(row, column) for column in columns))
+    console = Console()
+    console.print(drawn, highlight=False, markup=False)
+    for note in table.notes:
+        console.print(note, highlight=False, markup=False)

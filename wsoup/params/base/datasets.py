@@ -1,0 +1,54 @@
+"""Sections `datasets` and `fewshot`: where images lie, what part they play, and how many are trained on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from wsoup.core.prompts import checked
+from wsoup.params.base.section import Name, Place, PositiveInt, Section, Text
+
+Role = Literal["source", "xd", "dg"]
+
+
+class DatasetParams(Section):
+    """One dataset: where it lies, how it is laid out, and what part it plays."""
+
+    role: Role
+    """source (soups are selected on it), xd (cross-dataset target) or dg (domain generalisation)."""
+    layout: Text
+    """How it lies on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, ... (`wsoup data layouts`)."""
+    root: Place
+    """The folder that holds it."""
+    watch: Place
+    """What DVC watches: the folder of the images, or a small file such as the split file."""
+    template: Annotated[Text, AfterValidator(checked)]
+    """The prompt template, with one {} for the class name."""
+    test_split: Text = "test"
+    """The split that is evaluated."""
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of test images, by their digests, of an imagefolder without train/ and test/; null: it has a split."""
+    classes: Literal["all", "base", "new"] = "all"
+    """All classes, or the first (base) or second (new) half of them."""
+    class_names: Place | None = None
+    """A file that renames classes: folder, a space, class name."""
+    gpt_descriptors: Place | None = None
+    """JSON of {class: [descriptor, ...]} for the GPT baselines; under candidates.watch."""
+    fewshot_pickles: Place | None = None
+    """A folder with CoOp's own few-shot draws, shot_16-seed_1.pkl and so on."""
+    verify: bool = False
+    """DVC looks at the images themselves at every run: watch is their folder."""
+    download: bool = False
+    """Let torchvision fetch it."""
+
+
+class FewshotParams(Section):
+    """The few-shot training images that soups are selected on."""
+
+    shots: Annotated[PositiveInt, Field(le=100_000)]
+    """Training images per class and seed."""
+
+
+Datasets = Annotated[dict[Name, DatasetParams], Field(min_length=1)]
+"""Section `datasets`: by name."""

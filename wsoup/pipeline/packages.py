@@ -1,0 +1,58 @@
+"""Which versions of the packages that decide numbers the results of a folder belong to: data/packages.yaml.
+
+dvc.yaml lists them among each stage's params, so another version is a change like any other. DVC reads the file, not
+what is installed: every stage, `wsoup check`, `wsoup plan` and `make setup` hold the one against the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from wsoup.core.errors import MismatchError
+from wsoup.disk import code
+from wsoup.disk.store import replacing
+from wsoup.params.base.section import read_yaml
+
+VERSIONS = Path("data/packages.yaml")
+GROUPS = {"models": ("open_clip_torch", "pillow", "torch", "torchvision"), "words": ("wordfreq",)}
+"""Packages that come together, as dvc.yaml names them; numpy stands alone."""
+HEAD = "# The packages that decide numbers, in the versions that the results here belong to (`wsoup packages`).\n"
+
+
+def check(installed: Mapping[str, str]) -> None:
+    """Hold installed versions against those that this folder's results belong to.
+
+    Raises:
+        MismatchError: another version is installed, or the file is missing; all are named.
+    """
+    differing = differences(installed)
+    if differing:
+        raise MismatchError(
+            f"{'; '.join(differing)}, in {VERSIONS}, to which the results here belong: install those versions, or run "
+            "`wsoup packages --accept` and `dvc repro`, which runs again what they decide"
+        )
+
+
+def differences(installed: Mapping[str, str]) -> list[str]:
+    """One clause for each package that is installed in another version than the file says."""
+    recorded = read_yaml(VERSIONS) if VERSIONS.is_file() else {}
+    groups = [group for group in recorded.values() if isinstance(group, dict)]
+    return code.differing(installed, {**recorded, **{name: v for group in groups for name, v in group.items()}})
+
+
+def accept() -> None:
+    """Write the installed versions: from now on they are those that results here belong to."""
+    with replacing(VERSIONS) as temporary:
+        temporary.write_text(as_yaml(code.installed()), encoding="utf-8")
+
+
+def as_yaml(installed: Mapping[str, str]) -> str:
+    """The file's text, without the build of a version (2.9.1+cpu is 2.9.1)."""
+    public = {name: number.partition("+")[0] for name, number in installed.items()}
+    grouped = {"numpy": public["numpy"]} | {
+        group: {name: public[name] for name in names} for group, names in GROUPS.items()
+    }
+    return HEAD + yaml.safe_dump(grouped, sort_keys=False, default_flow_style=None)

@@ -1,1 +1,0 @@
-"""Finished shards of long work, and the code and packages that they belong to."""

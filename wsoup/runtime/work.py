@@ -1,0 +1,88 @@
+"""Where long work is done: in this process, or on a Ray cluster; neither decides a byte of it."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from wsoup.core.errors import ParamsError, one_line
+from wsoup.disk.shards import Shards
+from wsoup.runtime.memory import give_back
+from wsoup.runtime.progress import progress, tick
+
+EXECUTORS = ("here", "ray")
+SAVE_SECONDS = 30.0
+"""How often a shard that takes long saves itself, so that a kill costs no more than this."""
+Task = Callable[[int, int], Mapping[str, np.ndarray]]
+
+
+def finish_shards(
+    work: Sequence[Shards],
+    *,
+    task: Task,
+    label: str,
+    unit: str,
+    bar: bool = True,
+    size: Callable[[int, int], int] | None = None,
+) -> None:
+    """Do all missing shards: the one door through which long work goes.
+
+    In this process, one after the other; with ``WSOUP_EXECUTOR=ray`` on a Ray cluster (`wsoup.runtime.on_ray`). The
+    bytes are the same whatever the number and order of workers.
+
+    Args:
+        work: the sets of shards, for example one per seed.
+        task: (number of the set, shard number) -> arrays; a pure function, and on a cluster one that can be pickled.
+        label: for the progress bar.
+        unit: what a shard is.
+        bar: False where the task shows its own, finer progress.
+        size: (number of the set, shard number) -> by how much such a shard moves the bar of `progress.counting`, which
+            the task itself moves where it runs in this process.
+
+    Raises:
+        ParamsError: no such executor.
+        WsoupError: what the task raises; everything finished before is kept.
+    """
+    for shards in work:
+        shards.begin()
+    missing = [(s, i) for s, shards in enumerate(work) for i in shards.missing()]
+    done = sum(shards.n for shards in work) - len(missing)
+    if done and missing:
+        print(f"{label}: {done} of {done + len(missing)} {unit}s were finished before; going on", file=sys.stderr)
+    if not missing:
+        return
+    if _executor() == "here":
+        for s, i in progress(missing, label=label, unit=unit) if bar else missing:
+            work[s].save(i, task(s, i))
+        give_back()
+        return
+    from wsoup.runtime import on_ray
+
+    found = on_ray.run(task, missing, label=label)
+    for (s, i), arrays in found if size else progress(found, label=label, total=len(missing), unit=unit):
+        work[s].save(i, arrays)
+        if size:
+            tick(size(s, i))
+
+
+def save_seconds() -> float:
+    """How often a shard that takes long saves what is done of it: ``$WSOUP_SAVE_SECONDS``."""
+    text = os.environ.get("WSOUP_SAVE_SECONDS", str(SAVE_SECONDS))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise ParamsError(f"WSOUP_SAVE_SECONDS={one_line(text, limit=80)}: must be a number of seconds, 0 or more")
+    return seconds
+
+
+def _executor() -> str:
+    name = os.environ.get("WSOUP_EXECUTOR", "here")
+    if name not in EXECUTORS:
+        raise ParamsError(f"WSOUP_EXECUTOR={name}: must be one of {', '.join(EXECUTORS)}")
+    return name

@@ -1,0 +1,137 @@
+"""A scored pool by falling count on one seed: what every kind of soup begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wsoup.core.errors import MismatchError
+from wsoup.core.scoring import rank
+from wsoup.disk import store
+from wsoup.soup.member import Cost
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Candidates by falling correct count on one seed, ties in pool order; "" is left out.
+
+    Attributes:
+        texts: P candidates.
+        n_correct: (P,) int64, images of the seed that each gets right alone.
+        k2: (P,) float64, see `wsoup.search.rank.statistics`.
+        period: whether they carry the final period in ranking and search.
+        cost: what scoring the pool takes for this seed; all seeds together take no more, unless they race.
+        full: so many of them, the first ones, were scored on all classes (`wsoup.search.rank.racing`), and the others'
+            values are not to be compared with theirs; None: all were.
+    """
+
+    texts: list[str]
+    n_correct: np.ndarray
+    k2: np.ndarray
+    period: bool
+    cost: Cost
+    full: int | None = None
+
+    def cut(self, most: int) -> Ranked:
+        """The first `most` of them."""
+        return Ranked(self.texts[:most], self.n_correct[:most], self.k2[:most], self.period, self.cost)
+
+    def finalists(self) -> Ranked:
+        """Those that were scored on all classes."""
+        return self if self.full is None else self.cut(self.full)
+
+
+def ranked(
+    texts: list[str],
+    *,
+    n_correct: np.ndarray,
+    k2: np.ndarray,
+    period: bool,
+    cost: Cost,
+    n_classes: np.ndarray | None = None,
+) -> Ranked:
+    """Rank candidates, given in pool order with their counts and likelihoods (P,); see `Ranked`.
+
+    `n_classes` (P,) is how many classes each was scored on last, in a race (None: all): those with most come first,
+    by falling count, the others behind them by falling number of classes, in pool order.
+    """
+    chosen = np.flatnonzero([bool(text) for text in texts])
+    classes = np.zeros(len(texts), dtype=np.int64) if n_classes is None else n_classes
+    finalist = classes[chosen] == classes[chosen].max(initial=0)
+    first, others = chosen[finalist], chosen[~finalist]
+    order = np.concatenate([first[rank(n_correct[first])], others[rank(classes[others])]])
+    full = len(first) if len(others) else None
+    return Ranked([texts[i] for i in order], n_correct[order], k2[order], period, cost, full)
+
+
+def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranked:
+    """Rank a scored pool on one seed; `encoder` is the id that the scores must be of.
+
+    Raises:
+        MissingError, MismatchError: no scores, scores of another encoder or without this seed.
+    """
+    table = store.read_table(scores, columns=["text", "seed", "n_correct", "k2", "n_classes"])
+    about = store.table_attributes(scores)
+    store.check_encoder(about["encoder"], expected=encoder, where=scores)
+    texts = table["text"].to_pylist()
+    mine = np.asarray(table["seed"]) == seed
+    if not any(text for text, chosen in zip(texts, mine, strict=True) if chosen):
+        raise MismatchError(f"{scores} holds no scores of seed {seed}; run `dvc repro` to score it")
+    return ranked(
+        [texts[i] for i in np.flatnonzero(mine)],
+        n_correct=np.asarray(table["n_correct"])[mine],
+        k2=np.asarray(table["k2"])[mine],
+        period=about["period"],
+        cost=Cost(**about["cost_by_seed"][str(seed)]),
+        n_classes=np.asarray(table["n_classes"])[mine],
+    )
+
+
+def mixed(words: Path, descriptors: Path) -> tuple[pa.Table, dict[str, Any]]:
+    """Two scored pools as one, words first, and its attributes; a text of both is kept once, as the word it is.
+
+    Each text was scored as its own pool says; the mixed pool is searched as words are, since chains grow in it.
+
+    Raises:
+        MismatchError: they were scored with different encoders or seeds.
+    """
+    import pyarrow as pa
+
+    tables = [store.read_table(path) for path in (words, descriptors)]
+    about, other = (store.table_attributes(path) for path in (words, descriptors))
+    store.check_encoder(other["encoder"], expected=about["encoder"], where=descriptors)
+    seeds = [list(dict.fromkeys(table["seed"].to_pylist())) for table in tables]
+    if seeds[0] != seeds[1]:
+        raise MismatchError(
+            f"{words} has seeds {seeds[0]}, {descriptors} has {seeds[1]}; run `dvc repro` to score both"
+        )
+    known = set(tables[0]["text"].to_pylist())
+    tables[1] = tables[1].filter(pa.array([text not in known for text in tables[1]["text"].to_pylist()]))
+    both = pa.concat_tables(tables)
+    order = np.argsort(np.searchsorted(np.sort(seeds[0]), np.asarray(both["seed"])), kind="stable")
+    costs = {
+        seed: (Cost(**cost) + Cost(**other["cost_by_seed"][seed])).as_json()
+        for seed, cost in about["cost_by_seed"].items()
+    }
+    cost = Cost(**about["cost"]) + Cost(**other["cost"])
+    return both.take(order), {**about, "pool": "mixed", "cost": cost.as_json(), "cost_by_seed": costs}
+
+
+def count_and_likelihood(n_correct: np.ndarray, k2: np.ndarray) -> np.ndarray:
+    """z(n_correct) + z(k2) of P candidates, as kind `top` ranks by them: (P,) float64."""
+    total: np.ndarray = _standardised(n_correct) + _standardised(k2)
+    return total
+
+
+def _standardised(values: np.ndarray) -> np.ndarray:
+    """Mean 0 and standard deviation 1 (divided by n); zeros where all are equal."""
+    centred = values - values.mean(dtype=np.float64)
+    spread = centred.std()
+    return centred / spread if spread > 0 else np.zeros_like(centred)
