@@ -20,8 +20,8 @@ from wsoup.heads.kinds import KINDS, Setting
 
 SLACK = 0.25
 """Standard errors of a count within which counts say nothing: few images cannot tell so near settings apart."""
-ANY = ("ridge", "gda", "prototypes")
-"""Kinds to choose from where none is asked for. Tip-Adapter was below class means on photographs of 101 classes."""
+ANY = ("prototypes", "ridge", "gda")
+"""Kinds to choose from where none is asked for, the first for one shot. Tip-Adapter was below class means on photographs of 101 classes."""
 NOTHING_LEFT_OUT = "no class has two images, so nothing can be left out: defaults, and uncalibrated probabilities"
 
 

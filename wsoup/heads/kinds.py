@@ -9,7 +9,7 @@ A kind is its setting (a frozen value of hyperparameters) with three functions o
   the loop that fits a head for every fold.
 
 Weights count in units of s, so that they mean the same for texts of any logit scale. `DEFAULT` is for one shot, where
-nothing can be left out: what was chosen most often at two shots on the training images of two sets of photographs.
+nothing can be left out: of the middle of what was chosen at two shots of two sets of photographs (docs/heads.md).
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def _residual(shots: FewShot) -> Tensor:
 Setting = Prototypes | Tip | Gda | Ridge
 KINDS: dict[str, type[Setting]] = {"prototypes": Prototypes, "tip": Tip, "gda": Gda, "ridge": Ridge}
 """By name, as in params.yaml."""
-Prototypes.DEFAULT = Prototypes(1.0)
-Tip.DEFAULT = Tip(1.5, 2.0)
+Prototypes.DEFAULT = Prototypes(2.0)
+Tip.DEFAULT = Tip(5.0, 1.0)
 Gda.DEFAULT = Gda(5e-3)
-Ridge.DEFAULT = Ridge(0.1, 0.25)
+Ridge.DEFAULT = Ridge(0.01, 0.5)
