@@ -6,7 +6,7 @@ export PATH := $(BIN):$(PATH)
 # Threads that wait spin for a moment only, then sleep: the same bytes, and a busy machine stays usable.
 export GOMP_SPINCOUNT ?= 10000
 
-.PHONY: repro test lint setup clean
+.PHONY: repro test lint gpu setup clean
 
 repro: setup
 	dvc repro
@@ -20,6 +20,10 @@ lint: setup
 	ruff check .
 	ruff format --check .
 	mypy
+
+# What a GPU must answer, in at most eight minutes: reports/gpu.md. Without one it runs at toy size.
+gpu: setup
+	python -m benchmarks.gpu
 
 setup: .venv/ready
 

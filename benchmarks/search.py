@@ -20,7 +20,7 @@ from wsoup.bench.common import Clock, Result, about, class_prompts, random_encod
 from wsoup.bench.text import warm
 from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
-from wsoup.runtime.memory import keep_memory
+from wsoup.runtime.process import keep_memory
 from wsoup.search.grow.chains import word_chain
 from wsoup.search.rank.pools import common_words
 from wsoup.soup.member import Member, Step

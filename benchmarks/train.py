@@ -29,7 +29,7 @@ from wsoup.finetune.params import CrossEntropyLoss, LastBlocksTune, PromptTune, 
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student
-from wsoup.runtime.memory import keep_memory
+from wsoup.runtime.process import keep_memory
 from wsoup.towers.encoder import Encoder, choose_device, imagenet_class_names
 
 TEMPLATE = "a photo of a {}."

@@ -2,8 +2,7 @@
 
 import sys
 
-from wsoup.runtime.interrupts import leave_at_once
-from wsoup.runtime.memory import keep_memory
+from wsoup.runtime.process import keep_memory, leave_at_once
 
 if sys.argv[0] == "-m":  # a stage is being started, and not imported by another program (see `sys.argv`)
     leave_at_once()

@@ -19,14 +19,14 @@ class Wanted(Sections):
 
 def main(owner: Owner) -> None:
     """Write {dataset: {class name: [descriptor, ...]}} for the datasets that name a file in gpt_descriptors."""
-    found, artifacts = {}, Artifacts()
+    by_dataset, artifacts = {}, Artifacts()
     for name, dataset in load(Wanted).datasets.items():
         if dataset.gpt_descriptors is not None:
             manifest = store.require(artifacts.manifest(name), made_by=f"prepare@{name}")
             class_names = store.table_attributes(manifest)["class_names"]
             path = dataset.gpt_descriptors
-            found[name] = gpt.matched(gpt.read(path), class_names=class_names, origin=path)
-    store.write_json(artifacts.gpt, found)
+            by_dataset[name] = gpt.matched(gpt.read(path), class_names=class_names, origin=path)
+    store.write_json(artifacts.gpt, by_dataset)
 
 
 if __name__ == "__main__":

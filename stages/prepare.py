@@ -28,8 +28,8 @@ def main(owner: Owner, dataset: str) -> None:
         raise ParamsError(f"dataset {dataset!r} is not in params.yaml; there are {', '.join(params.datasets)}")
     section = params.datasets[dataset]
     listing = layouts.read(dataset, params=section, imagenet_names=_imagenet_names)
-    found = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
-    store.write_table(Artifacts().manifest(dataset), found.table, attributes=found.attributes)
+    made = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
+    store.write_table(Artifacts().manifest(dataset), made.table, attributes=made.attributes)
 
 
 def _imagenet_names() -> list[str]:

@@ -16,7 +16,7 @@ from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
 from wsoup.search.rank.pools import read_pool
-from wsoup.search.rank.racing import images_scored, part_of, race, racing_cost, rounds
+from wsoup.search.rank.racing import images_scored, part_of, race, racing_cost, rounds_of
 from wsoup.search.rank.scores import COLUMNS, right_by_name, scores, shards
 from wsoup.search.rank.source import check_fits, identity, load_source
 from wsoup.towers.encoder import load_encoder
@@ -41,28 +41,28 @@ def main(owner: Owner, pool: str) -> None:
     texts = ["", *pooled]  # the first row is the class name without a descriptor
     check_fits(pooled, source=source, origin=artifacts.pool(pool))
     size, period = params.score.shard_size, params.candidates.period(pool)
-    heats = rounds(params.score.race(pool), n_classes=len(source.class_names))
+    rounds = rounds_of(params.score.race(pool), n_classes=len(source.class_names))
 
     def scored(number: int, left: Sequence[str]) -> dict[str, np.ndarray]:
-        part = part_of(source, heats[number].classes)
+        part = part_of(source, rounds[number].classes)
         images = part.images()
         inputs = [identity(part, encoder=encoder), store.fingerprint(list(left)), size, period]
-        named = right_by_name(part, images=images, period=period)
+        baseline_right = right_by_name(part, images=images, period=period)
         cut = shards(left, size=size)
         work = Shards(owner, inputs=inputs, n=len(cut))
 
         def task(_: int, shard: int) -> dict[str, np.ndarray]:
-            return scores(part, cut[shard], images=images, named=named, period=period)
+            return scores(part, cut[shard], images=images, baseline_right=baseline_right, period=period)
 
-        label = f"score {pool}" + (f": round {number + 1} of {len(heats)}" if len(heats) > 1 else "")
+        label = f"score {pool}" + (f": round {number + 1} of {len(rounds)}" if len(rounds) > 1 else "")
         finish_shards([work], task=task, label=label, unit="shard")
-        encoded.append(f"{len(left) - 1} on {len(heats[number].classes)} classes: {part.texts.encoded}")
+        encoded.append(f"{len(left) - 1} on {len(rounds[number].classes)} classes: {part.texts.encoded}")
         done = work.load()
-        return {name: np.concatenate([found[name] for found in done], axis=1) for name in COLUMNS}  # (K, P')
+        return {name: np.concatenate([part[name] for part in done], axis=1) for name in COLUMNS}  # (K, P')
 
     encoded: list[str] = []
-    columns = race(texts, heats, n_seeds=len(params.seeds), score=scored)  # (K, P)
-    n_images = images_scored(source, heats, n_classes=columns["n_classes"])
+    columns = race(texts, rounds, n_seeds=len(params.seeds), score=scored)  # (K, P)
+    n_images = images_scored(source, rounds, n_classes=columns["n_classes"])
     table = pa.table(
         {
             "text": texts * len(params.seeds),
@@ -72,7 +72,7 @@ def main(owner: Owner, pool: str) -> None:
             **{name: columns[name].ravel() for name in COLUMNS},
         }
     )
-    cost, by_seed = racing_cost(source, texts, heats, n_classes=columns["n_classes"], period=period)
+    cost, by_seed = racing_cost(source, texts, rounds, n_classes=columns["n_classes"], period=period)
     attributes = {
         "encoder": encoder.id,
         "pool": pool,
@@ -80,7 +80,7 @@ def main(owner: Owner, pool: str) -> None:
         "template": source.template,
         "cost": cost.as_json(),
         "cost_by_seed": {str(seed): one.as_json() for seed, one in zip(params.seeds, by_seed, strict=True)},
-        "racing": [{"classes": len(heat.classes), "keep": heat.keep} for heat in heats],
+        "racing": [{"classes": len(one.classes), "keep": one.keep} for one in rounds],
         "made_with": dict(owner.packages),
     }
     store.write_table(artifacts.scores(pool), table, attributes=attributes)
@@ -88,7 +88,8 @@ def main(owner: Owner, pool: str) -> None:
     best = int(np.where(finalist, columns["n_correct"][0], -1).argmax())
     print(
         f"{artifacts.scores(pool)}: {len(texts) - 1} candidates; best for seed {params.seeds[0]}: {texts[best]!r}; "
-        f"{int(columns['near_ties'].sum())} of {int(n_images.sum())} answers hang on rounding; {'; '.join(encoded)}"
+        f"{int(columns['near_ties'].sum())} of {int(n_images.sum())} answers are near ties (within 1e-6); "
+        f"{'; '.join(encoded)}"
     )
 
 

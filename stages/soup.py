@@ -47,16 +47,16 @@ def main(owner: Owner, name: str) -> None:
 
     def task(number: int, part: int) -> dict[str, np.ndarray]:
         seed = params.seeds[number]
-        found, cost = soups.members(wanted, ranked=ranked[seed], source=source, seed=seed, part=part)
-        value = {"members": [member.as_json() for member in found], "cost": cost.as_json()}
+        chosen, cost = soups.members(wanted, ranked=ranked[seed], source=source, seed=seed, part=part)
+        value = {"members": [member.as_json() for member in chosen], "cost": cost.as_json()}
         return {"found": np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)}
 
     finish_shards(work, task=task, label=f"soup {name}", unit="part")
     with store.replacing(artifacts.soups(name)) as folder:
         for seed, shards in zip(params.seeds, work, strict=True):
             parts = [json.loads(part["found"].tobytes()) for part in shards.load()]
-            found = [([Member.from_json(m) for m in part["members"]], Cost(**part["cost"])) for part in parts]
-            made = soups.made(wanted, found, pool=pools[seed], source=source, seed=seed, made_with=owner.packages)
+            parts_made = [([Member.from_json(m) for m in part["members"]], Cost(**part["cost"])) for part in parts]
+            made = soups.made(wanted, parts_made, pool=pools[seed], source=source, seed=seed, made_with=owner.packages)
             made.save(folder / f"seed{seed}.json")
             first, tokens = made.members[0].text, made.cost["search"].tokens
             print(f"seed {seed}: {len(made.members)} members, the first: {first!r}; {tokens} tokens searched")
@@ -65,7 +65,7 @@ def main(owner: Owner, name: str) -> None:
 
 def _facts(ranked: Ranked) -> list[object]:
     """What of a ranking decides a soup, as JSON values."""
-    return [ranked.texts, ranked.n_correct.tolist(), ranked.k2.tolist(), ranked.period]
+    return [ranked.texts, ranked.n_correct.tolist(), ranked.log_likelihood.tolist(), ranked.period]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wsoup.runtime.interrupts import leave_at_once
+from wsoup.runtime.process import leave_at_once
 
 
 def main() -> None:

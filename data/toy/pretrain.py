@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from tqdm import tqdm, trange
 from wordfreq import top_n_list
 
-from wsoup.runtime.interrupts import leave_at_once
+from wsoup.runtime.process import leave_at_once
 
 MODEL = "toy-clip"
 MEAN, STD = open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD  # what open_clip assumes where nothing is said

@@ -25,7 +25,7 @@ from PIL import Image, ImageDraw
 
 from wsoup.core.errors import WsoupError
 from wsoup.disk.store import replacing
-from wsoup.runtime.interrupts import INTERRUPTED, interruptible, leave_at_once
+from wsoup.runtime.process import INTERRUPTED, interruptible, leave_at_once
 
 OVERSAMPLING = 2  # drawn at twice the size, then averaged: soft edges
 

@@ -166,7 +166,7 @@ def broken(features, *, row, value):
         ({"features": torch.zeros(60)}, DataError, r"features has shape \(60,\); expected \(N, D\)"),
         ({"features": torch.zeros(0, 16)}, DataError, r"features has shape \(0, 16\)"),
         ({"features": torch.ones(60, 16, dtype=torch.long)}, DataError, "features holds torch.int64; expected floats"),
-        ({"features": [["a"]]}, DataError, "features is no array of numbers"),
+        ({"features": [["a"]]}, DataError, "features is not an array of numbers"),
         ({"features": (7, float("nan"))}, DataError, "features has NaN or infinity in rows 7; leave these images out"),
         ({"features": (slice(0, 5), 0.0)}, DataError, r"nothing but zeros in rows 0, 1, 2 and 2 more"),
         ({"features": torch.eye(60)}, MismatchError, "image features have 60 dimensions, the model's texts 16"),

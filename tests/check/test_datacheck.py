@@ -15,6 +15,7 @@ from PIL import Image
 from rich.console import Console
 
 from wsoup.check import data as datacheck
+from wsoup.check.data_show import show, show_layouts
 from wsoup.check.whole import Params, parse_params
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
@@ -44,26 +45,26 @@ def paper_params(root: Path, **changes: dict[str, Any]) -> Params:
 
 
 def look(params: Params, *, manifests: Path = Path("none"), deep: bool = False) -> dict[str, datacheck.Finding]:
-    found = datacheck.check(params, manifests=manifests, decode=load_rgb if deep else None, imagenet_names=list)
-    return {finding.name: finding for finding in found}
+    findings = datacheck.check(params, manifests=manifests, decode=load_rgb if deep else None, imagenet_names=list)
+    return {finding.name: finding for finding in findings}
 
 
 def only(params: Params, name: str, **how: Any) -> str:
     """The one problem of a dataset; all others have none."""
-    found = look(params, **how)
-    assert [finding.name for finding in found.values() if finding.problems] == [name]
-    (problem,) = found[name].problems
+    findings = look(params, **how)
+    assert [finding.name for finding in findings.values() if finding.problems] == [name]
+    (problem,) = findings[name].problems
     return problem
 
 
 def test_all_15_in_miniature_are_found_but_not_comparable(root: Path) -> None:
-    found = look(paper_params(root), deep=True)
-    assert list(found) == list(PAPER)
-    assert not any(finding.problems for finding in found.values())
-    assert found["imagenet"].n_train in range(6, 10)
-    assert {finding.n_test for finding in found.values()} == {6}
-    assert found["dtd"].expected == 1_692
-    assert found["dtd"].reason == "6 test images, the paper has 1,692"
+    findings = look(paper_params(root), deep=True)
+    assert list(findings) == list(PAPER)
+    assert not any(finding.problems for finding in findings.values())
+    assert findings["imagenet"].n_train in range(6, 10)
+    assert {finding.n_test for finding in findings.values()} == {6}
+    assert findings["dtd"].expected == 1_692
+    assert findings["dtd"].reason == "6 test images, the paper has 1,692"
 
 
 def test_a_dataset_of_the_papers_size_is_comparable() -> None:
@@ -211,9 +212,9 @@ def own_folder(root: Path, *, role: str = "source") -> datacheck.Finding:
 
 def test_what_is_shown(root: Path) -> None:
     (root / "dtd/split_zhou_DescribableTextures.json").unlink()
-    found = datacheck.check(paper_params(root), manifests=Path("none"), decode=None, imagenet_names=list)
+    findings = datacheck.check(paper_params(root), manifests=Path("none"), decode=None, imagenet_names=list)
     out = io.StringIO()
-    datacheck.show(found, Console(file=out, width=80))
+    show(findings, Console(file=out, width=80))
     lines = out.getvalue().splitlines()
     assert lines[0].split() == ["dataset", "role", "found", "classes", "train", "test", "paper's", "comparable"]
     assert lines[2].split() == ["caltech101", "xd", "yes", "3", "6", "2,465", "no"]
@@ -225,7 +226,7 @@ def test_what_is_shown(root: Path) -> None:
 
 def test_layouts_are_shown_for_all_15() -> None:
     out = io.StringIO()
-    datacheck.show_layouts(Console(file=out, width=200))
+    show_layouts(Console(file=out, width=200))
     text = out.getvalue()
     assert all(f"coop:{name}" in text for name in PAPER)
     assert "sun397/split_zhou_SUN397.json" in text
@@ -245,9 +246,9 @@ def test_features_that_older_packages_made_are_named_with_the_stage_that_makes_t
         features = store.ImageFeatures(np.ones((1, 2)), np.zeros(1), np.zeros(1), {"made_with": {"pillow": version}})
         store.write_features(artifacts.features(name, split=split), features)
     (artifacts.features("sun397", split="test")).mkdir()  # damaged: what reads it says so
-    found = look(paper_params(root))
-    assert found["imagenet"].warnings == [
+    findings = look(paper_params(root))
+    assert findings["imagenet"].warnings == [
         "train features were made with pillow 10.4.0, others with 11.0.0; make them again: `dvc repro --force "
         "--single-item embed_train`, then `dvc repro`"
     ]
-    assert not any(finding.warnings for name, finding in found.items() if name != "imagenet")
+    assert not any(finding.warnings for name, finding in findings.items() if name != "imagenet")

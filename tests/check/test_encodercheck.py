@@ -40,9 +40,9 @@ def checked(encoder, *, methods=()):
 
 
 def test_a_good_encoder_is_described(tiny_encoder_files):
-    found = checked(tiny_encoder_files, methods=["ce"])
-    assert (found.problems, found.warnings) == ([], [])
-    assert found.facts == [
+    finding = checked(tiny_encoder_files, methods=["ce"])
+    assert (finding.problems, finding.warnings) == ([], [])
+    assert finding.facts == [
         "tiny-clip: 1 million parameters",
         "images: VisionTransformer, 16 x 16 pixels",
         "texts: fast (held against encode_text on first use); activation GELU",
@@ -52,28 +52,28 @@ def test_a_good_encoder_is_described(tiny_encoder_files):
 
 def test_weights_that_are_not_there_are_named(tiny_encoder_files):
     lost = tiny_encoder_files["pretrained"].replace("tiny.", "lost.")
-    found = checked(tiny_encoder_files | {"pretrained": lost})
-    assert found.problems == [f"encoder.pretrained: weights file {lost} does not exist"]
+    finding = checked(tiny_encoder_files | {"pretrained": lost})
+    assert finding.problems == [f"encoder.pretrained: weights file {lost} does not exist"]
     assert "encoder.pretrained is null" in checked(tiny_encoder_files | {"pretrained": None}).problems[0]
 
 
 def test_misspelt_models_and_tags_are_answered_with_the_nearest():
-    found = checked({"model": "ViT-B-32-quickgel", "pretrained": "openai"})
+    finding = checked({"model": "ViT-B-32-quickgel", "pretrained": "openai"})
     assert (
         "encoder.model 'ViT-B-32-quickgel' is not an open_clip model; did you mean 'ViT-B-32-quickgelu'?"
-        in found.problems
+        in finding.problems
     )
-    found = checked({"model": "ViT-S-32-alt", "pretrained": "openai"})
-    assert found.problems == ["encoder.pretrained: ViT-S-32-alt has no tag 'openai'; it has none"]
+    finding = checked({"model": "ViT-S-32-alt", "pretrained": "openai"})
+    assert finding.problems == ["encoder.pretrained: ViT-S-32-alt has no tag 'openai'; it has none"]
 
 
 def test_what_finetuning_refuses_is_known_before_a_run(tmp_path):
     config = {**TINY_CONFIG, "vision_cfg": {"image_size": 32, "layers": [1, 1, 1, 1], "width": 8}}
     (tmp_path / "tiny-resnet.json").write_text(json.dumps(config))
     given = {"model": "tiny-resnet", "config": str(tmp_path / "tiny-resnet.json"), "pretrained": None}
-    found = checked(given, methods=["ce"])
+    finding = checked(given, methods=["ce"])
     assert any(
-        "finetune.methods ce: finetuning needs an image tower of open_clip's VisionTr" in p for p in found.problems
+        "finetune.methods ce: finetuning needs an image tower of open_clip's VisionTr" in p for p in finding.problems
     )
     assert not any("finetun" in text for text in checked(given).problems)
     both = checked(given, methods=["coop", "ce"])
@@ -112,9 +112,9 @@ def test_a_tokenizer_that_needs_transformers_says_so(tmp_path):
     except ImportError:
         text = {"hf_tokenizer_name": "bert-base-uncased", **TINY_CONFIG["text_cfg"]}
         (tmp_path / "tiny-bert.json").write_text(json.dumps({**TINY_CONFIG, "text_cfg": text}))
-        found = checked({"model": "tiny-bert", "config": str(tmp_path / "tiny-bert.json"), "pretrained": None})
-        assert "the tokenizer of tiny-bert cannot be loaded: transformers is not installed" in found.problems[-1]
-        assert "pip install 'wsoup[hf]'" in found.problems[-1]
+        finding = checked({"model": "tiny-bert", "config": str(tmp_path / "tiny-bert.json"), "pretrained": None})
+        assert "the tokenizer of tiny-bert cannot be loaded: transformers is not installed" in finding.problems[-1]
+        assert "pip install 'wsoup[hf]'" in finding.problems[-1]
 
 
 def test_profile_own_takes_the_model_from_its_config_and_writes_whole_paths(in_tmp, tiny_encoder_files):

@@ -35,9 +35,9 @@ def raw(in_tmp: Path, tiny_encoder_files: dict[str, str]) -> dict[str, Any]:
 
 
 def problems(raw: dict[str, Any]) -> list[str]:
-    found = [str(problem) for problem in preflight.problems(parse_params(raw, origin="params.yaml"))]
-    assert all(text.isprintable() and len(text) <= LONGEST for text in found)
-    return found
+    said = [str(problem) for problem in preflight.problems(parse_params(raw, origin="params.yaml"))]
+    assert all(text.isprintable() and len(text) <= LONGEST for text in said)
+    return said
 
 
 def change(raw: dict[str, Any], where: str, value: object) -> None:
@@ -59,7 +59,7 @@ def test_the_miniature_has_no_problem(raw: dict[str, Any]) -> None:
         ("candidates.words.path", "pools/none.txt", "pools/none.txt does not exist; correct its path"),
         ("candidates.descriptors.paths", ["pools/none.txt"], "pools/none.txt does not exist; correct its path"),
         ("candidates.descriptors.paths", ["pools/none.json"], "pools/none.json does not exist; correct the path"),
-        ("candidates.words", {"path": None, "count": 1_000_000, "period": False}, "words wanted, wordfreq has"),
+        ("candidates.words", {"path": None, "count": 1_000_000, "period": False}, "is 1000000, but wordfreq has"),
         ("soups.word.pool", "descriptors", "soups.word.k1 is 12 but the pool descriptors holds 5; lower k1"),
         ("soups.word.pool", "mixed", None),
         ("soups.word", {"kind": "top", "pool": "mixed", "m": 2, "k1": 19, "rank_by": "count"}, "mixed holds 18"),
@@ -88,9 +88,9 @@ def test_the_miniature_has_no_problem(raw: dict[str, Any]) -> None:
 )
 def test_what_cannot_be_is_found_at_once(raw: dict[str, Any], where: str, value: object, said: str | None) -> None:
     change(raw, where, value)
-    found = problems(raw)
-    assert (found == []) is (said is None)
-    assert said is None or said in found[0]
+    sentences = problems(raw)
+    assert (sentences == []) is (said is None)
+    assert said is None or said in sentences[0]
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_config_beyond_bounds_is_found(raw: dict[str, Any], own_encoder: Path)
     config = json.loads((own_encoder / "tiny-clip.json").read_text())
     config["text_cfg"]["layers"] = 10**9
     (own_encoder / "tiny-clip.json").write_text(json.dumps(config))
-    assert "text_cfg.layers is 1000000000" in problems(raw)[0]
+    assert "text_cfg.layers: 1000000000 is not valid" in problems(raw)[0]
 
 
 def test_truncated_weights_are_found(raw: dict[str, Any], own_encoder: Path) -> None:

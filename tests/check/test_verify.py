@@ -56,8 +56,8 @@ def right_log(source: Source) -> list[Step]:
 
 def test_right_answers_agree_to_the_image(source):
     log = right_log(source)
-    found = verify.score(log, source=source)
-    assert [(checked.step, round(checked.difference, 4)) for checked in found] == [(step, 0.0) for step in log]
+    checked_lines = verify.score(log, source=source)
+    assert [(checked.step, round(checked.difference, 4)) for checked in checked_lines] == [(step, 0.0) for step in log]
 
 
 def test_wrong_answers_are_told(source):
@@ -81,9 +81,9 @@ def test_the_best_text_agrees_up_to_the_tolerance():
         ([("wet", 71.0), ("initially", 70.1)], False, "0.900 points behind"),
         ([("wet", 71.0)], False, "not in this run's pool"),
     ):
-        found = verify.best_agrees(step, ranked=ranked, within=0.25)
-        assert found.holds is holds
-        assert says in found.says
+        agreement = verify.best_agrees(step, ranked=ranked, within=0.25)
+        assert agreement.holds is holds
+        assert says in agreement.says
 
 
 def test_soups_agree_as_far_as_they_go():
@@ -91,16 +91,16 @@ def test_soups_agree_as_far_as_they_go():
     assert verify.soup_agrees(steps, members=SOUP) == Agreement(
         True, "descriptor soup, seed 1: theirs has 3 members, ours 3, the same"
     )
-    found = verify.soup_agrees(steps, members=[SOUP[0], "which is old", SOUP[2]])
-    assert (found.holds, "the first 1 are the same, 2 are in both" in found.says) == (True, True)
+    agreement = verify.soup_agrees(steps, members=[SOUP[0], "which is old", SOUP[2]])
+    assert (agreement.holds, "the first 1 are the same, 2 are in both" in agreement.says) == (True, True)
     assert not verify.soup_agrees(steps, members=["which is old"]).holds
 
 
 def test_all_that_can_be_said_of_a_run():
     log = verify.read_log(ROOT / verify.LOG)
     rankings = {("word", 3): [("initially", 70.1)], ("descriptor", 2): [("which is red", 71.0)]}
-    found = verify.agreements(log, rankings=rankings, soups={1: ["which is red"]}, within=0.25)
-    assert [agreement.holds for agreement in found] == [True, False, False]
+    agreements = verify.agreements(log, rankings=rankings, soups={1: ["which is red"]}, within=0.25)
+    assert [agreement.holds for agreement in agreements] == [True, False, False]
 
 
 def test_the_authors_log_is_what_their_logs_say():
@@ -117,10 +117,10 @@ def test_the_authors_log_is_what_their_logs_say():
 
 
 def _by_search(log: list[Step]) -> dict[tuple[str, int, int], list[Step]]:
-    found: dict[tuple[str, int, int], list[Step]] = {}
+    groups: dict[tuple[str, int, int], list[Step]] = {}
     for step in log:
-        found.setdefault((step.soup, step.seed, step.member if step.soup == "word" else 0), []).append(step)
-    return found
+        groups.setdefault((step.soup, step.seed, step.member if step.soup == "word" else 0), []).append(step)
+    return groups
 
 
 def params_of(**choices: Any) -> Any:

@@ -40,17 +40,25 @@ def test_score_mean_is_centroid_score_times_norm_of_the_mean():
     assert torch.allclose(scoring.score_mean(images, texts), expected, atol=1e-6)
 
 
+def test_a_member_that_counts_three_times_pulls_three_times_as_much():
+    members = circle(0, 90)[:, None]  # (2, 1, 2)
+    assert torch.allclose(scoring.weighted_mean(members, [1.0, 3.0]), torch.tensor([[0.25, 0.75]]))
+    assert torch.allclose(scoring.weighted_centroid(members, [1.0, 3.0]), torch.tensor([[1.0, 3.0]]) / math.sqrt(10))
+    texts = random_features(4, 3, 5)
+    assert torch.allclose(scoring.weighted_centroid(texts, torch.ones(4)), scoring.centroids(texts), atol=1e-6)
+
+
 def test_one_member_scores_the_same_either_way():
     images, texts = random_features(7, 5), random_features(1, 3, 5, seed=1)
     assert torch.allclose(scoring.centroid_scores(images, texts), scoring.score_mean(images, texts), atol=1e-6)
 
 
-def test_counts_against_a_plain_loop(monkeypatch):
-    monkeypatch.setattr(scoring, "SCORES_PER_BLOCK", 16)  # many small blocks
-    monkeypatch.setattr(scoring, "TEXTS_PER_BLOCK", 10)
+def test_counts_against_a_plain_loop():
+    small = scoring.AtOnce(scores=16, texts=10)
     images, texts = random_features(23, 4), random_features(6, 5, 4, seed=1)
     labels = torch.arange(23) % 5
     expected = [[int((texts[p] @ x).argmax()) == int(y) for x, y in zip(images, labels, strict=True)] for p in range(6)]
+    assert scoring.decide(images, labels, texts, at_once=small)[0].tolist() == expected
     assert scoring.correct_per_candidate(images, labels, texts).tolist() == expected
     assert [scoring.count_correct(images, labels, t) for t in texts] == [sum(row) for row in expected]
 

@@ -48,7 +48,7 @@ def test_a_member_is_read_and_decoded_in_place(tars: Path) -> None:
 def test_a_truncated_tar(tars: Path) -> None:
     whole = (tars / "test/1.tar").read_bytes()
     (tars / "test/1.tar").write_bytes(whole[:700])
-    with pytest.raises(DataError, match=r"1.tar is (truncated|no whole, uncompressed tar file).*download it again"):
+    with pytest.raises(DataError, match=r"1.tar is (truncated|not a complete, uncompressed).*download it again"):
         webdataset.read(str(tars), wanted=BOTH)
 
 
@@ -56,7 +56,7 @@ def test_a_compressed_tar(tars: Path) -> None:
     import gzip
 
     (tars / "test/1.tar").write_bytes(gzip.compress((tars / "test/1.tar").read_bytes()))
-    with pytest.raises(DataError, match=r"1.tar is no whole, uncompressed tar file"):
+    with pytest.raises(DataError, match=r"1.tar is not a complete, uncompressed tar file"):
         webdataset.read(str(tars), wanted=BOTH)
 
 
@@ -143,7 +143,7 @@ def test_rows_behind_an_index(saved: Path) -> None:
 def test_a_truncated_arrow_file(saved: Path) -> None:
     file = saved / "train/data-00000-of-00001.arrow"
     file.write_bytes(file.read_bytes()[:300])
-    with pytest.raises(DataError, match=r"is no whole Arrow stream file"):
+    with pytest.raises(DataError, match=r"is not a complete Arrow stream file"):
         huggingface.read(str(saved), wanted=BOTH)
 
 
@@ -182,5 +182,5 @@ def test_a_set_that_torchvision_does_not_have(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("read", [webdataset.read, huggingface.read])
 def test_a_missing_root(tmp_path: Path, read: Callable[..., object]) -> None:
-    with pytest.raises(MissingError, match=r"nowhere does not exist or is no folder"):
+    with pytest.raises(MissingError, match=r"nowhere does not exist or is not a folder"):
         read(str(tmp_path / "nowhere"), wanted=BOTH)

@@ -74,7 +74,7 @@ def test_a_link_to_a_folder_is_followed(tmp_path: Path) -> None:
 
 
 def test_missing_root(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match=r"nowhere does not exist or is no folder; correct the dataset's root"):
+    with pytest.raises(MissingError, match=r"nowhere does not exist or is not a folder; correct the dataset's root"):
         folder.read(str(tmp_path / "nowhere"))
 
 

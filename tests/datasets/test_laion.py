@@ -57,7 +57,7 @@ def test_tars_say_the_class_in_a_member_or_by_its_folder(data, tmp_path):
 
 def test_what_is_no_class_of_imagenets_is_named(data, tmp_path):
     draw(tmp_path / "folders/unicorn/0.jpg")
-    with pytest.raises(DataError, match="no class of ImageNet: 'unicorn'; expected a wnid, an ImageNet class name"):
+    with pytest.raises(DataError, match="not classes of ImageNet: 'unicorn'; expected a wnid, an ImageNet class name"):
         read(data, tmp_path / "folders")
     write_tar(tmp_path / "tars/0.tar", {"a.png": png(1)})
     with pytest.raises(DataError, match=r"image 'a.png' is of class '', none of ImageNet's"):

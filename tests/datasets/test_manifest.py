@@ -209,7 +209,7 @@ def test_half_of_one_class(tmp_path: Path) -> None:
 
 def test_an_unknown_layout(root: Path) -> None:
     with pytest.raises(
-        ParamsError, match=r"datasets.mine.layout: 'folders' is no layout; expected imagefolder, coop:NAME"
+        ParamsError, match=r"datasets.mine.layout: 'folders' is not a layout; expected imagefolder, coop:NAME"
     ):
         build(params(root, layout="folders"))
 

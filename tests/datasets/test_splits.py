@@ -232,8 +232,8 @@ def test_a_missing_pickle(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("paths", "text"),
     [
-        (["train/ant/77.png"], r"1 of 1 images are no training images here: 'train/ant/77.png'"),
-        (["01.png ant"], r"are no training images here"),
+        (["train/ant/77.png"], r"1 of 1 images are not training images here: 'train/ant/77.png'"),
+        (["01.png ant"], r"are not training images here"),
         (["train/ant/01.png", "train/bee/01.png"], r"class 'cat' has 0 images, expected 1"),
         (["train/ant/01.png", "train/ant/02.png", "train/bee/01.png"], r"class 'ant' has 2 images, expected 1"),
     ],

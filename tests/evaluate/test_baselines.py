@@ -94,17 +94,17 @@ def test_ensemble_takes_over_what_the_template_says_after_the_class_name():
 
 
 def test_gpt_prompts_are_each_class_with_its_own_descriptors():
-    found = gpt_prompts(
+    prompts = gpt_prompts(
         "a photo of a {}, a type of pet.",
         class_names=["cat", "dog"],
         descriptors={"dog": ["which has a tail", "which barks"], "cat": []},
     )
-    assert found == [
+    assert prompts == [
         ["a photo of a cat, a type of pet."],
         ["a photo of a dog, a type of pet, which has a tail.", "a photo of a dog, a type of pet, which barks."],
     ]
-    assert ClassRow("gpt", (1,), found).m is None
-    assert ClassRow("gpt", (1,), found).texts_per_class == 1.5
+    assert ClassRow("gpt", (1,), prompts).m is None
+    assert ClassRow("gpt", (1,), prompts).texts_per_class == 1.5
 
 
 def test_a_class_without_gpt_descriptors_is_named():
@@ -116,8 +116,8 @@ def test_a_class_without_gpt_descriptors_is_named():
 def test_the_real_descriptors_give_imagenet_the_papers_5_8_texts_a_class():
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
-    found = gpt.matched(gpt.read(path), class_names=names, origin=path.name)
-    row = ClassRow("gpt", (1,), gpt_prompts("a photo of a {}.", class_names=names, descriptors=found))
+    descriptors = gpt.matched(gpt.read(path), class_names=names, origin=path.name)
+    row = ClassRow("gpt", (1,), gpt_prompts("a photo of a {}.", class_names=names, descriptors=descriptors))
     assert round(row.texts_per_class, 1) == 5.8
     assert all(
         text.startswith(f"a photo of a {name}")

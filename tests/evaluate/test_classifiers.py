@@ -65,8 +65,8 @@ def test_pretrained_rows_are_unique_and_complete():
 
 def test_texts_of_your_own_are_counted_alone():
     params = PARAMS.model_copy(update={"texts": ["a type of pet.", "which is red"]})
-    found = [row for row in pretrained_rows(MATERIAL, params=params) if row.method == "given_text"]
-    assert found == [Row("given_text", (1,), (text,), text=text) for text in ("a type of pet", "which is red")]
+    given = [row for row in pretrained_rows(MATERIAL, params=params) if row.method == "given_text"]
+    assert given == [Row("given_text", (1,), (text,), text=text) for text in ("a type of pet", "which is red")]
     with pytest.raises(ValidationError, match="must name each text once"):
         EvaluateParams.model_validate({**PARAMS.model_dump(), "texts": ["a type of pet.", "a type of pet"]})
 
@@ -108,8 +108,8 @@ def test_single_texts_are_members_of_the_first_seed_beside_random_texts():
 
 def test_without_an_upper_bound_there_is_no_such_row():
     none = dataclasses.replace(MATERIAL, upper_bound=[])
-    found = [*pretrained_rows(none, params=PARAMS), *tuned_rows(none, params=PARAMS, seed=1)]
-    assert "upper_bound" not in {row.method for row in found}
+    rows = [*pretrained_rows(none, params=PARAMS), *tuned_rows(none, params=PARAMS, seed=1)]
+    assert "upper_bound" not in {row.method for row in rows}
 
 
 def test_rows_with_prompts_by_class_are_those_that_there_are(photo):

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from wsoup.core import prompts
 from wsoup.core.scoring import centroid_scores, score_mean
+from wsoup.evaluate import encoded
 from wsoup.evaluate.classifiers import Row, class_rows
 from wsoup.evaluate.counts import confusion, count, evaluate, flips, mean_texts, tokens_stored
 from wsoup.evaluate.rows import table
@@ -48,7 +49,7 @@ def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, texts, t
         Row("soup", (1,), ("which is red", "sharp old", "which is red wine")),
         Row("soup", (2,), ("sharp old",)),
     ]
-    found = evaluate(
+    counted = evaluate(
         mean_texts(rows, class_rows={}, tests=tests, encoder=texts),
         tests=tests,
         tokenizer=tiny_encoder.tokenizer,
@@ -65,7 +66,7 @@ def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, texts, t
             for mode, scores in (("centroid", centroid_scores), ("score_mean", score_mean)):
                 wanted = int((scores(test.image_features, features).argmax(dim=1) == test.labels).sum())
                 for seed in row.seeds:
-                    got = line(found, method=row.method, mode=mode, seed=seed, dataset=test.name, m=len(row.texts))
+                    got = line(counted, method=row.method, mode=mode, seed=seed, dataset=test.name, m=len(row.texts))
                     assert (got["n_correct"], got["n_images"]) == (wanted, len(test.labels))
 
 
@@ -107,7 +108,7 @@ def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, texts, test
         [test], rows=table([]), seeds=[1], templates=["itap of a {}.".format, "a toy {}.".format], gpt=gpt
     )
     assert [row.method for row in rows["pets"]] == ["ensemble", "gpt"]
-    found = evaluate(
+    counted = evaluate(
         mean_texts([Row("class_name", (1,), ("",))], class_rows=rows, tests=[test], encoder=texts),
         tests=[test],
         tokenizer=tiny_encoder.tokenizer,
@@ -118,9 +119,9 @@ def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, texts, test
     cat = [f"{stem}, which is soft.".format("cat")]
     mean = torch.stack([tiny_encoder.encode_texts(group).mean(dim=0) for group in (dog, cat)])
     wanted = int(((test.image_features @ mean.T).argmax(dim=1) == test.labels).sum())
-    got = line(found, method="gpt", mode="score_mean")
+    got = line(counted, method="gpt", mode="score_mean")
     assert (got["n_correct"], got["m"], got["texts"]) == (wanted, None, 1.5)
-    assert line(found, method="ensemble", mode="centroid")["m"] == 2
+    assert line(counted, method="ensemble", mode="centroid")["m"] == 2
 
 
 def test_each_prompt_is_encoded_once(tiny_encoder, tests):
@@ -136,7 +137,7 @@ def test_each_prompt_is_encoded_once(tiny_encoder, tests):
 def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
     before, after = Row("class_name", (1,), ("",)), Row("soup", (1,), ("sharp", "old"))
     classifiers = mean_texts([before, after], class_rows={}, tests=tests, encoder=texts)
-    found = flips(classifiers, pair=(before, after), tests=tests).to_pylist()
+    turned = flips(classifiers, pair=(before, after), tests=tests).to_pylist()
     wanted = []
     for test in tests:
         for i in range(len(test.labels)):
@@ -144,7 +145,7 @@ def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
             first, second = (int((F.normalize(mean, dim=-1) @ x).argmax()) for mean in classifiers.of(test))
             if (first == label) != (second == label):
                 wanted.append((test.name, 100 + i, label, first, second))
-    assert [tuple(row.values()) for row in found] == wanted
+    assert [tuple(row.values()) for row in turned] == wanted
     assert wanted
     taken = confusion(classifiers, pair=(before, after), tests=tests).to_pylist()
     assert sum(line["n_images"] for line in taken) == sum(len(test.labels) for test in tests)
@@ -165,3 +166,8 @@ def test_the_class_name_joins_a_soup_with_its_weight(tests, texts):
     ]
     name, plain, joined = mean_texts(rows, class_rows={}, tests=tests, encoder=texts).of(tests[0])
     torch.testing.assert_close(joined, (2 * plain + 2 * name) / 4)
+
+
+def test_the_class_names_weight_is_part_of_what_kept_means_belong_to():
+    plain, weighted = (Row("soup", (1,), ("sharp",), class_name_weight=weight) for weight in (0.0, 2.0))
+    assert encoded._texts_of([plain]) != encoded._texts_of([weighted])

@@ -34,9 +34,9 @@ def test_judged_are_whole_soups_without_offsets(classifiers):
 def test_the_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers, texts, tests):
     table = evaluate(classifiers, tests=tests, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
     plain = table.filter(pc.and_(pc.is_null(table["text"]), pc.equal(table["offsets"], 1)))
-    found = right_images(classifiers, soups=["word"], tests=tests).to_pylist()
-    assert len(found) == 4 * 2 * len(tests)  # class name and soup with two seeds each, two modes
-    for row in found:
+    right = right_images(classifiers, soups=["word"], tests=tests).to_pylist()
+    assert len(right) == 4 * 2 * len(tests)  # class name and soup with two seeds each, two modes
+    for row in right:
         where = {key: row[key] for key in ("method", "mode", "seed", "dataset")}
         m = 2 if (row["method"], row["seed"]) == ("word_soup", 1) else 1
         count = int(unpack_right(row["right"], n_images=row["n_images"]).sum())
@@ -46,10 +46,10 @@ def test_the_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers
 def test_selection_images_are_counted_with_the_sources_classes(classifiers, tests):
     source = tests[0]
     images = {seed: (source.image_features[:seed], source.labels[:seed]) for seed in (1, 2)}
-    found = selection_counts(classifiers, soups=["word"], source=source, images=images.__getitem__).to_pylist()
-    assert {(row["seed"], row["n_images"]) for row in found} == {(1, 1), (2, 2)}
+    counted = selection_counts(classifiers, soups=["word"], source=source, images=images.__getitem__).to_pylist()
+    assert {(row["seed"], row["n_images"]) for row in counted} == {(1, 1), (2, 2)}
     right = right_images(classifiers, soups=["word"], tests=[source]).to_pylist()
-    for row in found:
+    for row in counted:
         whole = next(r for r in right if all(r[k] == row[k] for k in ("method", "mode", "seed")))
         assert row["n_correct"] == unpack_right(whole["right"], n_images=40)[: row["seed"]].sum()
 
@@ -63,11 +63,11 @@ def test_random_texts_are_as_many_of_the_same_pool_and_as_long():
         soups={"word": {1: ["x y", "z"], 2: ["x"]}, "descriptor": {1: ["which is red"] * 2, 2: ["very old"]}},
         upper_bound=[],
     )
-    found = {
+    drawn = {
         (row.method, row.seeds): row.texts
         for row in random_rows(material, pools={"word": "words", "descriptor": "descriptors"})
     }
-    assert [len(text.split()) for text in found["random_beside_word", (1,)]] == [2, 1]
-    assert set(" ".join(found["random_beside_word", (1,)]).split()) <= set(material.words)
-    assert len(found["random_beside_descriptor", (1,)]) == 2
-    assert set(found["random_beside_descriptor", (1,)]) <= set(material.descriptors)
+    assert [len(text.split()) for text in drawn["random_beside_word", (1,)]] == [2, 1]
+    assert set(" ".join(drawn["random_beside_word", (1,)]).split()) <= set(material.words)
+    assert len(drawn["random_beside_descriptor", (1,)]) == 2
+    assert set(drawn["random_beside_descriptor", (1,)]) <= set(material.descriptors)

@@ -78,24 +78,24 @@ def results_of(methods: list[str], *, soups: list[str]) -> Results:
     )
 
 
-def everywhere(found: Results, *, method: str, folder: Path) -> dict[str, str]:
+def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
     """What each view of the results shows, as text."""
     single = [line(method, text="bals", dataset=name, role=role) for name, role in ROLES.items()]
     store.write_table(folder / "texts.parquet", pa.Table.from_pylist(single))
     tables = {
-        "zero-shot": zero_shot_table(found),
-        "finetuned": finetuned_table(found),
-        "paired": paired_table(found, confidence=0.9),
-        "by m": size_table(found),
-        "single": analyses.single_texts(folder / "texts.parquet", results=found),
-        "alignment": analyses.alignment(found),
-        "counts": analyses.counts(found),
+        "zero-shot": zero_shot_table(run),
+        "finetuned": finetuned_table(run),
+        "paired": paired_table(run, confidence=0.9),
+        "by m": size_table(run),
+        "single": analyses.single_texts(folder / "texts.parquet", results=run),
+        "alignment": analyses.alignment(run),
+        "counts": analyses.counts(run),
     }
     return {
         **{name: made.as_csv() for name, made in tables.items()},
-        "metrics": str(metrics(found)),
-        "figure": str(plots.by_size(found)),
-        "terminal": summary(found),
+        "metrics": str(metrics(run)),
+        "figure": str(plots.by_size(run)),
+        "terminal": summary(run),
     }
 
 
@@ -105,19 +105,19 @@ def test_a_baseline_is_its_texts_and_a_line_of_the_table(monkeypatch, tmp_path):
     assert Row("reversed_words", (1,), ("bals", "peek")) in pretrained_rows(made, params=PARAMS)
     assert Row("reversed_words", (1,), ("bals",), text="bals") in pretrained_rows(made, params=PARAMS)
     assert Row("reversed_words", (1,), ("bals", "peek")) in tuned_rows(made, params=PARAMS, seed=1)
-    found = results_of(["reversed_words", "word_soup"], soups=["word"])
-    for view, text in everywhere(found, method="reversed_words", folder=tmp_path).items():
+    run = results_of(["reversed_words", "word_soup"], soups=["word"])
+    for view, text in everywhere(run, method="reversed_words", folder=tmp_path).items():
         assert "reversed word" in text.lower().replace("_", " "), view
 
 
 @pytest.mark.parametrize("name", ["word", "descriptor", "word_k50"])
 def test_a_soup_of_params_is_a_row_of_every_table_and_curve(tmp_path, name):
-    found = results_of([f"{name}_soup"], soups=[name])
-    for view, text in everywhere(found, method=f"{name}_soup", folder=tmp_path).items():
+    run = results_of([f"{name}_soup"], soups=[name])
+    for view, text in everywhere(run, method=f"{name}_soup", folder=tmp_path).items():
         assert f"{name}_soup" in text or rows.soup_title(name) in text or rows.soup_label(name) in text, view
     keys = [row.key for row in soup_rows(name)]
     assert keys == [f"{name}_soup", f"{name}_soup_score_mean", f"{name}_soup_offsets"]
-    assert set(metrics(found)[PRETRAINED]) == {"class_name", *keys[:2]}
+    assert set(metrics(run)[PRETRAINED]) == {"class_name", *keys[:2]}
 
 
 def test_labels_are_the_papers_for_its_soups_and_the_name_for_others():

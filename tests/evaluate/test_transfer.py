@@ -15,13 +15,13 @@ from wsoup.evaluate.upper_bound import mean_accuracy, ranked_on_targets, upper_b
 
 def test_each_text_is_counted_alone(texts, tests):
     grid = Grid(["", "old", "sharp"], tests=tests, encoder=texts)
-    found = transfer(grid)
-    assert found.num_rows == 9
+    counted = transfer(grid)
+    assert counted.num_rows == 9
     rows = [Row("x", (1,), ("sharp",))]
     for test in tests:
         means = mean_texts(rows, class_rows={}, tests=tests, encoder=texts).of(test)
         single = next(iter(count(rows, means=means, stored=[0], test=test, variant="v")))
-        got = line(found, text="sharp", dataset=test.name)
+        got = line(counted, text="sharp", dataset=test.name)
         assert got["n_correct"] == single["n_correct"]
         assert got["alignment"] == pytest.approx(single["alignment"], abs=1e-5)
         assert got["uniformity"] == pytest.approx(single["uniformity"], abs=1e-5)
@@ -46,8 +46,8 @@ def test_the_upper_bound_is_the_one_by_one_loop_over_the_cross_dataset_targets(t
         counts = []
         for test in targets:
             mean = mean_texts([Row("x", (1,), (*kept, text))], class_rows={}, tests=targets, encoder=texts).of(test)[0]
-            found = (test.image_features @ F.normalize(mean, dim=-1).T).argmax(dim=1) == test.labels
-            counts.append(float(found.double().mean()))
+            right = (test.image_features @ F.normalize(mean, dim=-1).T).argmax(dim=1) == test.labels
+            counts.append(float(right.double().mean()))
         if sum(counts) / len(counts) > best + 1e-9 and len(kept) < 4:
             kept, best = [*kept, text], sum(counts) / len(counts)
     assert members == kept

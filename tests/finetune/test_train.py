@@ -101,3 +101,31 @@ def test_the_average_follows_its_closed_form(tiny_encoder, colours):
         history.append(run.student.soft_prompt.detach().double().clone())
     closed = b**3 * history[0] + (1 - b) * sum(b ** (3 - i) * history[i] for i in (1, 2, 3))
     torch.testing.assert_close(run.average["soft_prompt"].double(), closed, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["ce", "prograd"])
+def test_memory_that_runs_out_changes_no_weight(tiny_encoder, colours, name, monkeypatch, capsys):
+    expected = weights(trainer(tiny_encoder, colours, name).run())
+    run = trainer(tiny_encoder, colours, name)
+    backward = run.objective.backward
+
+    def small_memory(*arguments, iteration: int):
+        if iteration and not run.passes.saves_memory:
+            raise torch.OutOfMemoryError("no room")
+        return backward(*arguments, iteration=iteration)
+
+    monkeypatch.setattr(run.objective, "backward", small_memory)
+    found = weights(run.run())
+    assert all(torch.equal(found[k], expected[k]) for k in expected)
+    assert capsys.readouterr().err.count("they are computed twice instead") == 1
+
+
+def test_memory_that_never_suffices_is_said(tiny_encoder, colours, monkeypatch):
+    run = trainer(tiny_encoder, colours, "ce")
+
+    def no_memory(*arguments, iteration: int):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(run.objective, "backward", no_memory)
+    with pytest.raises(torch.OutOfMemoryError):
+        run.run()

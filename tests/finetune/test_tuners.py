@@ -7,6 +7,7 @@ import pytest
 import torch
 from finetune_cases import METHODS, finetune_params
 from pydantic import TypeAdapter
+from small_world import TINY_CONFIG
 from torch.nn import functional as F
 
 from wsoup.core.errors import ModelError, ParamsError, PoolError
@@ -253,3 +254,18 @@ def test_soft_descriptors_may_start_from_a_soup(tiny_encoder):
     for soup, message in ((["sharp"], "tune.members is 2, the soup to start from has 1"), (["", "a"], "is empty")):
         with pytest.raises(ParamsError, match=message):
             started(soup)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_trained_is_where_the_model_is(name):
+    """On the meta device, which refuses to be mixed with the CPU as a GPU does."""
+    with torch.device("meta"):
+        net = open_clip.model.CLIP(**TINY_CONFIG)
+    student = make_student(
+        net,
+        tokenizer=open_clip.get_tokenizer("ViT-B-32"),
+        tune=finetune_params().methods[name].tune,
+        template=TEMPLATE,
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert {parameter.device.type for parameter in student.parameters()} == {"meta"}

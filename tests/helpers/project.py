@@ -66,6 +66,22 @@ def miniature_params(encoder: dict[str, str]) -> dict:
     return params
 
 
+def write_miniature(folder: Path, *, encoder: dict[str, str]) -> None:
+    """Images, pools and params.yaml of the miniature: all that the stages read besides the code."""
+    write_image_folder(folder / "photo", splits={"train": 5, "test": 3}, classes=COLOURS)
+    halves = {name: (r // 2, g // 2, b // 2) for name, (r, g, b) in COLOURS.items()}
+    write_image_folder(folder / "dim", splits={"test": 3}, classes=halves)
+    write_image_folder(folder / "other", splits={"test": 3}, classes={"sky": (120, 180, 250), "soil": (90, 60, 30)})
+    (folder / "pools").mkdir()
+    (folder / "pools/words.txt").write_text("\n".join(WORDS))
+    (folder / "pools/descriptors.txt").write_text("\n".join(DESCRIPTORS))
+    write_params(folder, miniature_params(encoder))
+
+
+def write_params(folder: Path, params: dict) -> None:
+    (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+
+
 def stage_module(name: str) -> ModuleType:
     """A stage script, imported; its signals and its command line stay out of it."""
     spec = importlib.util.spec_from_file_location(f"stage_{name}", ROOT / "stages" / f"{name}.py")
@@ -94,14 +110,7 @@ class Project:
         for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
             shutil.copy(ROOT / name, folder / name)
         (folder / packages.VERSIONS).write_text(packages.as_yaml(code.installed()))
-        write_image_folder(folder / "photo", splits={"train": 5, "test": 3}, classes=COLOURS)
-        halves = {name: (r // 2, g // 2, b // 2) for name, (r, g, b) in COLOURS.items()}
-        write_image_folder(folder / "dim", splits={"test": 3}, classes=halves)
-        write_image_folder(folder / "other", splits={"test": 3}, classes={"sky": (120, 180, 250), "soil": (90, 60, 30)})
-        (folder / "pools").mkdir()
-        (folder / "pools/words.txt").write_text("\n".join(WORDS))
-        (folder / "pools/descriptors.txt").write_text("\n".join(DESCRIPTORS))
-        self.write_params(miniature_params(encoder))
+        write_miniature(folder, encoder=encoder)
         new_repository(folder)
         self.commit("data")
 
@@ -113,7 +122,7 @@ class Project:
         return made
 
     def write_params(self, params: dict) -> None:
-        (self.folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+        write_params(self.folder, params)
 
     def edit(self, where: str, **values: object) -> None:
         """Set keys of a section of params.yaml, such as ``soups.word``."""

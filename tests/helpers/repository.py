@@ -1,4 +1,4 @@
-"""Git repositories for tests."""
+"""Git repositories and DVC folders for tests."""
 
 from __future__ import annotations
 
@@ -22,3 +22,9 @@ def commit(folder: Path, message: str) -> None:
     """Commit all that is there."""
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", message)
+
+
+def make_dvc_folder(folder: Path) -> None:
+    """Let DVC take a folder for its own, without git."""
+    (folder / ".dvc").mkdir()
+    (folder / ".dvc/config").write_text("[core]\n    no_scm = true\n    analytics = false\n    check_update = false\n")

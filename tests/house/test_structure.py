@@ -14,6 +14,7 @@ from wsoup.pipeline import packages
 
 ORDER = [
     "core",
+    "statistics",
     "disk",
     "params",
     "runtime",

@@ -147,7 +147,7 @@ MERGED = "\n".join(
         ("a: &a [*a]", "holds itself by an alias"),
         ("[" * 100_000, "is not YAML"),
         ("x" * 200_001, "params have 200,000 at most"),
-        ("source: a\nseeds: [1]\nsource: b", "key 'source' stands in line 1 and in line 3; keep one"),
+        ("source: a\nseeds: [1]\nsource: b", "key 'source' appears in line 1 and in line 3; keep one"),
         ("seeds: [" + "9" * 5_000 + "]", "is not YAML"),
         ("seeds: [0x" + "f" * 5_000 + "]", "a number of more than 1,000 digits"),
         ("seeds: [2001-13-45]", "is not YAML"),

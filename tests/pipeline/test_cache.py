@@ -16,18 +16,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from repository import make_dvc_folder
+from rich.filesize import decimal
 from small_world import COLOURS, write_image_folder
 from typer.testing import CliRunner
 
 from wsoup.cli import app as cli
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.datasets import digests
-from wsoup.disk import store
+from wsoup.disk import code, store
 from wsoup.disk.shards import Owner, Shards
 from wsoup.images import known
-from wsoup.pipeline.cache import Entry, look, present_stages
-from wsoup.pipeline.cache_prune import prune
-from wsoup.pipeline.cache_show import shown_size
+from wsoup.pipeline import packages, workspace
+from wsoup.pipeline.cache import Entry, look, prune
+from wsoup.pipeline.graph import stage_names
 
 ROOT = Path(__file__).parents[2]
 SLOW = '''
@@ -58,9 +60,13 @@ def run(in_tmp: Path) -> Path:
     shutil.copytree(ROOT / "data/toy", in_tmp / "data/toy", ignore=made)  # whose stages make what params.yaml names
     shutil.copytree(ROOT / "stages", in_tmp / "stages", ignore=shutil.ignore_patterns("__pycache__"))
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())
-    stages["stages"]["slow"] = {"cmd": "python -m stages.slow"}
+    stages["stages"]["slow"] = {"cmd": "python -m stages.slow", "deps": ["stages/slow.py"]}
     (in_tmp / "dvc.yaml").write_text(yaml.safe_dump(stages))
     (in_tmp / "stages/slow.py").write_text(SLOW)
+    make_dvc_folder(in_tmp)
+    for room in code.rooms(in_tmp / "stages/slow.py"):  # as `wsoup init` writes them
+        store.write_json(in_tmp / workspace.code_file(room), code.digest(room))
+    shutil.copy(ROOT / packages.VERSIONS, in_tmp / packages.VERSIONS)
     return in_tmp
 
 
@@ -89,7 +95,7 @@ def begun(name: str, *, shards: int = 2, inputs: object = 1) -> Shards:
     return made
 
 
-def found(kind: str) -> list[Entry]:
+def of_kind(kind: str) -> list[Entry]:
     return [entry for entry in look() if entry.kind == kind]
 
 
@@ -103,9 +109,8 @@ def command(*arguments: str, code: int = 0) -> str:
 
 
 def test_present_stages_are_those_of_dvc_yaml_with_the_names_of_params(run: Path) -> None:
-    stages = present_stages()
+    stages = stage_names()
     assert {"prepare@shapes", "embed_train", "score@words", "soup@word", "finetune@ce", "slow"} <= set(stages)
-    assert stages["soup@word"] == run.resolve() / "stages/soup.py"
     assert not any(name.startswith("landscape") for name in stages)
 
 
@@ -126,11 +131,11 @@ def test_elsewhere_it_says_where_to_run(in_tmp: Path) -> None:
 def test_what_an_interrupted_stage_can_go_on_from_stays(run: Path) -> None:
     made = begun("score@words")
     made.running(2).write_bytes(b"half of a training")
-    (entry,) = found("resume state")
+    (entry,) = of_kind("resume state")
     assert (entry.name, entry.state, entry.useless) == ("score@words", "2 of 4 shards, 1 begun", None)
     assert entry.size == sum(file.stat().st_size for file in made.folder.iterdir())
     assert 0 <= entry.age < 60
-    assert "freed 0 B" in command("--prune")
+    assert "freed 0 bytes" in command("--prune")
     assert [made.done(shard) for shard in range(4)] == [True, True, False, False]
 
 
@@ -143,7 +148,7 @@ def test_a_stage_that_is_no_more_and_code_and_packages_that_changed_are_of_no_us
     about.write_text(about.read_text().replace(Owner.of(run / "stages/survey.py", name="x").packages["torch"], "0.1"))
     begun("evaluate").folder.joinpath("about.json").write_text("{")
     (run / "stages/soup.py").write_text((run / "stages/soup.py").read_text() + "# a changed line\n")
-    why = {entry.name: entry.useless for entry in found("resume state")}
+    why = {entry.name: entry.useless for entry in of_kind("resume state")}
     assert why.pop("survey").startswith("packages of 'survey' changed (torch 0.1 -> ")
     assert why == {
         "score@words": None,
@@ -155,7 +160,7 @@ def test_a_stage_that_is_no_more_and_code_and_packages_that_changed_are_of_no_us
     expected = sum(entry.size for entry in look() if entry.useless)
     printed = command("--prune")
     assert printed.count("removed ") == 5
-    assert printed.splitlines()[-1] == f"freed {shown_size(expected)}"
+    assert printed.splitlines()[-1] == f"freed {decimal(expected)}"
     assert [path.name for path in Path(".cache/wsoup").iterdir()] == ["score@words"]
     assert kept.done(0)
 
@@ -163,13 +168,13 @@ def test_a_stage_that_is_no_more_and_code_and_packages_that_changed_are_of_no_us
 def test_other_inputs_may_come_back(run: Path) -> None:
     begun("score@words", inputs=1)
     begun("score@words", inputs=2)
-    assert [entry.useless for entry in found("resume state")] == [None, None]
+    assert [entry.useless for entry in of_kind("resume state")] == [None, None]
 
 
 def test_a_damaged_shard_goes_the_others_stay(run: Path) -> None:
     made = begun("score@words")
     made.path(1).write_bytes(made.path(1).read_bytes()[:-1])
-    part = next(entry for entry in found("resume state") if entry.useless)
+    part = next(entry for entry in of_kind("resume state") if entry.useless)
     assert (part.paths, part.state, part.useless) == ((made.path(1),), "part 1", "damaged")
     command("--prune")
     assert sorted(path.name for path in made.folder.iterdir()) == ["00000.part", "about.json"]
@@ -182,23 +187,41 @@ def test_a_running_stage_is_left_alone_and_a_killed_one_is_judged(run: Path, slo
     script = run / "stages/slow.py"
     begun_as = script.read_text()
     script.write_text(begun_as + "# edited while it runs\n")
-    (entry,) = found("resume state")
+    (entry,) = of_kind("resume state")
     assert (entry.name, entry.state, entry.useless) == ("slow", "2 of 5 shards, running", None)
-    assert any(lock.name == "slow" and lock.state.startswith("running: process ") for lock in found("locks"))
+    assert any(lock.name == "slow" and lock.state.startswith("running: process ") for lock in of_kind("locks"))
     as_if_judged_before_it_began = Entry("resume state", "slow", entry.paths, useless="code changed", stage="slow")
     lines = list(prune([as_if_judged_before_it_began]))
-    assert lines == [f"kept {entry.paths[0]}: stage 'slow' is running", "freed 0 B"]
-    assert "freed 0 B" in command("--prune")
+    assert lines == [f"kept {entry.paths[0]}: stage 'slow' is running", "freed 0 bytes"]
+    assert "freed 0 bytes" in command("--prune")
     assert slow.poll() is None
 
     slow.send_signal(signal.SIGKILL)
     slow.wait()
-    assert found("resume state")[0].useless == "code of 'slow' changed"
+    assert of_kind("resume state")[0].useless == "code of 'slow' changed"
     script.write_text(begun_as)
-    assert found("resume state")[0].useless is None  # the code that it was begun with is back
+    assert of_kind("resume state")[0].useless is None  # the code that it was begun with is back
     script.write_text(begun_as + "# edited\n")
     assert "code of 'slow' changed" in command("--prune")
     assert not Path(".cache/wsoup/slow").exists()
+
+
+def test_an_interrupted_stage_says_whether_anything_is_kept(run: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for done, says in (
+        (0, "nothing was finished yet, run it again"),
+        (2, "what is finished is kept, run it again to go on"),
+    ):
+        (run / "stages/slow.py").write_text(SLOW.replace("shard < 2", f"shard < {done}"))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "stages.slow"], cwd=run, env=environment, stderr=subprocess.PIPE, text=True
+        )
+        while not list(run.glob(".cache/wsoup/slow/*/about.json")) or len(list(run.glob("**/*.part"))) < done:
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate()[1].splitlines()[-1].endswith(f"slow: interrupted; {says}")
+        shutil.rmtree(run / ".cache/wsoup/slow")
 
 
 def test_locks_of_stages_that_are_no_more_go(run: Path) -> None:
@@ -206,8 +229,9 @@ def test_locks_of_stages_that_are_no_more_go(run: Path) -> None:
     locks.mkdir(parents=True)
     for name in ("score@words.lock", "word_soup.lock", "word_soup.0-of-2.lock", "word_soup.0-of-2.pid"):
         (locks / name).touch()
-    assert {entry.useless: len(entry.paths) for entry in found("locks")} == {None: 1, "of stages that are no more": 3}
-    assert "removed 3 locks (0 B): of stages that are no more" in command("--prune")
+    (entry,) = of_kind("locks")  # that of a stage which is not running says nothing, and is not shown
+    assert (len(entry.paths), entry.useless) == (3, "of stages that are no more")
+    assert "removed 3 locks (0 bytes): of stages that are no more" in command("--prune")
     assert [path.name for path in locks.iterdir()] == ["score@words.lock"]
 
 
@@ -221,16 +245,14 @@ def test_digests_say_whose_they_are(run: Path) -> None:
         digests.of_images(name, images[:2], origin="test")
         digests.of_images(name, images, origin="test")
     (run / ".cache/wsoup/digests/0.checked").write_bytes(b"damaged")
-    (run / f".cache/wsoup/digests/{'0a' * 10}.parquet").write_bytes(b"older")
-    entries = {entry.name: (entry.state, entry.useless) for entry in found("digests")}
+    entries = {entry.name: (entry.state, entry.useless) for entry in of_kind("digests")}
     assert entries == {
         str(run.resolve() / "data/toy/world/shapes"): ("4 images of shapes", None),
         str(run.resolve() / "elsewhere"): ("4 images", "no dataset of params.yaml is there"),
         "0.checked": ("", "damaged"),
-        f"{'0a' * 10}.parquet": ("", "an earlier wsoup wrote it so"),
     }
     command("--prune")
-    assert [entry.useless for entry in found("digests")] == [None]
+    assert [entry.useless for entry in of_kind("digests")] == [None]
 
 
 def test_features_of_present_stages_stay_and_others_go(run: Path) -> None:
@@ -240,13 +262,13 @@ def test_features_of_present_stages_stay_and_others_go(run: Path) -> None:
         digest = hashlib.sha256(name.encode()).hexdigest()
         known.Known(owner, None, 1).write(np.ones((1, 4), np.float32), digests=[digest], positions=np.array([0]))
     (run / ".cache/wsoup/features/embed@forms.checked").write_bytes(b"damaged")
-    entries = {entry.name: (entry.state, entry.useless) for entry in found("features")}
+    entries = {entry.name: (entry.state, entry.useless) for entry in of_kind("features")}
     assert entries["embed@shapes"] == ("1 images", None)
     assert str(entries["embed@counts"][1]).startswith("packages of 'embed@counts' changed (")
     assert entries["embed@gone"] == ("1 images", "dvc.yaml and params.yaml make no stage 'embed@gone'")
     assert entries["embed@forms"] == ("", "damaged")
     command("--prune")
-    assert [entry.name for entry in found("features")] == ["embed@shapes"]
+    assert [entry.name for entry in of_kind("features")] == ["embed@shapes"]
 
 
 def test_half_written_files_of_dead_processes_go_those_of_living_ones_stay(run: Path) -> None:
@@ -256,15 +278,15 @@ def test_half_written_files_of_dead_processes_go_those_of_living_ones_stay(run: 
         (run / folder).mkdir(parents=True)
         (run / folder / f".a.{ended.pid}-abc.tmp").write_text("half")
         (run / folder / f".a.{os.getpid()}-abc.tmp").write_text("half")
-    assert len(found("half-written")) == 3
-    assert "freed 12 B" in command("--prune")
+    assert len(of_kind("half-written")) == 3
+    assert "freed 12 bytes" in command("--prune")
     assert len(list(run.rglob(".*.tmp"))) == 3
 
 
 def test_what_is_not_ours_is_shown_and_kept(run: Path) -> None:
     for name in ("notes.txt", "score@words/notes.txt", "digests/notes.txt", "timings.jsonl"):
         store.write_json(f".cache/wsoup/{name}", {})
-    assert sorted(entry.name for entry in found("unknown")) == [
+    assert sorted(entry.name for entry in of_kind("unknown")) == [
         "digests/notes.txt",
         "notes.txt",
         "score@words/notes.txt",
@@ -278,22 +300,12 @@ def test_what_is_not_ours_is_shown_and_kept(run: Path) -> None:
 
 
 def test_the_table_shows_all_and_the_total(run: Path) -> None:
-    assert command() == ".cache/wsoup: 0 B\n"
+    assert command() == ".cache/wsoup: 0 bytes\n"
     begun("score@words")
     begun("finetune@[red]gone")
     printed = command()
     assert "finetune@[red]gone" in printed
     assert "2 of 4 shards" in printed
-    used = shown_size(sum(file.stat().st_size for file in Path(".cache/wsoup").rglob("*") if file.is_file()))
+    used = decimal(sum(file.stat().st_size for file in Path(".cache/wsoup").rglob("*") if file.is_file()))
     assert f".cache/wsoup: {used}; " in printed
     assert "of no use, which `wsoup cache --prune` removes" in printed
-
-
-def test_sizes_are_for_people() -> None:
-    assert [shown_size(size) for size in (0, 999, 1500, 2_500_000, 3e15)] == [
-        "0 B",
-        "999 B",
-        "1.5 kB",
-        "2.5 MB",
-        "3000.0 TB",
-    ]

@@ -29,11 +29,11 @@ def wait_until_at_work(process: subprocess.Popen[str], project: Project, stage: 
 
 
 def members(project: Project) -> list[list[str]]:
-    found = []
+    texts = []
     for seed in (1, 2):
         soup = json.loads((project.folder / f"artifacts/soups/word/seed{seed}.json").read_text())
-        found.append([member["text"] for member in soup["members"]])
-    return found
+        texts.append([member["text"] for member in soup["members"]])
+    return texts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -52,7 +52,7 @@ def test_an_interrupted_stage_is_not_committed(other, number, shell):
         os.kill(int(holder.split()[1]), number)
     printed, _ = process.communicate(timeout=120)
     assert process.returncode != 0
-    assert "score: interrupted; what is finished is kept, run it again to go on\n" in printed
+    assert "score: interrupted; " in printed
     code = re.search(r"failed to run: python -m stages.score, exited with (-?\d+)\n", printed)
     assert code, printed
     # bash becomes the stage; a shell that waits for it, as dash does, is interrupted itself, after the stage
@@ -75,9 +75,9 @@ def test_two_runs_at_once_mix_nothing_and_the_second_names_the_first(other):
     assert "Running stage" not in printed
     printed, _ = first.communicate(timeout=120)
     assert first.returncode == 0, printed
-    found = members(other)
+    before = members(other)
     run_stage(other.folder, "soup", "word", root=other.folder)
-    assert members(other) == found
+    assert members(other) == before
     assert other.run("dvc", "status", "soup@word").strip() == "Data and pipelines are up to date."
     other.git("checkout", "-q", ".")
     other.run("dvc", "checkout", "-q")

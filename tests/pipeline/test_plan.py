@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
+import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
-from project import Project, miniature_params
+from project import ROOT, Project, miniature_params
+from repository import make_dvc_folder
 from rich.console import Console
+from small_world import TINY_CONFIG
 
 from wsoup.core.errors import ParamsError
-from wsoup.pipeline.graph import changed_files, read_stages, to_run, with_changes
+from wsoup.disk import store
+from wsoup.pipeline.graph import reasons, stage_names, with_changes
 from wsoup.pipeline.machine import Machine
+from wsoup.pipeline.needs import BYTES_PER_STORED_NUMBER
 from wsoup.pipeline.plan import Line, Plan, breaks, plan
 from wsoup.pipeline.plan_show import show
 
@@ -24,7 +32,7 @@ def planned(project: Project) -> Plan:
 
 
 def line(planned: Plan, stage: str) -> Line:
-    return next(found for found in planned.lines if found.stage == stage)
+    return next(line for line in planned.lines if line.stage == stage)
 
 
 def really_encoded(project: Project, name: str, *item: str) -> list[tuple[int, int]]:
@@ -34,8 +42,8 @@ def really_encoded(project: Project, name: str, *item: str) -> list[tuple[int, i
 
 
 def test_after_a_run_all_is_cached(planned):
-    assert [found.stage for found in planned.lines if found.why] == []
-    assert {"score@words", "soup@word", "report"} <= {found.stage for found in planned.lines}
+    assert [line.stage for line in planned.lines if line.why] == []
+    assert {"score@words", "soup@word", "report"} <= {line.stage for line in planned.lines}
 
 
 def test_a_plan_takes_none_of_dvcs_locks(project, monkeypatch):
@@ -44,15 +52,15 @@ def test_a_plan_takes_none_of_dvcs_locks(project, monkeypatch):
 
     monkeypatch.chdir(project.folder)
     with Repo(".") as repo, repo.lock:
-        assert changed_files() == {}
+        assert set(reasons(Path("params.yaml").read_text()).values()) == {None}
 
 
 @pytest.mark.parametrize("stage", ["score@words", "score@descriptors", "evaluate"])
 def test_texts_and_tokens_are_those_that_the_stage_computes(project, planned, stage):
     name, _, item = stage.partition("@")
-    found = line(planned, stage).need.text
-    assert [(found.texts[1], found.tokens[1])] == really_encoded(project, name, *([item] if item else []))
-    assert found.texts[0] == found.texts[1]
+    least, most = line(planned, stage).need.text[:, :2].tolist()
+    assert [tuple(most)] == really_encoded(project, name, *([item] if item else []))
+    assert least == most
 
 
 def test_the_survey_lies_between_its_bounds_and_searches_between_theirs(project, planned):
@@ -60,22 +68,24 @@ def test_the_survey_lies_between_its_bounds_and_searches_between_theirs(project,
         name, _, item = stage.partition("@")
         printed = really_encoded(project, name, *([item] if item else []))
         texts, tokens = (sum(values) for values in zip(*printed, strict=True))
-        found = line(planned, stage).need.text
-        assert found.texts[0] <= texts <= found.texts[1], stage
-        assert found.tokens[0] <= tokens <= found.tokens[1], stage
+        least, most = line(planned, stage).need.text[:, :2].tolist()
+        assert least[0] <= texts <= most[0], stage
+        assert least[1] <= tokens <= most[1], stage
 
 
-def test_bytes_of_features_within_ten_per_cent(project, planned):
-    for stage, folder in (("embed@photo", "photo-test"), ("embed_train", "photo-train"), ("embed@dim", "dim-test")):
-        path = project.folder / f"artifacts/embeddings/pretrained/{folder}.zarr"
-        real = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        assert line(planned, stage).need.disk == pytest.approx(real, rel=0.1)
+def test_bytes_of_features_within_ten_per_cent(tmp_path):
+    features = np.random.default_rng(0).standard_normal((4096, 128)).astype(np.float32)
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    rows = np.arange(len(features))
+    store.write_features(tmp_path / "a.zarr", store.ImageFeatures(features, rows % 100, rows, {}))
+    size = sum(file.stat().st_size for file in (tmp_path / "a.zarr").rglob("*") if file.is_file())
+    assert features.size * BYTES_PER_STORED_NUMBER == pytest.approx(size, rel=0.1)
 
 
 def test_a_change_runs_what_is_behind_it_again(project, monkeypatch, capsys):
     monkeypatch.chdir(project.folder)
     changed = plan(changes=["soups.word.k0=3"], device="h100", count=8, on="cpu")
-    again = {found.stage for found in changed.lines if found.why}
+    again = {line.stage for line in changed.lines if line.why}
     assert {"soup@word", "finetune@coop_diverse", "evaluate", "report"} <= again
     assert not again & {"score@words", "soup@descriptor", "finetune@ce", "embed@photo", "survey"}
     show(changed, Console(width=200))
@@ -84,31 +94,46 @@ def test_a_change_runs_what_is_behind_it_again(project, monkeypatch, capsys):
     assert "soups.word changed" in printed
 
 
+def test_an_image_tower_of_timm(project, tmp_path, monkeypatch):
+    tower = {"image_size": 32, "timm_model_name": "resnet10t", "timm_pool": "avg", "timm_proj": "linear"}
+    (tmp_path / "tiny-timm.json").write_text(json.dumps({**TINY_CONFIG, "vision_cfg": tower}))
+    encoder = {"model": "tiny-timm", "config": tmp_path / "tiny-timm.json", "watch": tmp_path}
+    encoder["pretrained"] = tmp_path / "tiny-timm.safetensors"
+    monkeypatch.chdir(project.folder)
+    planned = plan(changes=[f"encoder.{key}={value}" for key, value in encoder.items()], on="cpu")
+    need = line(planned, "embed@photo").need
+    assert need.disk == round(need.images * TINY_CONFIG["embed_dim"] * BYTES_PER_STORED_NUMBER)
+    assert need.image_flops > 0
+
+
 def test_more_images_and_candidates_than_there_are(project, monkeypatch):
     monkeypatch.chdir(project.folder)
-    found = plan(images=10**8, candidates=10**6, on="cpu")
-    assert sum(f.need.images for f in found.lines if f.stage.startswith("embed@")) == pytest.approx(10**8, abs=3)
+    many = plan(images=10**8, candidates=10**6, on="cpu")
+    assert sum(line.need.images for line in many.lines if line.stage.startswith("embed@")) == pytest.approx(
+        10**8, abs=3
+    )
     # Of 13 words the empty text, which comes twice, is many.
-    assert line(found, "score@words").need.text.texts[1] == pytest.approx(4 * 10**6, rel=0.2)
-    assert line(found, "embed@photo").need.disk == pytest.approx(4 * 10**7 * 16 * 4, rel=0.5)
+    assert line(many, "score@words").need.text[1, 0] == pytest.approx(4 * 10**6, rel=0.2)
+    assert line(many, "embed@photo").need.disk == pytest.approx(4 * 10**7 * 16 * 4, rel=0.5)
 
 
 def test_the_first_thing_that_breaks_is_named_with_what_to_do(project, monkeypatch):
     monkeypatch.chdir(project.folder)
-    found = plan(images=10**8, on="cpu")
-    small = Machine("small", 1e9, 10.0, apart=False, memory=2**20, disk=2**20, about="made for this test")
-    first, *others = breaks(found.lines, [small])
+    many = plan(images=10**8, on="cpu")
+    small = Machine("small", "made for this test", 1e9, 10.0, 1, overlaps=False, memory=2**20, disk=2**20)
+    first, *others = breaks(many.lines, [small])
     assert re.match(r"prepare@\w+: [\d.]+ GiB in memory, 0.00 GiB are here: .*split it into several datasets", first)
     assert any(text.startswith("disk: ") for text in others)
 
 
-def test_changes_are_made_where_params_has_a_section():
-    raw = {"soups": {"word": {"k0": 1}}}
-    assert with_changes(raw, ["soups.word.k0=50"]) == {"soups": {"word": {"k0": 50}}}
-    assert raw["soups"]["word"]["k0"] == 1
-    for bad in ("soups.word.k0", "soup.word.k0=1"):
+def test_changes_are_those_of_dvc_exp_run(tmp_path):
+    (tmp_path / "params.yaml").write_text("soups:  # by name\n  word: {k0: 1}\n")
+    text = with_changes(tmp_path / "params.yaml", ["soups.word.k0=50", "+soups.word.k1=60"])
+    assert yaml.safe_load(text) == {"soups": {"word": {"k0": 50, "k1": 60}}}
+    assert yaml.safe_load((tmp_path / "params.yaml").read_text()) == {"soups": {"word": {"k0": 1}}}
+    for bad in ("soups.word.k0", "soup.word.k0=1", "soups.word.k0=1,2"):
         with pytest.raises(ParamsError, match=rf"-S {bad}: expected a key of params.yaml and a value"):
-            with_changes(raw, [bad])
+            with_changes(tmp_path / "params.yaml", [bad])
 
 
 def test_an_unknown_device_and_a_wrong_key_are_refused(project, monkeypatch):
@@ -116,15 +141,16 @@ def test_an_unknown_device_and_a_wrong_key_are_refused(project, monkeypatch):
     with pytest.raises(ParamsError, match="--device h101 --count 1: expected one or more of h200, h100"):
         plan(device="h101", on="cpu")
     with pytest.raises(ParamsError, match=r"unknown key 'soups.word.ko'; did you mean 'k"):
-        plan(changes=["soups.word.ko=1"], on="cpu")
+        plan(changes=["+soups.word.ko=1"], on="cpu")
 
 
 def test_where_nothing_has_run_everything_runs(tmp_path, monkeypatch, tiny_encoder_files):
-    from project import ROOT
-
     monkeypatch.chdir(tmp_path)
-    raw = yaml.safe_load(yaml.safe_dump(miniature_params(tiny_encoder_files)))
-    stages = read_stages(raw, dvc_yaml=ROOT / "dvc.yaml")
-    assert set(to_run(stages, raw, changed_files={}).values()) == {"never run"}
-    names = [stage.name for stage in stages]
+    shutil.copy(ROOT / "dvc.yaml", "dvc.yaml")
+    make_dvc_folder(tmp_path)
+    Path("params.yaml").write_text(yaml.safe_dump(miniature_params(tiny_encoder_files)))
+    why = reasons(Path("params.yaml").read_text())
+    assert set(why) == set(stage_names())
+    assert set(why.values()) == {"never run"}
+    names = list(why)
     assert names.index("score@words") < names.index("soup@word") < names.index("evaluate") < names.index("report")

@@ -50,8 +50,8 @@ def fill(root: Path, made: dict[str, list[str]]) -> None:
 def test_a_stray_is_what_params_name_no_more(tmp_path: Path) -> None:
     assert list(Artifacts(tmp_path).strays(**PARAMS)) == []
     fill(tmp_path, MADE)
-    found = {str(path.relative_to(tmp_path / "artifacts")): why for path, why in Artifacts(tmp_path).strays(**PARAMS)}
-    assert found == {
+    strays = {str(path.relative_to(tmp_path / "artifacts")): why for path, why in Artifacts(tmp_path).strays(**PARAMS)}
+    assert strays == {
         "manifests/old.parquet": "params.yaml names no dataset 'old'",
         "embeddings/pretrained/old-test.zarr": "params.yaml names no dataset 'old'",
         "embeddings/pretrained/other-train.zarr": "params.yaml names no source 'other'",
@@ -73,7 +73,7 @@ def test_a_fresh_clone_is_up_to_date_after_names_changed(project: Project, tmp_p
     """A dataset renamed, a method and a soup removed: run, committed, cloned, and `dvc status` has nothing to say."""
     first = project.copy(tmp_path / "first")
     params = yaml.safe_load((first.folder / "params.yaml").read_text())
-    params["datasets"] = {{"other": "another"}.get(name, name): found for name, found in params["datasets"].items()}
+    params["datasets"] = {{"other": "another"}.get(name, name): section for name, section in params["datasets"].items()}
     del params["finetune"]["methods"]["ce"], params["soups"]["descriptor"]
     first.write_params(params)
     printed = first.run("dvc", "repro")

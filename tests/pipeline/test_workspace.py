@@ -93,6 +93,15 @@ def test_a_stage_refuses_another_wsoup_than_the_folders(folder):
     assert "run `wsoup init .` there to bring it up to date" in refused.stderr
 
 
+def test_a_folder_that_an_earlier_wsoup_made_is_told_what_to_do(folder):
+    (folder / "stages/__init__.py").write_text("from wsoup.runtime.interrupts import leave_at_once\n")  # of wsoup 0.2
+    command = [sys.executable, "-m", "stages.candidates"]
+    refused = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr.count("\n") == 1
+    assert "run `wsoup init .` to bring its stages up to date" in refused.stderr
+
+
 def test_profiles_and_the_papers_tables_are_read_from_any_folder(in_tmp):
     from wsoup.report import paper
 

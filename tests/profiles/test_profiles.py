@@ -305,7 +305,7 @@ def test_local_weights_are_watched_with_their_config(tmp_path: Path, tiny_encode
 
 
 def test_no_images(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match=r"nowhere does not exist or is no folder"):
+    with pytest.raises(MissingError, match=r"nowhere does not exist or is not a folder"):
         own(images=str(tmp_path / "nowhere"), encoder=TAG)
 
 

@@ -28,7 +28,7 @@ DIVERGENCE = {"half": {0: [0.2, 0.4], 20: [0.1, 0.3]}, "plain": {0: [0.2, 0.4], 
 
 
 @pytest.fixture
-def found():
+def run():
     lines = []
     for variant, n_correct in (("half", 50), ("plain", 40), ("one_text", 30)):
         counts = {"imagenet": (n_correct, n_correct + 2), "dtd": (10, 10), "eurosat": (20, 20), "imagenet_a": (5, 5)}
@@ -36,8 +36,8 @@ def found():
     return results(lines, divergence=DIVERGENCE)
 
 
-def test_the_table_goes_by_lambda_and_shows_divergence_at_the_end(found):
-    rows = ablations.diversity(found, methods=METHODS).rows
+def test_the_table_goes_by_lambda_and_shows_divergence_at_the_end(run):
+    rows = ablations.diversity(run, methods=METHODS).rows
     assert [(row["method"], row["lambda"], row["members' KL"]) for row in rows] == [
         ("plain", 0.0, 0.05),
         ("half", 0.5, 0.2),
@@ -48,8 +48,8 @@ def test_the_table_goes_by_lambda_and_shows_divergence_at_the_end(found):
     assert rows[1]["members' KL (std)"] == pytest.approx(0.1414, abs=1e-4)
 
 
-def test_the_figure_has_every_logged_iteration_with_its_mean_over_seeds(found):
-    rows = ablations.members_kl(found, methods=METHODS)
+def test_the_figure_has_every_logged_iteration_with_its_mean_over_seeds(run):
+    rows = ablations.members_kl(run, methods=METHODS)
     assert [(row["method"], row["lambda"], row["iteration"], row["kl"]) for row in rows] == [
         ("half", 0.5, 0, 0.3),
         ("half", 0.5, 20, 0.2),
@@ -68,10 +68,10 @@ def test_accuracy_during_training_is_a_mean_over_datasets_and_then_over_seeds():
     lines = [
         [seed, i, name, pair[seed - 1] + i, 100] for seed in (1, 2) for i in (0, 2) for name, pair in counts.items()
     ]
-    found = ablations.training(results(training={"half": lines}), methods=METHODS)
-    assert [(row["mean"], row["iteration"], row["accuracy"], row["lambda"]) for row in found] == [
+    points = ablations.training(results(training={"half": lines}), methods=METHODS)
+    assert [(row["mean"], row["iteration"], row["accuracy"], row["lambda"]) for row in points] == [
         ("DG mean", 0, 5, 0.5), ("DG mean", 2, 7, 0.5), ("XD mean", 0, 25, 0.5), ("XD mean", 2, 27, 0.5),
         ("source", 0, 55, 0.5), ("source", 2, 57, 0.5),
     ]  # fmt: skip
-    assert found[2]["std"] == pytest.approx(7.071, abs=1e-3)
+    assert points[2]["std"] == pytest.approx(7.071, abs=1e-3)
     assert ablations.training(results(), methods=METHODS) == []

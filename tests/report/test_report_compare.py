@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
+import pyarrow as pa
 import pytest
 from repository import commit, git, new_repository
 
 from wsoup.core.errors import MissingError
-from wsoup.report.compare import compare, experiments, params_changes, resolve
+from wsoup.disk import store
+from wsoup.evaluate.bits import pack_right, unpack_right
+from wsoup.report.compare import COUNTS, compare, experiments, params_changes, resolve
 from wsoup.report.sweep import sweep
 
 HEAD = "variant,row,dataset,role,seed,n_correct,n_images,images\n"
@@ -54,6 +59,7 @@ def test_accuracies_are_paired_by_dataset_and_seed(repository):
     assert rows["dtd"]["change"] == 2.0
     assert rows["dtd"]["low"] < -10 < 14 < rows["dtd"]["high"]  # two images of a hundred, with each seed
     assert rows["dtd"]["low"] < rows["XD mean"]["low"] < 0
+    assert rows["dtd"]["from"] == "counts"
     assert "the true one is shorter" in accuracies.notes[1]
 
 
@@ -100,3 +106,38 @@ def test_unknown_revisions_files_and_params_are_named(repository):
     commit(repository, "third")
     with pytest.raises(MissingError, match=r"reports/tables/counts.csv is not in revision HEAD; commit reports/"):
         compare("first", "HEAD", root=repository)
+
+
+def test_which_images_changed_is_read_from_dvcs_cache(project, tmp_path):
+    """One more image is right with the word soup in the workspace; the commit's images are in the cache."""
+    folder = project.copy(tmp_path / "copy").folder
+    right = folder / "artifacts/results/pretrained/right.parquet"
+    table = store.read_table(right)
+    lines = table.to_pylist()
+    counts = list(csv.DictReader(io.StringIO((folder / COUNTS).read_text())))
+    for line in lines:
+        if (line["method"], line["mode"], line["dataset"]) == ("word_soup", "centroid", "other"):
+            bits = unpack_right(line["right"], n_images=line["n_images"])
+            bits[bits.argmin()] = True
+            line["right"] = pack_right(bits)
+            wanted = ("pretrained", "word_soup", "other", str(line["seed"]))
+            count = next(c for c in counts if (c["variant"], c["row"], c["dataset"], c["seed"]) == wanted)
+            count["n_correct"] = int(bits.sum())
+    store.write_table(right, pa.Table.from_pylist(lines, schema=table.schema))
+    write_counts(folder, counts)
+    rows = compare("HEAD", root=folder)[1].rows
+    assert {(row["row"], row["from"]) for row in rows} == {("word_soup", "images")}
+    changes = {row["dataset"]: row["change"] for row in rows}
+    assert changes["photo"] == 0
+    assert changes["other"] == pytest.approx(100 / bits.size)
+    for count in counts:
+        count["n_correct"] = 1 if count["row"] == "word_soup" else count["n_correct"]
+    write_counts(folder, counts)  # not what the images say: they are of another run
+    assert {row["from"] for row in compare("HEAD", root=folder)[1].rows} == {"counts"}
+
+
+def write_counts(folder, counts) -> None:
+    with open(folder / COUNTS, "w", newline="") as file:
+        writer = csv.DictWriter(file, list(counts[0]))
+        writer.writeheader()
+        writer.writerows(counts)

@@ -17,7 +17,7 @@ from wsoup.report.page import FIGURES, script_json, write_page
 NONE_HERE = {"landscape"}
 """Figures of what the miniature does not do."""
 BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium: install the Debian package `chromium`")
 
@@ -83,9 +83,9 @@ def look(page: Path, *, width: int, folder: Path) -> tuple[dict, list[str]]:
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
     options += ["--virtual-time-budget=30000", f"--user-data-dir={folder / 'browser'}", "--dump-dom"]
     done = subprocess.run([str(BROWSER), *options, wrapper.as_uri()], capture_output=True, text=True, timeout=120)
-    found = re.search(r"<output>(.*)</output>", done.stdout, flags=re.DOTALL)
-    assert found, done.stdout[-2000:] + done.stderr[-2000:]
-    return json.loads(html.unescape(found[1])), [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    output = re.search(r"<output>(.*)</output>", done.stdout, flags=re.DOTALL)
+    assert output, done.stdout[-2000:] + done.stderr[-2000:]
+    return json.loads(html.unescape(output[1])), [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
 @needs_browser

@@ -25,7 +25,7 @@ SOUPS = {
 
 def costing(ranking: int, search: int) -> list[Soup]:
     """Two seeds, of which the second searched for nothing."""
-    costs = [{"ranking": Cost(10, ranking, None), "search": found} for found in (Cost(2, 2 * search, None), NOTHING)]
+    costs = [{"ranking": Cost(10, ranking, None), "search": cost} for cost in (Cost(2, 2 * search, None), NOTHING)]
     return [Soup("top", seed, "a {}.", {}, (), cost=cost) for seed, cost in enumerate(costs)]
 
 
@@ -123,8 +123,8 @@ def plane(tmp_path):
     counts = {(0.0, 0.0): (5, 2, 4), (1.0, 0.0): (6, 2, 2), (0.0, 1.0): (9, 4, 5), (1.0, 1.0): (8, 5, 5)}
     lines = [
         {"x": x, "y": y, "dataset": name, "role": role, "seed": 1, "n_correct": n, "n_images": 10}
-        for (x, y), found in counts.items()
-        for name, role, n in zip(("a", "b", "c"), ("source", "xd", "dg"), found, strict=True)
+        for (x, y), n_correct in counts.items()
+        for name, role, n in zip(("a", "b", "c"), ("source", "xd", "dg"), n_correct, strict=True)
     ]
     store.write_table(tmp_path / "coop.parquet", pa.Table.from_pylist(lines))
     return {"coop": tmp_path / "coop.parquet"}
@@ -160,7 +160,7 @@ def test_a_landscape_without_targets_has_no_empty_panel(plane):
 
 
 def test_every_figure_draws_its_data(scores, surveyed, plane):
-    found = results(
+    run = results(
         both_seeds("word_soup", {"imagenet": (1, 1), "dtd": (2, 3), "eurosat": (4, 4), "imagenet_a": (5, 5)}),
         soups=("word",),
     )
@@ -169,8 +169,8 @@ def test_every_figure_draws_its_data(scores, surveyed, plane):
         "gain_by_cost": gain_by_cost(GAINS, soups=COSTS),
         "candidates": plots.candidates(scores, seed=1),
         "transfer": plots.transfer(surveyed),
-        "accuracy_by_m": plots.by_size(found),
-        "parameters": plots.parameters(analyses.parameters(found, methods={})),
+        "accuracy_by_m": plots.by_size(run),
+        "parameters": plots.parameters(analyses.parameters(run, methods={})),
         "growth": plots.growth(SOUPS),
         "members_kl": [{"method": "ce", "lambda": 0.5, "iteration": i, "kl": 0.1 * i, "std": 0.1} for i in range(3)],
         "training": [

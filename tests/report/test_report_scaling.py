@@ -72,9 +72,9 @@ def test_encoders_by_tag_or_by_file(tmp_path):
     assert scaling.encoder_of("ViT-B-32/openai") == {"model": "ViT-B-32", "pretrained": "openai"}
     file = tmp_path / "tiny.yaml"
     file.write_text("{model: tiny, pretrained: /w/tiny.safetensors, config: /w/tiny.json}")
-    found = scaling.encoder_of(str(file))
-    assert found["config"] == "/w/tiny.json"
-    assert scaling.name_of(found) == "scaling-tiny"
+    encoder = scaling.encoder_of(str(file))
+    assert encoder["config"] == "/w/tiny.json"
+    assert scaling.name_of(encoder) == "scaling-tiny"
     assert scaling.name_of(scaling.encoder_of("ViT-B-32/openai")) == "scaling-ViT-B-32-openai"
     with pytest.raises(ParamsError, match="must be MODEL/TAG, such as ViT-B-32/openai"):
         scaling.encoder_of("ViT-B-32")

@@ -94,8 +94,8 @@ def test_each_key_marks_the_rows_that_depend_on_it(key: str, value: Any, rows: l
 def test_tuned_baselines_have_a_size_of_their_own():
     for key, row in (("evaluate__tuned_baseline_m", "random_descriptors"), ("evaluate__baseline_m", "waffle")):
         run = paper_settings(**{key: 5})
-        found = differing(run, paper=PAPER, variant="ce", row=ROWS[row])
-        assert found == (["evaluate.tuned_baseline_m: 5, the paper's 32"] if "tuned" in key else [])
+        phrases = differing(run, paper=PAPER, variant="ce", row=ROWS[row])
+        assert phrases == (["evaluate.tuned_baseline_m: 5, the paper's 32"] if "tuned" in key else [])
 
 
 @pytest.mark.parametrize(
@@ -139,19 +139,19 @@ def test_tables_and_terminal_say_which_keys_differ():
     clean = results(lines, parameters={"coop": 1536})
     assert "*" not in "".join(zero_shot_table(clean).notes) + summary(clean)
     changed = paper_settings(soups__word__m=64, finetune__methods__coop__learning_rate=0.5)
-    found = results(lines, parameters={"coop": 1536}, settings=changed)
-    made = zero_shot_table(found)
+    run = results(lines, parameters={"coop": 1536}, settings=changed)
+    made = zero_shot_table(run)
     assert made.rows[1]["imagenet (mark)"] == "*"
     assert "imagenet (mark)" not in made.rows[0]
     assert "* not comparable with the paper's: soups.word.m: 64, the paper's 8." in made.notes
-    few_shot = paper_tables(found)[0]
+    few_shot = paper_tables(run)[0]
     assert "finetune.methods.coop.learning_rate: 0.5, the paper's 8e-05" in few_shot.rows[1]["why"]
-    shown = summary(found).splitlines()
+    shown = summary(run).splitlines()
     named = [line.split(" *")[0] for line in shown if " * " in line and not line.startswith("*")]
     assert [name.startswith(("Word soup", "coop: ")) for name in named] == [True, True]
     assert "* not comparable with the paper's: soups.word.m: 64, the paper's 8" in shown
 
 
 def test_the_wrong_activation_is_marked_everywhere():
-    found = results(encoder={**PAPER_ENCODER, "quick_gelu": False})
-    assert all(row["why"] for row in zero_shot_table(found).rows if any(key.endswith("(paper)") for key in row))
+    run = results(encoder={**PAPER_ENCODER, "quick_gelu": False})
+    assert all(row["why"] for row in zero_shot_table(run).rows if any(key.endswith("(paper)") for key in row))

@@ -14,7 +14,6 @@ from report_made import CLASS_NAME, PAPER_ENCODER, TOY_ENCODER, both_seeds, resu
 from report_made import line as line_of
 
 from wsoup.check.whole import load_params
-from wsoup.core.statistics import over_datasets
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
@@ -23,6 +22,7 @@ from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.summaries import metrics, paired_table, size_table
 from wsoup.report.tables import Table
 from wsoup.report.terminal import summary
+from wsoup.statistics.noise import over_datasets
 
 table = zero_shot_table
 
@@ -117,19 +117,19 @@ def test_rows_csv_names_rows_that_are_there():
 
 def test_every_row_of_the_parameter_efficiency_table_stands_beside_one_of_ours():
     theirs = paper.read("parameter_efficiency")
-    found = paper.beside("parameter_efficiency")
-    assert len(theirs) == len(found) == 55
-    assert [label for label, *_ in found] == [row["method"] for row in theirs]
-    twice = [(variant, figures["DG mean"]) for label, variant, _, figures in found if label == "VPT shallow 3 tokens"]
+    ours = paper.beside("parameter_efficiency")
+    assert len(theirs) == len(ours) == 55
+    assert [label for label, *_ in ours] == [row["method"] for row in theirs]
+    twice = [(variant, figures["DG mean"]) for label, variant, _, figures in ours if label == "VPT shallow 3 tokens"]
     assert twice == [("vpt_shallow_3", 58.52), ("vpt_deep_tokens_1", 58.41)]
-    assert len({(variant, row) for _, variant, row, _ in found}) == 55
+    assert len({(variant, row) for _, variant, row, _ in ours}) == 55
 
 
 def test_word_soups_of_the_parameter_efficiency_table_are_score_means_of_the_curve():
-    found = [
+    soups = [
         (variant, row) for label, variant, row, _ in paper.beside("parameter_efficiency") if "Word Soup m=" in label
     ]
-    assert found == [("pretrained", f"word_curve_soup_score_mean@{m}") for m in (1, 2, 4, 8, 16, 32, 64)]
+    assert soups == [("pretrained", f"word_curve_soup_score_mean@{m}") for m in (1, 2, 4, 8, 16, 32, 64)]
 
 
 def test_finetuned_models_stand_beside_the_papers_in_its_order():
@@ -149,16 +149,16 @@ def test_finetuned_models_stand_beside_the_papers_in_its_order():
 
 
 def test_a_soup_cut_to_m_is_a_row_of_its_own():
-    found = results()
-    assert found.cells(PRETRAINED, found.row("word_soup@1")).of(["dtd"]).tolist() == [[1.0, 1.0]]
+    run = results()
+    assert run.cells(PRETRAINED, run.row("word_soup@1")).of(["dtd"]).tolist() == [[1.0, 1.0]]
 
 
 def test_rows_of_a_soup_that_params_lack_are_left_out():
     lines = both_seeds("class_name", CLASS_NAME) + both_seeds("long_soup", CLASS_NAME, variant="coop", m=2)
-    found = results(lines, soups=("long",), parameters={"coop": 1536})
-    assert found.row("word_soup@8") is None
-    assert [row["method"] for row in finetuned_table(found).rows] == ["coop + Soup long"]
-    assert paper_tables(found) == []
+    run = results(lines, soups=("long",), parameters={"coop": 1536})
+    assert run.row("word_soup@8") is None
+    assert [row["method"] for row in finetuned_table(run).rows] == ["coop + Soup long"]
+    assert paper_tables(run) == []
 
 
 def test_every_row_of_the_papers_tables_has_a_row_of_ours_in_its_order():
@@ -170,8 +170,8 @@ def test_every_row_of_the_papers_tables_has_a_row_of_ours_in_its_order():
 
 
 def test_metrics_are_rounded_means_by_variant_and_row():
-    found = metrics(results())
-    assert found["pretrained"]["class_name"] == {
+    entries = metrics(results())
+    assert entries["pretrained"]["class_name"] == {
         "source": 60.0,
         "source_std": 0.0,
         "xd_mean": 30.0,
@@ -179,13 +179,13 @@ def test_metrics_are_rounded_means_by_variant_and_row():
         "dg_mean": 30.0,
         "dg_std": 0.0,
     }
-    assert found["pretrained"]["word_soup"]["xd_std"] == 2.828
+    assert entries["pretrained"]["word_soup"]["xd_std"] == 2.828
 
 
 def test_a_missing_role_has_no_metric_and_a_partial_row_no_mean():
     lines = both_seeds("class_name", CLASS_NAME) + both_seeds("gpt", {"dtd": (50, 50)}, m=None)
-    found = metrics(results(lines))["pretrained"]["gpt_centroids"]
-    assert found == {}
+    entry = metrics(results(lines))["pretrained"]["gpt_centroids"]
+    assert entry == {}
     row = table(results(lines)).rows[1]
     assert row["dtd"] == 50.0
     assert math.isnan(row["XD mean"])

@@ -36,7 +36,7 @@ def test_two_encoders_fill_the_table_and_the_second_call_runs_nothing(project, t
     assert (other.folder / "params.yaml").read_bytes() == before, "the workspace stays as it is"
     printed = other.run("wsoup", "sweep", "model_scaling", "--run", *asked)
     assert "Running stage" not in printed
-    assert "scaling-tiny-clip-first is there: `dvc exp remove scaling-tiny-clip-first` to run it again" in printed
+    assert "scaling-tiny-clip-first has been run: `dvc exp remove scaling-tiny-clip-first` to run it again" in printed
     assert "Zero-shot accuracy by encoder" in other.run("wsoup", "report") + (
         other.folder / "reports/index.html"
     ).read_text(encoding="utf-8")

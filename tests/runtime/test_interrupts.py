@@ -15,7 +15,7 @@ PROGRAM = """
 import atexit, os, sys
 sys.argv[0] = "-m"  # as it is while Python looks for the module of `-m stages.score`
 import stages
-from wsoup.runtime.interrupts import INTERRUPTED, interruptible
+from wsoup.runtime.process import INTERRUPTED, interruptible
 
 atexit.register(lambda: print("cleaned"))
 try:
@@ -67,7 +67,7 @@ def test_a_caught_interrupt_leaves_a_program_that_goes_on_as_it_was(number, tmp_
     """As in a notebook or a test: the handlers are the program's again, and so is its exit code."""
     (tmp_path / "program.py").write_text(f"""
 import os, signal
-from wsoup.runtime.interrupts import interruptible
+from wsoup.runtime.process import interruptible
 
 before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 try:

@@ -12,7 +12,7 @@ import sys
 import pytest
 from project import ROOT
 
-from wsoup.runtime import memory
+from wsoup.runtime import process
 
 BLOCKS = """
 import resource
@@ -24,7 +24,7 @@ def faults():
 """
 PAGES = 4 * 100 * 256
 """Of 4 KiB, in what `faults` touches."""
-glibc = pytest.mark.skipif(not memory.is_glibc(), reason="malloc of another C library is left alone")
+glibc = pytest.mark.skipif(not process.is_glibc(), reason="malloc of another C library is left alone")
 
 
 def faults(code: str, **variables: str) -> list[int]:
@@ -65,7 +65,7 @@ def test_malloc_is_left_alone_where_that_is_asked_for_or_the_user_has_set_it_up(
 @glibc
 def test_in_somebody_elses_process_it_is_as_usual_afterwards():
     code = """
-from wsoup.runtime.memory import kept_memory
+from wsoup.runtime.process import kept_memory
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4 >> 10
 before = resident()

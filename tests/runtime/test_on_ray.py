@@ -104,7 +104,7 @@ def test_a_shard_that_ends_every_worker_is_named_and_the_others_are_kept():
             os.kill(os.getpid(), signal.SIGKILL)
         return square(0, shard)
 
-    with pytest.raises(WsoupError, match=r"deadly: shard 3 ended its worker 3 times, last on node [\d.]+") as raised:
+    with pytest.raises(WsoupError, match=r"deadly: shard 3 crashed its worker 3 times, last on node [\d.]+") as raised:
         finished(deadly, n=4, name="deadly")
     assert "\n" not in str(raised.value)
     kept = Shards(Owner("deadly", {"a.py": "1"}, {}), inputs="deadly", n=4)
@@ -156,12 +156,12 @@ def test_no_more_is_given_out_than_the_driver_takes_in(tmp_path):
         (tmp_path / f"begun-{shard}").touch()
         return square(0, shard)
 
-    found = on_ray.run(noted, [(0, i) for i in range(30)], label="many")
+    finished = on_ray.run(noted, [(0, i) for i in range(30)], label="many")
     for taken in range(1, 5):
-        next(found)
+        next(finished)
         time.sleep(0.2)  # a driver that is slow to write
         assert len(list(tmp_path.glob("begun-*"))) <= taken + 2 * on_ray.AHEAD
-    assert len(list(found)) == 26
+    assert len(list(finished)) == 26
 
 
 HUNGRY = """
@@ -204,7 +204,7 @@ def test_a_worker_out_of_memory(tmp_path, how):
     if how == "once":
         assert (ended.returncode, ended.stdout) == (0, "[0, 1, 4, 9, 16]\n"), ended.stderr
     else:
-        assert "hungry: shard 2 ended its worker 3 times, last on node" in ended.stderr
+        assert "hungry: shard 2 crashed its worker 3 times, last on node" in ended.stderr
         assert "(out of memory). Finished shards are kept" in ended.stderr
         left = Shards(Owner("hungry", {"a.py": "1"}, {}), inputs="hungry", n=5).missing()
         assert left[0] == 2  # and perhaps those that waited behind it

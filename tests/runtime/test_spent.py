@@ -15,33 +15,33 @@ from wsoup.finetune.params import SoftDescriptorsTune
 from wsoup.finetune.tuners import make_student
 from wsoup.images.cost import image_flops
 from wsoup.images.features import ImageList, embed_images
-from wsoup.runtime import spent
+from wsoup.runtime import process
 from wsoup.texts.encoder import PromptEncoder
 
 
 def test_sums_are_taken_once():
-    spent.take()
-    with spent.timed(spent.TEXTS):
+    process.take_spent()
+    with process.timed(process.TEXTS):
         pass
-    spent.add_flops(spent.TEXTS, 2e9)
-    spent.add({"texts_gflops": 1.0, "images_seconds": 3.0})
-    found = spent.take()
-    assert 0 <= found.pop("texts_seconds") < 1
-    assert found == {"texts_gflops": 3.0, "images_seconds": 3.0}
-    assert spent.take() == {}
+    process.add_flops(process.TEXTS, 2e9)
+    process.add_spent({"texts_gflops": 1.0, "images_seconds": 3.0})
+    noted = process.take_spent()
+    assert 0 <= noted.pop("texts_seconds") < 1
+    assert noted == {"texts_gflops": 3.0, "images_seconds": 3.0}
+    assert process.take_spent() == {}
 
 
 def test_images_are_timed_and_their_flops_are_by_the_image(in_tmp: Path, tiny_encoder):
     write_image_folder(in_tmp / "photo", splits={"test": 2}, classes=COLOURS)
     paths = sorted(str(path.relative_to(in_tmp)) for path in (in_tmp / "photo").rglob("*.png"))
-    spent.take()
+    process.take_spent()
     images = ImageList(in_tmp, paths, [None] * len(paths))
     owner = Owner("embed@photo", {}, {})
     embed_images({"one": tiny_encoder}, lists=[images], batch_size=4, on_bad_image="stop", label="", owner=owner)
-    found = spent.take()
-    assert found["images_seconds"] > 0
-    assert found["images_gflops"] == round(len(paths) * image_flops(tiny_encoder) / 1e9, 3)
-    assert json.loads(json.dumps(found)) == found
+    noted = process.take_spent()
+    assert noted["images_seconds"] > 0
+    assert noted["images_gflops"] == round(len(paths) * image_flops(tiny_encoder) / 1e9, 3)
+    assert json.loads(json.dumps(noted)) == noted
 
 
 def test_texts_cost_what_was_encoded_since(tiny_encoder):

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
 from wsoup.core.scoring import centroids, count_correct, normalize, rank
-from wsoup.search.grow import chains
 from wsoup.search.grow.chains import draw_chain_words, word_chain, word_soup_member
 from wsoup.search.grow.greedy import greedy_soup, right_on
 
@@ -157,9 +156,7 @@ def test_members_are_independent_of_each_other_and_of_m():
     assert len(set(forwards)) > 1
 
 
-def test_batch_sizes_do_not_matter(monkeypatch):
+def test_batch_sizes_do_not_matter():
     words = [f"w{i}" for i in range(70)]
     whole = word_chain("start", candidates=words, count=noisy_count, max_words=10)
-    monkeypatch.setattr(chains, "SMALLEST_BATCH", 1)
-    monkeypatch.setattr(chains, "LARGEST_BATCH", 3)
-    assert word_chain("start", candidates=words, count=noisy_count, max_words=10) == whole
+    assert word_chain("start", candidates=words, count=noisy_count, max_words=10, batches=(1, 3)) == whole

@@ -76,7 +76,7 @@ def test_an_unmatched_class_lists_the_nearest_keys() -> None:
 def test_a_file_of_another_shape(tmp_path: Path, text: str) -> None:
     (tmp_path / "d.json").write_text(text)
     with pytest.raises(
-        PoolError, match=r"d.json is no GPT-descriptor file \(.*\); expected {class: \[descriptor, ...\]}"
+        PoolError, match=r"d.json is not a GPT-descriptor file \(.*\); expected {class: \[descriptor, ...\]}"
     ):
         gpt.read(tmp_path / "d.json")
 

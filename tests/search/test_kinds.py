@@ -44,12 +44,12 @@ def test_top_by_count_and_likelihood_is_that_of_plain_sorting(k1):
     generator = np.random.default_rng(k1)
     counts = np.sort(generator.integers(20, 60, 40))[::-1]
     k2 = -generator.random(40)
-    found = top(WORDS, n_correct=counts, k2=k2, m=8, k1=k1, rank_by="count_k2")
+    found = top(WORDS, n_correct=counts, log_likelihood=k2, m=8, k1=k1, rank_by="count_k2")
     assert found == plain_top(WORDS, counts, k2, 8, k1)
 
 
 def test_top_by_count_is_the_beginning_of_the_ranking():
-    found = top(WORDS, n_correct=np.arange(40)[::-1], k2=np.zeros(40), m=3, k1=40, rank_by="count")
+    found = top(WORDS, n_correct=np.arange(40)[::-1], log_likelihood=np.zeros(40), m=3, k1=40, rank_by="count")
     assert found == WORDS[:3]
 
 
@@ -58,7 +58,7 @@ def test_top_by_hand():
     found = top(
         ["a", "b", "c"],
         n_correct=np.array([12, 11, 10]),
-        k2=np.array([-3.0, -1.0, -2.0]),
+        log_likelihood=np.array([-3.0, -1.0, -2.0]),
         m=3,
         k1=3,
         rank_by="count_k2",
@@ -67,7 +67,7 @@ def test_top_by_hand():
 
 
 def test_equal_candidates_keep_their_order():
-    found = top(WORDS, n_correct=np.full(40, 7), k2=np.full(40, -1.0), m=4, k1=10, rank_by="count_k2")
+    found = top(WORDS, n_correct=np.full(40, 7), log_likelihood=np.full(40, -1.0), m=4, k1=10, rank_by="count_k2")
     assert found == WORDS[:4]
 
 
@@ -81,7 +81,7 @@ def test_a_sample_has_each_text_once_and_a_longer_one_begins_with_it():
 
 
 def test_a_sample_larger_than_the_pool():
-    with pytest.raises(PoolError, match="a sample of 9 is wanted of 8 texts"):
+    with pytest.raises(PoolError, match="a sample of 9 was asked of 8 texts"):
         sample(WORDS[:8], m=9, seed=1)
 
 
@@ -184,16 +184,11 @@ def test_joint_growth_is_that_of_the_plain_loop(seed):
 
 
 @pytest.mark.parametrize(("smallest", "largest"), [(1, 1), (1, 3), (5, 64), (64, 64)])
-def test_speculative_batches_keep_the_soup_to_the_letter(monkeypatch, smallest, largest):
-    images, labels = images_of_classes()
-
-    def build():
-        return joint_soup(WORDS, seed=2, features=encode, measure=likely_on(images, labels, scale=8.0), **SETTINGS)
-
-    whole = build()
-    monkeypatch.setattr(joint, "SMALLEST_BATCH", smallest)
-    monkeypatch.setattr(joint, "LARGEST_BATCH", largest)
-    assert build() == whole
+def test_speculative_batches_keep_the_soup_to_the_letter(smallest, largest):
+    measure = likely_on(*images_of_classes(), scale=8.0)
+    whole = joint_soup(WORDS, seed=2, features=encode, measure=measure, **SETTINGS)
+    batches = (smallest, largest)
+    assert joint_soup(WORDS, seed=2, features=encode, measure=measure, batches=batches, **SETTINGS) == whole
 
 
 @settings(deadline=None, max_examples=40)

@@ -28,7 +28,7 @@ def test_fewer_words_are_the_beginning_of_more() -> None:
 
 
 def test_more_words_than_there_are() -> None:
-    with pytest.raises(PoolError, match=r"candidates.words.count: 1000000 words wanted, wordfreq has \d+ such words"):
+    with pytest.raises(PoolError, match=r"candidates.words.count is 1000000, but wordfreq has \d+ such words"):
         pools.common_words(1_000_000)
 
 

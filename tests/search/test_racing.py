@@ -16,7 +16,7 @@ from wsoup.search.grow.params import SoupParams
 from wsoup.search.rank.cost import cost_of
 from wsoup.search.rank.params import RacingParams, RacingRound
 from wsoup.search.rank.pools import common_words
-from wsoup.search.rank.racing import images_scored, part_of, race, racing_cost, rounds
+from wsoup.search.rank.racing import images_scored, part_of, race, racing_cost, rounds_of
 from wsoup.search.rank.ranking import Ranked, ranked
 from wsoup.search.rank.scores import right_by_name, scores
 from wsoup.search.rank.source import Source
@@ -40,7 +40,7 @@ def source(tiny_encoder) -> Source:
 
 @pytest.fixture(scope="module")
 def raced_here(source) -> dict[str, np.ndarray]:
-    return run(source, rounds(RACE, n_classes=6))
+    return run(source, rounds_of(RACE, n_classes=6))
 
 
 def run(source: Source, heats) -> dict[str, np.ndarray]:
@@ -48,7 +48,7 @@ def run(source: Source, heats) -> dict[str, np.ndarray]:
         part = part_of(source, heats[number].classes)
         images = part.images()
         named = right_by_name(part, images=images, period=False)
-        return scores(part, texts, images=images, named=named, period=False)
+        return scores(part, texts, images=images, baseline_right=named, period=False)
 
     return race(POOL, heats, n_seeds=len(source.subsets), score=score)
 
@@ -92,7 +92,7 @@ def plain_race(source: Source, heats, index) -> dict[str, tuple[int, int, float]
 
 
 def test_a_race_is_that_of_plain_loops(source, raced_here):
-    heats, found = rounds(RACE, n_classes=6), raced_here
+    heats, found = rounds_of(RACE, n_classes=6), raced_here
     for k, index in enumerate(SEEDS.values()):
         plain = plain_race(source, heats, index)
         assert dict(zip(POOL, found["n_classes"][k].tolist(), strict=True)) == {t: n for t, (n, *_) in plain.items()}
@@ -102,7 +102,7 @@ def test_a_race_is_that_of_plain_loops(source, raced_here):
 
 
 def test_finalists_have_the_columns_of_the_whole_ranking(source, raced_here):
-    whole, found = run(source, rounds([], n_classes=6)), raced_here
+    whole, found = run(source, rounds_of([], n_classes=6)), raced_here
     assert (whole["n_classes"] == 6).all()
     last = found["n_classes"] == 6
     assert last.sum(axis=1).tolist() == [7, 7], "six, and the class name alone"
@@ -111,7 +111,7 @@ def test_finalists_have_the_columns_of_the_whole_ranking(source, raced_here):
 
 
 def test_a_seed_races_alike_alone_and_beside_others(source, raced_here):
-    heats = rounds(RACE, n_classes=6)
+    heats = rounds_of(RACE, n_classes=6)
     alone = Source(source.encoder, source.image_features, source.labels, {2: SEEDS[2]}, source.template, NAMES)
     both, one = raced_here, run(alone, heats)
     assert both["n_classes"][1].tolist() == one["n_classes"][0].tolist()
@@ -119,16 +119,16 @@ def test_a_seed_races_alike_alone_and_beside_others(source, raced_here):
 
 
 def test_rounds_are_nested_shares_of_the_classes_two_at_least():
-    found = rounds([RacingRound(classes=0.01, keep=90), RacingRound(classes=0.5, keep=9)], n_classes=20)
+    found = rounds_of([RacingRound(classes=0.01, keep=90), RacingRound(classes=0.5, keep=9)], n_classes=20)
     assert [(len(r.classes), r.keep) for r in found] == [(2, 90), (10, 9), (20, None)]
     assert set(found[0].classes) < set(found[1].classes) < set(found[2].classes)
-    assert found == rounds([RacingRound(classes=0.01, keep=90), RacingRound(classes=0.5, keep=9)], n_classes=20)
+    assert found == rounds_of([RacingRound(classes=0.01, keep=90), RacingRound(classes=0.5, keep=9)], n_classes=20)
 
 
 def test_rounds_of_the_same_few_classes_are_one():
     race_of_two = [RacingRound(classes=0.1, keep=90), RacingRound(classes=0.3, keep=9)]
-    assert [(len(r.classes), r.keep) for r in rounds(race_of_two, n_classes=7)] == [(2, 9), (7, None)]
-    assert [(len(r.classes), r.keep) for r in rounds(race_of_two, n_classes=2)] == [(2, None)]
+    assert [(len(r.classes), r.keep) for r in rounds_of(race_of_two, n_classes=7)] == [(2, 9), (7, None)]
+    assert [(len(r.classes), r.keep) for r in rounds_of(race_of_two, n_classes=2)] == [(2, None)]
 
 
 def test_a_part_of_the_source_is_its_classes_and_their_images(source):
@@ -152,7 +152,7 @@ def test_a_race_narrows():
 
 
 def test_every_round_costs_its_candidates_with_its_classes(source, raced_here):
-    heats, found = rounds(RACE, n_classes=6), raced_here
+    heats, found = rounds_of(RACE, n_classes=6), raced_here
     together, alone = racing_cost(source, POOL, heats, n_classes=found["n_classes"], period=False)
     for k in range(2):
         wanted = NOTHING
@@ -161,14 +161,14 @@ def test_every_round_costs_its_candidates_with_its_classes(source, raced_here):
             wanted += cost_of(left, period=False, classes=classes, encoder=source.texts)
         assert alone[k] == wanted
         assert alone[k].tokens <= together.tokens <= sum(one.tokens for one in alone)
-    assert racing_cost(source, POOL, rounds([], n_classes=6), n_classes=np.full((2, 25), 6), period=False) == (
+    assert racing_cost(source, POOL, rounds_of([], n_classes=6), n_classes=np.full((2, 25), 6), period=False) == (
         (whole := cost_of(POOL[1:], period=False, classes=6, encoder=source.texts)),
         [whole, whole],
     )
 
 
 def test_images_are_those_of_the_rounds_classes(source):
-    heats = rounds(RACE, n_classes=6)
+    heats = rounds_of(RACE, n_classes=6)
     found = images_scored(source, heats, n_classes=np.array([[2, 6], [4, 6]]))
     index = SEEDS[1]
     inside = sum(int(source.labels[i]) in heats[0].classes for i in index.tolist())
@@ -184,7 +184,7 @@ def raced() -> Ranked:
     return ranked(
         ["", "a", "b", "c", "d", "e"],
         n_correct=np.array([9, 50, 5, 7, 60, 70]),
-        k2=-np.arange(6.0),
+        log_likelihood=-np.arange(6.0),
         period=False,
         cost=Cost(1, 1, 1),
         n_classes=np.array([6, 2, 6, 6, 4, 2]),
@@ -198,7 +198,7 @@ def define(**soup: object) -> SoupParams:
 def test_those_with_all_classes_come_first_by_count_the_others_as_far_as_they_came():
     assert (raced().texts, raced().full) == (["c", "b", "d", "a", "e"], 2)
     assert raced().finalists().texts == ["c", "b"]
-    plain = ranked(["a", "b"], n_correct=np.array([1, 2]), k2=np.zeros(2), period=False, cost=NOTHING)
+    plain = ranked(["a", "b"], n_correct=np.array([1, 2]), log_likelihood=np.zeros(2), period=False, cost=NOTHING)
     assert (plain.texts, plain.full) == (["b", "a"], None)
     assert plain.finalists() is plain
 

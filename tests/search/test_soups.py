@@ -47,10 +47,14 @@ def source(tiny_encoder) -> Source:
 def ranked(source) -> Ranked:
     words = common_words(20)
     (block,) = source.text_blocks(words, period=False)
-    (scores,) = statistics(source.images(), block, named=torch.zeros(60, dtype=torch.bool))
+    (scores,) = statistics(source.images(), block, baseline_right=torch.zeros(60, dtype=torch.bool))
     order = torch.argsort(scores.n_correct, descending=True, stable=True)
     return Ranked(
-        [words[i] for i in order], scores.n_correct[order].numpy(), scores.k2[order].numpy(), False, Cost(20, 60, 600)
+        [words[i] for i in order],
+        scores.n_correct[order].numpy(),
+        scores.log_likelihood[order].numpy(),
+        False,
+        Cost(20, 60, 600),
     )
 
 
@@ -107,6 +111,28 @@ def test_a_sample_of_the_whole_pool_needs_no_ranking(source, ranked):
 def test_a_pool_that_is_too_small_is_named(ranked):
     with pytest.raises(PoolError, match="k1 is 21 but the pool words holds 20; lower k1"):
         soups.candidates(define("top", k1=21), ranked)
+
+
+@pytest.mark.parametrize(
+    ("definition", "limit", "wanted", "parts"),
+    [
+        (define("greedy", m=3), None, None, 1),
+        (define("chains", m=3, k0=2, k1=9), ("k1", 9), ("k1", 9), 3),
+        (define("random_lengths", m=3, k0=2, k1=9), ("k1", 9), ("k1", 9), 3),
+        (define("joint", m=3, k0=2, k1=9), ("k1", 9), ("k1", 9), 1),
+        (define("top", m=3, k1=9), ("k1", 9), ("k1", 9), 1),
+        (define("sample", m=3, k1=9), ("k1", 9), ("k1", 9), 1),
+        (define("sample", m=3, k1=None), None, ("m", 3), 1),
+        (define("first_words", m=3, k0=2), ("k0", 2), ("k0", 2), 1),
+    ],
+)
+def test_what_a_kind_says_of_itself(definition, limit, wanted, parts):
+    assert (definition.limit, definition.wanted, definition.parts) == (limit, wanted, parts)
+    assert definition.unranked is (definition.kind == "sample" and limit is None)
+    assert definition.shortage(9, where="the pool words holds 9", otherwise="give more") is None
+    if wanted is not None:
+        said = definition.shortage(1, where="the pool words holds 1", otherwise="give more")
+        assert said == f"{wanted[0]} is {wanted[1]} but the pool words holds 1; lower {wanted[0]}, or give more"
 
 
 @pytest.mark.parametrize("kind", ["top", "sample"])

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from wsoup.core import scoring
-from wsoup.core.scoring import ImageSet, normalize
-from wsoup.search.rank import statistics as module
+from wsoup.core.scoring import AT_ONCE, AtOnce, ImageSet, normalize
 from wsoup.search.rank.statistics import statistics
 
 
@@ -45,16 +44,16 @@ def plain_gain_se(right, named) -> float:
     return math.sqrt(len(difference)) * difference.std()
 
 
-def held_against_plain_loops(images: ImageSet, texts: torch.Tensor) -> None:
+def held_against_plain_loops(images: ImageSet, texts: torch.Tensor, *, at_once: AtOnce = AT_ONCE) -> None:
     named = scoring.correct(images.image_features, images.labels, texts[0])
-    found = statistics(images, texts, named=named)
+    found = statistics(images, texts, baseline_right=named, at_once=at_once)
     for index, counted, scores in zip(images.subsets, images.score(texts), found, strict=True):
         for name in ("n_correct", "alignment", "uniformity", "near_ties"):
             assert torch.equal(getattr(scores, name), getattr(counted, name)), name
         x, y = images.image_features[index], images.labels[index]
-        assert scores.k2.dtype == scores.gain_se.dtype == torch.float64
+        assert scores.log_likelihood.dtype == scores.gain_se.dtype == torch.float64
         for p, text in enumerate(texts):
-            assert scores.k2[p].item() == pytest.approx(plain_k2(x, y, text), rel=1e-5)
+            assert scores.log_likelihood[p].item() == pytest.approx(plain_k2(x, y, text), rel=1e-5)
             right = scoring.correct(x, y, text)
             assert scores.gain_se[p].item() == pytest.approx(plain_gain_se(right, named[index]), abs=1e-9)
         assert scores.gain_se[0] == 0, "the class name against itself"
@@ -66,19 +65,16 @@ def test_statistics_are_those_of_plain_loops(seed):
 
 
 @pytest.mark.parametrize(("block", "most"), [(64, 64), (150, 10_000), (16, 4)])
-def test_little_memory_gives_the_same(monkeypatch, block, most):
+def test_little_memory_gives_the_same(block, most):
     """Blocks of candidates, of images, and scores that are computed twice because they are too many to keep."""
-    monkeypatch.setattr(scoring, "SCORES_PER_BLOCK", block)
-    monkeypatch.setattr(module, "MOST_SCORES", most)
-    monkeypatch.setattr(module, "SCORES_AT_ONCE", 12)
-    held_against_plain_loops(*random_case())
+    held_against_plain_loops(*random_case(), at_once=AtOnce(scores=block, kept=most, softmax=12))
 
 
 def test_k2_by_hand():
     """Two classes at 0 and 90 degrees, one image on its own class: cosines 1 and 0, sigma 1/2, logits 4 and 0."""
     images = ImageSet(circle(0), labels=torch.tensor([0]), n_classes=2, subsets=[torch.tensor([0])])
-    (scores,) = statistics(images, circle(0, 90)[None], named=torch.tensor([True]))
-    assert scores.k2.item() == pytest.approx(-math.log1p(math.exp(-4)), rel=1e-5)
+    (scores,) = statistics(images, circle(0, 90)[None], baseline_right=torch.tensor([True]))
+    assert scores.log_likelihood.item() == pytest.approx(-math.log1p(math.exp(-4)), rel=1e-5)
 
 
 def test_k2_does_not_change_with_the_spread_of_the_scores():
@@ -93,19 +89,19 @@ def test_k2_does_not_change_with_the_spread_of_the_scores():
     close = ImageSet(shared(x), labels=y, n_classes=5, subsets=[torch.arange(len(y))])
     named = torch.zeros(len(y), dtype=torch.bool)
     assert torch.allclose(
-        statistics(close, shared(texts), named=named)[0].k2,
-        statistics(images, texts, named=torch.zeros(60, dtype=torch.bool))[0].k2,
+        statistics(close, shared(texts), baseline_right=named)[0].log_likelihood,
+        statistics(images, texts, baseline_right=torch.zeros(60, dtype=torch.bool))[0].log_likelihood,
         atol=1e-4,
     )
 
 
 def test_texts_that_tell_no_classes_apart_leave_it_to_chance():
     images = ImageSet(circle(0, 10), labels=torch.tensor([0, 1]), n_classes=2, subsets=[torch.arange(2)])
-    (scores,) = statistics(images, circle(30, 30)[None], named=torch.tensor([True, False]))
-    assert scores.k2.item() == pytest.approx(math.log(0.5))
+    (scores,) = statistics(images, circle(30, 30)[None], baseline_right=torch.tensor([True, False]))
+    assert scores.log_likelihood.item() == pytest.approx(math.log(0.5))
 
 
 def test_one_class_is_always_certain():
     images = ImageSet(circle(0, 10), labels=torch.tensor([0, 0]), n_classes=1, subsets=[torch.arange(2)])
-    (scores,) = statistics(images, circle(30)[None], named=torch.tensor([True, True]))
-    assert scores.k2.item() == 0
+    (scores,) = statistics(images, circle(30)[None], baseline_right=torch.tensor([True, True]))
+    assert scores.log_likelihood.item() == 0

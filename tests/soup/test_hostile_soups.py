@@ -75,9 +75,9 @@ def test_what_is_out_of_bounds_is_refused(tmp_path: Path, key: str, value: Any) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (json.dumps(GOOD)[:-1] + ', "members": []}', "key 'members' stands there twice"),
-        (json.dumps({**GOOD, "class_name_weight": math.nan}), "NaN is no number"),
-        (json.dumps({**GOOD, "class_name_weight": -math.inf}), "-Infinity is no number"),
+        (json.dumps(GOOD)[:-1] + ', "members": []}', "key 'members' appears twice"),
+        (json.dumps({**GOOD, "class_name_weight": math.nan}), "NaN is not a number"),
+        (json.dumps({**GOOD, "class_name_weight": -math.inf}), "-Infinity is not a number"),
         ("\ufeff" + json.dumps(GOOD), "BOM"),
         (json.dumps(GOOD)[:-1] + ', "x": ' + "[" * 100_000, "is not JSON"),
     ],

@@ -282,11 +282,11 @@ def test_no_prompts_give_no_features(family, name):
 
 
 @pytest.mark.parametrize("name", ["clip", "two_way"])
-def test_blocks_are_the_grid_in_order_and_bounded(family, monkeypatch, name):
+def test_blocks_are_the_grid_in_order_and_bounded(family, name):
     model, tokenizer, _ = family(name)
     encoder = PromptEncoder(model, tokenizer, device=CPU)
-    monkeypatch.setattr(encoder_module, "GRID_BYTES", 4 * 24 * 2 * 3)  # three suffixes of two classes
-    blocks = list(encoder.grid_blocks(PREFIXES[:2], SUFFIXES))
+    three_of_two_classes = 4 * 24 * 2 * 3
+    blocks = list(encoder.grid_blocks(PREFIXES[:2], SUFFIXES, block_bytes=three_of_two_classes))
     assert [which for which, _ in blocks] == [slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 11)]
     torch.testing.assert_close(
         torch.cat([block for _, block in blocks]), encoder.encode_grid(PREFIXES[:2], SUFFIXES), atol=2e-6, rtol=0

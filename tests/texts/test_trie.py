@@ -68,3 +68,5 @@ def test_small_blocks_where_little_is_shared_and_large_ones_where_much_is():
     assert max(map(len, pack_well(words, largest=128))) == BLOCK_SIZES[0]
     assert max(map(len, pack_well(deep, largest=128))) == BLOCK_SIZES[-1]
     assert max(map(len, pack_well(deep, largest=64))) == 64
+    assert max(map(len, pack_well(words, smallest=64, largest=128))) == 64
+    assert max(map(len, pack_well(words, smallest=64, largest=32))) == 64

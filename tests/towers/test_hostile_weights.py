@@ -19,10 +19,10 @@ import torch
 from corrupt import corrupted
 from safetensors.torch import load_file, save, save_file
 
-from wsoup.core.errors import LONGEST, WsoupError
+from wsoup.core.errors import LONGEST, ModelError, WsoupError
 from wsoup.params.base.encoder import EncoderParams
-from wsoup.towers.config import blocks, known_config, parameters
-from wsoup.towers.encoder import load_encoder
+from wsoup.towers.config import known_config
+from wsoup.towers.encoder import load_encoder, untrained_model, weightless_encoder
 
 TINY_CONFIG = {
     "embed_dim": 16,
@@ -177,7 +177,7 @@ def test_weights_and_configs_that_are_no_files(
     make(tmp_path / "x.safetensors")
     assert "does not exist" in str(refusal({**files, "pretrained": str(tmp_path / "x.safetensors")}))
     make(tmp_path / "tiny-clip.json")
-    assert "is no file" in str(refusal({**files, "config": str(tmp_path / "tiny-clip.json")}))
+    assert "is not a file" in str(refusal({**files, "config": str(tmp_path / "tiny-clip.json")}))
 
 
 # ----------------------------------------------------------------------------------------------------- configs
@@ -196,37 +196,50 @@ def with_value(where: str, value: object) -> Any:
 @pytest.mark.parametrize(
     ("where", "value", "said"),
     [
-        ("vision_cfg.image_size", "16", "vision_cfg.image_size is '16', expected a whole number"),
-        ("vision_cfg.image_size", [16, "16"], "vision_cfg.image_size is [16, '16']"),
-        ("vision_cfg.image_size", True, "vision_cfg.image_size is True"),
-        ("vision_cfg.layers", 10**9, "vision_cfg.layers is 1000000000, expected a whole number from 1 to 1,000"),
-        ("vision_cfg.layers", [10**9, 1, 1, 1], "vision_cfg.layers is [1000000000, 1, 1, 1]"),
-        ("vision_cfg.layers", [1] * 1_000, "vision_cfg.layers is [1, 1,"),
-        ("vision_cfg.layers", 0, "vision_cfg.layers is 0"),
-        ("vision_cfg.layers", 2.5, "vision_cfg.layers is 2.5"),
-        ("text_cfg.layers", 10**9, "text_cfg.layers is 1000000000"),
-        ("text_cfg.layers", 10**4_000, "a number of more than 30 digits"),
+        ("vision_cfg.image_size", "16", "vision_cfg.image_size: '16' is not valid: input should be a valid integer"),
+        ("vision_cfg.image_size", [16, "16"], "vision_cfg.image_size"),
+        ("vision_cfg.image_size", True, "vision_cfg.image_size: True is not valid"),
+        (
+            "vision_cfg.layers",
+            10**9,
+            "vision_cfg.layers: 1000000000 is not valid: input should be less",
+        ),
+        ("vision_cfg.layers", [10**9, 1, 1, 1], "vision_cfg.layers"),
+        ("vision_cfg.layers", [1] * 1_000, "vision_cfg.layers"),
+        ("vision_cfg.layers", 0, "vision_cfg.layers: 0 is not valid"),
+        ("vision_cfg.layers", 2.5, "vision_cfg.layers: 2.5 is not valid"),
+        ("text_cfg.layers", 10**9, "text_cfg.layers: 1000000000 is not valid"),
+        ("text_cfg.layers", 10**4_000, "text_cfg.layers: a number of more than 1,000 digits is not valid"),
         ("text_cfg.layers", 1_000, "they do not belong together"),
         ("text_cfg.width", 99_999, "parameters or more, 100,000,000,000 are the most"),
-        ("text_cfg.width", -1, "text_cfg.width is -1"),
-        ("text_cfg.width", None, "text_cfg.width is None"),
+        ("text_cfg.width", -1, "text_cfg.width: -1 is not valid"),
+        ("text_cfg.width", None, "text_cfg.width: None is not valid"),
         ("text_cfg.vocab_size", 10**7, "they do not belong together"),
-        ("text_cfg.vocab_size", 10**12, "text_cfg.vocab_size is 1000000000000"),
-        ("text_cfg.context_length", 10**9, "text_cfg.context_length is 1000000000"),
+        ("text_cfg.vocab_size", 10**12, "text_cfg.vocab_size: 1000000000000 is not valid"),
+        ("text_cfg.context_length", 10**9, "text_cfg.context_length: 1000000000 is not valid"),
         ("text_cfg.heads", 3, "cannot be loaded"),
-        ("text_cfg.heads", "2", "text_cfg.heads is '2'"),
-        ("text_cfg.mlp_ratio", 1e300, "text_cfg.mlp_ratio is 1e+300, expected a number above 0"),
-        ("text_cfg.mlp_ratio", math.nan, "text_cfg.mlp_ratio is nan"),
-        ("vision_cfg.mlp_ratio", "4", "vision_cfg.mlp_ratio is '4'"),
-        ("vision_cfg.patch_size", 0, "vision_cfg.patch_size is 0"),
-        ("vision_cfg.colour", 1, "unexpected keyword argument 'colour'"),
-        ("colour", 1, "unexpected keyword argument 'colour'"),
-        ("embed_dim", "16", "embed_dim is '16'"),
-        ("embed_dim", 10**9, "embed_dim is 1000000000"),
-        ("text_cfg", [], "is not an open_clip model config: text_cfg is list"),
-        ("vision_cfg", None, "is not an open_clip model config: vision_cfg is NoneType"),
-        ("vision_cfg", 3, "is not an open_clip model config: vision_cfg is int"),
+        ("text_cfg.heads", "2", "text_cfg.heads: '2' is not valid"),
+        (
+            "text_cfg.mlp_ratio",
+            1e300,
+            "text_cfg.mlp_ratio: 1e+300 is not valid: input should be less",
+        ),
+        ("text_cfg.mlp_ratio", math.nan, "text_cfg.mlp_ratio: nan is not valid"),
+        ("vision_cfg.mlp_ratio", "4", "vision_cfg.mlp_ratio: '4' is not valid"),
+        ("vision_cfg.patch_size", 0, "vision_cfg.patch_size: 0 is not valid"),
+        ("vision_cfg.colour", 1, "vision_cfg: unknown key 'colour'"),
+        ("colour", 1, "unknown key 'colour'"),
+        ("embed_dim", "16", "embed_dim: '16' is not valid"),
+        ("embed_dim", 10**9, "embed_dim: 1000000000 is not valid"),
+        ("text_cfg", [], "is not an open_clip model config: text_cfg: [] is not valid"),
+        ("vision_cfg", None, "is not an open_clip model config: vision_cfg: None is not valid"),
+        ("vision_cfg", 3, "is not an open_clip model config: vision_cfg: 3 is not valid"),
         ("text_cfg.hf_tokenizer_name", "../no/such", "cannot be loaded"),
+        ("text_cfg.tokenizer_kwargs", {"use_fast": False}, "text_cfg.tokenizer_kwargs: unknown key 'use_fast'"),
+        ("text_cfg.tokenizer_kwargs", {"trust_remote_code": True}, "asks for trust_remote_code, which runs code"),
+        ("text_cfg.norm_kwargs", {"trust_remote_code": True}, "asks for trust_remote_code, which runs code"),
+        ("text_cfg.norm_kwargs", {"eps": [1]}, "text_cfg: norm_kwargs is not a plain value"),
+        ("trust_remote_code", True, "asks for trust_remote_code, which runs code"),
     ],
 )
 def test_a_config_that_is_wrong(files: dict[str, str], where: str, value: object, said: str) -> None:
@@ -262,14 +275,27 @@ def test_a_config_that_is_none(files: dict[str, str], data: bytes) -> None:
     assert files["config"] in found
 
 
+def test_a_folder_with_a_model_may_not_ask_for_code_to_be_run(tmp_path: Path) -> None:
+    config = with_value("text_cfg.tokenizer_kwargs", {"trust_remote_code": True})
+    config["text_cfg"]["hf_tokenizer_name"] = str(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"auto_map": {"AutoTokenizer": ["own.Tokens", None]}}))
+    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": config}))
+    params = EncoderParams(model=f"local-dir:{tmp_path}", precision="fp32", watch="x")
+    for look in (known_config, load_encoder, weightless_encoder, untrained_model):
+        with pytest.raises(ModelError, match=r"open_clip_config.json asks for trust_remote_code, which runs code"):
+            look(params)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_every_config_of_open_clip_is_within_bounds() -> None:
     names = [file.stem for file in (Path(open_clip.__file__).parent / "model_configs").glob("*.json")]
     found = {name: known_config(EncoderParams(model=name, precision="fp32", watch="x")) for name in names}
     assert len(names) > 100
     assert all(found.values())
     assert found["ViT-B-16"] is not None
-    assert blocks(found["ViT-B-16"]) == {"vision_cfg": 12, "text_cfg": 12}
-    assert parameters(found["ViT-B-16"]) == pytest.approx(149_620_737, rel=0.01)  # what open_clip builds
+    assert found["ViT-B-16"].blocks == {"vision_cfg": 12, "text_cfg": 12}
+    assert found["ViT-B-16"].parameters == pytest.approx(149_620_737, rel=0.01)  # what open_clip builds
 
 
 # ----------------------------------------------------------------------------------------------------- damaged

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import weakref
 
 import pytest
 import torch
@@ -56,14 +57,20 @@ def test_a_batch_too_large_for_memory_is_halved(tiny_encoder, monkeypatch):
     expected = tiny_encoder.encode_images(pixels)
     whole = model.encode_image
 
+    held: list[weakref.ref] = []
+
     def small_memory(batch: torch.Tensor) -> torch.Tensor:
+        assert not any(ref() is not None for ref in held), "what a failed pass held is free before the next one"
+        activations = torch.zeros(len(batch))
         if len(batch) > 2:
+            held.append(weakref.ref(activations))
             raise torch.OutOfMemoryError("no room")
         return whole(batch)
 
     monkeypatch.setattr(model, "encode_image", small_memory)
     encoder = dataclasses.replace(tiny_encoder)  # which lays out the model as it is now
     assert torch.allclose(encoder.encode_images(pixels), expected, atol=1e-6)
+    assert len(held) == 2
 
 
 @pytest.mark.parametrize(

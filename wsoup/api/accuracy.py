@@ -13,7 +13,7 @@ from torch import Tensor
 from wsoup.api.arguments import checked_features, checked_labels, checked_names
 from wsoup.core.errors import DataError, MismatchError, ParamsError
 from wsoup.core.scoring import correct, normalize
-from wsoup.core.statistics import compare_images
+from wsoup.statistics.noise import compare_images
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Gain:
     Attributes:
         n_gained, n_lost: images that only the classifier gets right, and that only the baseline does.
         points: the gain, per cent of all images.
-        low, high: its interval (`wsoup.core.statistics`).
+        low, high: its interval (`wsoup.statistics.noise`).
         confidence: of the interval.
     """
 

@@ -55,26 +55,26 @@ def checked_features(features: Any, *, name: str = "features") -> Tensor:
     Raises:
         DataError: not two axes, no numbers, no rows; a row with NaN or infinity, or of zeros alone.
     """
-    found = _tensor(features, name=name)
-    if found.dim() != 2 or not len(found):
+    x = _tensor(features, name=name)
+    if x.dim() != 2 or not len(x):
         raise DataError(
-            f"{name} has shape {tuple(found.shape)}; expected (N, D), one row of image features for each of N images"
+            f"{name} has shape {tuple(x.shape)}; expected (N, D), one row of image features for each of N images"
         )
-    if not found.is_floating_point():
-        raise DataError(f"{name} holds {found.dtype}; expected floats, as model.encode_image gives them")
-    found = found.detach().float()
-    broken = (~torch.isfinite(found)).any(dim=1)
+    if not x.is_floating_point():
+        raise DataError(f"{name} holds {x.dtype}; expected floats, as model.encode_image gives them")
+    x = x.detach().float()
+    broken = (~torch.isfinite(x)).any(dim=1)
     if broken.any():
         raise DataError(f"{name} has NaN or infinity in rows {_some(broken)}; leave these images out, labels as well")
-    lengths = found.norm(dim=1)
+    lengths = x.norm(dim=1)
     if (lengths == 0).any():
         raise DataError(f"{name} holds nothing but zeros in rows {_some(lengths == 0)}; leave these images out")
     off = (lengths - 1).abs().max().item()
     if off <= NORM_TOLERANCE:
-        return found
+        return x
     said = f"{name} are not of length 1 (off by up to {off:.2g}): they are normalised, as cosines need it"
     warnings.warn(said, stacklevel=_caller())
-    return normalize(found)
+    return normalize(x)
 
 
 def checked_labels(labels: Any, *, n_images: int, class_names: Sequence[str]) -> Tensor:
@@ -89,20 +89,20 @@ def checked_labels(labels: Any, *, n_images: int, class_names: Sequence[str]) ->
         if unknown is not None:
             raise DataError(f"labels holds {unknown!r}, which is not among the {len(class_names)} class_names")
         labels = [position[name] for name in labels]
-    found = _tensor(labels, name="labels")
-    if found.dim() != 1 or len(found) != n_images:
-        raise DataError(f"labels has shape {tuple(found.shape)}; expected ({n_images},), one label for each image")
-    if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
-        raise DataError(f"labels holds {found.dtype}; expected whole numbers from 0, or class names")
-    found = found.long()
-    outside = (found < 0) | (found >= len(class_names))
+    y = _tensor(labels, name="labels")
+    if y.dim() != 1 or len(y) != n_images:
+        raise DataError(f"labels has shape {tuple(y.shape)}; expected ({n_images},), one label for each image")
+    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        raise DataError(f"labels holds {y.dtype}; expected whole numbers from 0, or class names")
+    y = y.long()
+    outside = (y < 0) | (y >= len(class_names))
     if outside.any():
         first = int(outside.nonzero()[0])
         raise DataError(
-            f"labels[{first}] is {int(found[first])}, outside of the {len(class_names)} class_names "
+            f"labels[{first}] is {int(y[first])}, outside of the {len(class_names)} class_names "
             f"(0 to {len(class_names) - 1}); correct the label or the list of names"
         )
-    return found
+    return y
 
 
 def checked_source(features: Any, labels: Any, *, class_names: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -148,10 +148,10 @@ def checked_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """
     if isinstance(paths, (str, os.PathLike)):
         raise DataError(f"paths is one path, {os.fspath(paths)!r}; expected a list of image files")
-    found = [os.fspath(path) for path in paths]
-    if not found:
+    files = [os.fspath(path) for path in paths]
+    if not files:
         raise DataError("paths is empty; expected image files")
-    return found
+    return files
 
 
 def _caller() -> int:
@@ -169,11 +169,13 @@ def _tensor(value: Any, *, name: str) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(np.asarray(value)))
     except (TypeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise DataError(f"{name} is no array of numbers ({reason}); expected a NumPy array or a torch tensor") from None
+        raise DataError(
+            f"{name} is not an array of numbers ({reason}); expected a NumPy array or a torch tensor"
+        ) from None
 
 
 def _some(rows: Tensor) -> str:
     """The first of the rows that are True, and how many more there are."""
-    found = rows.nonzero()[:, 0].tolist()
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return ", ".join(map(str, found[:SHOWN])) + more
+    chosen = rows.nonzero()[:, 0].tolist()
+    more = f" and {len(chosen) - SHOWN} more" if len(chosen) > SHOWN else ""
+    return ", ".join(map(str, chosen[:SHOWN])) + more

@@ -58,11 +58,11 @@ def _section(params: Path, *, names: Mapping[str, Any]) -> dict[str, Any]:
     """Section encoder of params.yaml, where it is there and of the same model and weights."""
     if not params.is_file():
         return {}
-    found = read_yaml(params).get("encoder")
-    if not isinstance(found, dict) or found.get("model") != names["model"]:
+    section = read_yaml(params).get("encoder")
+    if not isinstance(section, dict) or section.get("model") != names["model"]:
         return {}
-    pretrained = str(found.get("pretrained"))
-    return found if names["pretrained"] in (pretrained, Path(pretrained).name) else {}
+    pretrained = str(section.get("pretrained"))
+    return section if names["pretrained"] in (pretrained, Path(pretrained).name) else {}
 
 
 def _check_there(wanted: EncoderParams, *, origin: str) -> None:

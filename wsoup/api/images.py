@@ -67,14 +67,14 @@ def encode_images(
         about = {"probe": _preprocess_digest(preprocess)}
         encoder = image_encoder(model, preprocess, preprocessing=about, precision=precision)
         if len(files) > IMAGES_PER_SHARD and next(as_module(model).parameters(), None) is not None:
-            found = _resumable(encoder, files, how=how)
+            embedded = _resumable(encoder, files, how=how)
         else:
             with counting(label=LABEL, total=len(files), initial=0, unit="image"):
-                found = encode_files({LABEL: encoder}, paths=files, digests=None, **how)
-    if LABEL not in found.features:
-        raise DataError(f"none of the {len(files)} images could be decoded; the first: {found.skipped[0]}")
-    features = np.full((len(files), found.features[LABEL].shape[1]), np.nan, dtype=np.float32)
-    features[found.positions] = found.features[LABEL]
+                embedded = encode_files({LABEL: encoder}, paths=files, digests=None, **how)
+    if LABEL not in embedded.features:
+        raise DataError(f"none of the {len(files)} images could be decoded; the first: {embedded.skipped[0]}")
+    features = np.full((len(files), embedded.features[LABEL].shape[1]), np.nan, dtype=np.float32)
+    features[embedded.positions] = embedded.features[LABEL]
     return torch.from_numpy(features)
 
 
@@ -84,9 +84,9 @@ def _resumable(encoder: Encoder, files: list[str], *, how: dict[str, Any]) -> Em
     about = [encoder.id, encoder.preprocessing, digests, files, how]
     owner = Owner.of(Path(__file__), name=f"encode_images/{fingerprint(about)}")
     images = ImageList("", files, digests)
-    (found,) = embed_images({LABEL: encoder}, lists=[images], label=LABEL, owner=owner, **how)
+    (embedded,) = embed_images({LABEL: encoder}, lists=[images], label=LABEL, owner=owner, **how)
     shutil.rmtree(owner.folder, ignore_errors=True)
-    return found
+    return embedded
 
 
 def _digests(files: list[str]) -> list[str | None]:

@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from wsoup.core.errors import MismatchError, ModelError, ParamsError
-from wsoup.runtime.memory import kept_memory
+from wsoup.runtime.process import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import AUTOCAST, Encoder, check_device
@@ -130,14 +130,14 @@ def identity(
     if unknown:
         raise ParamsError(f"encoder has {unknown[0]!r}; expected model and pretrained, as open_clip names them")
     module = as_module(model)
-    found = encoder_id(
+    about = encoder_id(
         module,
         tokenizer=tokenizer or _no_tokens,
         model_name=names.get("model") or type(model).__name__,
         pretrained=names.get("pretrained"),
         precision=precision,
     )
-    return found if any(True for _ in module.parameters()) else {**found, "weights": None}
+    return about if any(True for _ in module.parameters()) else {**about, "weights": None}
 
 
 def check_sizes(image_features: Tensor, texts: PromptEncoder) -> None:

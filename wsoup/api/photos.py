@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +11,12 @@ from pathlib import Path
 from wsoup.api.arguments import checked_names
 from wsoup.core.errors import DataError, MissingError
 from wsoup.datasets.listing import IMAGE_SUFFIXES
-from wsoup.disk.files import reason_of, regular_file, shown
+from wsoup.disk.files import read_text, reason_of, shown
 
 PATH_COLUMNS = ("path", "file", "filename", "filepath", "image")
 """Columns of a list that may hold paths, the first that is there."""
-LARGEST_LIST, LARGEST_NAMES = 1 << 30, 1 << 24
-"""Bytes of a list of photos, and of one of class names."""
+LARGEST_NAMES = 1 << 24
+"""Bytes of a list of class names."""
 
 
 def find_photos(places: Sequence[str]) -> list[str]:
@@ -28,22 +29,22 @@ def find_photos(places: Sequence[str]) -> list[str]:
         MissingError: a place is not there.
         DataError: no images at all, or a list without such a column.
     """
-    found: dict[str, None] = {}
+    photos: dict[str, None] = {}
     for place in places:
         if os.path.isdir(place):
-            found.update(dict.fromkeys(_in_folder(place)))
+            photos.update(dict.fromkeys(_in_folder(place)))
         elif not os.path.lexists(place):
             raise MissingError(
                 f"{shown(place)} does not exist; name photos, folders of photos, or a CSV with a column path"
             )
         elif place.lower().endswith((".csv", ".tsv")):
-            found.update(dict.fromkeys(_in_list(Path(place))))
+            photos.update(dict.fromkeys(_in_list(Path(place))))
         else:
-            found[place] = None
-    if not found:
+            photos[place] = None
+    if not photos:
         kinds = " ".join(sorted(IMAGE_SUFFIXES))
         raise DataError(f"no images in {', '.join(shown(place) for place in places)}; expected {kinds} files")
-    return list(found)
+    return list(photos)
 
 
 def class_names(text: str) -> list[str]:
@@ -53,12 +54,7 @@ def class_names(text: str) -> list[str]:
         DataError: fewer than two, one twice, or a file that is no text.
     """
     if os.path.isfile(text):
-        if regular_file(text).st_size > LARGEST_NAMES:
-            raise DataError(f"--classes {shown(text)} has more than {LARGEST_NAMES:,} bytes; is it a list of names?")
-        try:
-            names = Path(text).read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"--classes {text} cannot be read as UTF-8 text ({reason_of(error)})") from None
+        names = read_text(text, largest=LARGEST_NAMES).splitlines()
     elif text.lower().endswith(".txt"):
         raise MissingError(f"--classes {text} does not exist; expected a file of names, or names such as 'cat,dog'")
     else:
@@ -71,7 +67,7 @@ def class_names(text: str) -> list[str]:
 
 def _in_folder(folder: str) -> list[str]:
     """Images below a folder, hidden ones left out."""
-    found: list[str] = []
+    photos: list[str] = []
     seen: set[str] = set()
     for place, inner, names in os.walk(folder, followlinks=True):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
@@ -80,19 +76,17 @@ def _in_folder(folder: str) -> list[str]:
             continue
         seen.add(real)
         images = [name for name in names if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES]
-        found += [os.path.join(place, name) for name in sorted(images) if not name.startswith(".")]
-    return found
+        photos += [os.path.join(place, name) for name in sorted(images) if not name.startswith(".")]
+    return photos
 
 
 def _in_list(path: Path) -> list[str]:
     """The paths of a CSV or TSV file; relative ones are looked for beside it, then in the working folder."""
-    if regular_file(str(path)).st_size > LARGEST_LIST:
-        raise DataError(f"{path} has more than {LARGEST_LIST:,} bytes; split the list")
+    file = io.StringIO(read_text(path), newline="")
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as CSV ({reason_of(error)}); save it as UTF-8") from None
+        rows = list(csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
+    except csv.Error as error:
+        raise DataError(f"{path} cannot be read as CSV ({reason_of(error)}); save it again") from None
     column = next((name for name in PATH_COLUMNS if rows and name in rows[0]), None)
     if column is None:
         has = ", ".join(str(name) for name in rows[0]) if rows else "no rows"

@@ -42,12 +42,12 @@ def write_sheet(path: str | Path, predictions: Iterable[Prediction], *, title: s
         bad: error text of photos that could not be read, by path; listed at the end.
     """
     by_class = defaultdict(list)
-    found = list(predictions)
-    for prediction in found[:MOST]:
+    every = list(predictions)
+    for prediction in every[:MOST]:
         by_class[prediction.classes[0]].append(prediction)
     parts = [f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{STYLE}</style>"]
-    parts.append(f"<h1>{escape(title)}</h1><p>{len(found):,} photos in {len(by_class)} classes")
-    parts.append(f"; the first {MOST:,} are shown" if len(found) > MOST else "")
+    parts.append(f"<h1>{escape(title)}</h1><p>{len(every):,} photos in {len(by_class)} classes")
+    parts.append(f"; the first {MOST:,} are shown" if len(every) > MOST else "")
     parts.append("; framed: under 50 % sure</p>")
     for name, members in sorted(by_class.items(), key=lambda item: -len(item[1])):
         parts.append(f"<h2>{escape(name)} <small>{len(members):,}</small></h2><div class=sheet>")

@@ -94,15 +94,15 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
 
     def _labels(self, y: np.ndarray) -> tuple[list[str], np.ndarray]:
         """Class names, and labels (N,) that count from 0; sets `classes_`."""
-        found = unique_labels(y)
+        labels = unique_labels(y)
         if self.class_names is None:
-            self.classes_ = found
-            return [str(name) for name in found], np.searchsorted(found, y)
+            self.classes_ = labels
+            return [str(name) for name in labels], np.searchsorted(labels, y)
         names = list(self.class_names)
         if y.dtype.kind in "iub":
             self.classes_ = np.arange(len(names))
             return names, y
-        unknown = sorted({*map(str, found)} - {*names})
+        unknown = sorted({*map(str, labels)} - {*names})
         if unknown:
             raise DataError(f"y holds {unknown[0]!r}, which is not among the {len(names)} class_names")
         self.classes_ = np.array(names)

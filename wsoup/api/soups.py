@@ -63,7 +63,7 @@ class Soup(soup.Soup):
         Args:
             class_names: C names in label order; any, not only those of the source.
             model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
-            template: of another dataset; the soup's own without.
+            template: of another dataset (default: the soup's).
             precision: fp32, bf16, fp16 (autocast) or reference.
 
         Returns:
@@ -186,16 +186,16 @@ def score_texts(
 
     Returns:
         text, n_correct, n_images, alignment (mean cosine of an image and its own class's text), uniformity (and the
-        other classes' texts), near_ties (answers that hang on rounding), k2 (likelihood) and gain_se (images; both see
+        other classes' texts), near_ties (answers within 1e-6 of another), k2 (likelihood) and gain_se (images; both see
         `wsoup.search.rank.statistics`); P values each, in the order of `texts`.
     """
     pool = checked_texts(texts, name="texts")
     asked = _Asked(class_names, template=template, seed=0, precision=precision, encoder=None, progress=progress)
     with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
         check_fits(pool, source=source, origin="texts")
-        found = _scores(pool, source=source, period=period, label="score texts")
+        columns = _scores(pool, source=source, period=period, label="score texts")
     n_images = [len(source.labels)] * len(pool)
-    return {"text": pool, "n_images": n_images, **{name: found[name].tolist() for name in COLUMNS}}
+    return {"text": pool, "n_images": n_images, **{name: columns[name].tolist() for name in COLUMNS}}
 
 
 def common_words(count: int) -> list[str]:
@@ -247,9 +247,9 @@ class _Asked:
     def soup(self, definition: SoupParams, *, pool: list[str], source: Source, period: bool) -> Soup:
         """Rank the pool and search, as stages score and soup do."""
         check_fits(pool, source=source, origin=definition.pool)
-        found = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
+        columns = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
         cost = pool_cost(source, pool, period=period)
-        best = ranked(pool, n_correct=found["n_correct"], k2=found["k2"], period=period, cost=cost)
+        best = ranked(pool, n_correct=columns["n_correct"], log_likelihood=columns["k2"], period=period, cost=cost)
         chosen = soups.candidates(definition, best)
         parts = progress_bar(range(definition.parts), label=f"{definition.kind} soup", unit="part")
         made = [soups.members(definition, ranked=chosen, source=source, seed=self.seed, part=part) for part in parts]
@@ -259,10 +259,10 @@ class _Asked:
 
 def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) -> dict[str, np.ndarray]:
     """`COLUMNS` of every text on all images: (P,) each."""
-    images, found = source.images(), []
-    named = right_by_name(source, images=images, period=period)
+    images, blocks = source.images(), []
+    baseline_right = right_by_name(source, images=images, period=period)
     with progress_bar(label=label, total=len(pool), unit="text") as bar:
         for texts in shards(pool, size=TEXTS_AT_ONCE):
-            found.append(scores(source, texts, images=images, named=named, period=period))
+            blocks.append(scores(source, texts, images=images, baseline_right=baseline_right, period=period))
             bar.update(len(texts))
-    return {name: np.concatenate([block[name][0] for block in found]) for name in COLUMNS}
+    return {name: np.concatenate([block[name][0] for block in blocks]) for name in COLUMNS}

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from wsoup.core.errors import ParamsError
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.params.base.section import parse
-from wsoup.runtime.peak import peak_bytes
+from wsoup.runtime.process import peak_bytes
 from wsoup.towers import encoder as towers
 
 Result = dict[str, Any]

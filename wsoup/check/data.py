@@ -1,4 +1,4 @@
-"""Look over every dataset of params.yaml before anything runs: what `wsoup data check` and `wsoup data layouts` show.
+"""What every dataset of params.yaml holds, before anything runs: `wsoup check` and `wsoup data layouts`.
 
 Nothing is written but the digest cache. Every finding ends with the next step.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,13 +15,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from wsoup.check.whole import Params
 from wsoup.core.errors import DataError, MissingError, WsoupError
-from wsoup.datasets import coop, digests, layouts, manifest, paper
+from wsoup.datasets import digests, layouts, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
 from wsoup.disk import remote, store
 from wsoup.disk.artifacts import Artifacts
@@ -35,19 +32,19 @@ Decode = Callable[[str], object]
 
 @dataclass
 class Finding:
-    """What was found of one dataset.
+    """What there is of one dataset.
 
     Attributes:
         name, role: as in params.
-        split_source: the file or folder that says which image is in which split; None where nothing was found.
+        split_source: the file or folder that says which image is in which split; None where nothing is there.
         class_names: in label order.
         n_classes, n_train, n_test: counts; n_train is the few-shot training images of all seeds.
         n_train_listed: all training images, of which those are drawn.
-        own: it is none of the paper's datasets, and nobody asks whether it is comparable.
+        own: none of the paper's datasets, so nobody asks whether it is comparable.
         expected: test images of the paper, or None.
         comparable, reason: whether results stand beside the paper's, and why (not).
         problems: one sentence each, with the next step.
-        warnings: the same, of what a run accepts but is seldom meant.
+        warnings: the same, of what a run accepts but nobody means.
         notes: what is good to know.
     """
 
@@ -80,7 +77,7 @@ def check(
 
     Args:
         params: all of params.yaml.
-        manifests: folder of the manifests of the last run; images that changed since are found out.
+        manifests: folder of the manifests of the last run; images that changed since are named.
         decode: decodes one image file or raises DataError (``--deep``); None only looks at sizes.
         imagenet_names: ImageNet's class names, called only where a layout needs them.
         artifacts: of the last run, whose image features are looked at; None is the run of the working folder.
@@ -128,11 +125,18 @@ def _look_at_images(
     finding.n_train = table.num_rows - finding.n_test
     if finding.n_train:
         finding.n_train_listed = len(listing.split("train").labels)
-    finding.comparable, finding.reason = _comparable(finding, dataset=dataset)
+    finding.comparable, finding.reason = paper.comparable(
+        dataset.layout,
+        dataset=finding.name,
+        template=dataset.template,
+        classes=dataset.classes,
+        test_split=dataset.test_split,
+        n_test=finding.n_test,
+        n_classes=finding.n_classes,
+    )
     finding.expected = paper.expected_n_test(dataset.layout, dataset=finding.name)
     finding.warnings += _alike(names)
-    if finding.own:
-        finding.warnings += _no_words(names, dataset=finding.name)
+    finding.warnings += _uncaptioned(names, dataset=finding.name) if finding.own else []
     paths = table["path"].to_pylist()
     if listing.fetch is None:
         finding.problems += _files(listing, paths=paths, decode=decode)
@@ -153,46 +157,34 @@ def _look_at_images(
         gpt.matched(gpt.read(dataset.gpt_descriptors), class_names=names, origin=dataset.gpt_descriptors)
 
 
-def _comparable(finding: Finding, *, dataset: DatasetParams) -> tuple[bool, str]:
-    return paper.comparable(
-        dataset.layout,
-        dataset=finding.name,
-        template=dataset.template,
-        classes=dataset.classes,
-        test_split=dataset.test_split,
-        n_test=finding.n_test,
-        n_classes=finding.n_classes,
-    )
-
-
 def _files(listing: Listing, *, paths: list[str], decode: Decode | None) -> list[str]:
     """Images that are missing, empty, or (where `decode` is given) unreadable."""
     lost, empty, odd = [], [], []
     for path in paths:
         try:
-            file = remote.joined(listing.root, path)
-            if file_size(file) == 0:
+            if file_size(remote.joined(listing.root, path)) == 0:
                 empty.append(path)
         except MissingError:
             lost.append(path)
         except DataError as error:
             odd.append(str(error))
-    found = odd[:5]
-    if len(odd) > 5:
-        found.append(f"... and {len(odd) - 5:,} more are no files")
+    sentences = _first(odd, others="are no files")
     if lost:
-        found.append(
+        sentences.append(
             f"{len(lost):,} of {len(paths):,} images listed in {listing.origin} do not exist: {some(lost)}; "
             "unpack the dataset again"
         )
     if empty:
-        found.append(f"{len(empty):,} images are empty (0 bytes): {some(empty)}; replace or remove them")
-    if decode is not None and not found:
-        bad = _undecodable(listing, paths=paths, decode=decode)
-        found += bad[:5]
-        if len(bad) > 5:
-            found.append(f"... and {len(bad) - 5:,} more images cannot be decoded")
-    return found
+        sentences.append(f"{len(empty):,} images are empty (0 bytes): {some(empty)}; replace or remove them")
+    if decode is not None and not sentences:
+        sentences = _first(_undecodable(listing, paths=paths, decode=decode), others="images cannot be decoded")
+    return sentences
+
+
+def _first(sentences: list[str], *, others: str) -> list[str]:
+    """The first five, and how many others there are."""
+    more = [f"... and {len(sentences) - 5:,} more {others}"] if len(sentences) > 5 else []
+    return sentences[:5] + more
 
 
 def _undecodable(listing: Listing, *, paths: list[str], decode: Decode) -> list[str]:
@@ -209,41 +201,33 @@ def _undecodable(listing: Listing, *, paths: list[str], decode: Decode) -> list[
 
 def _alike(names: list[str]) -> list[str]:
     """Class names that differ in capitals alone, such as ``Red`` and ``red``."""
-    groups = defaultdict(list)
+    spellings = defaultdict(set)
     for name in names:
-        groups[name.casefold()].append(name)
-    alike = [sorted({*group}) for group in groups.values() if len({*group}) > 1]
+        spellings[name.casefold()].add(name)
     return [
-        f"class names {some(group)} differ in capitals alone, yet are classes of their own; if they are one, merge "
-        "their images"
-        for group in alike[:5]
+        f"class names {some(sorted(group))} differ in capitals alone, yet are classes of their own; if they are one, "
+        "merge their images"
+        for group in [group for group in spellings.values() if len(group) > 1][:5]
     ]
 
 
 def _twice(table: pa.Table, *, hexes: list[str]) -> list[str]:
-    """Images whose bytes stand in train and in test, or under several labels."""
-    places = defaultdict(list)
-    for path, label, split, digest in zip(
-        table["path"].to_pylist(), table["label"].to_pylist(), table["split"].to_pylist(), hexes, strict=True
-    ):
-        places[digest].append((split, label, path))
-    again = [group for digest, count in Counter(hexes).items() if count > 1 for group in [places[digest]]]
-    both = [group for group in again if len({split for split, _, _ in group}) > 1]
-    labels = [group for group in again if len({label for _, label, _ in group}) > 1]
-    found = []
-    if both:
-        first = [path for _, _, path in both[0]]
-        found.append(
-            f"{len(both):,} images are in train and in test with the same bytes, for example {some(first)}; a test "
-            "image that was trained on counts for nothing: remove it from one of them"
-        )
-    if labels:
-        first = [path for _, _, path in labels[0]]
-        found.append(
-            f"{len(labels):,} images have several labels with the same bytes, for example {some(first)}; keep each "
-            "under one label"
-        )
-    return found
+    """Images with the same bytes in train and in test, or under several labels."""
+    copies = defaultdict(list)
+    for digest, image in zip(hexes, table.select(["path", "split", "label"]).to_pylist(), strict=True):
+        copies[digest].append(image)
+    wrong = {
+        "split": "are in train and in test with the same bytes, for example {}; a test image that was trained on "
+        "counts for nothing: remove it from one of them",
+        "label": "have several labels with the same bytes, for example {}; keep each under one label",
+    }
+    sentences = []
+    for column, sentence in wrong.items():
+        groups = [group for group in copies.values() if len({image[column] for image in group}) > 1]
+        if groups:
+            example = some([image["path"] for image in groups[0]])
+            sentences.append(f"{len(groups):,} images {sentence.format(example)}")
+    return sentences
 
 
 def _changes(new: dict[str, str], *, path: Path) -> str:
@@ -264,72 +248,16 @@ def _watched(dataset: DatasetParams) -> bool:
     return watch.is_dir() and root.resolve().is_relative_to(watch.resolve())
 
 
-NO_WORD = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
+UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
 """Names that no caption has: CamelCase, joined by _ or -, codes; or with a period at the end, which the prompt has."""
 
 
-def _no_words(names: list[str], *, dataset: str) -> list[str]:
+def _uncaptioned(names: list[str], *, dataset: str) -> list[str]:
     """A text encoder reads ``HerbaceousVegetation`` as no word that it knows."""
-    odd = [name for name in names if NO_WORD.search(name)]
+    odd = [name for name in names if UNCAPTIONED.search(name)]
     if not odd:
         return []
     return [
         f"{len(odd):,} of {len(names):,} class names are not written as in a caption: {some(odd)}; prompts use them as "
         f"they are. To rename them, name a file of lines `folder name` in datasets.{dataset}.class_names"
     ]
-
-
-# ---------------------------------------------------------------------------------------------------------- showing
-
-
-def show(findings: list[Finding], console: Console) -> None:
-    """A table; then for every dataset its split source, whether it is paper-comparable and why; then every problem."""
-    table = Table(box=None, pad_edge=False)
-    for title in ("dataset", "role", "found"):
-        table.add_column(title, no_wrap=True)
-    for title in ("classes", "train", "test", "paper's"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("comparable", no_wrap=True)
-    for finding in findings:
-        found = "no" if finding.split_source is None else "yes" if not finding.problems else "faulty"
-        counts = [f"{n:,}" if n else "" for n in (finding.n_classes, finding.n_train, finding.n_test, finding.expected)]
-        if finding.n_train_listed > finding.n_train:
-            counts[1] += f" of {finding.n_train_listed:,}"
-        comparable = "yes" if finding.comparable else "" if finding.own else "no"
-        table.add_row(finding.name, finding.role, found, *counts, comparable)
-    console.print(table, highlight=False)
-    console.print("")
-    for finding in findings:
-        if finding.split_source is not None:
-            verdict = "paper-comparable" if finding.comparable else "not paper-comparable"
-            says = f"; {verdict}: {finding.reason}" if finding.reason and not finding.own else ""
-            _line(f"{finding.name}: split from {finding.split_source}{says}", console=console)
-            if finding.class_names:
-                _line(f"{finding.name}: classes {some(finding.class_names, limit=8)}", console=console)
-    for finding in findings:
-        for note in finding.notes:
-            _line(f"note: {finding.name}: {note}", console=console)
-    for finding in findings:
-        for warning in finding.warnings:
-            _line(f"warning: {finding.name}: {warning}", console=console)
-    for finding in findings:
-        for problem in finding.problems:
-            _line(f"error: {finding.name}: {problem}", console=console)
-
-
-def _line(text: str, *, console: Console) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def show_layouts(console: Console) -> None:
-    """What is expected where: every layout, and the paper's 15 datasets in CoOp's folders."""
-    for name, expects in layouts.LAYOUTS.items():
-        console.print(f"{name:18} {expects}", highlight=False, markup=False, soft_wrap=True)
-    console.print("\nUnder one data root, as in KaiyangZhou/CoOp, DATASETS.md:", highlight=False)
-    table = Table(box=None, pad_edge=False)
-    for title in ("layout", "images", "splits and class names"):
-        table.add_column(title, overflow="fold")
-    table.add_column("test images", justify="right")
-    for name, images, splits in coop.expected():
-        table.add_row(f"coop:{name}", escape(images), escape(splits), f"{paper.PAPER[name].n_test:,}")
-    console.print(table, highlight=False)

@@ -1,4 +1,4 @@
-"""Look over the encoder of params.yaml before anything runs: what `wsoup check` says of it. No weights are loaded.
+"""What `wsoup check` says of the encoder of params.yaml before anything runs. No weights are loaded.
 
 A model's text path, activation and resolution, and whether the methods of params.yaml can train it, are told from the
 model built with random weights; a stage would find out minutes or hours later.
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torch import nn
 
 from wsoup.check.whole import Params
 from wsoup.core.errors import ModelError, WsoupError
-from wsoup.finetune.params import MethodParams
 from wsoup.finetune.student import check_model
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.texts.reading import read_tower
@@ -24,7 +22,7 @@ from wsoup.towers.encoder import forced_quick_gelu, known_tags, untrained_model
 
 @dataclass
 class EncoderFinding:
-    """What was found of the encoder.
+    """What there is to say of the encoder.
 
     Attributes:
         facts: one short sentence each.
@@ -39,43 +37,38 @@ class EncoderFinding:
 
 def check_encoder(params: Params) -> EncoderFinding:
     """Build the model without weights and say what it is, and what it cannot do."""
-    found, encoder = EncoderFinding(), params.encoder
-    found.problems += _weights_problems(encoder)
+    encoder = params.encoder
+    finding = EncoderFinding(problems=_weights_problems(encoder))
     if encoder.comes_with_weights:
-        found.facts.append(f"{encoder.model}: model and weights come from there; nothing more is known before a run")
-        return found
+        finding.facts.append(f"{encoder.model}: model and weights come from there; nothing more is known before a run")
+        return finding
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = untrained_model(encoder)
             quick = forced_quick_gelu(encoder) or any(type(part).__name__ == "QuickGELU" for part in model.modules())
             tower = read_tower(model, dtype=None)
     except WsoupError as error:
-        found.problems.append(str(error))
-        return found
-    fast = "fast (held against encode_text on first use)" if tower else "plain, by encode_text: right but slower"
-    found.facts += [
+        finding.problems.append(str(error))
+        return finding
+    way = "fast (held against encode_text on first use)" if tower else "plain, by encode_text: right but slower"
+    finding.facts += [
         f"{encoder.model}: {sum(p.numel() for p in model.parameters()) / 1e6:.0f} million parameters",
         f"images: {type(model.visual).__name__}, {_resolution(model)} pixels",
-        f"texts: {fast}; activation {'QuickGELU' if quick else 'GELU'}",
+        f"texts: {way}; activation {'QuickGELU' if quick else 'GELU'}",
     ]
-    found.warnings += [" ".join(str(warning.message).split()) for warning in said]
-    if params.finetune.methods:
-        _methods(found, model, methods=params.finetune.methods)
-    return found
-
-
-def _methods(found: EncoderFinding, model: nn.Module, *, methods: Mapping[str, MethodParams]) -> None:
-    """Which of them can train it: those inside the image tower need a ViT, the others any."""
+    finding.warnings += [" ".join(str(warning.message).split()) for warning in caught]
+    # Methods inside the image tower need a ViT, the others take any.
     for inside in (False, True):
-        names = [name for name, method in methods.items() if method.tune.inside_images == inside]
-        if not names:
-            continue
+        methods = params.finetune.methods.items()
+        names = ", ".join(name for name, method in methods if method.tune.inside_images == inside)
         try:
-            check_model(model, inside_images=inside)
-            found.facts.append(f"finetuning: {', '.join(names)} can train it")
+            if names:
+                check_model(model, inside_images=inside)
+                finding.facts.append(f"finetuning: {names} can train it")
         except ModelError as error:
-            found.problems.append(f"finetune.methods {', '.join(names)}: {error}; or remove them from finetune.methods")
+            finding.problems.append(f"finetune.methods {names}: {error}; or remove them from finetune.methods")
+    return finding
 
 
 def _weights_problems(encoder: EncoderParams) -> list[str]:

@@ -98,14 +98,14 @@ def read_log(path: Path = LOG) -> list[Step]:
 def check_setting(params: Params) -> None:
     """Raise MismatchError unless a run has the encoder, the source, the splits and the shots of the authors' log."""
     dataset = params.datasets[params.source]
-    found = {
+    settings = {
         "encoder": (f"{params.encoder.model} / {params.encoder.pretrained}", "ViT-B-16 / openai"),
         "source": (dataset.layout.removeprefix("coop:") if ":" in dataset.layout else params.source, "imagenet"),
         "template": (dataset.template, "a photo of a {}."),
         "fewshot.shots": (params.fewshot.shots, 16),
         "fewshot_pickles": ("given" if dataset.fewshot_pickles else "none", "given"),
     }
-    wrong = [f"{key} is {ours}, theirs {theirs}" for key, (ours, theirs) in found.items() if ours != theirs]
+    wrong = [f"{key} is {ours}, theirs {theirs}" for key, (ours, theirs) in settings.items() if ours != theirs]
     if wrong:
         raise MismatchError(
             f"the authors' log is of another run: {'; '.join(wrong)}. Begin with `wsoup profile paper "
@@ -123,7 +123,7 @@ def score(log: Sequence[Step], *, source: Source) -> list[Checked]:
 
     A word chain is scored alone and without its period; a line of a descriptor soup is the centroid of all up to it.
     """
-    found = []
+    checked = []
     groups: dict[tuple[str, int, int], list[Step]] = {}
     for step in log:
         if step.seed in source.subsets:
@@ -135,8 +135,8 @@ def score(log: Sequence[Step], *, source: Source) -> list[Checked]:
         if soup == "descriptor":
             features = normalize(features.cumsum(dim=0))
         counts = correct_per_candidate(images, labels, features).sum(dim=1).tolist()
-        found += [Checked(step, 100.0 * count / len(labels)) for step, count in zip(steps, counts, strict=True)]
-    return found
+        checked += [Checked(step, 100.0 * count / len(labels)) for step, count in zip(steps, counts, strict=True)]
+    return checked
 
 
 def best_agrees(step: Step, *, ranked: Sequence[tuple[str, float]], within: float) -> Agreement:
@@ -189,7 +189,7 @@ def agreements(
         soups: seed -> members of our descriptor soup.
         within: points.
     """
-    found = [
+    statements = [
         best_agrees(step, ranked=rankings[step.soup, step.seed], within=within)
         for step in log
         if step.member == 0 and (step.soup, step.seed) in rankings
@@ -197,8 +197,8 @@ def agreements(
     for seed, members in soups.items():
         steps = [step for step in log if step.soup == "descriptor" and step.seed == seed]
         if steps:
-            found.append(soup_agrees(steps, members=members))
-    return found
+            statements.append(soup_agrees(steps, members=members))
+    return statements
 
 
 def of_run(params: Params, *, artifacts: Artifacts) -> tuple[list[Checked], list[Agreement]]:

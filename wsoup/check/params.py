@@ -83,7 +83,7 @@ def _files_of(params: Params, *, pool: str) -> list[str]:
 
 
 def _unless_made(product: Path, read: Callable[[], Any], *, made: Callable[[Path], Any]) -> Any:
-    """What is read; where its file is missing, what was made of it."""
+    """What a file holds; where it is missing, what was made of it."""
     try:
         return read()
     except MissingError:
@@ -121,11 +121,11 @@ def _gpt(params: Params, *, artifacts: Artifacts) -> Iterator[WsoupError]:
         if path is None:
             continue
         try:
-            found = _unless_made(artifacts.gpt, partial(gpt.read, path), made=lambda _: None)
+            descriptors = _unless_made(artifacts.gpt, partial(gpt.read, path), made=lambda _: None)
             manifest = artifacts.manifest(name)
-            if found is not None and manifest.exists():
+            if descriptors is not None and manifest.exists():
                 class_names = store.table_attributes(manifest)["class_names"]
-                gpt.matched(found, class_names=class_names, origin=path)
+                gpt.matched(descriptors, class_names=class_names, origin=path)
         except MissingError as error:
             if not made_by_dvc(path):
                 yield error
@@ -151,7 +151,7 @@ def _model(params: Params) -> Iterator[WsoupError]:
         return
     if config is None:
         return
-    context, towers = model_config.context_length(config), model_config.blocks(config)
+    context, towers = config.text_cfg.context_length, config.blocks
     offset = max(params.evaluate.offsets)
     for name, dataset in params.datasets.items():
         least = START_AND_END + len(dataset.template.split()) + 1  # a word of a descriptor
@@ -168,17 +168,16 @@ def _model(params: Params) -> Iterator[WsoupError]:
 
 def _method(name: str, tune: Any, *, towers: dict[str, int], context: int, template: str) -> Iterator[WsoupError]:
     where = f"finetune.methods.{name}.tune"
+    blocks = min(towers.values(), default=None)
     for key in ("blocks", "depth"):
-        most = min(towers.values(), default=None)
-        if most is not None and getattr(tune, key, 0) > most:
-            yield ModelError(f"{where}.{key} is {getattr(tune, key)}, the smaller tower has {most} blocks; lower it")
+        if blocks is not None and (asked := getattr(tune, key, 0)) > blocks:
+            yield ModelError(f"{where}.{key} is {asked}, the smaller tower has {blocks} blocks; lower it")
     if tune.kind in ("prompt", "maple", "last_blocks"):
-        key = "prompt_tokens" if tune.kind == "last_blocks" else "tokens"
-        before = template.split("{", 1)[0].strip()
-        if getattr(tune, key) > len(before.replace(" ", "").encode()):
+        key, before = "prompt_tokens" if tune.kind == "last_blocks" else "tokens", template.split("{", 1)[0].strip()
+        if (asked := getattr(tune, key)) > len(before.replace(" ", "").encode()):
             yield ModelError(
-                f"{where}.{key} is {getattr(tune, key)}, more than {before!r} has, which the trained prompt takes the "
-                "place of; lower it"
+                f"{where}.{key} is {asked}, more than {before!r} has, which the trained prompt takes the place of; "
+                "lower it"
             )
     if tune.kind == "soft_descriptors" and START_AND_END + len(template.split()) + tune.tokens > context:
         yield ModelError(

@@ -31,27 +31,27 @@ def markdown(schema: Schema) -> str:
 
 def _blocks(key: str, value: Schema, schema: Schema) -> Iterator[str]:
     """Tables of a section: its own keys, and those of what it holds by name or by kind."""
-    found = _named(value, schema)
-    if "patternProperties" in found:
-        (inner,) = found["patternProperties"].values()
+    resolved = _resolved(value, schema)
+    if "patternProperties" in resolved:
+        (inner,) = resolved["patternProperties"].values()
         yield from _blocks(f"{key}.<name>", inner, schema)
-    elif "discriminator" in found:
-        yield from _kinds(key, found, schema)
+    elif "discriminator" in resolved:
+        yield from _kinds(key, resolved, schema)
     else:
-        rows, later = _rows(key, found, schema)
+        rows, later = _rows(key, resolved, schema)
         yield rows
         for name, inner in later:
             yield f"### {name}\n\n{inner.get('description', '')}\n"
             yield from _blocks(name, inner, schema)
 
 
-def _rows(key: str, found: Schema, schema: Schema) -> tuple[str, list[tuple[str, Schema]]]:
+def _rows(key: str, resolved: Schema, schema: Schema) -> tuple[str, list[tuple[str, Schema]]]:
     """Rows of plain keys, those of plain sections within them too; and what needs tables of its own."""
-    if "properties" not in found:
-        return _row(key, found, schema), []
+    if "properties" not in resolved:
+        return _row(key, resolved, schema), []
     rows, later = "", []
-    for name, inner in found["properties"].items():
-        child, place = _named(inner, schema), f"{key}.{name}"
+    for name, inner in resolved["properties"].items():
+        child, place = _resolved(inner, schema), f"{key}.{name}"
         if "patternProperties" in child or "discriminator" in child:
             later.append((place, inner))
         elif "properties" in child:
@@ -62,15 +62,15 @@ def _rows(key: str, found: Schema, schema: Schema) -> tuple[str, list[tuple[str,
             inside = [(place, one) for one in child.get("anyOf", ())]
             inside += [(f"{place}[]", child["items"])] if "items" in child else []
             for deeper, one in inside:
-                if "properties" in _named(one, schema):
-                    more, further = _rows(deeper, _named(one, schema), schema)
+                if "properties" in _resolved(one, schema):
+                    more, further = _rows(deeper, _resolved(one, schema), schema)
                     rows, later = rows + more, later + further
     return rows, later
 
 
-def _kinds(key: str, found: Schema, schema: Schema) -> Iterator[str]:
+def _kinds(key: str, resolved: Schema, schema: Schema) -> Iterator[str]:
     """What a kind is, then the keys of all kinds: those that several share once."""
-    kinds = {kind: _named({"$ref": at}, schema) for kind, at in found["discriminator"]["mapping"].items()}
+    kinds = {kind: _resolved({"$ref": at}, schema) for kind, at in resolved["discriminator"]["mapping"].items()}
     lines = [f"| `{kind}` | {' '.join(one['description'].split())} |\n" for kind, one in kinds.items()]
     yield f"| {key}.kind | |\n|---|---|\n{''.join(lines)}"
     rows: dict[str, list[str]] = {}
@@ -91,33 +91,34 @@ def _row(key: str, value: Schema, schema: Schema) -> str:
 
 
 def _values(value: Schema, schema: Schema) -> str:
-    found = _named(value, schema)
-    if "const" in found:
-        return f"`{found['const']}`"
-    if "enum" in found:
-        return ", ".join(f"`{x}`" for x in found["enum"])
-    if "anyOf" in found:
-        return " or ".join(_values(one, schema) for one in found["anyOf"])
-    if "prefixItems" in found:
-        return f"[{', '.join(_values(one, schema) for one in found['prefixItems'])}]"
-    if found.get("type") == "array":
-        return f"list of {_values(found['items'], schema)}"
-    if found.get("type") == "object":
-        return f"{{{', '.join(found['properties'])}}}" if "properties" in found else "mapping"
+    resolved = _resolved(value, schema)
+    if "const" in resolved:
+        return f"`{resolved['const']}`"
+    if "enum" in resolved:
+        return ", ".join(f"`{x}`" for x in resolved["enum"])
+    if "anyOf" in resolved:
+        return " or ".join(_values(one, schema) for one in resolved["anyOf"])
+    if "prefixItems" in resolved:
+        return f"[{', '.join(_values(one, schema) for one in resolved['prefixItems'])}]"
+    if resolved.get("type") == "array":
+        return f"list of {_values(resolved['items'], schema)}"
+    if resolved.get("type") == "object":
+        return f"{{{', '.join(resolved['properties'])}}}" if "properties" in resolved else "mapping"
     plain = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
-    name = plain.get(found.get("type", ""), str(found.get("type", "any")))
-    return f"{name}{_bounds(found)}"
+    name = plain.get(resolved.get("type", ""), str(resolved.get("type", "any")))
+    return f"{name}{_bounds(resolved)}"
 
 
-def _bounds(found: Schema) -> str:
+def _bounds(resolved: Schema) -> str:
     said = []
     for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<")):
-        if key in found and abs(found[key]) < ENDLESS:
-            said.append(f"{sign} {int(found[key]):,}" if float(found[key]).is_integer() else f"{sign} {found[key]:g}")
+        if key in resolved and abs(resolved[key]) < ENDLESS:
+            bound = resolved[key]
+            said.append(f"{sign} {int(bound):,}" if float(bound).is_integer() else f"{sign} {bound:g}")
     return f" {', '.join(said)}" if said else ""
 
 
-def _named(value: Schema, schema: Schema) -> Schema:
+def _resolved(value: Schema, schema: Schema) -> Schema:
     """What a reference stands for; the value itself where it is none."""
     reference = value.get("$ref")
     return value if reference is None else schema["$defs"][reference.rpartition("/")[2]]

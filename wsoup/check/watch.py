@@ -35,7 +35,7 @@ def covers(watch: str, path: str) -> bool:
     """
     top = os.path.realpath(watch)
     place = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-    return any(found == top or _below(found, top) for found in (place, os.path.realpath(path)))
+    return any(spelling == top or _below(spelling, top) for spelling in (place, os.path.realpath(path)))
 
 
 def _below(path: str, folder: str) -> bool:

@@ -107,7 +107,7 @@ class Params(Section):
         watch.check("encoder.watch", encoder.watch, files={key: path for key, path in files.items() if path})
         read = {f"candidates.descriptors.paths[{i}]": path for i, path in enumerate(pools.descriptors.paths)}
         read |= {"candidates.words.path": pools.words.path} if pools.words.path else {}
-        given = {f"datasets.{name}.gpt_descriptors": found.gpt_descriptors for name, found in self.datasets.items()}
+        given = {f"datasets.{name}.gpt_descriptors": dataset.gpt_descriptors for name, dataset in self.datasets.items()}
         read |= {key: path for key, path in given.items() if path}
         watch.check("candidates.watch", pools.watch, files=read)
         return self

@@ -20,10 +20,8 @@ from wsoup.cli.options import ParamsFile
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
 from wsoup.cli.soups import classify_command, soup_app
-from wsoup.core.errors import WsoupError, not_installed, one_line, storage_error
-from wsoup.runtime.interrupts import INTERRUPTED, interruptible
-from wsoup.runtime.memory import keep_memory
-from wsoup.runtime.streams import print_anything
+from wsoup.core.errors import WsoupError, memory_error, not_installed, one_line, storage_error
+from wsoup.runtime.process import INTERRUPTED, interruptible, keep_memory, print_anything
 
 app = typer.Typer(
     help="Descriptor and word soups for CLIP-style models. `dvc repro` runs the pipeline; these commands surround it.",
@@ -64,6 +62,9 @@ def main() -> None:
         raise SystemExit(1) from None
     except OSError as error:
         print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except RuntimeError as error:
+        print(f"error: {one_line(memory_error(error))}", file=sys.stderr)
         raise SystemExit(1) from None
     except ModuleNotFoundError as error:
         print(f"error: {not_installed(error)}", file=sys.stderr)
@@ -118,7 +119,8 @@ def packages_command(
 def plan_command(
     params: ParamsFile = Path("params.yaml"),
     change: Annotated[
-        list[str] | None, typer.Option("--set-param", "-S", help="Change a param first, such as soups.word.k0=50.")
+        list[str] | None,
+        typer.Option("--set-param", "-S", help="Change a param first, as in `dvc exp run`: soups.word.k0=50."),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Also estimate for h200, h100, a100, l40s, l4, a10, v100 or t4.")
@@ -148,14 +150,13 @@ def cache_command(
 
     Example: wsoup cache --prune
     """
-    from wsoup.pipeline.cache import look
-    from wsoup.pipeline.cache_prune import prune as pruned
+    from wsoup.pipeline import cache
     from wsoup.pipeline.cache_show import show
 
     if not prune:
-        show(look(), Console())
+        show(cache.look(), Console())
         return
-    for line in pruned(look()):
+    for line in cache.prune(cache.look()):
         print(line)
 
 

@@ -32,6 +32,7 @@ def check_command(
     """
     from wsoup.check import data as datacheck
     from wsoup.check import params as preflight
+    from wsoup.check.data_show import show
     from wsoup.check.encoder import check_encoder
     from wsoup.check.whole import load_params
     from wsoup.images.decode import load_rgb
@@ -44,7 +45,7 @@ def check_command(
             console.print(f"{kind}encoder: {text}", highlight=False, markup=False, soft_wrap=True)
     decode = load_rgb if deep else None
     findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
-    datacheck.show(findings, console)
+    show(findings, console)
     others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     for problem in others:
         print(f"error: {problem}")
@@ -55,7 +56,7 @@ def check_command(
 @data_app.command("layouts")
 def data_layouts() -> None:
     """Show which files belong where: every layout, and the paper's 15 datasets in CoOp's folders."""
-    from wsoup.check.data import show_layouts
+    from wsoup.check.data_show import show_layouts
 
     show_layouts(Console())
 

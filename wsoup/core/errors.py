@@ -91,6 +91,20 @@ def storage_error(error: OSError, *, path: str | Path) -> StorageError:
     return StorageError(one_line(where, limit=LONGEST - len(said)) + said)
 
 
+def memory_error(error: RuntimeError) -> WsoupError:
+    """The memory of the device ran out, in one line; raises `error` where it is about anything else.
+
+    Batches have been halved as far as they go by then (`wsoup.towers`, `wsoup.texts`, `wsoup.finetune`).
+    """
+    text = str(error)
+    if type(error).__name__ != "OutOfMemoryError" and "DefaultCPUAllocator" not in text:
+        raise error
+    return WsoupError(
+        f"the memory of the device ran out, with batches as small as they can be ({one_line(text, limit=200)}); free "
+        "some of it, take another device (WSOUP_DEVICE=cpu), or lower finetune.batch_size where this is training"
+    )
+
+
 class PackageError(WsoupError, ImportError):
     """A package is not installed; the text holds the command that installs it."""
 

@@ -22,12 +22,29 @@ from torch.nn import functional as F
 
 from wsoup.core.linear import Linear
 
-SCORES_PER_BLOCK = 1 << 24
-"""Scores held at a time (64 MiB in float32): bounds memory whatever N, C and P are."""
-TEXTS_PER_BLOCK = 1 << 13
-"""Candidates times classes scored at a time: a block of texts that is read again and again stays near the processor."""
 NEAR_TIE = 1e-6
 """Two cosines closer than this may change places by rounding (float32: about 1e-7 over 512 products)."""
+
+
+@dataclass(frozen=True)
+class AtOnce:
+    """How much is computed together: bounds memory whatever N, C and P are, and changes no result.
+
+    Attributes:
+        scores: held at a time (64 MiB in float32).
+        texts: candidates times classes: a block of texts that is read again and again stays near the processor.
+        kept: scores of one candidate that `wsoup.search.rank.statistics` keeps until it knows their spread; with more,
+            they are computed a second time.
+        softmax: scores that go through it together on a CPU: as many as stay near the processor.
+    """
+
+    scores: int = 1 << 24
+    texts: int = 1 << 13
+    kept: int = 1 << 26
+    softmax: int = 1 << 18
+
+
+AT_ONCE = AtOnce()
 
 
 def normalize(features: Tensor) -> Tensor:
@@ -82,17 +99,20 @@ def correct_per_candidate(image_features: Tensor, labels: Tensor, text_features:
     return decide(image_features, labels, text_features)[0]
 
 
-def decide(image_features: Tensor, labels: Tensor, text_features: Tensor) -> tuple[Tensor, Tensor]:
-    """Which images each candidate alone gets right, and which of these answers hang on rounding.
+def decide(
+    image_features: Tensor, labels: Tensor, text_features: Tensor, *, at_once: AtOnce = AT_ONCE
+) -> tuple[Tensor, Tensor]:
+    """Which images each candidate alone gets right, and which of these answers are near ties.
 
-    Goes in blocks of candidates whose texts stay in a cache, and of images so that there are `SCORES_PER_BLOCK` scores
-    at a time. The own class's score is held against the best of the others, one maximum instead of an arg-max; the rare
-    equal scores are looked at one by one.
+    Goes in blocks of candidates whose texts stay in a cache, and of images so that scores stay within bounds. The own
+    class's score is held against the best of the others, one maximum instead of an arg-max; the rare equal scores are
+    looked at one by one.
 
     Args:
         image_features: (N, D) float32.
         labels: (N,) int64, each in [0, C).
         text_features: (P, C, D) float32.
+        at_once: sizes of the blocks.
 
     Returns:
         right: (P, N) bool.
@@ -100,14 +120,14 @@ def decide(image_features: Tensor, labels: Tensor, text_features: Tensor) -> tup
     """
     n_candidates, n_classes, _ = text_features.shape
     right, near = torch.empty(2, n_candidates, len(labels), dtype=torch.bool, device=labels.device)
-    together = min(n_candidates, max(1, TEXTS_PER_BLOCK // max(1, n_classes)))
-    rows = min(len(labels), max(1, SCORES_PER_BLOCK // max(1, together * n_classes)))
-    for texts, found, close in zip(*(x.split(together or 1) for x in (text_features, right, near)), strict=True):
+    together = min(n_candidates, max(1, at_once.texts // max(1, n_classes)))
+    rows = min(len(labels), max(1, at_once.scores // max(1, together * n_classes)))
+    for texts, hits, close in zip(*(x.split(together or 1) for x in (text_features, right, near)), strict=True):
         cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
         for start in range(0, len(labels), rows or 1):
             x, y = image_features[start : start + rows], labels[start : start + rows]
             own, best, wins = own_against_others(cosines(x).view(len(x), len(texts), n_classes), y)
-            found[:, start : start + len(x)] = wins.T
+            hits[:, start : start + len(x)] = wins.T
             close[:, start : start + len(x)] = ((own - best).abs() < NEAR_TIE).T
     return right, near
 
@@ -171,7 +191,7 @@ class CandidateScores:
     n_images: int
     alignment: Tensor  # float64
     uniformity: Tensor  # float64
-    near_ties: Tensor  # int64, images whose answer hangs on rounding
+    near_ties: Tensor  # int64, images whose answer is a near tie
 
 
 class ImageSet:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Collection, Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from wsoup.core.errors import DataError, MissingError, ParamsError
@@ -17,9 +17,9 @@ from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.folder import (
     list_split,
     names_of,
+    prefix_of,
     read_class_names,
     read_json,
-    read_text,
     require_folder,
     subfolders,
 )
@@ -34,6 +34,7 @@ from wsoup.datasets.listing import (
     split_of,
 )
 from wsoup.datasets.paper import PAPER, PaperDataset
+from wsoup.disk.files import read_text
 
 Names = Callable[[], list[str]]
 
@@ -96,7 +97,7 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
         raise DataError(f"{path} is not a CoOp split file; expected {_SPLIT_FILE}")
     rows = {name: [_row(row, path=path, split=name) for row in raw[name]] for name in raw}
     labelled = {(label, name) for split in rows.values() for _, label, name in split}
-    prefix = _prefix(base, place / paper.images)
+    prefix = prefix_of(base, place / paper.images)
     splits = {
         name: split_of([(prefix + relative(p, origin=str(path)), label) for p, label, _ in rows[name]])
         for name in rows
@@ -121,7 +122,7 @@ def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
     """variants.txt holds the class names in label order; images_variant_<split>.txt lines of ``image variant``."""
     names = [line.strip() for line in _lines(place / "variants.txt")]
     label_of = {name: label for label, name in enumerate(names)}
-    prefix = _prefix(base, place / "images")
+    prefix = prefix_of(base, place / "images")
     splits = {}
     for split in ("train", "val", "test"):
         if split not in wanted:
@@ -182,10 +183,10 @@ def _flat_answers(path: Path) -> dict[str, str]:
     try:
         if not {"ImageId", "PredictionString"} <= set(rows.fieldnames or ()):
             raise DataError(f"{path}: first line must be the header ImageId,PredictionString")
-        found = [(row["ImageId"], (row["PredictionString"] or "").split()) for row in rows]
+        answers = [(row["ImageId"], (row["PredictionString"] or "").split()) for row in rows]
     except csv.Error as error:
         raise DataError(f"{path}, line {rows.line_num}: {error}; get the file again") from None
-    return {image: words[0] for image, words in found if words}
+    return {image: words[0] for image, words in answers if words}
 
 
 def _flat_split(base: Path, *, folder: Path, answers: dict[str, str], classes: list[str], origin: str) -> Split:
@@ -194,7 +195,7 @@ def _flat_split(base: Path, *, folder: Path, answers: dict[str, str], classes: l
     unknown = [file.name for file in files if answers.get(file.stem) not in label_of]
     if unknown:
         raise DataError(f"{origin} has no known class for {some(unknown)}; get the whole file, or remove these images")
-    rows = [(_prefix(base, folder) + file.name, label_of[answers[file.stem]]) for file in files]
+    rows = [(prefix_of(base, folder) + file.name, label_of[answers[file.stem]]) for file in files]
     return split_of(sorted(rows, key=lambda row: (row[1], row[0])))
 
 
@@ -218,14 +219,14 @@ def _names(place: Path, folders: list[str], *, imagenet_names: Names, by_positio
     """Class names from classnames.txt here or beside ImageNet's images, else ImageNet's own 1,000."""
     for path in (place / "classnames.txt", place.parent / "imagenet" / "classnames.txt"):
         if path.is_file():
-            named = read_class_names(path)
+            renamed = read_class_names(path)
             if by_position:
-                if len(named) != len(folders):
-                    raise DataError(f"{path} names {len(named)} classes, but there are {len(folders)} folders")
-                found = [named[wnid] for wnid in sorted(named)]
+                if len(renamed) != len(folders):
+                    raise DataError(f"{path} names {len(renamed)} classes, but there are {len(folders)} folders")
+                names = [renamed[wnid] for wnid in sorted(renamed)]
             else:
-                found = names_of(folders, renamed=named, origin=str(path))
-            return [clean_class_name(name) for name in found]
+                names = names_of(folders, renamed=renamed, origin=str(path))
+            return [clean_class_name(name) for name in names]
     everything = imagenet_names()
     if len(folders) != len(everything):
         raise MissingError(
@@ -233,12 +234,6 @@ def _names(place: Path, folders: list[str], *, imagenet_names: Names, by_positio
             f"{len(everything):,} classes; get CoOp's classnames.txt (see `wsoup data layouts`)"
         )
     return [clean_class_name(name) for name in everything]
-
-
-def _prefix(base: Path, folder: Path) -> str:
-    """What comes before a file's name in its path relative to the root: ``""`` or ``"a/b/"``."""
-    text = PurePosixPath(folder.relative_to(base)).as_posix()
-    return "" if text == "." else text + "/"
 
 
 def expected() -> Iterable[tuple[str, str, str]]:

@@ -52,15 +52,15 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> Digests:
 
     Raises:
         MissingError: listed images that are not there; names the first ones and their number.
-        DataError: one is no regular file, or cannot be read.
+        DataError: one is not a regular file, or cannot be read.
     """
     stamps = _stamps(root, paths, origin=origin)  # (N, 2)
     known = _Cache(root)
-    found = known.look_up(paths, stamps)
-    missing = [i for i, entry in enumerate(found) if entry < 0]
+    entries = known.look_up(paths, stamps)
+    missing = [i for i, entry in enumerate(entries) if entry < 0]
     sizes = np.empty(len(paths), dtype=np.int64)
     hexes = [""] * len(paths)
-    for i, entry in enumerate(found):
+    for i, entry in enumerate(entries):
         if entry >= 0:
             sizes[i], hexes[i] = known.sizes[entry], known.hexes[entry]
     for i, (size, digest) in zip(missing, _in_threads(root, [paths[i] for i in missing]), strict=True):
@@ -77,24 +77,24 @@ def whose(path: str | Path) -> tuple[str, int]:
         MismatchError: damaged.
     """
     try:
-        found = pq.read_metadata(io.BytesIO(store.read_checked(path)))
+        about = pq.read_metadata(io.BytesIO(store.read_checked(path)))
     except pa.ArrowException as error:
         raise MismatchError(f"{path} holds no digests ({error})") from None
-    return os.fsdecode((found.metadata or {}).get(ROOT, b"")), found.num_rows
+    return os.fsdecode((about.metadata or {}).get(ROOT, b"")), about.num_rows
 
 
 def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
     """(N, 2) int64: size and modification time in ns of each file, or of the container that an image lies in."""
     stamps = np.empty((len(paths), 2), dtype=np.int64)
     lost, odd = [], []
-    found = (
+    answers = (
         _in_parallel(_stamp_or_error, [remote.joined(root, path) for path in paths]) if remote.is_remote(root) else []
     )
     for i, path in enumerate(paths):
         file = remote.joined(root, path)
         try:
             if remote.is_remote(root):
-                stamps[i] = found[i] if isinstance(found[i], tuple) else _raised(found[i])
+                stamps[i] = answers[i] if isinstance(answers[i], tuple) else _raised(answers[i])
                 continue
             status = regular_file(container_of(file) or file)
         except MissingError:
@@ -105,7 +105,7 @@ def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
             continue
         stamps[i] = status.st_size, status.st_mtime_ns
     if odd:
-        more = f" ({len(odd) - 1:,} more are no files either)" if len(odd) > 1 else ""
+        more = f" ({len(odd) - 1:,} more are not files either)" if len(odd) > 1 else ""
         raise DataError(f"{origin}: {odd[0]}{more}")
     if lost:
         raise MissingError(

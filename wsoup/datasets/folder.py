@@ -17,7 +17,7 @@ import numpy as np
 from wsoup.core.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, some
-from wsoup.disk.files import reason_of, regular_file, shown
+from wsoup.disk.files import read_text, reason_of, regular_file, shown
 
 SPLIT_FOLDERS = ("train", "val", "test")
 DEEPEST = 64
@@ -35,7 +35,7 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     Raises:
         MissingError: no such folder.
         DataError: no class folders, an empty one, a name that is not UTF-8, a loop of symbolic links, something
-            called like an image that is no file.
+            called like an image that is not a file.
     """
     base = require_folder(root)
     # A folder of images alone is a class, whatever it is called: there are photographs of trains. But where there are
@@ -45,8 +45,8 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     for name in SPLIT_FOLDERS:
         if name in top and name in wanted and name not in splits_there and (splits_there or {*top} <= {*SPLIT_FOLDERS}):
             raise DataError(f"{base / name} has no class folders; expected {base / name}/<class>/<image>")
-    found = {name: base / name for name in splits_there} or {"test": base}
-    folders = {name: folder for name, folder in found.items() if name in wanted} or found
+    there = {name: base / name for name in splits_there} or {"test": base}
+    folders = {name: folder for name, folder in there.items() if name in wanted} or there
     classes = sorted({name for folder in folders.values() for name in subfolders(folder)})
     if not classes:
         raise DataError(
@@ -64,7 +64,7 @@ def require_folder(root: str | Path) -> Path:
     """The folder `root`, or MissingError."""
     base = Path(root)
     if not os.path.isdir(base):
-        raise MissingError(f"{root} does not exist or is no folder; correct the dataset's root in params.yaml")
+        raise MissingError(f"{root} does not exist or is not a folder; correct the dataset's root in params.yaml")
     return base
 
 
@@ -82,7 +82,13 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return [entry for entry in entries if not entry.name.startswith(".")]
     except OSError as error:
-        raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); mend or remove it") from None
+        raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); repair or remove it") from None
+
+
+def prefix_of(base: Path, folder: Path) -> str:
+    """What comes before a file's name in its path relative to `base`: ``""`` or ``"a/b/"``."""
+    text = folder.relative_to(base).as_posix()
+    return "" if text == "." else f"{text}/"
 
 
 def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
@@ -93,7 +99,7 @@ def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
     """
     paths: list[str] = []
     counts = np.zeros(len(classes), dtype=np.int64)
-    prefix = "" if folder == base else folder.relative_to(base).as_posix() + "/"
+    prefix = prefix_of(base, folder)
     for label, name in enumerate(classes):
         start = len(paths)
         if (folder / name).is_dir():
@@ -159,17 +165,6 @@ def names_of(folders: Sequence[str], *, renamed: dict[str, str], origin: str) ->
     if unnamed:
         raise DataError(f"{origin} has no line for folder {some(unnamed)}; add one: folder, a space, class name")
     return [renamed[folder] for folder in folders]
-
-
-def read_text(path: Path) -> str:
-    """A UTF-8 text file, or DataError that says where it is not UTF-8. Its lines end with ``\\n`` and nothing else."""
-    regular_file(str(path))
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({reason_of(error)}); mend it") from None
 
 
 def read_json(path: Path, *, expected: str) -> Any:

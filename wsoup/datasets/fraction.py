@@ -43,8 +43,8 @@ def divided(listing: Listing, *, fraction: float, test_split: str) -> Listing:
             "classes without train/ and test/: remove it, or move the classes up"
         )
     every = listing.splits["test"]
-    found = digests.of_images(listing.root, every.paths, origin=listing.origin)
-    chosen = np.array([is_test(digest, fraction=fraction) for digest in found.hexes], dtype=bool)
+    of_images = digests.of_images(listing.root, every.paths, origin=listing.origin)
+    chosen = np.array([is_test(digest, fraction=fraction) for digest in of_images.hexes], dtype=bool)
 
     def part(mask: np.ndarray) -> Split:
         return Split([every.paths[i] for i in np.flatnonzero(mask).tolist()], every.labels[mask])

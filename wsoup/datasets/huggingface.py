@@ -37,10 +37,10 @@ def read(root: str, *, wanted: Collection[str]) -> Listing:
     for split, folder in _folders(base).items():
         if split not in wanted:
             continue
-        found, splits[split] = _split(base, folder)
-        if names is not None and found != names:
+        class_names, splits[split] = _split(base, folder)
+        if names is not None and class_names != names:
             raise DataError(f"{root}: split {folder!r} has other class names than the splits above it; {AGAIN}")
-        names = found
+        names = class_names
     return Listing(root, [clean_class_name(name) for name in names or []], splits, origin=root)
 
 
@@ -56,7 +56,7 @@ def _folders(base: Path) -> dict[str, str]:
     for name in saved:
         split = SPLIT_NAMES.get(name, name)
         if split in folders or not _is_name(name):
-            raise DataError(f"{index}: split {name!r} has a name of its own to be given; {AGAIN}")
+            raise DataError(f"{index}: split {name!r} appears twice, or is not a folder's name; {AGAIN}")
         folders[split] = name
     return folders
 
@@ -74,9 +74,9 @@ def _split(base: Path, folder: str) -> tuple[list[str], Split]:
         name = entry.get("filename")
         if not isinstance(name, str) or not _is_name(name):
             raise DataError(f"{place / 'state.json'}: a data file is called {name!r}, expected a file's name; {AGAIN}")
-        found = _labels(place / name, image=image, label=label)
-        paths += [f"{folder}/{name}/{image}/{row}".lstrip("/") for row in range(len(found))]
-        labels.append(found)
+        numbers = _labels(place / name, image=image, label=label)
+        paths += [f"{folder}/{name}/{image}/{row}".lstrip("/") for row in range(len(numbers))]
+        labels.append(numbers)
     return names, Split(paths, np.concatenate(labels))
 
 
@@ -119,10 +119,10 @@ def _is_name(text: str) -> bool:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    found = read_json(path, expected="what `save_to_disk` writes")
-    if not isinstance(found, dict):
-        raise DataError(f"{path} holds no JSON object; {AGAIN}")
-    return found
+    value = read_json(path, expected="what `save_to_disk` writes")
+    if not isinstance(value, dict):
+        raise DataError(f"{path} does not hold a JSON object; {AGAIN}")
+    return value
 
 
 def _list(value: Any, *, of: type, what: str, path: Path) -> list[Any]:

@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from wsoup.core.errors import DataError, ParamsError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets import coop
-from wsoup.datasets.folder import list_split, require_folder, subfolders
-from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, some, split_of
-from wsoup.disk.files import read_bytes, regular_file, tar_index
+from wsoup.datasets.folder import list_split, prefix_of, require_folder, subfolders
+from wsoup.datasets.listing import Listing, Split, some, split_of
+from wsoup.datasets.webdataset import images_in
 
 NAMED = "a wnid, an ImageNet class name or a label number"
 
@@ -44,14 +44,14 @@ def read(images: str, *, root: str, imagenet_names: Callable[[], list[str]]) -> 
     labels = labels_of(target)
     tars = sorted(place.glob("*.tar"))
     if tars:
-        found = split_of([row for tar in tars for row in _in_tar(tar, labels=labels)])
+        train = split_of([row for tar in tars for row in _in_tar(tar, labels=labels)])
     else:
-        found = _in_folders(place, labels=labels)
-    if not found.paths:
+        train = _in_folders(place, labels=labels)
+    if not train.paths:
         raise DataError(f"{place} holds no images; expected <class>/<image>, or *.tar, with {NAMED} for a class")
-    splits = {"test": target.split("test"), "train": found}
+    splits = {"test": target.split("test"), "train": train}
     moved = {
-        name: Split([_below(at, common) + path for path in split.paths], split.labels)
+        name: Split([prefix_of(common, at) + path for path in split.paths], split.labels)
         for (name, split), at in zip(splits.items(), (base, place), strict=True)
     }
     return Listing(str(common), target.class_names, moved, origin=images, names_may_repeat=True)
@@ -62,7 +62,7 @@ def labels_of(imagenet: Listing) -> dict[str, int]:
     names: dict[str, list[int]] = {}
     for label, name in enumerate(imagenet.class_names):
         names.setdefault(name.lower(), []).append(label)
-    labels = {name: found[0] for name, found in names.items() if len(found) == 1}
+    labels = {name: alike[0] for name, alike in names.items() if len(alike) == 1}
     labels |= {str(label): label for label in range(len(imagenet.class_names))}
     test = imagenet.split("test")
     folders = [PurePosixPath(path).parent.name for path in test.paths]
@@ -78,7 +78,7 @@ def _in_folders(place: Path, *, labels: Mapping[str, int]) -> Split:
     folders = sorted(subfolders(place))
     unknown = [name for name in folders if _label(name, labels=labels) is None]
     if unknown:
-        raise DataError(f"{place} has folders that are no class of ImageNet: {some(unknown)}; expected {NAMED}")
+        raise DataError(f"{place} has folders that are not classes of ImageNet: {some(unknown)}; expected {NAMED}")
     listed = list_split(place, folder=place, classes=folders)
     known = [_label(name, labels=labels) or 0 for name in folders]
     return split_of([(path, known[label]) for path, label in zip(listed.paths, listed.labels.tolist(), strict=True)])
@@ -86,21 +86,9 @@ def _in_folders(place: Path, *, labels: Mapping[str, int]) -> Split:
 
 def _in_tar(tar: Path, *, labels: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """(path, label) of each image in one tar, in its order."""
-    members = tar_index(str(tar), regular_file(str(tar)).st_mtime_ns)
-    for name in members:
-        stem, suffix = os.path.splitext(name)
-        if suffix.lower() not in IMAGE_SUFFIXES:
-            continue
-        called = PurePosixPath(name).parent.name
-        if f"{stem}.cls" in members:
-            called = read_bytes(f"{tar}/{stem}.cls").decode("utf-8", "replace")
+    for name, stated in images_in(tar):
+        called = PurePosixPath(name).parent.name if stated is None else stated
         label = _label(called, labels=labels)
         if label is None:
             raise DataError(f"{tar}: image {name!r} is of class {called[:40]!r}, none of ImageNet's; expected {NAMED}")
         yield f"{tar.name}/{name}", label
-
-
-def _below(folder: Path, common: Path) -> str:
-    """What comes before a path in `folder` where paths are relative to `common`."""
-    text = folder.relative_to(common).as_posix()
-    return "" if text == "." else f"{text}/"

@@ -47,10 +47,10 @@ def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
             "own: remove test_fraction"
         )
     if kind == "imagefolder":
-        found = folder.read(params.root, wanted=wanted, class_names=params.class_names)
+        listed = folder.read(params.root, wanted=wanted, class_names=params.class_names)
         if params.test_fraction is None:
-            return found
-        return fraction.divided(found, fraction=params.test_fraction, test_split=params.test_split)
+            return listed
+        return fraction.divided(listed, fraction=params.test_fraction, test_split=params.test_split)
     if kind == "coop":
         which = argument or coop.name_of(name, root=params.root)
         return coop.read(which, root=params.root, wanted=wanted, imagenet_names=imagenet_names)
@@ -66,7 +66,7 @@ def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
         return torchvision.read(
             argument, root=params.root, wanted=wanted, download=params.download, class_names=params.class_names
         )
-    raise ParamsError(f"datasets.{name}.layout: {params.layout!r} is no layout; expected {', '.join(LAYOUTS)}")
+    raise ParamsError(f"datasets.{name}.layout: {params.layout!r} is not a layout; expected {', '.join(LAYOUTS)}")
 
 
 def read(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:

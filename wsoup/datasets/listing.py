@@ -77,7 +77,7 @@ def label_number(value: object, *, origin: str) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or abs(int(value)) > LARGEST_LABEL:
         text = str(value) if len(str(value)) < 40 else f"{str(value)[:40]}..."
-        raise DataError(f"{origin}: label {text} is no whole number up to {LARGEST_LABEL:,}; labels count from 0")
+        raise DataError(f"{origin}: label {text} is not a whole number up to {LARGEST_LABEL:,}; labels count from 0")
     return int(value)
 
 
@@ -173,7 +173,7 @@ def relative(path: str, *, origin: str) -> str:
         DataError: absolute, leaving the root through ``..``, or no name that a file can have.
     """
     if "\0" in path or not _encodable(path):
-        raise DataError(f"{origin}: path {path[:100]!r} is no file name; correct the row")
+        raise DataError(f"{origin}: path {path[:100]!r} is not a file name; correct the row")
     if path.startswith("/") or "\\" in path or "//" in path or "./" in path or path.endswith(".."):
         steps: list[str] = []
         for step in path.replace("\\", "/").split("/"):

@@ -51,14 +51,14 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
     paths = table["path"].to_pylist()
     if listing.fetch is not None:
         listing.fetch(paths)
-    found = digests.of_images(listing.root, paths, origin=listing.origin)
+    files = digests.of_images(listing.root, paths, origin=listing.origin)
     columns = {
         "path": table["path"],
         "label": table["label"],
         "class_name": pa.array(names, type=pa.string()).take(table["label"].combine_chunks()),
         "split": table["split"],
-        "size": found.sizes,
-        "digest": found.hexes,
+        "size": files.sizes,
+        "digest": files.hexes,
         "seeds": table["seeds"],
     }
     attributes = _attributes(listing, name=name, params=params, class_names=names)

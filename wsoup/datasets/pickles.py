@@ -71,7 +71,7 @@ def draw(split: Split, *, class_names: list[str], folder: str, shots: int, seed:
     by_name: dict[str, list[int]] = {}
     for i, path in enumerate(split.paths):
         by_name.setdefault(path.rpartition("/")[2], []).append(i)
-    found: list[int] = []
+    places: list[int] = []
     lost: list[str] = []
     for path, label, class_name in rows:
         place = _place(path, by_name, paths=split.paths)
@@ -84,14 +84,14 @@ def draw(split: Split, *, class_names: list[str], folder: str, shots: int, seed:
                 f"{origin}: {path} has label {label} ({class_name!r}), here it is {ours} ({class_names[ours]!r}); "
                 "use splits made for this class order"
             )
-        found.append(place)
+        places.append(place)
     if lost:
-        raise DataError(f"{origin}: {len(lost)} of {len(rows)} images are no training images here: {some(lost)}")
-    counts = np.bincount(split.labels[found], minlength=len(class_names))
+        raise DataError(f"{origin}: {len(lost)} of {len(rows)} images are not training images here: {some(lost)}")
+    counts = np.bincount(split.labels[places], minlength=len(class_names))
     if (counts != shots).any():
         label = int((counts != shots).argmax())
         raise DataError(f"{origin}: class {class_names[label]!r} has {counts[label]} images, expected {shots}")
-    return np.array(sorted(found, key=lambda i: (split.labels[i], split.paths[i])), dtype=np.int64)
+    return np.array(sorted(places, key=lambda i: (split.labels[i], split.paths[i])), dtype=np.int64)
 
 
 def _place(path: str, by_name: dict[str, list[int]], *, paths: list[str]) -> int | None:

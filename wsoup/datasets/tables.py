@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 
 from wsoup.core.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
-from wsoup.datasets.folder import read_json, read_text, require_folder
+from wsoup.datasets.folder import read_json, require_folder
 from wsoup.datasets.listing import LARGEST_LABEL, Listing, Split, names_by_label, relative
 from wsoup.disk import remote
-from wsoup.disk.files import reason_of
+from wsoup.disk.files import read_text, reason_of
 
 EXPECTED = "columns path, label and/or class_name, split"
 COLUMNS = {"path": pa.string(), "label": pa.int64(), "class_name": pa.string(), "split": pa.string()}
@@ -93,18 +93,18 @@ def _from_rows(rows: Any, *, path: Path) -> pa.Table:
 
 def _typed(table: pa.Table, *, path: Path) -> pa.Table:
     """The known columns with their types, checked for what must be there."""
-    found = table.column_names
-    if "path" not in found or not {"label", "class_name"} & set(found):
+    there = table.column_names
+    if "path" not in there or not {"label", "class_name"} & set(there):
         raise DataError(
-            f"{path} has columns {', '.join(map(repr, found))[:200]}; expected path, label and/or class_name, split "
+            f"{path} has columns {', '.join(map(repr, there))[:200]}; expected path, label and/or class_name, split "
             "(a CSV needs a header line that names them)"
         )
     for name in COLUMNS:
-        if found.count(name) > 1:
-            raise DataError(f"{path} has {found.count(name)} columns called {name!r}; keep one of them")
+        if there.count(name) > 1:
+            raise DataError(f"{path} has {there.count(name)} columns called {name!r}; keep one of them")
     columns: dict[str, Any] = {}
     for name, kind in COLUMNS.items():
-        if name not in found:
+        if name not in there:
             continue
         column = table[name]
         if column.null_count:
@@ -145,11 +145,11 @@ def _labels(table: pa.Table, *, path: Path, class_names: str | None) -> tuple[li
 
 
 def _positions(column: pa.ChunkedArray, *, names: list[str], origin: str) -> np.ndarray:
-    found = pc.index_in(column, pa.array(names))
-    if found.null_count:
-        row = pc.index(found.is_null(), True).as_py()
+    places = pc.index_in(column, pa.array(names))
+    if places.null_count:
+        row = pc.index(places.is_null(), True).as_py()
         raise DataError(f"{origin} class {column[row].as_py()!r}; add it, or correct the row")
-    return found.to_numpy().astype(np.int64)
+    return places.to_numpy().astype(np.int64)
 
 
 def read_name_list(path: Path) -> list[str]:

@@ -88,15 +88,15 @@ def _labels(dataset: Any, *, name: str) -> np.ndarray:
         raise DataError(_NO_LABELS.format(name)) from None
 
 
-_NO_LABELS = "torchvision {} has no single label number per image; it is no classification set"
+_NO_LABELS = "torchvision {} has no single label number per image; it is not a classification set"
 
 
 def _whole(labels: Any, *, name: str) -> np.ndarray:
     """(N,) int64; numbers that are not whole are refused."""
-    found = np.asarray(labels)
-    if found.ndim != 1 or not (np.issubdtype(found.dtype, np.integer) or not len(found)):
+    numbers = np.asarray(labels)
+    if numbers.ndim != 1 or not (np.issubdtype(numbers.dtype, np.integer) or not len(numbers)):
         raise DataError(_NO_LABELS.format(name))
-    return found.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 def _names(dataset: Any, *, name: str) -> list[str]:

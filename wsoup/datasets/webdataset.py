@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from wsoup.core.errors import DataError, MissingError
-from wsoup.datasets.folder import SPLIT_FOLDERS, read_text, require_folder
+from wsoup.datasets.folder import SPLIT_FOLDERS, require_folder
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, split_of
 from wsoup.datasets.tables import read_name_list
-from wsoup.disk.files import read_bytes, regular_file, tar_index
+from wsoup.disk.files import read_bytes, read_text, regular_file, tar_index
 
 
 def read(root: str, *, wanted: Collection[str], class_names: str | None = None) -> Listing:
@@ -44,15 +44,21 @@ def _split(base: Path, split: str) -> Split:
 
 def _samples(tar: Path, prefix: str) -> Iterator[tuple[str, int]]:
     """(path, label) of each image in one tar, in its order."""
+    for name, label in images_in(tar):
+        beside = f"{os.path.splitext(name)[0]}.cls"
+        if label is None:
+            raise DataError(f"{tar}: image {name!r} has no label; expected a member {beside}")
+        yield f"{prefix}/{name}", _number(label, origin=f"{tar}: {beside}", what="a label number")
+
+
+def images_in(tar: Path) -> Iterator[tuple[str, str | None]]:
+    """Each image in one tar, in its order, and what the ``.cls`` member beside it says, where there is one."""
     members = tar_index(str(tar), regular_file(str(tar)).st_mtime_ns)
     for name in members:
         stem, suffix = os.path.splitext(name)
-        if suffix.lower() not in IMAGE_SUFFIXES:
-            continue
-        if f"{stem}.cls" not in members:
-            raise DataError(f"{tar}: image {name!r} has no label; expected a member {stem}.cls")
-        text = read_bytes(f"{tar}/{stem}.cls").decode("ascii", "replace")
-        yield f"{prefix}/{name}", _number(text, origin=f"{tar}: {stem}.cls", what="a label number")
+        if suffix.lower() in IMAGE_SUFFIXES:
+            label = f"{stem}.cls"
+            yield name, read_bytes(f"{tar}/{label}").decode("utf-8", "replace") if label in members else None
 
 
 def _number(text: str, *, origin: str, what: str = "a number") -> int:

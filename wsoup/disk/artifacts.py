@@ -118,8 +118,8 @@ class Artifacts:
 def _named(folder: Path, pattern: re.Pattern[str], *, ours: Callable[[Path], bool]) -> Iterator[tuple[Path, str]]:
     """What lies in a folder, is of our making and is called as `pattern` says, with its name."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if (found := pattern.fullmatch(path.name)) and ours(path):
-            yield path, found[1]
+        if (match := pattern.fullmatch(path.name)) and ours(path):
+            yield path, match[1]
 
 
 def _is_zarr(path: Path) -> bool:

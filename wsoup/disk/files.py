@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wsoup.core.errors import DataError, MissingError, ParamsError
+from wsoup.core.errors import DataError, MissingError, ParamsError, WsoupError
 from wsoup.disk import remote
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def container_of(path: str) -> str | None:
     ``test/0.tar/s0000012.jpg`` names a member of a tar file, ``test/0.arrow/image/12`` a row of a column. A folder of
     such a name is a folder like any other.
     """
-    for found in _INTO_CONTAINER.finditer(path):
-        head = path[: found.end() - 1]
+    for match in _INTO_CONTAINER.finditer(path):
+        head = path[: match.end() - 1]
         if os.path.isfile(head):
             return head
     return None
@@ -71,12 +71,12 @@ def regular_file(path: str) -> os.stat_result:
         status = os.stat(path)
     except FileNotFoundError:
         if os.path.islink(path):
-            raise DataError(f"{shown(path)} is a symbolic link that leads nowhere; mend or remove it") from None
+            raise DataError(f"{shown(path)} is a symbolic link that leads nowhere; repair or remove it") from None
         raise MissingError(f"{shown(path)} cannot be read (No such file or directory)") from None
     except (OSError, ValueError) as error:
-        raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); mend or remove it") from None
+        raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); repair or remove it") from None
     if not stat.S_ISREG(status.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no regular file")
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "not a regular file")
         raise DataError(f"{shown(path)} is {kind}, expected a file; rename or remove it")
     return status
 
@@ -92,12 +92,31 @@ def reason_of(error: BaseException) -> str:
     return " ".join(shown(" ".join(text.split())).split())[:300] or type(error).__name__
 
 
+def read_text(path: str | Path, *, kind: type[WsoupError] = DataError, largest: int = LARGEST_FILE) -> str:
+    r"""A UTF-8 text file, with or without a mark at its beginning. Its lines end with ``\n`` and nothing else.
+
+    Raises:
+        MissingError: there is no such file.
+        kind: not a regular file, unreadable, larger than `largest` bytes, or not UTF-8, and where not.
+    """
+    try:
+        if (size := regular_file(str(path)).st_size) > largest:
+            raise kind(f"{path} has {size:,} bytes, more than {largest:,}; is it the right file?")
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise kind(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        if isinstance(error, WsoupError):
+            raise
+        raise kind(f"{path} cannot be read ({reason_of(error)}); repair it") from None
+
+
 def read_bytes(path: str) -> bytes:
     """The bytes of a file, of a tar member, or of an image in an Arrow file; see `container_of`. A path may be a URL.
 
     Raises:
         MissingError: there is no such file.
-        DataError: no regular file, unreadable, larger than LARGEST_FILE; the container is broken, or has no such
+        DataError: not a regular file, unreadable, larger than LARGEST_FILE; the container is broken, or has no such
             member.
     """
     if remote.is_remote(path):
@@ -129,7 +148,7 @@ def _part(path: str, *, offset: int, size: int) -> bytes:
             file.seek(offset)
             return file.read(size)
     except OSError as error:
-        raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); mend or remove it") from None
+        raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); repair or remove it") from None
 
 
 def _cell(archive: str, member: str, changed: int) -> bytes:
@@ -157,7 +176,7 @@ def arrow_table(file: str, mtime_ns: int) -> pa.Table:
         table.validate(full=True)  # offsets beyond the file would be read as memory
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         raise DataError(
-            f"{shown(file)} is no whole Arrow stream file ({reason_of(error)}); save or download it again"
+            f"{shown(file)} is not a complete Arrow stream file ({reason_of(error)}); save or download it again"
         ) from None
     return table
 
@@ -181,8 +200,8 @@ def tar_index(archive: str, mtime_ns: int) -> dict[str, tuple[int, int]]:
                     places[member.name] = (member.offset_data, member.size)
     except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError) as error:
         raise DataError(
-            f"{shown(archive)} is no whole, uncompressed tar file ({reason_of(error)}); copy or download it again "
-            "(and unpack .gz)"
+            f"{shown(archive)} is not a complete, uncompressed tar file ({reason_of(error)}); copy or download it "
+            "again (and unpack .gz)"
         ) from None
     size = os.stat(archive).st_size
     for name, (offset, length) in places.items():

@@ -55,5 +55,5 @@ def file(name: str) -> Path:
 def listed() -> list[str]:
     """Paths of all of `FILES`, relative to `root`, sorted."""
     top = root()
-    found = {path.relative_to(top).as_posix() for pattern in FILES for path in top.glob(pattern) if path.is_file()}
-    return sorted(found)
+    paths = {path.relative_to(top).as_posix() for pattern in FILES for path in top.glob(pattern) if path.is_file()}
+    return sorted(paths)

@@ -59,11 +59,11 @@ def stamp(path: str) -> tuple[int, int]:
 
     A file of which nothing of the kind is known has no stamp that stays, and is read each time.
     """
-    found = _asked(path, "info")
-    said = [str(found[key]) for key in ("ETag", "etag", "md5Hash", "generation", "LastModified", "mtime", "created")
-            if found.get(key)]  # fmt: skip
+    about = _asked(path, "info")
+    said = [str(about[key]) for key in ("ETag", "etag", "md5Hash", "generation", "LastModified", "mtime", "created")
+            if about.get(key)]  # fmt: skip
     text = "|".join(said) if said else os.urandom(16).hex()
-    return int(found.get("size") or 0), int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+    return int(about.get("size") or 0), int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
 def _asked(path: str, method: str) -> Any:

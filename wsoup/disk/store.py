@@ -148,7 +148,7 @@ def read_checked(path: str | Path) -> bytes:
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise MismatchError(f"{path} is no file")
+            raise MismatchError(f"{path} is not a file")
         data = Path(path).read_bytes()
     except FileNotFoundError:
         raise MissingError(f"{path} does not exist") from None
@@ -174,7 +174,7 @@ LARGEST_JSON = 1 << 28
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file; a missing or broken one is one clear error, and so is a key that stands twice, or NaN."""
+    """Read a JSON file; a missing or broken one is one clear error, and so is a key that appears twice, or NaN."""
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_JSON:
@@ -191,22 +191,22 @@ def read_json(path: str | Path) -> Any:
 
 def read_object(path: str | Path) -> dict[str, Any]:
     """`read_json` of a file that holds an object; anything else is a MismatchError, and so is a key it has not."""
-    found = read_json(path)
-    if not isinstance(found, dict):
-        raise MismatchError(f"{path} holds no object; make it again with `dvc repro`")
-    return _Attributes(found, path)
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise MismatchError(f"{path} does not hold a JSON object; make it again with `dvc repro`")
+    return _Attributes(value, path)
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands there twice")
-    return found
+        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} appears twice")
+    return value
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 # ------------------------------------------------------------------------------------------------------- Parquet
@@ -236,17 +236,17 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
 def table_attributes(path: str | Path) -> dict[str, Any]:
     """The attributes that `write_table` stored; empty if none."""
     with _reading_parquet(path) as pq:
-        found = json.loads((pq.read_schema(path).metadata or {}).get(b"wsoup", b"{}"))
-        if not isinstance(found, dict):
-            raise ValueError("its attributes are no object")
-        return _Attributes(found, path)
+        attributes = json.loads((pq.read_schema(path).metadata or {}).get(b"wsoup", b"{}"))
+        if not isinstance(attributes, dict):
+            raise ValueError("its attributes are not an object")
+        return _Attributes(attributes, path)
 
 
 class _Attributes(dict[str, Any]):
     """What a file says of itself; a key that is not there is an error that names the file."""
 
-    def __init__(self, found: Mapping[str, Any], path: str | Path) -> None:
-        super().__init__(found)
+    def __init__(self, attributes: Mapping[str, Any], path: str | Path) -> None:
+        super().__init__(attributes)
         self._path = path
 
     def __missing__(self, key: str) -> Any:
@@ -259,7 +259,7 @@ def _reading_parquet(path: str | Path) -> Iterator[Any]:
     if not Path(path).exists():
         raise MissingError(f"{path} does not exist; make it with `dvc repro`")
     if not Path(path).is_file():
-        raise MismatchError(f"{path} is no file; remove it and run `dvc repro`")
+        raise MismatchError(f"{path} is not a file; remove it and run `dvc repro`")
     with needing():
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -351,14 +351,14 @@ def read_features(
     except Exception as error:  # a damaged file may lead zarr into any
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise MismatchError(f"{path} cannot be read as image features ({reason}); {again}") from None
-    found = {name: _checksum(array) for name, array in arrays.items()} | {"attributes": fingerprint(attributes)}
-    for name in sorted(found):  # zarr reads a missing chunk as zeros
-        if found[name] != checksums.get(name):
+    actual = {name: _checksum(array) for name, array in arrays.items()} | {"attributes": fingerprint(attributes)}
+    for name in sorted(actual):  # zarr reads a missing chunk as zeros
+        if actual[name] != checksums.get(name):
             raise MismatchError(f"{path}: {name} not as written, a file in it is missing or damaged; {again}")
     if encoder is not None:
         check_encoder(attributes["encoder"], expected=encoder, where=path)
-    if of is not None and (found_of := (attributes.get("dataset", of[0]), attributes.get("split", of[1]))) != of:
-        said = f"holds the {found_of[1]} images of {found_of[0]}, expected the {of[1]} images of {of[0]}"
+    if of is not None and (held := (attributes.get("dataset", of[0]), attributes.get("split", of[1]))) != of:
+        said = f"holds the {held[1]} images of {held[0]}, expected the {of[1]} images of {of[0]}"
         raise MismatchError(f"{path} {said}; {again}")
     return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
 
@@ -375,16 +375,16 @@ def features_attributes(path: str | Path) -> dict[str, Any]:
 
 def _checksum(array: np.ndarray) -> str:
     """SHA-256 of an array's shape, type and values."""
-    found = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
-    found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
+    digest = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
+    digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
-def check_encoder(found: Mapping[str, Any], *, expected: Mapping[str, Any], where: str | Path) -> None:
+def check_encoder(actual: Mapping[str, Any], *, expected: Mapping[str, Any], where: str | Path) -> None:
     """Raise MismatchError, naming both, unless the two encoder ids are equal."""
-    if dict(found) != dict(expected):
-        differing = sorted(k for k in {*found, *expected} if found.get(k) != expected.get(k))
-        pairs = ", ".join(f"{k}: {found.get(k)!r} there, {expected.get(k)!r} wanted" for k in differing)
+    if dict(actual) != dict(expected):
+        differing = sorted(k for k in {*actual, *expected} if actual.get(k) != expected.get(k))
+        pairs = ", ".join(f"{k}: {actual.get(k)!r} there, {expected.get(k)!r} wanted" for k in differing)
         raise MismatchError(f"{where} was made with another encoder ({pairs}); run `dvc repro` to make it again")
 
 

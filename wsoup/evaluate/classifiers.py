@@ -17,7 +17,7 @@ from wsoup.search.rank.pools import read_pool
 from wsoup.soup.soup import Soup
 
 MEMBERS_SHOWN = 8
-"""So many members of each soup of the first seed are also evaluated alone, beside as many random texts."""
+"""Members of each soup of the first seed that are also evaluated alone, beside as many random texts."""
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,15 @@ from wsoup.evaluate.cost import TextFlops
 from wsoup.evaluate.counts import Classifiers, mean_of_stems, mean_prompts
 from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
-from wsoup.runtime import spent
+from wsoup.runtime import process
 from wsoup.runtime.work import finish_shards
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
 CLASS_PROMPTS = 1024
 """Class prompts in one shard; each is encoded with every text of every row."""
+DECIDING = ("texts", "offsets", "class_name_weight")
+"""What of a row decides its mean texts."""
 
 
 def encode_rows(
@@ -62,13 +64,13 @@ def encode_rows(
 
     def task(number: int, shard: int) -> dict[str, np.ndarray]:
         flops = TextFlops(texts, encoder=encoder, prompt=f"{stems[0]}.")
-        with spent.timed(spent.TEXTS):
+        with process.timed(process.TEXTS):
             if number:
                 means = mean_prompts(further[shard][1], encoder=texts)
             else:
                 some = stems[shard * CLASS_PROMPTS : (shard + 1) * CLASS_PROMPTS]
                 means = mean_of_stems(rows, stems=some, encoder=texts)
-        spent.add_flops(spent.TEXTS, flops.done())
+        process.add_flops(process.TEXTS, flops.done())
         return {"means": means.cpu().numpy()}
 
     finish_shards(work, task=task, label=label, unit="block")
@@ -81,4 +83,4 @@ def encode_rows(
 
 def _texts_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """What of rows decides their mean texts, as JSON values."""
-    return [{"texts": row.texts, "offsets": row.offsets} for row in rows]
+    return [{name: getattr(row, name) for name in DECIDING} for row in rows]

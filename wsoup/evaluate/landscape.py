@@ -8,7 +8,7 @@ descriptor), each a row of token embeddings, of a method that trains the prompt 
 
 So (0, 0) and (1, 0) are the two initialisations "a photo of a {class}, {A}." and "a photo of a {class}, {B}.", and
 (0, 1) is the tuned point with A. At the four corners the features are those of the pretrained and of the tuned model
-for a text that they encode anyway, up to rounding. A and B must have as many tokens: see `choose_pair`.
+for a text that they encode anyway, up to rounding. A and B must be equally long in tokens: see `choose_pair`.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def axis(*, steps: int, margin: int) -> list[float]:
 
 
 def choose_pair(soup: Sequence[str], *, name: str, tokenizer: Tokenizer) -> tuple[str, str]:
-    """The texts A and B: the first two members of a soup with as many tokens.
+    """The texts A and B: the first two members of a soup that are equally long in tokens.
 
-    Where no two have, the longest beginnings, in whole words, of the first two members that do: the beginning of a word
-    chain is an earlier stage of its search, and as good a text to start from.
+    Where no two are, the longest beginnings, in whole words, of the first two members that have such beginnings: the
+    beginning of a word chain is an earlier stage of its search, and as good a text to start from.
 
     Args:
         soup: its members.
@@ -65,7 +65,7 @@ def choose_pair(soup: Sequence[str], *, name: str, tokenizer: Tokenizer) -> tupl
         tokenizer: of the model.
 
     Raises:
-        PoolError: there are no two members, or no two with beginnings of as many tokens.
+        PoolError: there are no two members, or no two with beginnings of equal length.
     """
     pairs = list(combinations(dict.fromkeys(soup), 2))
     texts = [text for member in soup for text in _beginnings(member)]
@@ -79,7 +79,7 @@ def choose_pair(soup: Sequence[str], *, name: str, tokenizer: Tokenizer) -> tupl
             if same:
                 return begun, same[0]
     raise PoolError(
-        f"a landscape needs two different members with as many tokens, the {name} soup has {list(soup)}; "
+        f"a landscape needs two different members of equal length in tokens, the {name} soup has {list(soup)}; "
         f"raise soups.{name}.m, or name another soup as landscape.soup"
     )
 
@@ -110,7 +110,7 @@ class Plane:
     Args:
         tuned: an encoder whose prompt alone was trained.
         start: (n, width) the prompt before training.
-        pair: A and B, with as many tokens.
+        pair: A and B, equally long in tokens.
         stems: S class prompts without their final period.
         batch_size: texts in one pass.
 
@@ -142,7 +142,7 @@ class Plane:
         differs = (both.ends[a] != both.ends[b]).nonzero()
         if len(differs):
             first = stems[int(differs[0])]
-            raise PoolError(f"after {first!r}, {pair[0]!r} and {pair[1]!r} have not as many tokens; rename the class")
+            raise PoolError(f"after {first!r}, {pair[0]!r} and {pair[1]!r} differ in length (tokens); rename the class")
         return both.take(a), both.take(b)
 
     @torch.no_grad()

@@ -62,12 +62,12 @@ class Method:
 
     Attributes:
         name: its name in results.
-        texts: (material, seed, m) -> texts that all classes share; m is for those that are drawn. None: there are none.
-        prompts: one dataset's classes -> prompts of each; empty: there are none.
+        texts: (material, seed, m) -> texts that all classes share; m is for those that are drawn. None: see `prompts`.
+        prompts: one dataset's classes -> prompts of each; empty where it has none.
         by_seed: whether seeds have texts of their own.
         drawn: whether params.yaml says how many (``evaluate.baseline_m``, ``evaluate.tuned_baseline_m``).
-        limit: how many can be drawn; None where there is no end.
-        sized: whether the first 1, 2, 4, ... texts are counted, too: the tables and curves over m.
+        limit: how many can be drawn; None for no limit.
+        sized: whether the first 1, 2, 4, ... texts are counted as well, for the tables and curves over m.
         alone: what one of its texts is called where it is counted alone; None where none is.
         soup: its name in params.yaml, where it is a soup.
     """

@@ -1,4 +1,4 @@
-"""Accuracy during training: the averaged weights of every so many iterations, on the same few images of every dataset.
+"""Accuracy during training: the averaged weights at regular intervals, on the same few images of every dataset.
 
 The right panel of the paper's figure of diversity. Texts are those that a method was trained over, as their centroid
 (the authors' figures/python_scripts/main_crossdataset.traineval.py), or the class name alone. The stage trains nothing:

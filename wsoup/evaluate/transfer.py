@@ -1,4 +1,4 @@
-"""Texts that nobody selected, each alone on every dataset: how far accuracy on the source foretells that on targets.
+"""Texts that nobody selected, each alone on every dataset: how well the source predicts accuracy on the targets.
 
 The paper's second figure.
 """

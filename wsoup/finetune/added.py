@@ -55,7 +55,8 @@ class ScaledShifted(nn.Module):
 
     def __init__(self, scale: nn.Parameter) -> None:
         super().__init__()
-        self.scale, self.shift = scale, nn.Parameter(0.02 * torch.randn_like(scale))
+        drawn = 0.02 * torch.randn_like(scale, device="cpu")
+        self.scale, self.shift = scale, nn.Parameter(drawn.to(scale.device))
 
     def forward(self, bias: Tensor) -> Tensor:
         return bias * self.scale + self.shift

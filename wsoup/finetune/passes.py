@@ -77,6 +77,17 @@ class Passes:
         self._teacher_texts: dict[int, Tensor] = {}
         self._image_features: Tensor | None = None
 
+    @property
+    def saves_memory(self) -> bool:
+        """Whether activations are computed again in the backward pass instead of being kept."""
+        return self.text_tower.save_memory
+
+    def save_memory(self) -> None:
+        """Compute activations again in the backward pass from now on."""
+        for tower in (self.text_tower, self.image_tower):
+            if tower is not None:
+                tower.save_memory = True
+
     # --------------------------------------------------------------------------------------------------- images
 
     def keep_images(self, batches: Sequence[Tensor]) -> None:

@@ -178,13 +178,11 @@ class Trainer:
             if self.turns.begins(self.iteration):
                 self.turns.start_over(self.student, self.average, iteration=self.iteration)
                 self.optimizer.state.clear()
-        images, teacher, labels = self._batch()
-        self.optimizer.zero_grad(set_to_none=True)
-        loss, logits = self.objective.backward(images, teacher, labels, iteration=turn)
+        loss, logits, images, labels = self._with_gradients(turn)
         first = (self._not_finite < 0) & ~loss.isfinite()
         self._not_finite = torch.where(first, self.iteration + 1, self._not_finite)  # asking now would stop a GPU
         if self.iteration == 0:
-            self._note(loss, logits=logits, images=images.detach(), labels=labels)  # where training starts
+            self._note(loss, logits=logits, images=images, labels=labels)  # where training starts
         for module in self.student.modules():
             if isinstance(module, LowRank):
                 module.pile_up()
@@ -195,8 +193,29 @@ class Trainer:
         self.iteration += 1
         if self.iteration % self.shared.log_every == 0 or self.iteration == self.iterations:
             self._check_losses()
-            self._note(loss, logits=logits, images=images.detach(), labels=labels)
+            self._note(loss, logits=logits, images=images, labels=labels)
         self._keep_snapshot()
+
+    def _with_gradients(self, turn: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """This iteration's gradients: its loss (), logits, image features (B, D) and labels (B,).
+
+        Where the device's memory does not hold the activations, they are computed again in each backward pass from here
+        on, which changes no gradient.
+        """
+        try:
+            return self._gradients(turn)
+        except torch.OutOfMemoryError:
+            if self.passes.saves_memory:
+                raise
+        print("the device's memory is too small to keep activations: they are computed twice instead", file=sys.stderr)
+        self.passes.save_memory()
+        return self._gradients(turn)
+
+    def _gradients(self, turn: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        images, teacher, labels = self._batch()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss, logits = self.objective.backward(images, teacher, labels, iteration=turn)
+        return loss, logits, images.detach(), labels
 
     def _keep_snapshot(self) -> None:
         """Copy the averaged weights where params ask for it: {iteration: {name: tensor}} in memory."""

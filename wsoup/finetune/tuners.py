@@ -172,10 +172,12 @@ def _change(block: Any, tune: BitfitTune | LoraTune | SsfTune | AdapterTune) -> 
             _open(*(p for name, p in block.named_parameters() if name.endswith("bias")))
         case LoraTune():  # arXiv 2106.09685
             update = LowRank(width, rank=tune.rank, piles_up=tune.piles_up)
+            update.to(block.attn.in_proj_weight.device)  # which registering it multiplies with
             parametrize.register_parametrization(block.attn, "in_proj_weight", update)
         case SsfTune():  # arXiv 2210.08823
             for module in (block.ln_1, block.attn.out_proj, block.ln_2, block.mlp.c_proj):
-                scale = nn.Parameter(1 + 0.02 * torch.randn_like(module.bias, device="cpu"))
+                drawn = 1 + 0.02 * torch.randn_like(module.bias, device="cpu")  # the same on every device
+                scale = nn.Parameter(drawn.to(module.bias.device))
                 parametrize.register_parametrization(module, "weight", Scaled(scale))
                 parametrize.register_parametrization(module, "bias", ScaledShifted(scale))
         case AdapterTune():  # Houlsby et al., arXiv 1902.00751

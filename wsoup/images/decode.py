@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader, Dataset
 from wsoup.core.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
 from wsoup.disk.files import read_bytes, reason_of, shown
 from wsoup.images.scratch import scratch
-from wsoup.runtime.memory import keep_memory
+from wsoup.runtime.process import keep_memory
 
 FEW_IMAGES = 1024
 """Below this many images, starting worker processes takes longer than decoding."""
@@ -254,10 +254,10 @@ def _begin_decoding(folder: str, _worker: int) -> None:
 
 
 def decoding_workers() -> int:
-    """``$WSOUP_WORKERS``, else one per core but at most eight; no result depends on it."""
+    """``$WSOUP_WORKERS``, else one per core but at most 16; no result depends on it."""
     text = os.environ.get("WSOUP_WORKERS", "")
     if not text:
-        return min(8, os.cpu_count() or 1)
+        return min(16, os.cpu_count() or 1)
     if not text.isdecimal() or int(text) > 1024:
         raise ParamsError(f"WSOUP_WORKERS is {text[:40]!r}, expected a number of processes, 0 to 1024")
     return int(text)

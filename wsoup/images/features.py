@@ -22,7 +22,7 @@ from wsoup.images import known
 from wsoup.images.cost import image_flops
 from wsoup.images.decode import batches
 from wsoup.params.base.encoder import EmbedParams, EncoderParams
-from wsoup.runtime import spent
+from wsoup.runtime import process
 from wsoup.runtime.progress import counting, tick
 from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import CPU_IMAGES, Encoder, check_finite, load_encoder
@@ -104,7 +104,7 @@ def encode_files(
         on_bad_image=on_bad_image,
     )
 
-    def found_so_far() -> Embedded:
+    def so_far() -> Embedded:
         joined = {name: np.concatenate(parts) for name, parts in features.items() if parts}
         return Embedded(joined, np.concatenate(positions), bad)
 
@@ -115,15 +115,15 @@ def encode_files(
             room = batch.pixels.new_zeros(len(batch.bad), *batch.pixels.shape[1:])  # a batch stays as large
             pixels = torch.cat([batch.pixels, room]) if len(batch.bad) else batch.pixels
             for name, encoder in encoders.items():
-                found = encoder.encode_images(pixels)[: len(here)].cpu()
-                check_finite(found, paths=[paths[i] for i in here.tolist()])
-                features[name].append(found.numpy())
+                encoded = encoder.encode_images(pixels)[: len(here)].cpu()
+                check_finite(encoded, paths=[paths[i] for i in here.tolist()])
+                features[name].append(encoded.numpy())
             positions.append(here)
         tick(len(batch.positions) + len(batch.bad))
         if running is not None and time.monotonic() - saved >= every:
-            write_checked(running, pack_arrays(_packed(found_so_far(), start=0)))
+            write_checked(running, pack_arrays(_packed(so_far(), start=0)))
             saved = time.monotonic()
-    return found_so_far()
+    return so_far()
 
 
 def _begun(running: Path | None) -> Embedded:
@@ -136,12 +136,12 @@ def _begun(running: Path | None) -> Embedded:
     return Embedded({}, np.empty(0, dtype=np.int64), {})
 
 
-def _packed(found: Embedded, *, start: int) -> dict[str, np.ndarray]:
+def _packed(part: Embedded, *, start: int) -> dict[str, np.ndarray]:
     """As arrays; positions count from `start`."""
-    messages = json.dumps([[start + i, text] for i, text in sorted(found.skipped.items())])
+    messages = json.dumps([[start + i, text] for i, text in sorted(part.skipped.items())])
     return {
-        **{f"{FEATURES}{name}": features for name, features in found.features.items()},
-        "positions": found.positions + start,
+        **{f"{FEATURES}{name}": features for name, features in part.features.items()},
+        "positions": part.positions + start,
         "skipped": np.frombuffer(messages.encode(), dtype=np.uint8),
     }
 
@@ -200,8 +200,8 @@ def embed_images(
 
         def task(number: int, shard: int) -> dict[str, np.ndarray]:
             images, where, kept = lists[number], part(shard), work[number].running(shard)
-            with spent.timed(spent.IMAGES):
-                found = encode_files(
+            with process.timed(process.IMAGES):
+                embedded = encode_files(
                     encoders,
                     paths=[remote.joined(images.root, path) for path in images.paths[where]],
                     digests=images.digests[where],
@@ -209,8 +209,8 @@ def embed_images(
                     on_bad_image=on_bad_image,
                     running=kept if kept.parent.is_dir() else None,  # a node of a cluster may not share the folder
                 )
-            spent.add_flops(spent.IMAGES, len(found.positions) * flops)
-            return _packed(found, start=where.start)
+            process.add_flops(process.IMAGES, len(embedded.positions) * flops)
+            return _packed(embedded, start=where.start)
 
         def size(number: int, shard: int) -> int:
             return len(lists[number].paths[part(shard)])
@@ -229,14 +229,14 @@ def _joined(
     parts: Sequence[Mapping[str, np.ndarray]], images: ImageList, *, encoders: Mapping[str, Encoder]
 ) -> Embedded:
     """The shards of one list as one."""
-    found = [_unpacked(part) for part in parts]
-    good = [part for part in found if len(part.positions)]
+    embedded = [_unpacked(part) for part in parts]
+    good = [part for part in embedded if len(part.positions)]
     if not good:
         raise DataError(f"{images.root}: none of the {len(images.paths)} images could be decoded")
     return Embedded(
         features={name: np.concatenate([part.features[name] for part in good]) for name in encoders},
         positions=np.concatenate([part.positions for part in good]),
-        skipped={i: text for part in found for i, text in part.skipped.items()},
+        skipped={i: text for part in embedded for i, text in part.skipped.items()},
     )
 
 
@@ -258,16 +258,16 @@ def embed_added(
 
     def embed(some: ImageList) -> Embedded:
         size, bad = params.batch_size, params.on_bad_image
-        (found,) = embed_images(
+        (embedded,) = embed_images(
             {PRETRAINED: model}, lists=[some], batch_size=size, on_bad_image=bad, label=label, owner=owner
         )
-        return found
+        return embedded
 
     at_once = model.images_at_once(params.batch_size)
     earlier = known.Known(owner, [model.id, model.preprocessing, at_once, model.device.type], at_once)
     features = earlier.read()
     chosen = known.plan(images.digests, known=features, batch_size=at_once)
-    found, reused = None, 0
+    embedded, reused = None, 0
     if chosen is not None:
         places = chosen.encoded.tolist()
         new = embed(ImageList(images.root, [images.paths[i] for i in places], [images.digests[i] for i in places]))
@@ -278,11 +278,11 @@ def embed_added(
             print("features kept from an earlier run come out otherwise here: all images are encoded anew")
         else:
             skipped = {places[i]: text for i, text in new.skipped.items()}
-            found, reused = Embedded({PRETRAINED: whole[0]}, whole[1], skipped), len(chosen.reused) - chosen.fill
-    if found is None:
-        found = embed(images)
-    earlier.write(found.features[PRETRAINED], digests=images.digests, positions=found.positions)
-    return found, reused
+            embedded, reused = Embedded({PRETRAINED: whole[0]}, whole[1], skipped), len(chosen.reused) - chosen.fill
+    if embedded is None:
+        embedded = embed(images)
+    earlier.write(embedded.features[PRETRAINED], digests=images.digests, positions=embedded.positions)
+    return embedded, reused
 
 
 def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: EmbedParams, owner: Owner) -> None:

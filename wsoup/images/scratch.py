@@ -39,6 +39,6 @@ def _remove(folder: str, process: int) -> None:
 
 def _remove_left() -> None:
     for path in Path(tempfile.gettempdir()).iterdir():
-        found = _OURS.fullmatch(path.name)
-        if found and not path.is_symlink() and path.is_dir() and not alive(int(found[1])):
+        match = _OURS.fullmatch(path.name)
+        if match and not path.is_symlink() and path.is_dir() and not alive(int(match[1])):
             shutil.rmtree(path, ignore_errors=True)

@@ -26,18 +26,18 @@ def differing(made_with: Mapping[Name, Mapping[str, str]]) -> dict[Name, str]:
     >>> differing({"dtd": {"pillow": "10.4.0"}, "sun": {"pillow": "11.1.0"}, "pets": {"pillow": "11.1.2"}})
     {'dtd': 'were made with pillow 10.4.0, others with 11.1.0'}
     """
-    found: dict[Name, list[str]] = {}
+    reasons: dict[Name, list[str]] = {}
     for package in DECIDING:
         minors = {name: _minor(packages[package]) for name, packages in made_with.items() if package in packages}
         newest = max(minors, key=lambda name: minors[name], default=None)
         for name, minor in minors.items():
             if newest is not None and minor != minors[newest]:
                 said = f"{package} {made_with[name][package]}, others with {made_with[newest][package]}"
-                found.setdefault(name, []).append(said)
-    return {name: f"were made with {' and '.join(said)}" for name, said in found.items()}
+                reasons.setdefault(name, []).append(said)
+    return {name: f"were made with {' and '.join(said)}" for name, said in reasons.items()}
 
 
 def _minor(version: str) -> tuple[int, int]:
     """Major and minor number; (0, 0) where a version has none."""
-    found = MINOR.match(version)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = MINOR.match(version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -9,28 +9,29 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from filelock import FileLock, Timeout
+from rich.filesize import decimal
 
 from wsoup.check.whole import load_params
-from wsoup.core.errors import MismatchError, MissingError, WsoupError
+from wsoup.core.errors import MismatchError, WsoupError
 from wsoup.datasets import digests
 from wsoup.disk import code, remote, store
 from wsoup.disk.shards import ABOUT, Owner
 from wsoup.images import known
-from wsoup.params.base.section import read_yaml
+from wsoup.pipeline.graph import stage_names
 
 PARTS = re.compile(r"[0-9a-f]{20}")
 """How the folder of one set of inputs is called."""
-EARLIER = re.compile(r"[0-9a-f]{20}\.parquet")
-"""How files of digests were called before they had a checksum."""
+UNREADABLE = (WsoupError, OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError)
+"""What a damaged file leads its readers into."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Entry:
         paths: where it lies.
         state: how far it is, and which datasets use it.
         useless: why no present stage can use it; None where one can, or is running.
-        stage: whose lock is held while it is removed; "" for nobody's.
+        stage: whose locks are held while it is removed; "" for nobody's.
     """
 
     kind: str
@@ -61,7 +62,8 @@ class Entry:
     @property
     def age(self) -> float:
         """Seconds since it was last written to."""
-        return max(0.0, time.time() - max(_newest(path) for path in self.paths))
+        written = [status.st_mtime for path in self.paths for status in _files(path)]
+        return max(0.0, time.time() - max(written, default=0.0))
 
 
 def look() -> list[Entry]:
@@ -77,164 +79,127 @@ def look() -> list[Entry]:
         raise MismatchError(
             f"this is the wsoup of {code.ROOT}, not the one of {beside.parent}; run `python -m wsoup cache` there"
         )
-    cache, present = store.cache_dir(), present_stages()
-    others = ("locks", digests.FOLDER, known.FOLDER)
-    folders = [path for path in inside(cache) if path.is_dir() and path.name not in others]
-    entries = [entry for folder in folders for entry in _resume(folder, present=present)]
-    entries += _digests(cache / digests.FOLDER)
-    entries += _features(cache / known.FOLDER, present=present)
-    entries += _locks(cache / "locks", present=present)
+    cache, present = store.cache_dir(), stage_names()
+    roots = {name: remote.resolved(dataset.root) for name, dataset in load_params().datasets.items()}
+    entries: list[Entry] = []
     for path in inside(cache):
-        if not path.is_dir():
+        if path.name == digests.FOLDER:
+            entries += _digests(path, roots=roots)
+        elif path.name == known.FOLDER:
+            entries += _features(path, present=present)
+        elif path.name == "locks":
+            entries += _locks(path, present=present)
+        elif path.is_dir():
+            entries += _resume(path, present=present)
+        else:
             entries.append(Entry("timings" if path.name == "timings.jsonl" else "unknown", path.name, (path,)))
-    inside_useless = {path for entry in entries if entry.useless for path in entry.paths}
+    useless = {path for entry in entries if entry.useless for path in entry.paths}
     for path in store.abandoned(cache, "artifacts", "reports"):
-        if not inside_useless & {path, *path.parents}:
+        if not useless & {path, *path.parents}:
             entries.append(Entry("half-written", str(path), (path,), useless="its process has ended"))
     return entries
 
 
-def present_stages(dvc_yaml: str | Path = "dvc.yaml", params_yaml: str | Path = "params.yaml") -> dict[str, Path]:
-    """Every stage that params.yaml and dvc.yaml make, with its item, and its script."""
-    if not Path(dvc_yaml).is_file():
-        raise MissingError(f"{dvc_yaml} does not exist: run this in the folder of dvc.yaml and params.yaml")
-    load_params(params_yaml)
-    params: Any = read_yaml(params_yaml)
-    found: dict[str, Path] = {}
-    try:
-        stages = yaml.safe_load(Path(dvc_yaml).read_text(encoding="utf-8"))["stages"]
-        for name, stage in stages.items():
-            script = Path("stages").resolve() / f"{name}.py"
-            items = _items(stage.get("foreach"), params=params)
-            found |= {name: script} if items is None else {f"{name}@{item}": script for item in items}
-    except (yaml.YAMLError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-        raise MismatchError(f"{dvc_yaml} names no stages ({' '.join(str(error).split())[:200]})") from None
-    return found
+def _changed(name: str, about: Mapping[str, Any], *, present: Collection[str]) -> str | None:
+    """Why a stage cannot use what was kept for it, which says this about itself; None where it can."""
+    script = Path("stages").resolve() / f"{name.partition('@')[0]}.py"
+    if name not in present or not script.is_file():
+        return f"dvc.yaml and params.yaml make no stage {name!r}"
+    return Owner.of(script, name=name).changed_since(about)
 
 
-def _items(foreach: Any, *, params: Any) -> list[str] | None:
-    """Of a stage in dvc.yaml: a list as it stands there, or the keys of ``${finetune.methods}``; None: it has none."""
-    if not isinstance(foreach, str):
-        return foreach
-    for key in foreach.removeprefix("${").removesuffix("}").split("."):
-        params = params[key]
-    return list(params)
-
-
-def _resume(folder: Path, *, present: Mapping[str, Path]) -> Iterator[Entry]:
+def _resume(folder: Path, *, present: Collection[str]) -> Iterator[Entry]:
     """What one interrupted stage left: a folder for each set of inputs."""
     name = folder.name
     for inner in inside(folder):
         if not (inner.is_dir() and PARTS.fullmatch(inner.name)):
             yield Entry("unknown", f"{name}/{inner.name}", (inner,))
             continue
-        state, useless = _judged(inner, name=name, present=present)
+        parts, half = sorted(inner.glob("*.part")), len(list(inner.glob("*.running")))
+        state = f"{len(parts)} shards"
+        try:
+            about = store.read_json(inner / ABOUT)
+            state, useless = f"{len(parts)} of {int(about['n'])} shards", _changed(name, about, present=present)
+        except UNREADABLE:
+            useless = f"its {ABOUT} cannot be read"
+        state += f", {half} begun" if half else ""
         if held(name):
             state, useless = f"{state}, running", None
         yield Entry("resume state", name, (inner,), state, useless, stage=name)
-        for part in () if useless else sorted(inner.glob("*.part")):
-            if damage := _damage(part):
-                yield Entry("resume state", name, (part,), f"part {int(part.stem)}", damage, stage=name)
+        for part in parts if useless is None else ():
+            try:
+                store.read_checked(part)
+            except WsoupError:
+                yield Entry("resume state", name, (part,), f"part {int(part.stem)}", "damaged", stage=name)
 
 
-def _judged(folder: Path, *, name: str, present: Mapping[str, Path]) -> tuple[str, str | None]:
-    """How far it is, and why no present stage can use it."""
-    done, half = len(list(folder.glob("*.part"))), len(list(folder.glob("*.running")))
-    begun = f", {half} begun" if half else ""
-    try:
-        about = store.read_json(folder / ABOUT)
-        state = f"{done} of {int(about['n'])} shards{begun}"
-        if name not in present or not present[name].is_file():
-            return state, f"dvc.yaml and params.yaml make no stage {name!r}"
-        return state, Owner.of(present[name], name=name).changed_since(about)
-    except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError):
-        return f"{done} shards{begun}", f"its {ABOUT} cannot be read"
+def _checked(folder: Path) -> Iterator[Path]:
+    return (path for path in inside(folder) if path.suffix == ".checked")
 
 
-def _damage(part: Path) -> str | None:
-    try:
-        store.read_checked(part)
-    except WsoupError:
-        return "damaged"
-    return None
-
-
-def _digests(folder: Path) -> Iterator[Entry]:
-    roots = {name: remote.resolved(dataset.root) for name, dataset in load_params().datasets.items()}
+def _unknown(folder: Path) -> Iterator[Entry]:
     for path in inside(folder):
-        if path.suffix != ".checked":
-            if EARLIER.fullmatch(path.name):
-                yield Entry("digests", path.name, (path,), useless="an earlier wsoup wrote it so")
-            elif not path.name.endswith(".tmp"):
-                yield Entry("unknown", f"{folder.name}/{path.name}", (path,))
-            continue
+        if path.suffix not in (".checked", ".tmp"):
+            yield Entry("unknown", f"{folder.name}/{path.name}", (path,))
+
+
+def _digests(folder: Path, *, roots: Mapping[str, str]) -> Iterator[Entry]:
+    """Digests of images, one file for each root."""
+    yield from _unknown(folder)
+    for path in _checked(folder):
         try:
             root, count = digests.whose(path)
-        except WsoupError:
+        except UNREADABLE:
             yield Entry("digests", path.name, (path,), useless="damaged")
             continue
-        users = [name for name, place in roots.items() if _together(root, place, path=path)]
+        # CoOp's folders lie below one data root.
+        users = [name for name, place in roots.items() if _within(root, place) or _within(place, root)]
         state = f"{count:,} images" + (f" of {', '.join(users)}" if users else "")
-        yield Entry(
-            "digests", root or path.name, (path,), state, None if users else "no dataset of params.yaml is there"
-        )
+        useless = None if users else "no dataset of params.yaml is there"
+        yield Entry("digests", root or path.name, (path,), state, useless)
 
 
-def _features(folder: Path, *, present: Mapping[str, Path]) -> Iterator[Entry]:
+def _within(place: str, root: str) -> bool:
+    return f"{place}/".startswith(f"{root}/")
+
+
+def _features(folder: Path, *, present: Collection[str]) -> Iterator[Entry]:
     """Image features of earlier runs, one file for each stage."""
-    for path in inside(folder):
+    yield from _unknown(folder)
+    for path in _checked(folder):
         name, state = path.stem, ""
-        if path.suffix != ".checked":
-            if not path.name.endswith(".tmp"):
-                yield Entry("unknown", f"{folder.name}/{path.name}", (path,))
-            continue
         try:
-            about, found, _ = known.contents(path)
-            state = f"{len(found):,} images"
-            gone = f"dvc.yaml and params.yaml make no stage {name!r}"
-            useless = Owner.of(present[name], name=name).changed_since(about) if name in present else gone
-        except (WsoupError, OSError, KeyError, TypeError, AttributeError):
+            about, hexes, _ = known.contents(path)
+            state, useless = f"{len(hexes):,} images", _changed(name, about, present=present)
+        except UNREADABLE:
             useless = "damaged"
         yield Entry("features", name, (path,), state, None if held(name) else useless, stage=name)
 
 
-def _together(root: str, place: str, *, path: Path) -> bool:
-    """Whether digests under `root` are of a dataset at `place`: CoOp's folders lie below one data root."""
-    if not root:  # written before files said whose they are
-        return path.stem == store.fingerprint(place)
-    return f"{root}/".startswith(f"{place}/") or f"{place}/".startswith(f"{root}/")
-
-
-def _locks(folder: Path, *, present: Mapping[str, Path]) -> Iterator[Entry]:
-    """Running stages one by one, and the files of the others together."""
-    idle: list[Path] = []
-    lost: list[Path] = []
+def _locks(folder: Path, *, present: Collection[str]) -> Iterator[Entry]:
+    """Running stages one by one, and the files of stages that are no more; a free lock of another says nothing."""
+    lost = []
     for path in inside(folder):
         name = path.name.split(".")[0]
         if path.suffix == ".lock" and _is_held(path):
             holder = path.with_suffix(".pid")
             who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
             yield Entry("locks", name, (path,), f"running: {who}", stage=name)
-        elif path.suffix in (".lock", ".pid") and not held(name):
-            (idle if name in present else lost).append(path)
-    if idle:
-        yield Entry("locks", "not held", tuple(idle))
+        elif path.suffix in (".lock", ".pid") and name not in present and not held(name):
+            lost.append(path)
     if lost:
         yield Entry("locks", "not held", tuple(lost), useless="of stages that are no more")
 
 
 def held(name: str) -> bool:
     """Whether a stage is running, or a part of it."""
-    return any(_is_held(path) for path in lock_files(name))
+    return any(map(_is_held, lock_files(name)))
 
 
 def lock_files(name: str) -> list[Path]:
     """The locks of a stage, whole or in parts, held or not."""
-    return [
-        path
-        for path in inside(store.cache_dir() / "locks")
-        if re.fullmatch(rf"{re.escape(name)}(\..+)?\.lock", path.name)
-    ]
+    own = re.compile(rf"{re.escape(name)}(\..+)?\.lock")
+    return [path for path in inside(store.cache_dir() / "locks") if own.fullmatch(path.name)]
 
 
 def _is_held(path: Path) -> bool:
@@ -258,13 +223,35 @@ def size_of(path: Path) -> int:
     return sum(status.st_size for status in _files(path))
 
 
-def _newest(path: Path) -> float:
-    return max((status.st_mtime for status in _files(path)), default=0.0)
-
-
 def _files(path: Path) -> Iterator[os.stat_result]:
     """Of a file, or of all files in a folder; what a running stage takes away meanwhile is left out."""
-    inner = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
-    for file in inner if path.is_dir() else [path]:
+    for file in path.rglob("*") if path.is_dir() else [path]:
         with suppress(FileNotFoundError):
-            yield os.lstat(file)
+            if not file.is_dir():
+                yield file.lstat()
+
+
+def prune(entries: Iterable[Entry]) -> Iterator[str]:
+    """Remove what is useless and nobody's who is running; one line for each thing, and one for all."""
+    freed = 0
+    for entry in entries:
+        if not entry.useless:
+            continue
+        with ExitStack() as locks:  # so that nobody can begin to use it meanwhile
+            try:
+                for path in lock_files(entry.stage) if entry.stage else entry.paths:
+                    if path.suffix == ".lock":
+                        locks.enter_context(FileLock(path, timeout=0))
+            except Timeout:
+                yield f"kept {entry.paths[0]}: stage {entry.stage!r} is running"
+                continue
+            size = entry.size
+            for path in entry.paths:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+            folder = entry.paths[0].parent
+            if entry.stage and folder.is_dir() and not inside(folder):
+                folder.rmdir()
+        what = entry.paths[0] if len(entry.paths) == 1 else f"{len(entry.paths)} locks"
+        yield f"removed {what} ({decimal(size)}): {entry.useless}"
+        freed += size
+    yield f"freed {decimal(freed)}"

@@ -1,4 +1,4 @@
-"""What is cached already, and what a change would run again: dvc.yaml, dvc.lock and params.yaml, with changes or not.
+"""Which stages dvc.yaml makes of params.yaml, and which would run again, as they are or with changes: DVC is asked.
 
 DVC stops where a stage that ran again made the same bytes; here everything behind a change is said to run, so what is
 told is what may run at most.
@@ -6,190 +6,130 @@ told is what may run at most.
 
 from __future__ import annotations
 
-import re
+import io
+import os
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
+import networkx
+from dvc.fs import LocalFileSystem
+from dvc.lock import LockNoop
+from dvc.repo import Repo
+from dvc.scm import NoSCM
+from dvc.utils.hydra import apply_overrides
 
 from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
+from wsoup.params.base.section import read_yaml
 
-PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage of dvc.yaml with its item, everything filled in.
-
-    Attributes:
-        name: such as ``score@words``.
-        cmd: its command.
-        params: dotted keys of params.yaml.
-        deps, outs: paths.
-    """
-
-    name: str
-    cmd: str
-    params: tuple[str, ...]
-    deps: tuple[str, ...]
-    outs: tuple[str, ...]
+DVC_YAML = "dvc.yaml"
+PARAMS = "params.yaml"
 
 
-def with_changes(raw: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
-    """params.yaml with changes such as ``soups.word.k0=50``; values are YAML.
+def with_changes(params_file: str | Path, changes: Sequence[str]) -> str:
+    """The text of a params file as `dvc exp run` would change it: ``soups.word.k0=50``, ``+soups.mine.kind=top``.
 
     Raises:
-        ParamsError: a change is not of the form ``key=value``, or its key leads through something that has no keys.
+        MissingError: no such file.
+        ParamsError: a change is not of the form ``key=value``, or its key is not there.
     """
-    found: dict[str, Any] = yaml.safe_load(yaml.safe_dump(dict(raw)))
-    for change in changes:
-        key, equals, text = change.partition("=")
-        section: Any = found
-        *path, last = key.split(".")
-        for name in path:
-            section = section.get(name) if isinstance(section, dict) else None
-        if not equals or not isinstance(section, dict):
-            raise ParamsError(f"-S {change}: expected a key of params.yaml and a value, such as soups.word.k0=50")
-        try:
-            section[last] = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError, RecursionError):  # dates, numbers and depth that Python does not have
-            raise ParamsError(f"-S {change}: the value is not YAML") from None
-    return found
+    read_yaml(params_file)  # which refuses what is no file of YAML
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(shutil.copyfile(params_file, Path(folder) / PARAMS))
+        for change in changes:
+            try:
+                apply_overrides(copy, [change])
+            except Exception:  # Hydra's own, and whatever a value that is none leads it into
+                raise ParamsError(
+                    f"-S {one_line(change, limit=200)}: expected a key of params.yaml and a value, such as "
+                    "soups.word.k0=50; +key=value adds a key"
+                ) from None
+        return copy.read_text(encoding="utf-8")
 
 
-def read_stages(raw: Mapping[str, Any], *, dvc_yaml: str | Path = "dvc.yaml") -> list[Stage]:
-    """Every stage that dvc.yaml makes of these params, each behind what it depends on.
+def stage_names() -> list[str]:
+    """Every stage that dvc.yaml makes of params.yaml, such as ``score@words``, in the order of dvc.yaml.
 
     Raises:
         MissingError: there is no dvc.yaml.
-        MismatchError: dvc.yaml names a param that there is not.
+        MismatchError: DVC cannot read it, or it does not agree with params.yaml.
     """
-    if not Path(dvc_yaml).is_file():
-        raise MissingError(f"{dvc_yaml} does not exist: run this in the folder of dvc.yaml and params.yaml")
-    try:
-        written = yaml.safe_load(Path(dvc_yaml).read_text(encoding="utf-8"))["stages"]
-        found = [stage for name, stage in written.items() for stage in _expanded(name, stage, raw=raw)]
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise MismatchError(f"{dvc_yaml} is not YAML ({one_line(error, limit=200)})") from None
-    except (KeyError, TypeError, AttributeError) as error:
-        raise MismatchError(f"{dvc_yaml} and params.yaml do not agree (at {one_line(error, limit=200)})") from None
-    return _ordered(found)
+    with _repository() as repo:
+        return [stage.name for stage in repo.index.stages if stage.path_in_repo == DVC_YAML]
 
 
-def _expanded(name: str, stage: Mapping[str, Any], *, raw: Mapping[str, Any]) -> Iterator[Stage]:
-    if "foreach" not in stage:
-        yield _filled(name, stage, values=raw)
-        return
-    items = stage["foreach"]
-    items = _value(items[2:-1], values=raw) if isinstance(items, str) else items
-    pairs = items.items() if isinstance(items, Mapping) else ((item, item) for item in items)
-    for key, item in pairs:
-        yield _filled(f"{name}@{key}", stage["do"], values={**raw, "key": key, "item": item})
+def reasons(params: str) -> dict[str, str | None]:
+    """Why each stage would run with this text as params.yaml, each behind those it depends on; None: it is cached.
 
-
-def _filled(name: str, stage: Mapping[str, Any], *, values: Mapping[str, Any]) -> Stage:
-    def fill(texts: Sequence[Any]) -> tuple[str, ...]:
-        plain = [next(iter(text)) if isinstance(text, Mapping) else text for text in texts]
-        return tuple(PLACEHOLDER.sub(lambda found: str(_value(found[1], values=values)), text) for text in plain)
-
-    outs = [out for kind in ("outs", "metrics", "plots") for out in stage.get(kind, ())]
-    return Stage(name, stage["cmd"], fill(stage.get("params", ())), fill(stage.get("deps", ())), fill(outs))
-
-
-def _value(key: str, *, values: Mapping[str, Any]) -> Any:
-    found: Any = values
-    for part in key.strip().split("."):
-        found = found[part]
-    return found
-
-
-def _ordered(stages: Sequence[Stage]) -> list[Stage]:
-    """Each stage behind those whose outs it depends on, else as they stand in dvc.yaml."""
-    waiting = {stage.name: stage for stage in stages}
-    needed = {s.name: {other.name for other in stages if other is not s and _meet(s.deps, other.outs)} for s in stages}
-    done: list[Stage] = []
-    while waiting:
-        ready = next((name for name in waiting if not needed[name] & waiting.keys()), None)
-        if ready is None:
-            raise MismatchError(f"dvc.yaml goes in a circle at {next(iter(waiting))}")
-        done.append(waiting.pop(ready))
-    return done
-
-
-def _meet(deps: Sequence[str], outs: Sequence[str]) -> bool:
-    """Whether one of some outs is a dep, lies in one, or holds one."""
-    return any(f"{dep}/".startswith(f"{out}/") or f"{out}/".startswith(f"{dep}/") for dep in deps for out in outs)
-
-
-def to_run(stages: Sequence[Stage], raw: Mapping[str, Any], *, changed_files: Mapping[str, str]) -> dict[str, str]:
-    """Which stages would run, and why; those that are not named are cached.
-
-    Args:
-        stages: from `read_stages`.
-        raw: params.yaml, with changes or without.
-        changed_files: from `changed_files`.
+    Raises:
+        MissingError, MismatchError: as `stage_names`, and of dvc.lock.
     """
-    lock: Mapping[str, Any] = {}
-    with suppress(FileNotFoundError, yaml.YAMLError, ValueError, RecursionError, AttributeError):
-        stored = yaml.safe_load(Path("dvc.lock").read_text(encoding="utf-8")).get("stages", {})
-        lock = {name: known for name, known in stored.items() if isinstance(known, Mapping)}
-    found: dict[str, str] = {}
-    for stage in stages:
-        behind = next((s.name for s in stages if s.name in found and _meet(stage.deps, s.outs)), None)
-        why = _own_reason(stage, lock.get(stage.name), raw=raw) or changed_files.get(stage.name)
-        if why or behind:
-            found[stage.name] = why or f"behind {behind}"
-    return found
+    why: dict[str, str | None] = {}
+    with _repository(params) as repo:
+        status, graph = repo.status(), repo.index.graph  # from a stage to those it depends on
+        position = {stage: i for i, stage in enumerate(repo.index.stages)}
+        for stage in networkx.lexicographical_topological_sort(graph.reverse(), key=position.__getitem__):
+            behind = [f"behind {other.addressing}" for other in graph[stage] if why[other.addressing]]
+            own = _own_reason(stage, status.get(stage.addressing, []))
+            why[stage.addressing] = own or next(iter(behind), None)
+    return {stage: reason for stage, reason in why.items() if ":" not in stage}  # of this dvc.yaml
 
 
-def _own_reason(stage: Stage, locked: Mapping[str, Any] | None, *, raw: Mapping[str, Any]) -> str | None:
-    """Why a stage would run whatever the others do, as far as dvc.lock and the params tell."""
-    if locked is None:
+def _own_reason(stage: Any, status: Sequence[Any]) -> str | None:
+    """Why a stage would run whatever the others do, of what `dvc status` says of it."""
+    if not any(out.hash_info for out in stage.outs):
         return "never run"
-    if locked.get("cmd") != stage.cmd:
+    if stage.cmd_changed:
         return "its command changed"
-    known = (locked.get("params") or {}).get("params.yaml") or {}
-    changed = [key for key in stage.params if key not in known or not _same(known[key], _value(key, values=raw))]
-    gone = [key for key in known if key not in stage.params]
-    return f"{', '.join([*changed, *gone])} changed" if changed or gone else None
+    by_kind = [paths for entry in status if isinstance(entry, dict) for paths in entry.values()]  # deps, outs
+    changed = {path: what for paths in by_kind for path, what in paths.items()}
+    if keys := [key for what in changed.values() if isinstance(what, dict) for key in what]:  # of params.yaml
+        return f"{', '.join(keys)} changed"
+    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+    return f"{next(iter(changed))}{more} changed" if changed else None
 
 
-def _same(locked: Any, value: Any) -> bool:
-    """Whether two values are one: DVC reads and writes YAML 1.2, where 1e-05 is a number, and here it is text."""
-    if isinstance(locked, dict) and isinstance(value, dict):
-        return locked.keys() == value.keys() and all(_same(locked[key], value[key]) for key in locked)
-    if isinstance(locked, list) and isinstance(value, list):
-        return len(locked) == len(value) and all(map(_same, locked, value))
-    if {type(locked), type(value)} == {float, str}:
-        with suppress(ValueError):
-            return float(locked) == float(value)
-    return bool(locked == value)
+@contextmanager
+def _repository(params: str | None = None) -> Iterator[Any]:
+    """DVC's repository here, with this text as params.yaml; None: with its own.
 
-
-def changed_files() -> dict[str, str]:
-    """What of deps and outs DVC finds changed or gone in the working folder, by stage; nothing without DVC."""
-    if not Path(".dvc").is_dir():
-        return {}
-    from dvc.lock import LockNoop
-    from dvc.repo import Repo
-
+    None of its locks is taken: a `dvc repro` that is going on would end for want of them.
+    """
+    if not Path(DVC_YAML).is_file():
+        raise MissingError(f"{DVC_YAML} does not exist: run this in the folder of {DVC_YAML} and {PARAMS}")
     try:
-        with Repo(".") as repo, tempfile.TemporaryDirectory() as locks:
-            # Looking takes none of DVC's locks: a `dvc repro` that is going on would end for want of them.
+        with _quiet(), Repo(".", scm=NoSCM(".")) as repo, tempfile.TemporaryDirectory() as locks:
             repo.lock, repo.tmp_dir = LockNoop(), locks
-            status = repo.status()
-    except Exception as error:  # DVC's own, and whatever a damaged dvc.lock leads it into
-        raise MismatchError(f"dvc status: {one_line(error, limit=300) or type(error).__name__}") from None
-    found = {}
-    for name, entries in status.items():
-        for entry in entries:
-            for kind in ("changed deps", "changed outs") if isinstance(entry, dict) else ():
-                # Of params, DVC says which keys; those are for `to_run`.
-                if files := [path for path, what in entry.get(kind, {}).items() if isinstance(what, str)]:
-                    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-                    found[name] = f"{files[0]}{more} changed"
-    return found
+            if params is not None:
+                repo.fs = _Changed(params)
+            if not repo.index.stages:
+                raise MismatchError("no stage is there")
+            yield repo
+    except Exception as error:  # DVC's own, and whatever a damaged dvc.yaml or dvc.lock leads it into
+        reason = one_line(error, limit=300) or type(error).__name__
+        raise MismatchError(f"DVC cannot read {DVC_YAML} and {PARAMS}: {reason}") from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """DVC uses what other packages will drop; that is its own affair."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+class _Changed(LocalFileSystem):
+    """The files here, as if params.yaml held something else."""
+
+    def __init__(self, params: str) -> None:
+        super().__init__()
+        self._params, self._path = params, os.path.abspath(PARAMS)
+
+    def open(self, path: str, mode: str = "r", **how: Any) -> Any:
+        if os.path.abspath(path) == self._path:
+            return io.StringIO(self._params) if "b" not in mode else io.BytesIO(self._params.encode())
+        return super().open(path, mode, **how)

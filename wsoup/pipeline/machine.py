@@ -9,12 +9,13 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
 
 from wsoup.core.errors import DataError, ParamsError
 from wsoup.core.linear import Linear
@@ -25,94 +26,96 @@ EFFICIENCY = 0.35
 """Share of a data sheet's peak that text and image towers reach: an assumption; small matrices, norms, attention and
 copies take the rest. `wsoup bench text` and `wsoup bench images` measure it on a device that is there."""
 REACHED = 0.7
-"""Share of the products' own rate, measured here, that towers reach: texts 70 to 80 %, images of ViTs 54 % on a CPU."""
+"""Share of the measured rate of products that towers reach: texts 70 to 80 %, images of ViTs 54 % on a CPU."""
 CORES_PER_DEVICE = 16
 """CPU cores that decode images for one device, as servers have them."""
 MEASURED_SECONDS = 2.0
 
 
-@dataclass(frozen=True)
-class Peak:
+class Peak(NamedTuple):
     """Dense TFLOP/s of one device.
 
     Attributes:
         fp32: without tensor cores, which is what `encoder.precision` fp32 and reference use.
         half: bf16 or fp16 with float32 sums, without sparsity.
-        memory: GiB.
-        source: where these stand.
+        source: the data sheet.
     """
 
     fp32: float
     half: float
-    memory: int
     source: str
 
 
 DEVICES = {
-    "h200": Peak(67, 989, 141, "NVIDIA H200 data sheet, SXM"),
-    "h100": Peak(67, 989, 80, "NVIDIA H100 data sheet, SXM"),
-    "a100": Peak(19.5, 312, 80, "NVIDIA A100 data sheet"),
-    "l40s": Peak(91.6, 362, 48, "NVIDIA L40S data sheet"),
-    "l4": Peak(30.3, 121, 24, "NVIDIA L4 data sheet"),
-    "a10": Peak(31.2, 125, 24, "NVIDIA A10 data sheet"),
-    "v100": Peak(15.7, 125, 32, "NVIDIA V100 data sheet, SXM2; fp16"),
-    "t4": Peak(8.1, 65, 16, "NVIDIA T4 data sheet; fp16"),
+    "h200": Peak(67, 989, "NVIDIA H200 data sheet, SXM"),
+    "h100": Peak(67, 989, "NVIDIA H100 data sheet, SXM"),
+    "a100": Peak(19.5, 312, "NVIDIA A100 data sheet"),
+    "l40s": Peak(91.6, 362, "NVIDIA L40S data sheet"),
+    "l4": Peak(30.3, 121, "NVIDIA L4 data sheet"),
+    "a10": Peak(31.2, 125, "NVIDIA A10 data sheet"),
+    "v100": Peak(15.7, 125, "NVIDIA V100 data sheet, SXM2; fp16"),
+    "t4": Peak(8.1, 65, "NVIDIA T4 data sheet; fp16"),
 }
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a plan is told for.
+    """What hours are told for.
 
     Attributes:
         name: as it is shown.
+        about: where its rates come from.
         flops_per_s: in matrix products, of all devices together.
-        images_per_s: decoded and preprocessed.
-        apart: whether decoding and products go on at the same time.
+        images_per_s: decoded and preprocessed, by all processes together.
+        processes: that decode.
+        overlaps: whether images are decoded while products are computed.
         memory, disk: bytes that are there; None: unknown.
-        about: how these numbers come about.
     """
 
     name: str
+    about: str
     flops_per_s: float
     images_per_s: float
-    apart: bool
-    memory: int | None
-    disk: int | None
-    about: str
+    processes: int
+    overlaps: bool = True
+    memory: int | None = None
+    disk: int | None = None
 
     def hours(self, *, flops: float, images: int) -> float:
         """Of work that keeps it busy."""
         seconds = flops / self.flops_per_s, images / self.images_per_s
-        return (max(seconds) if self.apart else sum(seconds)) / 3600
+        return (max(seconds) if self.overlaps else sum(seconds)) / 3600
 
 
 def here(encoder: Encoder, *, images: Sequence[str], device: str | None = None) -> Machine:
-    """This machine, measured: products of the encoder's precision, and decoding of some of the images.
+    """This machine, measured: products in the encoder's precision, and decoding of some of the images.
 
     Args:
         encoder: for its precision, width and preprocessing; it needs no weights.
         images: files to decode; drawn ones where there are none.
         device: as `choose_device` takes it.
     """
-    where = choose_device(device)
-    flops, images_per_s = product_rate(where, dtype=encoder.dtype or torch.float32), decode_rate(encoder, images)
-    workers = max(1, min(decoding_workers(), os.cpu_count() or 1))
-    of = "the run's own images" if images else "drawn images of 500 x 375"
-    decoded = f"{images_per_s:,.0f} images/s a process, {workers} processes ({of})"
+    torch_device = choose_device(device)
+    flops = product_rate(torch_device, dtype=encoder.dtype or torch.float32)
+    images_per_s = decode_rate(encoder, images)
+    processes = max(1, min(decoding_workers(), os.cpu_count() or 1))
+    decoded = "the run's own images" if images else "drawn images of 500 x 375"
+    gpu = torch_device.type == "cuda"
     return Machine(
-        name=f"here ({torch.cuda.get_device_name(where) if where.type == 'cuda' else where.type})",
+        name=f"here ({torch.cuda.get_device_name(torch_device) if gpu else torch_device.type})",
+        about=f"measured: {REACHED:.0%} of {flops / 1e9:,.0f} GFLOP/s, and {images_per_s:,.0f} images/s a process, "
+        f"{processes} processes ({decoded})",
         flops_per_s=REACHED * flops,
-        images_per_s=images_per_s * workers,
-        apart=where.type != "cpu",
+        images_per_s=images_per_s * processes,
+        processes=processes,
+        overlaps=torch_device.type != "cpu",
         memory=memory_here(),
         disk=shutil.disk_usage(".").free,
-        about=f"measured: {REACHED:.0%} of {flops / 1e9:,.0f} GFLOP/s, and {decoded}",
     )
 
 
-def named(name: str, *, count: int, precision: str, images_per_s: float) -> Machine:
-    """Devices by name, from their data sheets.
+def devices(name: str, *, count: int, precision: str, images_per_s: float) -> Machine:
+    """So many of a device, from its data sheet.
 
     Args:
         name: in `DEVICES`.
@@ -125,17 +128,14 @@ def named(name: str, *, count: int, precision: str, images_per_s: float) -> Mach
     """
     if name not in DEVICES or count < 1:
         raise ParamsError(f"--device {name} --count {count}: expected one or more of {', '.join(DEVICES)}")
-    peak = DEVICES[name]
+    peak, cores = DEVICES[name], count * CORES_PER_DEVICE
     rate = peak.half if precision in ("bf16", "fp16") else peak.fp32
-    about = f"{EFFICIENCY:.0%} of {rate:g} TFLOP/s each ({peak.source}), {CORES_PER_DEVICE} cores each to decode"
     return Machine(
         name=f"{count} x {name}",
+        about=f"{EFFICIENCY:.0%} of {rate:g} TFLOP/s each ({peak.source}), {CORES_PER_DEVICE} cores each to decode",
         flops_per_s=count * EFFICIENCY * rate * 1e12,
-        images_per_s=count * CORES_PER_DEVICE * images_per_s,
-        apart=True,
-        memory=None,
-        disk=None,
-        about=about,
+        images_per_s=cores * images_per_s,
+        processes=cores,
     )
 
 
@@ -143,20 +143,25 @@ def product_rate(device: torch.device, *, dtype: torch.dtype) -> float:
     """FLOP/s of (1024, 512) x (512, 2048), the size of a ViT-B text tower's, for a moment; larger ones on a GPU."""
     rows = 1024 if device.type == "cpu" else 65536
     x, product = torch.randn(rows, 512).to(device, dtype), Linear(torch.randn(2048, 512).to(device), None, dtype=dtype)
-    return _rate(lambda: _synchronised(product(x), device), each=2.0 * rows * 512 * 2048)
+
+    def multiply() -> None:
+        product(x)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    return 2.0 * rows * 512 * 2048 * _per_second(multiply)
 
 
 def decode_rate(encoder: Encoder, images: Sequence[str]) -> float:
     """Images a second that one process decodes and preprocesses."""
     with tempfile.TemporaryDirectory() as folder:
-        files = list(images) or _drawn(Path(folder))
-        turn = iter(files * 10_000)
+        files = cycle(images or [_drawn(Path(folder))])
 
         def decode() -> None:
             with contextlib.suppress(DataError):  # what a bad image means is for the stage to say
-                encoder.preprocess(load_rgb(next(turn)))
+                encoder.preprocess(load_rgb(next(files)))
 
-        return _rate(decode, each=1.0)
+        return _per_second(decode)
 
 
 def memory_here() -> int | None:
@@ -167,23 +172,19 @@ def memory_here() -> int | None:
         return None
 
 
-def _rate(work: Callable[[], object], *, each: float) -> float:
+def _per_second(work: Callable[[], object]) -> float:
+    """How often a second some work can be done."""
     work()
     began, done = time.perf_counter(), 0
     while (seconds := time.perf_counter() - began) < MEASURED_SECONDS:
         work()
         done += 1
-    return max(1, done) * each / seconds
+    return max(1, done) / seconds
 
 
-def _synchronised(found: Tensor, device: torch.device) -> Tensor:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return found
-
-
-def _drawn(folder: Path) -> list[str]:
+def _drawn(folder: Path) -> str:
+    """A JPEG of the usual size."""
     coarse = np.random.default_rng(0).integers(0, 256, (12, 16, 3), dtype=np.uint8)
     file = folder / "drawn.jpg"
     Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(file, quality=90)
-    return [str(file)]
+    return str(file)

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from wsoup.check.whole import parse_params
-from wsoup.core.errors import ParamsError
-from wsoup.params.base.section import read_yaml
+from wsoup.check.whole import Params, parse_params
+from wsoup.core.errors import DataError, MissingError, ParamsError
+from wsoup.params.base.section import parse_yaml
 from wsoup.pipeline import graph
-from wsoup.pipeline.machine import Machine, here, named
-from wsoup.pipeline.needs import Need, Steps
-from wsoup.pipeline.plan_images import Dataset, dataset, total
+from wsoup.pipeline.machine import Machine, devices, here
+from wsoup.pipeline.needs import Need, Needs
+from wsoup.pipeline.world import Dataset, World, dataset
 from wsoup.towers.encoder import weightless_encoder
 
 PATIENCE_HOURS = 24 * 7
 """What takes longer is said to break."""
+SPLIT = "a dataset's list and features are held whole; split it into several datasets"
+SAMPLE = "features of all datasets are held at once; evaluate on a sample of the test images, or fewer datasets"
+LESS_MEMORY = {
+    "prepare": SPLIT,
+    "embed": SPLIT,
+    "embed_train": SPLIT,
+    "evaluate": SAMPLE,
+    "evaluate_tuned": SAMPLE,
+    "survey": SAMPLE,
+}
+"""What to do where a stage's arrays do not fit; of the others "use a smaller pool"."""
+FEWER_IMAGES = ", or a sample of the test images is enough for the interval that you want"
+LESS_TIME = {"embed": FEWER_IMAGES, "evaluate_tuned": FEWER_IMAGES, "score": ", or score a smaller pool first"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,7 @@ def plan(
     """Read params, pools and manifests, and tell what a run needs. No weights are read and nothing is computed.
 
     Args:
-        params_file: read in the folder of dvc.yaml.
+        params_file: what to take for the params.yaml beside dvc.yaml.
         changes: such as ``soups.word.k0=50``, made to params before anything else.
         device, count: also on so many of a device in `machine.DEVICES`.
         candidates: as if each pool held so many texts.
@@ -73,85 +85,68 @@ def plan(
     """
     if any(number is not None and number < 1 for number in (candidates, images)):
         raise ParamsError("--candidates and --images must be 1 or more")
-    raw = graph.with_changes(read_yaml(params_file), changes)
-    params = parse_params(raw, origin=str(params_file))
-    stages = graph.read_stages(raw)
-    running = graph.to_run(stages, raw, changed_files=graph.changed_files())
+    text = graph.with_changes(params_file, changes)
+    params = parse_params(parse_yaml(text, origin=str(params_file)), origin=str(params_file))
+    why = graph.reasons(text)
     if images or candidates:
-        running = {stage.name: "as if" for stage in stages}
+        why = dict.fromkeys(why, "as if")
+    datasets, notes = _datasets(params, why=why, images=images)
     encoder = weightless_encoder(params.encoder)
-    found = {name: dataset(name, params, listed=f"prepare@{name}" not in running) for name in params.datasets}
-    listed = [d for d in found.values() if d.problem is None]
-    factor = images / max(1, total(listed)) if images else 1.0
-    cached = {stage.name for stage in stages} - running.keys()
-    steps = Steps(params, encoder=encoder, datasets=found, cached=cached.__contains__, images=factor)
-    if candidates:
-        steps.more = {name: candidates / len(pool) for name, pool in steps.pools.items()}
-    machines = [here(encoder, images=_files(listed), device=on)]
+    cached = frozenset(stage for stage, reason in why.items() if reason is None)
+    needs = Needs(World(params, encoder, datasets, cached), candidates=candidates)
+    files = [file for one in datasets.values() for file in one.files if Path(file).is_file()][:100]
+    machines = [here(encoder, images=files, device=on)]
     if device is not None:
-        core = machines[0].images_per_s / _processes(machines[0])
-        machines.append(named(device, count=count, precision=params.encoder.precision, images_per_s=core))
+        core = machines[0].images_per_s / machines[0].processes
+        machines.append(devices(device, count=count, precision=params.encoder.precision, images_per_s=core))
     lines = []
-    for stage in stages:
-        need = steps.of(stage.name)
+    for stage, reason in why.items():
+        need = needs.of(stage)
         hours = tuple(m.hours(flops=need.flops, images=need.images) if need else 0.0 for m in machines)
-        lines.append(Line(stage.name, running.get(stage.name), need, hours))
-    notes = [f"{m.name}: {m.about}" for m in machines]
-    notes += [f"not in the plan: {d.name}: {d.problem}" for d in found.values() if d.problem]
+        lines.append(Line(stage, reason, need, hours))
+    notes = [*(f"{machine.name}: {machine.about}" for machine in machines), *notes]
     return Plan(lines, machines, notes, breaks(lines, machines))
+
+
+def _datasets(
+    params: Params, *, why: Mapping[str, str | None], images: int | None
+) -> tuple[dict[str, Dataset], list[str]]:
+    """Those that can be listed, with so many test images together, and a note on each of the others."""
+    datasets, notes = {}, []
+    for name in params.datasets:
+        try:
+            datasets[name] = dataset(name, params, listed=not why[f"prepare@{name}"])
+        except (MissingError, DataError) as error:
+            notes.append(f"not in the plan: {name}: {error}")
+    if images:
+        factor = images / max(1, sum(one.n_test for one in datasets.values()))
+        datasets = {name: replace(one, n_test=round(one.n_test * factor)) for name, one in datasets.items()}
+    return datasets, notes
 
 
 def breaks(lines: Sequence[Line], machines: Sequence[Machine]) -> list[str]:
     """What does not fit, in the order of the stages, each with what to do; the first one is what breaks first."""
-    found, machine = [], machines[-1]
-    memory, free = machines[0].memory, machines[0].disk
-    running = [line for line in lines if line.why and line.need]
-    for line in running:
-        need: Any = line.need
-        if memory and need.memory > memory:
-            what = f"{gib(need.memory)} in memory, {gib(memory)} are here"
-            found.append(f"{line.stage}: {what}: {_less_memory(line.stage)}")
-        if line.hours[-1] > PATIENCE_HOURS:
-            more = -(-line.hours[-1] // PATIENCE_HOURS)
-            found.append(
-                f"{line.stage}: {line.hours[-1]:,.0f} h on {machine.name}: WSOUP_EXECUTOR=ray on {more:,.0f} times as "
-                f"many takes a week{_fewer(line.stage)}"
+    memory, free, machine = machines[0].memory, machines[0].disk, machines[-1]
+    sentences, disk = [], 0
+    for line in lines:
+        if not line.why or not line.need:
+            continue
+        kind, hours = line.stage.partition("@")[0], line.hours[-1]
+        disk += line.need.disk
+        if memory and line.need.memory > memory:
+            what = f"{gib(line.need.memory)} in memory, {gib(memory)} are here"
+            sentences.append(f"{line.stage}: {what}: {LESS_MEMORY.get(kind, 'use a smaller pool')}")
+        if hours > PATIENCE_HOURS:
+            sentences.append(
+                f"{line.stage}: {hours:,.0f} h on {machine.name}: WSOUP_EXECUTOR=ray on "
+                f"{-(-hours // PATIENCE_HOURS):,.0f} times as many takes a week{LESS_TIME.get(kind, '')}"
             )
-    disk = sum(line.need.disk for line in running if line.need)
     if free is not None and disk > free:
         what = f"{gib(disk)} are written, {gib(free)} are free here"
-        found.append(f"disk: {what}: put artifacts and .dvc/cache elsewhere")
-    return found
+        sentences.append(f"disk: {what}: put artifacts and .dvc/cache elsewhere")
+    return sentences
 
 
 def gib(size: float) -> str:
     """Bytes for people."""
     return f"{size / 2**30:,.2f} GiB" if size < 2**40 else f"{size / 2**40:,.2f} TiB"
-
-
-def _less_memory(stage: str) -> str:
-    kind = stage.partition("@")[0]
-    if kind in ("prepare", "embed", "embed_train"):
-        return "a dataset's list and features are held whole; split it into several datasets"
-    if kind in ("evaluate", "evaluate_tuned", "survey"):
-        return "features of all datasets are held at once; evaluate on a sample of the test images, or fewer datasets"
-    return "use a smaller pool"
-
-
-def _fewer(stage: str) -> str:
-    kind = stage.partition("@")[0]
-    if kind in ("embed", "evaluate_tuned"):
-        return ", or a sample of the test images is enough for the interval that you want"
-    return ", or score a smaller pool first" if kind == "score" else ""
-
-
-def _files(datasets: Sequence[Dataset]) -> list[str]:
-    """Some images that are files of their own."""
-    return [file for found in datasets for file in found.files[:20] if Path(file).is_file()][:100]
-
-
-def _processes(machine: Machine) -> int:
-    """Decoding processes of this machine."""
-    from wsoup.images.decode import decoding_workers
-
-    return max(1, decoding_workers())

@@ -23,16 +23,13 @@ from filelock import FileLock, Timeout
 
 from wsoup.check.params import check
 from wsoup.check.whole import load_params
-from wsoup.core.errors import MismatchError, ParamsError, WsoupError, one_line, storage_error
+from wsoup.core.errors import MismatchError, ParamsError, WsoupError, memory_error, one_line, storage_error
 from wsoup.disk import code
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, check_no_link, remove_abandoned
 from wsoup.pipeline import inputs, packages, workspace
-from wsoup.runtime import spent
-from wsoup.runtime.interrupts import INTERRUPTED, interruptible
-from wsoup.runtime.peak import peak_bytes
-from wsoup.runtime.streams import print_anything
+from wsoup.runtime.process import INTERRUPTED, interruptible, peak_bytes, print_anything, take_spent
 
 EXECUTION_OPTIONS = {
     "--device": "WSOUP_DEVICE",
@@ -49,13 +46,13 @@ def run(main: Callable[..., None]) -> None:
             which is when it takes a second argument.
     """
     script = Path(sys.argv[0]).resolve()
-    takes_item = main.__code__.co_argcount > 1
+    name, takes_item = script.stem, main.__code__.co_argcount > 1
     began = time.monotonic()
     print_anything()
     try:
         with interruptible():
             item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
-            name = script.stem if item is None else f"{script.stem}@{item}"
+            name = name if item is None else f"{name}@{item}"
             _check_tree(script)
             inputs_before = inputs.read(name)
             packages.check(code.packages(script))
@@ -75,8 +72,13 @@ def run(main: Callable[..., None]) -> None:
     except OSError as error:
         print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
         raise SystemExit(1) from None
+    except RuntimeError as error:
+        print(f"error: {one_line(memory_error(error))}", file=sys.stderr)
+        raise SystemExit(1) from None
     except KeyboardInterrupt:
-        print(f"{script.stem}: interrupted; what is finished is kept, run it again to go on", file=sys.stderr)
+        kept = any(file.suffix in (".part", ".running") for file in (cache_dir() / name).rglob("*"))
+        what = "what is finished is kept, run it again to go on" if kept else "nothing was finished yet, run it again"
+        print(f"{script.stem}: interrupted; {what}", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
     with contextlib.suppress(OSError):  # a full disk: the outs are in place, which counts
         _note_timing(name, seconds=time.monotonic() - began)
@@ -176,7 +178,7 @@ def _note_timing(name: str, *, seconds: float) -> None:
         "device": os.environ.get("WSOUP_DEVICE", "auto"),
         "time": int(time.time()),
         "run": os.getppid(),  # DVC: the same for all stages of one `dvc repro`
-        "spent": spent.take(),
+        "spent": take_spent(),
     }
     cache_dir().mkdir(parents=True, exist_ok=True)
     with open(cache_dir() / "timings.jsonl", "a", encoding="utf-8") as file:

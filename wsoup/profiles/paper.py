@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from wsoup.core.errors import ParamsError
-from wsoup.datasets.paper import ENCODERS as PAPER_ENCODERS
 from wsoup.datasets.paper import PAPER
+from wsoup.evaluate.encoders import ENCODERS as PAPER_ENCODERS
 from wsoup.profiles.common import block, descriptors, filled, lines, one_line, template
 from wsoup.profiles.methods import of_paper
 

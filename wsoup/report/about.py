@@ -17,7 +17,7 @@ from wsoup.report.results import Results
 
 AUTO = "auto"
 SPENT = ("images_seconds", "texts_seconds", "images_gflops", "texts_gflops")
-"""What `wsoup.runtime.spent` notes of a stage."""
+"""What `wsoup.runtime.process` notes of a stage."""
 EVALUATING = ("embed", "evaluate", "evaluate_tuned")
 Figure = Annotated[int | float, Field(ge=0, lt=2**53)]
 """Seconds, memory or FLOPs: nothing that a stage takes is more."""

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wsoup.core.errors import MissingError
-from wsoup.core.statistics import compare_counts
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.params.base.section import parse_yaml
 from wsoup.report.means import MEANS
+from wsoup.report.right import FILE, Right, right_by_row
 from wsoup.report.settings import flat
 from wsoup.report.tables import Table
+from wsoup.statistics.noise import compare_counts, compare_images
 
 WORKSPACE = "workspace"
 COUNTS, PARAMS = "reports/tables/counts.csv", "params.yaml"
@@ -106,11 +108,26 @@ def counts_by_row(text: str) -> Rows:
     return rows
 
 
+def right_at(revision: str, *, root: Path) -> dict[tuple[str, str], Right]:
+    """(variant, row) -> the images that it gets right at a revision; empty where DVC does not have them at hand."""
+    path = f"artifacts/results/{PRETRAINED}/{FILE}"
+    try:
+        import dvc.api
+        from pyarrow import parquet
+
+        at = {} if revision == WORKSPACE else {"rev": resolve(revision, root=root)}
+        with dvc.api.open(path, repo=str(root), mode="rb", **at) as file:
+            rows = right_by_row(parquet.read_table(io.BytesIO(file.read())).to_pylist())
+    except Exception:  # not cached, no DVC there, another layout: whatever it is, there still are counts
+        return {}
+    return {(PRETRAINED, m if mode == "centroid" else f"{m}_{mode}"): right for (m, mode), right in rows.items()}
+
+
 def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> tuple[Table, Table]:
     """Two revisions: the params that changed, and the accuracies of every row that changed, by dataset and role.
 
-    Intervals are those of `wsoup.core.statistics` from counts, datasets held fixed. A dataset whose images are not the
-    same in both is not compared.
+    Intervals are those of `wsoup.statistics`, datasets held fixed: from images where DVC still has which ones were
+    right in both, from counts elsewhere. A dataset whose images are not the same in both is not compared.
 
     Returns:
         (params, accuracies).
@@ -123,17 +140,20 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
     both = {name: [dataset for dataset in before[name] if dataset in after[name]] for name in before if name in after}
     shared = {name: datasets for name, datasets in both.items() if datasets}
     changed = [name for name, datasets in shared.items() if any(before[name][d] != after[name][d] for d in datasets)]
+    images = [right_at(revision, root=root) if changed else {} for revision in (first, second)]
     lines = [
         {"variant": name[0], "row": name[1], **line}
         for name in changed
-        for line in _differences(before[name], after[name], datasets=shared[name])
+        for line in _differences(
+            before[name], after[name], datasets=shared[name], images=[rows.get(name, {}) for rows in images]
+        )
     ]
-    columns = ["variant", "row", "dataset", "before", "after", "change", "low", "high"]
+    columns = ["variant", "row", "dataset", "before", "after", "change", "low", "high", "from"]
     notes = [
         f"Per cent; change in points with its {CONFIDENCE:.0%} interval over images and seeds; same datasets, images "
         "and seeds.",
-        "Counts do not say which images changed: the interval is that of two classifiers that agree by chance only, "
-        "and the true one is shorter.",
+        "From: what the interval was computed from. Counts do not say which images changed: it then is that of two "
+        "classifiers that agree by chance only, and the true one is shorter.",
         *_other_images(before, after),
         f"{len(shared) - len(changed)} of {len(shared)} rows are the same in both.",
     ]
@@ -156,8 +176,12 @@ def _differences(
     after: Mapping[Dataset, Mapping[int, int]],
     *,
     datasets: Sequence[Dataset],
+    images: Sequence[Right],
 ) -> list[dict[str, Any]]:
-    """One line per dataset, and one per role for the mean; only seeds that every dataset has in both."""
+    """One line per dataset, and one per role for the mean; only seeds that every dataset has in both.
+
+    `images` are those that are right, before and after, as far as they are known.
+    """
     seeds = sorted(set.intersection(*(set(row[dataset]) for dataset in datasets for row in (before, after))))
     groups = {dataset.name: [dataset] for dataset in datasets}
     groups |= {title: [dataset for dataset in datasets if dataset.role == role] for role, title in MEANS.items()}
@@ -168,9 +192,30 @@ def _differences(
             old, new = (
                 np.array([[row[dataset][seed] for seed in seeds] for dataset in group]) for row in (before, after)
             )
-            estimate = compare_counts(new, old, n_images=n_images).fixed
+            old_right, new_right = (
+                _right_images(row, right, datasets=group, seeds=seeds)
+                for row, right in zip((before, after), images, strict=True)
+            )
+            if old_right and new_right:
+                estimate, basis = compare_images(new_right, old_right).fixed, "images"
+            else:
+                estimate, basis = compare_counts(new, old, n_images=n_images).fixed, "counts"
             low, high = estimate.interval(CONFIDENCE)
             means = [float((100.0 * counts / n_images[:, None]).mean()) for counts in (old, new)]
             line = {"dataset": title, "before": means[0], "after": means[1], "change": estimate.mean}
-            lines.append({**line, "low": low, "high": high})
+            lines.append({**line, "low": low, "high": high, "from": basis})
     return lines
+
+
+def _right_images(
+    row: Mapping[Dataset, Mapping[int, int]], right: Right, *, datasets: Sequence[Dataset], seeds: Sequence[int]
+) -> Right | None:
+    """Which images a row gets right with some seeds; None where a dataset's are not known, or not what was counted."""
+    chosen: Right = {}
+    for dataset in datasets:
+        counts = dict(sorted(row[dataset].items()))
+        known = right.get(dataset.name)
+        if known is None or known.sum(axis=1).tolist() != list(counts.values()):
+            return None
+        chosen[dataset.name] = known[[list(counts).index(seed) for seed in seeds]]
+    return chosen

@@ -1,4 +1,4 @@
-"""Which rows of the paper's tables a params.yaml fills, and which not and why; nothing has to have run."""
+"""Which rows of the paper's tables a params.yaml fills, and why it does not fill the others; before any run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from wsoup.check.whole import Params
 from wsoup.core.errors import ParamsError
-from wsoup.datasets.paper import ENCODER, ENCODERS, SCALING_ENCODERS
 from wsoup.disk.artifacts import PRETRAINED
+from wsoup.evaluate.encoders import ENCODER, ENCODERS, SCALING_ENCODERS
 from wsoup.evaluate.rows import TableRow
 from wsoup.evaluate.rows import table as rows_of
 from wsoup.report import paper
@@ -73,26 +73,23 @@ def _source(row: PaperRow, *, params: Params) -> str:
 
 
 def _texts(row: TableRow, *, params: Params, m: int | None, variant: str) -> str:
-    """What of params.yaml a row of texts needs."""
-    if variant != PRETRAINED and variant not in params.finetune.methods:
+    """What a row of texts needs that params.yaml lacks."""
+    methods, method = params.finetune.methods, row.method.name
+    if variant != PRETRAINED and variant not in methods:
         return f"finetune.methods has no {variant!r}: --methods"
-    name = row.method.name
-    if name == "gpt" and not any(dataset.gpt_descriptors for dataset in params.datasets.values()):
-        return "no dataset has gpt_descriptors"
-    if name in ("random_descriptors", "upper_bound") and not params.candidates.descriptors.paths:
-        return "candidates.descriptors names no file"
-    if name == "ensemble" and not params.evaluate.ensemble:
-        return "evaluate.ensemble is off"
-    if row.offsets and params.evaluate.offsets == [0]:
-        return "evaluate.offsets is [0]"
-    soup = params.soups[row.method.soup] if row.method.soup else None
-    if m is not None and soup is not None:
-        sizes = {soup.m, *params.evaluate.m}
-        if variant != PRETRAINED:
-            sizes = {params.finetune.methods[variant].members or soup.m}
-        if m > soup.m or m not in sizes:
-            return f"soups.{row.method.soup} is not evaluated at m = {m}"
-    return ""
+    no_pool = not params.candidates.descriptors.paths
+    lacks = {
+        "no dataset has gpt_descriptors": method == "gpt"
+        and not any(d.gpt_descriptors for d in params.datasets.values()),
+        "candidates.descriptors names no file": method in ("random_descriptors", "upper_bound") and no_pool,
+        "evaluate.ensemble is off": method == "ensemble" and not params.evaluate.ensemble,
+        "evaluate.offsets is [0]": row.offsets and params.evaluate.offsets == [0],
+    }
+    if m is not None and row.method.soup is not None:
+        whole = params.soups[row.method.soup].m
+        sizes = {whole, *params.evaluate.m} if variant == PRETRAINED else {methods[variant].members or whole}
+        lacks[f"soups.{row.method.soup} is not evaluated at m = {m}"] = m > whole or m not in sizes
+    return next((why for why, it_does in lacks.items() if it_does), "")
 
 
 def _encoder_id(params: Params) -> dict[str, Any]:

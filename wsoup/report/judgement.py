@@ -1,4 +1,4 @@
-"""The verdict on each soup of a run: are its gains more than noise? `wsoup.core.statistics` decides, image by image.
+"""The verdict on each soup of a run: are its gains more than noise? `wsoup.statistics.noise` decides, image by image.
 
 A soup is held against the class name alone, as many random texts from its own pool, a soup of kind `sample` from that
 pool, and Algorithm 2 (the soup `word`), in the mode that cards show, on XD and on DG. All comparisons of a run are
@@ -14,16 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.statistics import Estimate, Verdict, compare_images, judge
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.bits import unpack_right
 from wsoup.evaluate.rows import CLASS_NAME, judged_row, judged_soups, random_beside
 from wsoup.report.means import MEANS
+from wsoup.report.right import FILE, Right, right_by_row
 from wsoup.search.grow.params import SoupParams
+from wsoup.statistics.noise import Estimate, Verdict, compare_images, judge
 
-Right = dict[str, np.ndarray]
-"""Dataset -> (K, N) bool: the images that a row gets right with each seed."""
 NO_GAIN = "no gain"
 """Instead of better, where a soup beats other texts and neither beats the class name."""
 
@@ -103,8 +101,8 @@ def load_judgement(
     Raises:
         MissingError: `evaluate` has not run.
     """
-    right = store.require(results / PRETRAINED / "right.parquet", made_by="evaluate")
-    rows = _right(store.read_table(right).to_pylist())
+    right = store.require(results / PRETRAINED / FILE, made_by="evaluate")
+    rows = right_by_row(store.read_table(right).to_pylist())
     names = judged_soups(list(soups))
     compared = {
         (name, over, role): compare_images(_of(soup, roles, role), _of(rival, roles, role))
@@ -137,15 +135,6 @@ def _verdicts(
         if verdict.word == "better" and verdicts[name, "class_name", role].word != "better"
     }
     return {key: replace(verdict, word=NO_GAIN) if key in empty else verdict for key, verdict in verdicts.items()}
-
-
-def _right(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Right]:
-    """(method, mode) -> which images are right, seeds in order."""
-    by_row: dict[tuple[str, str], dict[str, list[np.ndarray]]] = {}
-    for line in sorted(lines, key=lambda line: line["seed"]):
-        by_dataset = by_row.setdefault((line["method"], line["mode"]), {})
-        by_dataset.setdefault(line["dataset"], []).append(unpack_right(line["right"], n_images=line["n_images"]))
-    return {row: {name: np.stack(seeds) for name, seeds in datasets.items()} for row, datasets in by_row.items()}
 
 
 def _of(row: Right, roles: Mapping[str, str], role: str) -> Right:

@@ -10,9 +10,9 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from wsoup.datasets.paper import ENCODER, ENCODERS, SCALING_ENCODERS
 from wsoup.disk import project
 from wsoup.disk.artifacts import PRETRAINED
+from wsoup.evaluate.encoders import ENCODER, ENCODERS, SCALING_ENCODERS
 from wsoup.evaluate.rows import TableRow
 from wsoup.evaluate.rows import table as rows_of
 
@@ -93,16 +93,20 @@ def rows(name: str) -> list[PaperRow]:
 
     Of rows that have the same name in rows.csv, the first of ours belongs to the first of theirs.
     """
-    ours: dict[str, Iterator[tuple[str, str]]] = {}
     if name in ("zero_shot", "model_scaling"):
-        for row in rows_of(["descriptor", "word"]):
-            ours[row.label if name == "zero_shot" else row.scaling or ""] = repeat((PRETRAINED, row.key))
+        labelled = [
+            (row.label if name == "zero_shot" else row.scaling, row.key) for row in rows_of(["descriptor", "word"])
+        ]
+        ours: dict[str, Iterator[tuple[str, str]]] = {
+            label: repeat((PRETRAINED, key)) for label, key in labelled if label
+        }
     else:
-        pairs: dict[str, list[tuple[str, str]]] = {}
-        for line in read("rows"):
-            if line["table"] == name:
-                pairs.setdefault(line["method"], []).append((line["variant"], line["row"]))
-        ours = {label: iter(of_label) for label, of_label in pairs.items()}
+        lines = [line for line in read("rows") if line["table"] == name]
+        labels = {line["method"] for line in lines}
+        ours = {
+            label: iter([(line["variant"], line["row"]) for line in lines if line["method"] == label])
+            for label in labels
+        }
     return [
         PaperRow(
             name,
@@ -118,7 +122,7 @@ def zero_shot(row: TableRow, *, encoder: Mapping[str, Any]) -> Mapping[str, floa
     """The paper's row for one of ours, of the table that has this encoder: column -> per cent, empty if none.
 
     Word soups of model_scaling.csv are score means (the authors' scripts/ablations/scaling_law.sh).
-    An encoder that the paper has not gets the row of ViT-B-16 / openai; `encoder_differs` then says so.
+    An encoder that is not the paper's gets the row of ViT-B-16 / openai; `encoder_differs` then says so.
     """
     title = SCALING_ENCODERS.get(_pair(encoder))
     if title is None:  # other weights of one of these models still belong beside its figures, marked

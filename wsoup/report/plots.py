@@ -26,7 +26,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """Of the library that the page carries; the templates name the older one that ``dvc plots`` loads."""
 POINTS = 200
-"""Points of a sorted curve: more cannot be told apart, and the file is kept in git."""
+"""Points of a sorted curve: nobody could tell more apart, and the file is kept in git."""
 FINER = 4
 """Steps that a landscape is drawn in for each measured one, in both directions."""
 
@@ -85,15 +85,18 @@ def transfer(path: Path) -> list[dict[str, Any]]:
 
 def by_size(results: Results) -> list[dict[str, Any]]:
     """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}."""
-    rows = []
-    for drawn in (row for row in results.table if row.curve is not None):
-        for m, cells in results.curve(PRETRAINED, method=drawn.method, mode=drawn.mode).items():
-            for role, name in MEANS.items():
-                mean, deviation = mean_and_std(cells.of(results.datasets(role)))
-                if is_number(mean):
-                    place = {"method": drawn.curve, "m": m, "mean": name}
-                    rows.append({**place, "accuracy": round(mean, 3), "std": round(deviation, 3)})
-    return rows
+    points = [
+        (drawn.curve, m, name, *mean_and_std(cells.of(results.datasets(role))))
+        for drawn in results.table
+        if drawn.curve is not None
+        for m, cells in results.curve(PRETRAINED, method=drawn.method, mode=drawn.mode).items()
+        for role, name in MEANS.items()
+    ]
+    return [
+        {"method": curve, "m": m, "mean": name, "accuracy": round(mean, 3), "std": round(deviation, 3)}
+        for curve, m, name, mean, deviation in points
+        if is_number(mean)
+    ]
 
 
 def parameters(table: Table) -> list[dict[str, Any]]:
@@ -163,9 +166,16 @@ def between(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         new_x, new_y = _finer(xs), _finer(ys)
         wide = np.array([np.interp(new_x, xs, [plane[x, y] for x in xs]) for y in ys])  # (ys, new xs)
         errors = np.array([np.interp(new_y, ys, column) for column in wide.T])  # (new xs, new ys)
-        for (i, j), error in np.ndenumerate(errors):
-            place = {"x": round(float(new_x[i]), 4), "y": round(float(new_y[j]), 4)}
-            finer.append({"method": method, "mean": mean, **place, "error": round(float(error), 3)})
+        finer += [
+            {
+                "method": method,
+                "mean": mean,
+                "x": round(float(new_x[i]), 4),
+                "y": round(float(new_y[j]), 4),
+                "error": round(float(error), 3),
+            }
+            for (i, j), error in np.ndenumerate(errors)
+        ]
     return finer
 
 

@@ -1,6 +1,6 @@
 """The paper's model-scaling table: zero-shot rows of several encoders, each a DVC experiment of its own.
 
-`run` makes what is not there yet, one `dvc exp run --temp` an encoder (the workspace stays as it is, nothing is
+`run` makes what is missing, one `dvc exp run --temp` per encoder (the workspace stays as it is, nothing is
 finetuned); `scaling_table` reads the experiments from git, as `wsoup.report.sweep` does, beside the paper's figures.
 """
 
@@ -55,7 +55,7 @@ def name_of(encoder: Mapping[str, Any]) -> str:
 
 
 def run(encoders: Sequence[Mapping[str, Any]], *, root: Path = Path()) -> list[str]:
-    """Run what is not there yet, one experiment an encoder; the names of all.
+    """Run the experiments that are missing, one per encoder; returns the names of all.
 
     Raises:
         WsoupError: an experiment failed; those before it are kept, and the same command goes on from there.
@@ -65,7 +65,7 @@ def run(encoders: Sequence[Mapping[str, Any]], *, root: Path = Path()) -> list[s
     zero_shot = [f"~finetune.methods.{name}" for name in params["finetune"]["methods"]] + ["landscape.methods=[]"]
     for name, encoder in zip(names, encoders, strict=True):
         if name in there:
-            print(f"{name} is there: `dvc exp remove {name}` to run it again", file=sys.stderr)
+            print(f"{name} has been run: `dvc exp remove {name}` to run it again", file=sys.stderr)
             continue
         changes = [f"encoder.{key}={_override(value)}" for key, value in encoder.items()] + zero_shot
         options = [part for change in changes for part in ("--set-param", change)]
@@ -99,7 +99,7 @@ def scaling_table(revisions: Sequence[str] = (), *, root: Path = Path()) -> Tabl
     if not revisions and (root / f"{ZERO_SHOT}.csv").exists():
         names.append(WORKSPACE)
     if not names:
-        raise MissingError("no experiment of another encoder is there; add --run, or name revisions")
+        raise MissingError("there is no experiment with another encoder; add --run, or name revisions")
     tables: dict[tuple[str, str], Table] = {}
     for revision in names:
         encoder = yaml.safe_load(read_at(revision, PARAMS, root=root))["encoder"]

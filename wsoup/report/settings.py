@@ -7,7 +7,7 @@ Datasets (split, template, classes) and encoder are judged elsewhere (`wsoup.dat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from wsoup.report.paper import FOLDER, encoder_differs
 
 TRAINING = "finetune"
 SNAPSHOTS = "snapshots"
+SHARED = ("iterations", "batch_size", "momentum", "weight_decay", "logit_scale", "ema", "augment")
+"""Keys of section finetune that all methods share."""
 AUTHORS = "the authors' list"
 DRAWN_FROM = {
     "random_descriptors": ("descriptors",),
@@ -86,7 +88,7 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: TableRow) ->
     if variant != PRETRAINED and not paper.below(method):
         return [f"{method}: the paper has no such method"]
     soups = _soups(run, variant=variant, row=row)
-    prefixes = list(_prefixes(row, variant=variant, soups=soups))
+    prefixes = _prefixes(row, variant=variant, soups=soups)
     phrases = []
     for key in dict.fromkeys(key for settings in (paper, run) for key in settings.below(*prefixes)):
         ours, theirs = run.values.get(key), paper.values.get(key)
@@ -116,35 +118,35 @@ def _soups(run: Settings, *, variant: str, row: TableRow) -> list[str]:
     return [name for name in dict.fromkeys((row.method.soup, trained)) if name not in (None, "class_name")]
 
 
-def _prefixes(row: TableRow, *, variant: str, soups: Iterable[str]) -> Iterable[str]:
-    """Keys that a row depends on."""
-    tuned = variant != PRETRAINED
-    yield "encoder.interpolation"
-    if tuned or row.method.by_seed:
-        yield "seeds"
-    if tuned or row.method.soup:
-        yield "fewshot.shots"
-    for name in soups:
-        yield f"soups.{name}"
-        yield "candidates.descriptors.period" if name == "descriptor" else "candidates.words.period"
-    if row.method.drawn:
-        yield f"evaluate.{'tuned_' if tuned else ''}baseline_m"
-    if row.offsets:
-        yield "evaluate.offsets"
-    if row.method.name == "upper_bound":
-        yield from ("evaluate.survey.descriptors", "evaluate.survey.m")
-    if "words" in _pools(row, soups=soups):
-        yield "candidates.words.count"
-    if tuned:
-        shared = ("iterations", "batch_size", "momentum", "weight_decay", "logit_scale", "ema", "augment")
-        yield from (f"{TRAINING}.{key}" for key in shared)
-        yield f"{TRAINING}.methods.{variant}"
+def _prefixes(row: TableRow, *, variant: str, soups: Sequence[str]) -> list[str]:
+    """Keys that a row depends on, or that lie above such."""
+    tuned, bound = variant != PRETRAINED, row.method.name == "upper_bound"
+    depends = {
+        "encoder.interpolation": True,
+        "seeds": tuned or row.method.by_seed,
+        "fewshot.shots": tuned or row.method.soup is not None,
+        "evaluate.baseline_m": row.method.drawn and not tuned,
+        "evaluate.tuned_baseline_m": row.method.drawn and tuned,
+        "evaluate.offsets": row.offsets,
+        "evaluate.survey.descriptors": bound,
+        "evaluate.survey.m": bound,
+        "candidates.words.count": "words" in _pools(row, soups=soups),
+        f"{TRAINING}.methods.{variant}": tuned,
+        **dict.fromkeys((f"{TRAINING}.{key}" for key in SHARED), tuned),
+        **dict.fromkeys((f"soups.{name}" for name in soups), True),
+        **dict.fromkeys((f"candidates.{_pool_of(name)}.period" for name in soups), True),
+    }
+    return [key for key, it_does in depends.items() if it_does]
+
+
+def _pool_of(soup: str) -> str:
+    """The pool of one of the paper's soups."""
+    return "descriptors" if soup == "descriptor" else "words"
 
 
 def _pools(row: TableRow, *, soups: Iterable[str]) -> list[str]:
     """The pools that a row's texts come from."""
-    used = ["descriptors" if name == "descriptor" else "words" for name in soups]
-    return list(dict.fromkeys([*used, *DRAWN_FROM.get(row.method.name, ())]))
+    return list(dict.fromkeys([*map(_pool_of, soups), *DRAWN_FROM.get(row.method.name, ())]))
 
 
 def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[str]:

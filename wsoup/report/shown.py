@@ -23,15 +23,15 @@ ACCURACIES = (
 """Tables whose columns are accuracies of datasets."""
 DIFFERENCES = {"verdict": ("gain",), "paired": ("difference",), "cost": ("gain, XD mean", "gain, DG mean")}
 STRONG = 5.0
-"""A gain of so many points has the full tint."""
+"""Points gained or lost that give a cell its full tint."""
 DETAILS = ("single_texts", "alignment", "accuracy_by_m")
-"""Tables of details: behind the toggle."""
+"""Tables of details: hidden until asked for."""
 HIDDEN = "counts"
 """Not on the page: what ``wsoup compare`` reads."""
 
 
 def shown_tables(tables: Sequence[Table], *, source: str) -> list[dict[str, Any]]:
-    """Tables for the template; a note that stood below one is not said again below the next."""
+    """Tables for the template; a note is printed below the first table that has it."""
     said: set[str] = set()
     made = []
     for table in (table for table in tables if table.name != HIDDEN):
@@ -107,7 +107,7 @@ def _base(table: Table, rows: Sequence[Mapping[str, Any]], *, variant: str) -> M
 
 
 def _extra(row: Mapping[str, Any]) -> bool:
-    """Behind the toggle."""
+    """Hidden until asked for."""
     return "offset trick" in str(row.get("method", ""))
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.statistics import over_datasets
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import methods
 from wsoup.report.means import MEANS, ROLES, is_number, mean_and_std
 from wsoup.report.results import Results
 from wsoup.report.tables import Table
+from wsoup.statistics.noise import over_datasets
 
 
 def paired_table(results: Results, *, confidence: float) -> Table:

@@ -19,9 +19,9 @@ from wsoup.disk.cells import defused
 from wsoup.report.means import is_number, mean_and_std
 
 SIZES = ("m", "stored")
-"""Columns that are sizes, and no accuracies."""
+"""Columns of sizes, not accuracies."""
 FINE = ("alignment", "uniformity", "KL")
-"""Columns whose figures are small: shown to three places."""
+"""Columns with small figures, shown to three decimal places."""
 SHOWN = 0.005
 """A deviation below this would read as 0.00; that of equal means is rounding alone."""
 MARK = "*"

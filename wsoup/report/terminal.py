@@ -1,4 +1,4 @@
-"""What is printed: the short table at the end of a run, and the gains on every target behind it."""
+"""What is printed: the short table at the end of a run, and gains on every target."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wsoup.core.statistics import Verdict
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, soup_title
 from wsoup.report.accuracy import figures_beside
@@ -15,6 +14,7 @@ from wsoup.report.means import MEANS, is_number, mean_and_std
 from wsoup.report.results import Cells, Results
 from wsoup.report.tables import MARK
 from wsoup.report.verdict import OVER
+from wsoup.statistics.noise import Verdict
 
 WIDTH = 100
 """Columns beyond this begin a new block of lines."""

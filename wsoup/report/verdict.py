@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wsoup.core.statistics import Verdict
 from wsoup.evaluate.rows import soup_title
 from wsoup.report.judgement import NO_GAIN, Judged, Judgement
 from wsoup.report.means import MEANS
 from wsoup.report.tables import Table
+from wsoup.statistics.noise import Verdict
 
 OVER = {
     "class_name": "class name only",

@@ -24,8 +24,7 @@ import numpy as np
 
 from wsoup.core.errors import ParamsError, WsoupError
 from wsoup.runtime import progress as bars
-from wsoup.runtime import spent
-from wsoup.runtime.memory import keep_memory
+from wsoup.runtime.process import add_spent, keep_memory, take_spent
 
 AHEAD = 2
 """Shards given to a worker at a time: one that it works on, one that waits."""
@@ -56,15 +55,15 @@ class Worker:
         return str(ray.util.get_node_ip_address())
 
     def do(self, key: Key) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-        """One shard, and what it took (`wsoup.runtime.spent`)."""
-        return dict(self.task(*key)), spent.take()
+        """One shard, and what it took (`wsoup.runtime.process.take_spent`)."""
+        return dict(self.task(*key)), take_spent()
 
 
 def run(task: Task, keys: Sequence[Key], *, label: str) -> Iterator[tuple[Key, Mapping[str, np.ndarray]]]:
     """Do all shards on the cluster; yields them as they are finished.
 
     Raises:
-        WsoupError: Ray is not installed, no worker can be started, a worker cannot load the task, a shard ended
+        WsoupError: Ray is not installed, no worker can be started, a worker cannot load the task, a shard crashed
             `TRIES` workers, or what the task itself raises. Everything yielded before is safe with the caller.
     """
     ray = _connected()
@@ -125,15 +124,15 @@ class _Pool:
                     continue  # of a worker that went while this loop looked at its other shard
                 actor, key = self.running[future]
                 try:
-                    found, took = self.ray.get(future)
+                    arrays, took = self.ray.get(future)
                 except self.ray.exceptions.RayTaskError as error:
                     raise self._of_task(error) from None
                 except self.ray.exceptions.RayError as error:  # the worker or its node is gone
                     self._replace(actor, waiting=waiting, lost=lost, error=error)
                     continue
                 del self.running[future]
-                spent.add(took)
-                yield key, found
+                add_spent(took)
+                yield key, arrays
 
     def _give(self, waiting: deque[Key]) -> None:
         """Give every worker that is there up to `AHEAD` shards."""
@@ -180,7 +179,7 @@ class _Pool:
         why = "out of memory" if full else f"{_short(error)}; too little memory?"
         if lost[working_on] >= TRIES:
             raise WsoupError(
-                f"{self.label}: shard {working_on[1]} ended its worker {TRIES} times, last on node {node} ({why}). "
+                f"{self.label}: shard {working_on[1]} crashed its worker {TRIES} times, last on node {node} ({why}). "
                 "Finished shards are kept: raise WSOUP_RAY_CPUS, so that fewer workers share a node, and run again"
             )
         gone = " (out of memory)" if full else ""
@@ -190,8 +189,8 @@ class _Pool:
     def _of_task(self, error: Any) -> BaseException:
         """What the task raised, with the node where it did."""
         cause = error.cause if isinstance(getattr(error, "cause", None), WsoupError) else None
-        found = re.search(r"\bip=([0-9a-f.:]+)", str(error))
-        where = f"node {found[1] if found else 'unknown'}"
+        ip = re.search(r"\bip=([0-9a-f.:]+)", str(error))
+        where = f"node {ip[1] if ip else 'unknown'}"
         return type(cause)(f"{where}: {cause}") if cause is not None else WsoupError(f"{where}: {_short(error)}")
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from wsoup.core.errors import ParamsError, one_line
 from wsoup.disk.shards import Shards
-from wsoup.runtime.memory import give_back
+from wsoup.runtime.process import give_back
 from wsoup.runtime.progress import progress, tick
 
 EXECUTORS = ("here", "ray")
@@ -62,8 +62,8 @@ def finish_shards(
         return
     from wsoup.runtime import on_ray
 
-    found = on_ray.run(task, missing, label=label)
-    for (s, i), arrays in found if size else progress(found, label=label, total=len(missing), unit=unit):
+    finished = on_ray.run(task, missing, label=label)
+    for (s, i), arrays in finished if size else progress(finished, label=label, total=len(missing), unit=unit):
         work[s].save(i, arrays)
         if size:
             tick(size(s, i))

@@ -37,8 +37,8 @@ def export(
             ``clip_benchmark``: JSON for its ``--custom_template_file``; ``text``: one template a line, or one whole
             text for each class and member; ``csv``: the same as a table with the members' counts.
         class_names: for ``text`` and ``csv``.
-        datasets: for ``clip_benchmark``, the keys; the one that stands for any dataset without.
-        template: of another dataset; the soup's own without.
+        datasets: for ``clip_benchmark``, the keys (default: the one that stands for any dataset).
+        template: of another dataset (default: the soup's).
 
     Raises:
         ParamsError: no such form.
@@ -48,8 +48,8 @@ def export(
         return _python(soup, templates)
     if form == "clip_benchmark":
         # Its classifier fills `{c}` by name.
-        named = [text.replace("{}", "{c}") for text in templates]
-        return json.dumps(dict.fromkeys(datasets, named), indent=2, ensure_ascii=False) + "\n"
+        by_name = [text.replace("{}", "{c}") for text in templates]
+        return json.dumps(dict.fromkeys(datasets, by_name), indent=2, ensure_ascii=False) + "\n"
     if form == "text":
         lines = [text.format(name) for name in class_names for text in templates] if class_names else templates
         broken = next((line for line in lines if len(line.splitlines()) > 1), None)

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 
 def _speakable(text: str) -> str:
     if any(letter == "\0" or unicodedata.category(letter) == "Cs" for letter in text):
-        raise ValueError(f"{text[:40]!r} is no text: it holds NUL or half a character")
+        raise ValueError(f"{text[:40]!r} is not text: it holds NUL or half a character")
     return text
 
 

@@ -61,11 +61,11 @@ def differences(first: Soup, second: Soup) -> Group:
     for number in (1, 2):
         table.add_column(f"right in {number}", justify="right")
     for text in sorted(texts, key=lambda text: text not in shared):  # those in both first, else in their order
-        found = [next((m for m in soup.members if m.text == text), None) for soup in (first, second)]
-        where = "both" if all(found) else "1" if found[0] else "2"
-        member = found[0] or found[1]
+        members = [next((m for m in soup.members if m.text == text), None) for soup in (first, second)]
+        where = "both" if all(members) else "1" if members[0] else "2"
+        member = members[0] or members[1]
         assert member is not None
-        table.add_row(where, _shown(member), *(" ".join(_counts(m)) if m else "" for m in found))
+        table.add_row(where, _shown(member), *(" ".join(_counts(m)) if m else "" for m in members))
     return Group(*map(Text, lines), table)
 
 

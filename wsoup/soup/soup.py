@@ -96,7 +96,7 @@ class Soup:
             template: of another dataset (default: the soup's).
 
         Raises:
-            ParamsError: the class name's weight is no whole number of members.
+            ParamsError: the class name's weight is not a whole number of members.
         """
         # Every brace but the placeholder's is doubled, since whoever uses a template calls `str.format`.
         if not float(self.class_name_weight).is_integer():

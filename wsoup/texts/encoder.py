@@ -85,8 +85,8 @@ class PromptEncoder:
             masked=masked_padding(model),
         )
         with torch.no_grad():
-            found = read_tower(model, dtype=dtype)
-        tower, reads = found or (None, last_token(self._plain.padding))
+            read = read_tower(model, dtype=dtype)
+        tower, reads = read or (None, last_token(self._plain.padding))
         self._shared: SharedTexts | None = None
         if tower is not None:
             self._shared = SharedTexts(tower, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
@@ -193,14 +193,14 @@ class PromptEncoder:
         return finite(out)
 
     def grid_blocks(
-        self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int = 0
+        self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int = 0, block_bytes: int = GRID_BYTES
     ) -> Iterator[tuple[slice, Tensor]]:
         """`encode_grid` in bounded memory: (which suffixes, their (n, C, D) features), in the order given.
 
         Suffixes next to each other share beginnings, so a sorted pool is cheapest. Block boundaries depend on the
-        numbers of prefixes and features alone.
+        numbers of prefixes and features alone; `block_bytes` is how large a block may be.
         """
-        step = max(1, GRID_BYTES // (4 * self._size() * max(1, len(prefixes))))
+        step = max(1, block_bytes // (4 * self._size() * max(1, len(prefixes))))
         for start in range(0, len(suffixes), step):
             which = slice(start, min(start + step, len(suffixes)))
             yield which, self.encode_grid(prefixes, suffixes[which], token_offset=token_offset)
@@ -289,11 +289,11 @@ class PromptEncoder:
         texts = [prefix + suffix for suffix in PROBE_SUFFIXES for prefix in PROBE_PREFIXES]
         want = self._plain.encode(texts)
         grid = self.encode_grid(PROBE_PREFIXES, PROBE_SUFFIXES).flatten(0, 1)
-        found = torch.stack([grid - want, self.encode(texts) - want])
+        differences = torch.stack([grid - want, self.encode(texts) - want])
         self._texts = 0  # these were nobody's
-        if found.is_meta:
+        if differences.is_meta:
             return
-        distance = found.norm(dim=-1).max().item()
+        distance = differences.norm(dim=-1).max().item()
         coarse = self.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
         if not distance <= max(TOLERANCE[self._shared.tower.dtype], TF32_TOLERANCE * coarse):
             warnings.warn(

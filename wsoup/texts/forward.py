@@ -138,11 +138,11 @@ class TextTower:
     def states(self, x: Tensor, *, mask: Tensor, past: Sequence[Tensor] = ()) -> Tensor:
         """Keys and values of the nodes in every block, (layers, 2, B, heads, T, head size). Arguments as `features`."""
         shape = (self.layers, 2, len(x), self.heads, x.shape[1], self.head_size)
-        found = torch.empty(shape, dtype=self.dtype, device=x.device)
-        x = self._all_but_last(x, mask=mask, past=past, keep=found)
+        states = torch.empty(shape, dtype=self.dtype, device=x.device)
+        x = self._all_but_last(x, mask=mask, past=past, keep=states)
         block = self.blocks[-1]
-        found[-1] = self._split(block.kv(self._norm(block.ln_1, x)), parts=2)
-        return found
+        states[-1] = self._split(block.kv(self._norm(block.ln_1, x)), parts=2)
+        return states
 
     def _all_but_last(
         self,

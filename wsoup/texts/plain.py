@@ -95,7 +95,7 @@ class PlainTexts:
         assert self._masked is not None
         ends = last_token(self._masked)(tokens) + 1
         lengths, order = ends.sort(stable=True)
-        found: list[Tensor] = []
+        parts: list[Tensor] = []
         start = 0
         while start < len(order):
             # The longest comes last, so as many fit as the last of them lets.
@@ -103,9 +103,9 @@ class PlainTexts:
             stop = start + max(1, int((sizes <= self.batch_tokens).sum()))
             rows = tokens[order[start:stop], : int(lengths[stop - 1])].to(self.device)
             self.tokens += rows.numel()
-            found.append(halving(partial(self._encode_rows, rows), slice(0, len(rows))))
+            parts.append(halving(partial(self._encode_rows, rows), slice(0, len(rows))))
             start = stop
-        features = torch.cat(found)
+        features = torch.cat(parts)
         return torch.empty_like(features).index_copy_(0, order.to(features.device), features)
 
     def _encode_rows(self, tokens: Tensor, part: slice) -> Tensor:

@@ -46,9 +46,9 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
         return None
     if any(hasattr(getattr(block, "mlp", None), "adapter") for block in blocks):
         return None  # finetuned, too: `wsoup.finetune.tuners` puts it there
-    if found := foreign_block(blocks):
+    if foreign := foreign_block(blocks):
         warnings.warn(
-            f"the fast text path does not know this causal text tower's {found}; texts are encoded the plain way, "
+            f"the fast text path does not know this causal text tower's {foreign}; texts are encoded the plain way, "
             "which is right but slow",
             stacklevel=3,
         )

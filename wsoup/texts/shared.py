@@ -14,7 +14,7 @@ from wsoup.texts.forward import TextTower, additive
 from wsoup.texts.plain import halving, split_evenly
 from wsoup.texts.states import SLAB_TOKENS, PrefixStates, Slab, make_slabs, visible_past
 from wsoup.texts.tokens import Tokens
-from wsoup.texts.trie import BLOCK_SIZES, TrieBlock, common_beginning, pack, pack_well
+from wsoup.texts.trie import BLOCK_SIZES, SMALLEST_ON_CUDA, TrieBlock, common_beginning, pack, pack_well
 
 LIST_BLOCK = 64
 """Nodes per block where the texts of a list share no prefix."""
@@ -77,16 +77,17 @@ class SharedTexts:
         longest = max(map(len, blocks), default=0)
         for part in split_evenly(len(blocks), self.batch_tokens // max(1, longest)):
             some = blocks[part]
-            for block, found in zip(some, halving(partial(self._list, some), slice(0, len(some))), strict=True):
-                out[block.members] = found[: len(block.members)]
+            for block, features in zip(some, halving(partial(self._list, some), slice(0, len(some))), strict=True):
+                out[block.members] = features[: len(block.members)]
         return out
 
     def fill(self, out: Tensor, slabs: Sequence[Slab], sequences: Sequence[Tokens], *, members: Sequence[int]) -> None:
         """out[members[i], c] = features of prefix c followed by sequence i; `out` is (S, C, D)."""
         shared = _shared(sequences)
         n_prefixes = sum(len(slab.index) for slab in slabs)
-        largest = max(BLOCK_SIZES[0], self.batch_tokens // n_prefixes)
-        packed = pack_well([sequence[len(shared) :] for sequence in sequences], largest=largest)
+        smallest = SMALLEST_ON_CUDA if self.tower.device.type == "cuda" else BLOCK_SIZES[0]
+        rests = [sequence[len(shared) :] for sequence in sequences]
+        packed = pack_well(rests, smallest=smallest, largest=self.batch_tokens // n_prefixes)
         blocks = [BlockTensors.make(block, beginning=shared, tower=self.tower) for block in packed]
         rows = torch.tensor(members, device=out.device)
         for slab in slabs:
@@ -94,8 +95,8 @@ class SharedTexts:
             for block in blocks:
                 places = rows[block.members][:, None]
                 for part in split_evenly(len(slab.index), self.batch_tokens // block.tokens.numel()):
-                    found = halving(partial(self._grid, slab, past, block), part)  # (n, R, D)
-                    out[places, slab.index[part]] = found.transpose(0, 1)
+                    features = halving(partial(self._grid, slab, past, block), part)  # (n, R, D)
+                    out[places, slab.index[part]] = features.transpose(0, 1)
 
     def _grid(self, slab: Slab, past: Sequence[Tensor], block: BlockTensors, part: slice) -> Tensor:
         """The prefixes `part` of a slab, each followed by the block: (n, R, D)."""

@@ -74,19 +74,19 @@ class PrefixStates:
         The first part, of the prefixes, is as long as the longest of them (see `visible_past`); each other part is one
         token. Always built token by token, so that the last bits do not depend on what earlier calls have left.
         """
-        found = self._kept.get((slab, beginning))
-        if found is None:
+        states = self._kept.get((slab, beginning))
+        if states is None:
             if beginning:
                 before = self.past(slab, beginning[:-1])
-                found = [*before, self._extend(slab, before, beginning)]
+                states = [*before, self._extend(slab, before, beginning)]
             else:
-                found = [self._compute(slab)]
-            self._keep(slab, beginning, found)
+                states = [self._compute(slab)]
+            self._keep(slab, beginning, states)
         # Shorter beginnings last, so that the oldest entry is never one that a younger entry is built on.
         for length in range(len(beginning), -1, -1):
             if (slab, beginning[:length]) in self._kept:
                 self._kept.move_to_end((slab, beginning[:length]))
-        return found
+        return states
 
     def _compute(self, slab: Slab) -> Tensor:
         length = slab.tokens.shape[1]
@@ -108,8 +108,8 @@ class PrefixStates:
         self.tokens += tokens
         self.flops += self.tower.flops(tokens, reads=0)
 
-    def _keep(self, slab: Slab, beginning: Tokens, found: list[Tensor]) -> None:
-        size = found[-1].nbytes
+    def _keep(self, slab: Slab, beginning: Tokens, states: list[Tensor]) -> None:
+        size = states[-1].nbytes
         # The prefixes of one list do not displace each other: in a scan over more than fit, displacing the oldest
         # would displace each just before it is needed.
         for key in list(self._kept):
@@ -118,7 +118,7 @@ class PrefixStates:
             if key[1] or key[0].family is not slab.family:
                 self.held -= self._kept.pop(key)[-1].nbytes
         if self.held + size <= self.budget:
-            self._kept[slab, beginning] = found
+            self._kept[slab, beginning] = states
             self.held += size
 
 

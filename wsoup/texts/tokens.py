@@ -154,8 +154,8 @@ def split_head(suffix: str) -> tuple[str, str]:
     >>> split_head(", which has claws."), split_head(" sharp"), split_head(".")
     ((',', ' which has claws.'), ('', ' sharp'), ('.', ''))
     """
-    found = SPACE.search(suffix)
-    return (suffix, "") if found is None else (suffix[: found.start()], suffix[found.start() :])
+    space = SPACE.search(suffix)
+    return (suffix, "") if space is None else (suffix[: space.start()], suffix[space.start() :])
 
 
 def _is_plain(text: str) -> bool:

@@ -1,164 +1,197 @@
 """An open_clip model's JSON config, looked over before anything is built from it. Needs neither torch nor open_clip.
 
-A config is data from somewhere: ``layers: 1000000000`` would build for ever, and ``image_size: "16"`` fails in the
-middle of building. What open_clip itself reports well (a key that it does not know) is left to it.
+A config is data from somewhere: ``layers: 1000000000`` would build for ever, and a tokenizer's ``trust_remote_code``
+would run what lies beside it. So its keys are those below and no others, and sizes are those of a model there could be.
 """
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, ClassVar, Self
 
-from wsoup.core.errors import MissingError, ModelError, one_line
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from wsoup.core.errors import MissingError, ModelError, ParamsError, one_line
 from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import parse
 
-LARGEST = {
-    "layers": 1_000,
-    "image_size": 10_000,
-    "patch_size": 10_000,
-    "context_length": 100_000,
-    "vocab_size": 10_000_000,
-    "width": 100_000,
-    "heads": 10_000,
-    "head_width": 100_000,
-    "embed_dim": 100_000,
-    "attn_pooler_queries": 100_000,
-}
-"""Whole numbers of a config and their upper bounds; larger than those of any model there is."""
-LARGEST_RATIO = 100.0
 MOST_PARAMETERS = 100_000_000_000
-DEFAULTS = {
-    "vision_cfg": {"layers": 12, "width": 768, "mlp_ratio": 4.0, "patch_size": 16, "image_size": 224},
-    "text_cfg": {"layers": 12, "width": 512, "mlp_ratio": 4.0, "context_length": 77, "vocab_size": 49408},
-}
-"""open_clip's own (`CLIPVisionCfg`, `CLIPTextCfg`), which a config need not repeat."""
-ELSEWHERE = ("timm_model_name", "hf_model_name")
-"""Keys of a tower that open_clip takes from another library, whose sizes stand there."""
+Blocks = Annotated[int, Field(ge=1, le=1_000, strict=True)]
+Pixels = Annotated[int, Field(ge=1, le=10_000, strict=True)]
+Size = Annotated[int, Field(ge=1, le=100_000, strict=True)]
+Vocabulary = Annotated[int, Field(ge=1, le=10_000_000, strict=True)]
+Ratio = Annotated[float, Field(gt=0, le=100, strict=True)]
+Plain = bool | int | float | str | None
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """A local JSON config, checked.
+class _Part(BaseModel):
+    """Part of a config. Defaults are open_clip's own (`CLIPVisionCfg`, `CLIPTextCfg`), which a file need not repeat."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False, protected_namespaces=())
+    switches: ClassVar[str] = ""
+    """Further keys, whose values are plain, or plain by name: ``norm_kwargs: {eps: 1e-6}``."""
+
+    @model_validator(mode="after")
+    def _no_unknown_key(self) -> Self:
+        for key, value in (self.model_extra or {}).items():
+            if key not in self.switches.split():
+                raise ValueError(f"unknown key {key!r}")
+            if not all(isinstance(one, Plain) for one in (value.values() if isinstance(value, dict) else [value])):
+                raise ValueError(f"{key} is not a plain value")
+        return self
+
+
+class Vision(_Part):
+    """The image tower."""
+
+    switches = """
+        act_kwargs attentional_pool attn_pooler_heads block_type final_ln_after_pool ls_init_value no_ln_pre norm_kwargs
+        output_tokens patch_dropout pool_type pos_embed_type qk_norm scale_attn scale_attn_inner scale_fc scale_heads
+        scaled_cosine_attn timm_drop timm_drop_path timm_model_pretrained timm_pool timm_proj timm_proj_bias
+    """
+    layers: Blocks | Annotated[list[Blocks], Field(min_length=1, max_length=4)] = 12
+    width: Size = 768
+    head_width: Size = 64
+    mlp_ratio: Ratio = 4.0
+    patch_size: Pixels | None = 16
+    image_size: Pixels | Annotated[list[Pixels], Field(min_length=1, max_length=2)] = 224
+    attn_pooler_queries: Size = 256
+    timm_model_name: str | None = None
+
+    @model_validator(mode="after")
+    def _patches_unless_a_resnet(self) -> Vision:
+        if self.patch_size is None and isinstance(self.layers, int):
+            raise ValueError("patch_size is null; only a ResNet, whose layers are a list, has none")
+        return self
+
+
+class Tokenizer(_Part):
+    """All that a tokenizer may be told: transformers would take ``trust_remote_code`` among others."""
+
+    clean: str | None = None
+    language: str | None = None
+    strip_sep_token: bool | None = None
+
+
+class Text(_Part):
+    """The text tower, and CoCa's decoder."""
+
+    switches = """
+        act_kwargs attn_pooler_heads block_type dim_head embed_cls eos_id final_ln_after_pool hf_model_pretrained
+        hf_pooler_type hf_proj_type hf_tokenizer_name ls_init_value n_queries no_causal_mask norm_kwargs output_tokens
+        pad_id pool_type proj_bias proj_type qk_norm scale_attn scale_attn_inner scale_fc scale_heads
+        scaled_cosine_attn tokenizer_mode
+    """
+    layers: Blocks = 12
+    width: Size = 512
+    heads: Size = 8
+    mlp_ratio: Ratio = 4.0
+    context_length: Size = 77
+    vocab_size: Vocabulary = 49408
+    hf_model_name: str | None = None
+    tokenizer_kwargs: Tokenizer = Tokenizer()
+
+
+class Config(_Part):
+    """A model."""
+
+    switches = "custom_text init_logit_bias init_logit_scale nonscalar_logit_scale pad_id quick_gelu"
+    embed_dim: Size
+    vision_cfg: Vision
+    text_cfg: Text
+    multimodal_cfg: Text | None = None
+
+    @property
+    def blocks(self) -> dict[str, int]:
+        """Transformer blocks of each tower, by its name in the config, where that says so."""
+        layers = {
+            "vision_cfg": None if self.vision_cfg.timm_model_name else self.vision_cfg.layers,
+            "text_cfg": None if self.text_cfg.hf_model_name else self.text_cfg.layers,
+        }
+        return {name: count for name, count in layers.items() if isinstance(count, int)}
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters a model has at least; towers of other libraries and ResNets count nothing."""
+        total = 0
+        for name, layers in self.blocks.items():
+            tower = getattr(self, name)
+            total += int(layers * tower.width**2 * (4 + 2 * tower.mlp_ratio))
+        if "text_cfg" in self.blocks:
+            total += self.text_cfg.width * (self.text_cfg.vocab_size + self.text_cfg.context_length)
+        if "vision_cfg" in self.blocks:
+            vision = self.vision_cfg
+            side, patch = vision.image_size, vision.patch_size or 1
+            height, width = (side[0], side[-1]) if isinstance(side, list) else (side, side)
+            total += vision.width * (3 * patch**2 + (height // patch) * (width // patch))
+        return total
+
+
+def known_config(params: EncoderParams) -> Config | None:
+    """The config of section `encoder`, checked: the local one, that of a local-dir: model, or open_clip's own of that
+    name; None where none of these is a file.
+
+    Raises:
+        MissingError, ModelError: as `read_config`.
+    """
+    if params.config is not None:
+        return read_config(Path(params.config), key="encoder.config")
+    if params.model.startswith("local-dir:"):
+        file = Path(params.model.removeprefix("local-dir:")) / "open_clip_config.json"
+        return read_config(file, key="encoder.model", of_hub=True)
+    package = find_spec("open_clip")
+    for folder in package.submodule_search_locations or () if package else ():
+        file = Path(folder) / "model_configs" / f"{params.model.replace('/', '-')}.json"
+        if file.is_file():
+            return read_config(file, key="encoder.model")
+    return None
+
+
+def read_config(path: Path, *, key: str, of_hub: bool = False) -> Config:
+    """A JSON config, checked.
+
+    Args:
+        path: the file.
+        key: what of params.yaml names it.
+        of_hub: whether it is one of a hub's repository, which holds the model's as `model_cfg`.
 
     Raises:
         MissingError: no such file.
-        ModelError: not JSON, not the config of a model, or a number that no model has.
+        ModelError: not JSON, not the config of a model, an unknown key, or a number that no model has.
     """
     if not path.is_file():
-        raise MissingError(f"encoder.config: {path} does not exist, or is no file; correct it in params.yaml")
+        raise MissingError(f"{key}: {path} does not exist, or is not a file; correct it in params.yaml")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        config = json.loads(text)
     except (ValueError, RecursionError, OSError) as error:
-        raise ModelError(f"encoder.config: {path} is not JSON in UTF-8 ({one_line(error, limit=200)})") from None
-    check_config(config, origin=path)
-    return config
-
-
-def check_config(config: Any, *, origin: str | Path) -> None:
-    """Raise ModelError unless `config` is the config of a model of a size that can be built."""
-    towers = [("", config), *((f"{name}.", _get(config, name)) for name in DEFAULTS)]
-    for name, part in towers:
-        if not isinstance(part, Mapping):
-            what = f"{name.removesuffix('.') or 'it'} is {type(part).__name__}"
-            raise ModelError(
-                f"encoder.config: {origin} is not an open_clip model config: {what}, expected an object with "
-                "embed_dim, vision_cfg and text_cfg"
-            )
-    if "embed_dim" not in config:
-        raise ModelError(f"encoder.config: {origin} is not an open_clip model config: it has no embed_dim")
-    for name, part in towers:
-        for key, most in LARGEST.items():
-            value = part.get(key)
-            if key == "patch_size" and value is None and isinstance(part.get("layers"), list):
-                continue  # a ResNet has none
-            if key in part and not all(_is_size(one, most=most) for one in _each(value, key=key)):
-                shown = one_line(repr(value), limit=80) if not isinstance(value, int) else _digits(value)
-                raise ModelError(
-                    f"encoder.config: {origin}: {name}{key} is {shown}, expected a whole number from 1 to {most:,}"
-                )
-        ratio = part.get("mlp_ratio", 4.0)
-        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= LARGEST_RATIO:
-            shown = one_line(repr(ratio), limit=80)
-            raise ModelError(
-                f"encoder.config: {origin}: {name}mlp_ratio is {shown}, expected a number above 0, at most 100"
-            )
-    if (found := parameters(config)) > MOST_PARAMETERS:
+        raise ModelError(f"{key}: {path} is not JSON in UTF-8 ({one_line(error, limit=200)})") from None
+    if of_hub and isinstance(config, dict):
+        config = config.get("model_cfg")
+    if not isinstance(config, dict):
+        what = f"it is {type(config).__name__}, expected an object with embed_dim, vision_cfg and text_cfg"
+        raise ModelError(f"{key}: {path} is not an open_clip model config: {what}")
+    if "trust_remote_code" in text:
+        raise ModelError(f"{key}: {path} asks for trust_remote_code, which runs code of others; wsoup never does")
+    try:
+        made = parse(Config, config, origin=f"{key}: {path} is not an open_clip model config")
+    except ParamsError as error:
+        raise ModelError(str(error)) from None
+    if made.parameters > MOST_PARAMETERS:
         raise ModelError(
-            f"encoder.config: {origin} asks for {found:,} parameters or more, {MOST_PARAMETERS:,} are the most; "
+            f"{key}: {path} asks for {made.parameters:,} parameters or more, {MOST_PARAMETERS:,} are the most; "
             "correct its layers and widths"
         )
+    return made
 
 
-def check_weights(config: Mapping[str, Any], *, weights: Path) -> None:
+def check_weights(config: Config, *, weights: Path) -> None:
     """Raise ModelError where a weights file cannot hold the model: a parameter takes a byte at least."""
-    size, wanted = weights.stat().st_size, parameters(config)
+    size, wanted = weights.stat().st_size, config.parameters
     if wanted > size:
         raise ModelError(
             f"encoder.pretrained: {weights} has {size:,} bytes, and encoder.config asks for {wanted:,} parameters or "
             "more; they do not belong together, or the file is truncated: download it again"
         )
-
-
-def parameters(config: Mapping[str, Any]) -> int:
-    """How many parameters a model has at least; towers of other libraries and ResNets count nothing."""
-    total = 0
-    for name, defaults in DEFAULTS.items():
-        tower: dict[str, Any] = {**defaults, **config[name]}
-        if any(tower.get(key) for key in ELSEWHERE) or not isinstance(tower["layers"], int):
-            continue
-        width, layers = tower["width"], tower["layers"]
-        total += int(layers * width * width * (4 + 2 * tower["mlp_ratio"]))
-        if name == "text_cfg":
-            total += width * (tower["vocab_size"] + tower["context_length"])
-        else:
-            sides = [size // tower["patch_size"] for size in _each(tower["image_size"], key="image_size")]
-            total += width * (3 * tower["patch_size"] ** 2 + (math.prod(sides) if len(sides) > 1 else sides[0] ** 2))
-    return total
-
-
-def known_config(params: EncoderParams) -> dict[str, Any] | None:
-    """The config of section `encoder`: the local one, or open_clip's own of that name; None where neither is a file."""
-    if params.config is not None:
-        return read_config(Path(params.config))
-    package = find_spec("open_clip")
-    for folder in package.submodule_search_locations or () if package else ():
-        file = Path(folder) / "model_configs" / f"{params.model.replace('/', '-')}.json"
-        if file.is_file():
-            return read_config(file)
-    return None
-
-
-def blocks(config: Mapping[str, Any]) -> dict[str, int]:
-    """Transformer blocks of each tower, by its name in the config, where that says so."""
-    found = {}
-    for name, defaults in DEFAULTS.items():
-        layers = config[name].get("layers", defaults["layers"])
-        if isinstance(layers, int) and not any(config[name].get(key) for key in ELSEWHERE):
-            found[name] = layers
-    return found
-
-
-def context_length(config: Mapping[str, Any]) -> int:
-    """Tokens of a text."""
-    return int(config["text_cfg"].get("context_length", DEFAULTS["text_cfg"]["context_length"]))
-
-
-def _get(config: Any, key: str) -> Any:
-    return config.get(key) if isinstance(config, Mapping) else config
-
-
-def _each(value: Any, *, key: str) -> list[Any]:
-    """The numbers of a value: a ResNet has four numbers of layers, an image may have two sides."""
-    most = {"layers": 4, "image_size": 2}.get(key, 0)
-    return list(value) if isinstance(value, list) and 0 < len(value) <= most else [value]
-
-
-def _is_size(value: Any, *, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
-
-
-def _digits(value: int) -> str:
-    return str(value) if abs(value) < 10**30 else "a number of more than 30 digits"

@@ -14,7 +14,7 @@ import logging
 import os
 import pickle
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from wsoup.core.linear import packed
 from wsoup.disk.files import shown
 from wsoup.disk.store import fingerprint
 from wsoup.params.base.encoder import EncoderParams
-from wsoup.towers.config import check_weights, read_config
+from wsoup.towers.config import Config, check_weights, known_config, read_config
 from wsoup.towers.identity import encoder_id
 from wsoup.towers.startup import deferring
 
@@ -100,12 +100,13 @@ class Encoder:
         try:
             with self.autocast():
                 features = self._images.encode_image(pixels.to(self.device, non_blocking=True))  # type: ignore[operator]
+            return F.normalize(features.float(), dim=-1)
         except torch.OutOfMemoryError:
             if len(pixels) == 1:
                 raise
-            half = len(pixels) // 2
-            return torch.cat([self.encode_images(pixels[:half]), self.encode_images(pixels[half:])])
-        return F.normalize(features.float(), dim=-1)
+        # Only here is the memory of the pass that failed free: the error holds on to it.
+        half = len(pixels) // 2
+        return torch.cat([self.encode_images(pixels[:half]), self.encode_images(pixels[half:])])
 
     @torch.inference_mode()
     def encode_texts(self, texts: Sequence[str], *, batch_size: int = 256) -> Tensor:
@@ -180,10 +181,11 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     local = params.weights_file
     if local and not local.is_file():
         raise MissingError(f"encoder.pretrained: weights file {local} does not exist")
-    if local and config is not None:
+    if local and config is not None and params.config is not None:
         check_weights(config, weights=local)
     if params.precision == "reference":
         torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False  # of convolutions, which torch else lets have it
     device = device or choose_device()
     model, augment, preprocess = build(params, device=device)
     tokenizer = _tokenizer(params.model)
@@ -257,10 +259,10 @@ def forced_quick_gelu(params: EncoderParams) -> bool:
     """
     config = open_clip.get_model_config(params.model) or {}
     asked = bool(config.get("quick_gelu"))
-    named = params.model.endswith(QUICK_GELU)
+    named_quick = params.model.endswith(QUICK_GELU)
     tag = open_clip.get_pretrained_cfg(params.model, str(params.pretrained))
     plain = open_clip.get_pretrained_cfg(params.model.removesuffix(QUICK_GELU), str(params.pretrained))
-    if named and plain and not plain.get("quick_gelu"):
+    if named_quick and plain and not plain.get("quick_gelu"):
         raise ModelError(
             f"encoder.pretrained {params.pretrained} was trained with GELU, not with the QuickGELU of encoder.model "
             f"{params.model}; set encoder.model: {params.model.removesuffix(QUICK_GELU)}"
@@ -286,27 +288,21 @@ _here: dict[str, Encoder] = {}
 def _loaded(identity: str, load: Callable[[], Encoder]) -> Encoder:
     """The encoder of that fingerprint, loaded once in this process; ModelError where another one is found here."""
     if identity not in _here:
-        found = load()
-        if fingerprint(found.id) != identity:
+        encoder = load()
+        if fingerprint(encoder.id) != identity:
             raise ModelError(
-                f"encoder {found.id['model']} / {found.id['pretrained']} is another one here than where the work was "
-                "given out (other weights, config or version of open_clip); make them equal on all nodes"
+                f"encoder {encoder.id['model']} / {encoder.id['pretrained']} differs here from the one where the "
+                "work was handed out (other weights, config or version of open_clip); make them equal on all nodes"
             )
-        _here[identity] = found
+        _here[identity] = encoder
     return _here[identity]
 
 
 def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence[str]], Tensor]]:
     """An open_clip model with seeded random weights and its tokenizer: for exactness and speed, not for behaviour."""
-    logger = logging.getLogger()
-    level = logger.level
-    logger.setLevel(logging.ERROR)  # open_clip warns that the weights are random, which is what is wanted
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = open_clip.create_model(name, load_weights=False)
-    finally:
-        logger.setLevel(level)
+    with _quiet(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = open_clip.create_model(name, load_weights=False)
     return model.eval().requires_grad_(False), _tokenizer(name)
 
 
@@ -329,9 +325,13 @@ def untrained_model(params: EncoderParams) -> nn.Module:
         raise ModelError(f"encoder.model {params.model} cannot be built: {reason}") from None
 
 
-def _check_name(params: EncoderParams) -> dict[str, Any] | None:
+def _check_name(params: EncoderParams) -> Config | None:
     """Make a local config known, which is returned, and raise where open_clip knows no such model."""
-    config = None if params.config is None else _register(params)
+    config = known_config(params)
+    if params.config is not None:
+        _register(params)
+    if params.model.startswith("hf-hub:"):
+        _check_hub(params.model.removeprefix("hf-hub:"))
     known = open_clip.list_models()
     if params.model not in known and not params.comes_with_weights:
         near = difflib.get_close_matches(params.model, known, n=1)
@@ -360,24 +360,13 @@ def weightless_encoder(params: EncoderParams) -> Encoder:
         ModelError: open_clip cannot build the model from its configuration.
     """
     _check_name(params)
-    logger = logging.getLogger()
-    level = logger.level
-    logger.setLevel(logging.ERROR)  # open_clip warns that the weights are random
     try:
-        try:
-            with torch.device("meta"):
-                model, _, preprocess = open_clip.create_model_and_transforms(
-                    params.model, load_weights=False, device="meta"
-                )
-        except (NotImplementedError, RuntimeError):  # an image tower that looks at values while it is built
-            model, _, preprocess = open_clip.create_model_and_transforms(params.model, load_weights=False)
-            model = model.to("meta")
-        tokenizer = _tokenizer(params.model)
+        with _quiet():
+            model, preprocess = _on_meta(params.model)
+            tokenizer = _tokenizer(params.model)
     except (RuntimeError, ValueError, OSError, KeyError, AssertionError, ImportError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"encoder {params.model} cannot be built from its configuration: {reason}") from None
-    finally:
-        logger.setLevel(level)
     return Encoder(
         model=model.eval().requires_grad_(False),
         tokenizer=tokenizer,
@@ -390,6 +379,28 @@ def weightless_encoder(params: EncoderParams) -> Encoder:
     )
 
 
+def _on_meta(name: str) -> tuple[nn.Module, Any]:
+    """A model without weights on the meta device, and its preprocessing."""
+    try:
+        with torch.device("meta"):
+            model, _, preprocess = open_clip.create_model_and_transforms(name, load_weights=False, device="meta")
+    except (NotImplementedError, RuntimeError):  # an image tower that looks at values while it is built
+        model, _, preprocess = open_clip.create_model_and_transforms(name, load_weights=False)
+    return model.to("meta"), preprocess
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Within, open_clip does not warn that weights are random, which is what is wanted."""
+    logger = logging.getLogger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def imagenet_class_names() -> list[str]:
     """ImageNet's 1,000 class names in label order, from open_clip's own metadata."""
     return list(open_clip.IMAGENET_CLASSNAMES)
@@ -400,16 +411,23 @@ def ensemble_templates() -> list[Callable[[str], str]]:
     return list(open_clip.OPENAI_IMAGENET_TEMPLATES)
 
 
-def _register(params: EncoderParams) -> dict[str, Any]:
+def _check_hub(repository: str) -> None:
+    """Raise ModelError where the config of a hub's repository will not do."""
+    try:
+        file = open_clip.pretrained.download_pretrained_from_hf(repository, filename="open_clip_config.json")
+    except Exception:  # no network, no such repository, one of transformers alone: open_clip says which
+        return
+    read_config(Path(file), key="encoder.model", of_hub=True)
+
+
+def _register(params: EncoderParams) -> None:
     """Make a local JSON config known to open_clip under the file's stem, which must be the model's name."""
     path = Path(str(params.config))
-    config = read_config(path)
     if path.stem != params.model:
         raise ModelError(
             f"encoder.model must be the config's file name without .json: {path.stem!r}, not {params.model!r}"
         )
     open_clip.add_model_config(path)
-    return config
 
 
 def _check_finite(model: nn.Module, *, origin: str) -> None:
@@ -424,11 +442,11 @@ def _check_finite(model: nn.Module, *, origin: str) -> None:
 
 def _preprocessing(model: nn.Module, params: EncoderParams) -> dict[str, Any]:
     """What `preprocess` does, as JSON values."""
-    found = open_clip.get_model_preprocess_cfg(model)
+    about = open_clip.get_model_preprocess_cfg(model)
     return {
-        "size": found.get("size"),
-        "mean": list(params.image_mean or found["mean"]),
-        "std": list(params.image_std or found["std"]),
-        "interpolation": params.interpolation or found.get("interpolation"),
-        "resize_mode": found.get("resize_mode"),
+        "size": about.get("size"),
+        "mean": list(params.image_mean or about["mean"]),
+        "std": list(params.image_std or about["std"]),
+        "interpolation": params.interpolation or about.get("interpolation"),
+        "resize_mode": about.get("resize_mode"),
     }

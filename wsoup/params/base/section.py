@@ -99,7 +99,7 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # a FIFO waits, a device has no end
-            raise StorageError(f"{path} is no file; it must be a file of YAML")
+            raise StorageError(f"{path} is not a file; it must be a file of YAML")
         if status.st_size > 4 * LARGEST_FILE:  # bytes of a letter, at most
             raise ParamsError(f"{path} has {status.st_size:,} bytes; params have {LARGEST_FILE:,} letters at most")
         text = Path(path).read_text(encoding="utf-8")
@@ -147,10 +147,10 @@ def _values_in(node: yaml.Node, *, known: dict[int, int | None]) -> int:
     if node is None or isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) in known:
-        found = known[id(node)]
-        if found is None:
+        values = known[id(node)]
+        if values is None:
             raise ValueError(f"the value in line {node.start_mark.line + 1} holds itself by an alias (*name)")
-        return found
+        return values
     known[id(node)] = None
     if isinstance(node, yaml.MappingNode):
         _check_keys(node)
@@ -162,13 +162,13 @@ def _values_in(node: yaml.Node, *, known: dict[int, int | None]) -> int:
 
 
 def _check_keys(node: yaml.MappingNode) -> None:
-    """Of a key that stands twice YAML takes the last one, in silence; DVC refuses it."""
+    """Of a key that appears twice YAML takes the last one, in silence; DVC refuses it."""
     seen: dict[str, int] = {}
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
             line = key.start_mark.line + 1
             if key.value in seen:
-                raise ValueError(f"key {key.value!r} stands in line {seen[key.value]} and in line {line}; keep one")
+                raise ValueError(f"key {key.value!r} appears in line {seen[key.value]} and in line {line}; keep one")
             seen[key.value] = line
 
 
@@ -177,8 +177,9 @@ def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        found = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")  # a typo is both: say it first
-        first, *others = (_explain(problem, model=model, raw=raw) for problem in found)
+        # A typo is an unknown key and a missing one: the unknown one is said first.
+        problems = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
+        first, *others = (_explain(problem, model=model, raw=raw) for problem in problems)
         raise ParamsError(_as_many_as_fit([f"{origin}: {first}", *others])) from None
 
 
@@ -229,13 +230,13 @@ class _Short(reprlib.Repr):
 
 
 def _as_written(location: list[Any], *, raw: Any, missing: bool) -> list[str]:
-    """The keys of a location as they stand in the file: pydantic puts in the kind that a union was told to be."""
+    """The keys of a location as they stand in the file: pydantic puts in which of a union's kinds it tried."""
     keys = []
     for i, part in enumerate(location):
-        if isinstance(raw, Mapping) and part not in raw and not (missing and i == len(location) - 1):
-            continue
-        keys.append(str(part))
-        raw = raw[part] if isinstance(raw, Mapping) and part in raw else None
+        inside = part in raw if isinstance(raw, Mapping) else isinstance(raw, list) and isinstance(part, int)
+        if inside or (missing and i == len(location) - 1):
+            keys.append(str(part))
+        raw = raw[part] if inside else raw
     return keys
 
 
@@ -245,8 +246,8 @@ def _keys_at(location: list[Any], *, model: type[BaseModel]) -> list[str]:
     for part in location:
         tagged = [m for m in models if part in get_args(_annotation(m, "kind"))]
         fields = [_annotation(m, part) for m in models]
-        found = [inner for annotation in fields if annotation is not None for inner in _models_in(annotation)]
-        models = tagged or found or models
+        inner_models = [inner for annotation in fields if annotation is not None for inner in _models_in(annotation)]
+        models = tagged or inner_models or models
     return list(dict.fromkeys(key for m in models for key in _by_key(m)))
 
 

@@ -13,13 +13,13 @@ with chains as long as its own whose words no count was asked about. Source: thi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from torch import Tensor
 
 from wsoup.core.draws import member_generator
-from wsoup.search.grow.greedy import LARGEST_BATCH, SMALLEST_BATCH
+from wsoup.search.grow.greedy import BATCHES, Judgement, next_rise
 from wsoup.soup.member import Member, Step
 
 
@@ -29,6 +29,7 @@ def word_chain(
     candidates: Sequence[str],
     count: Callable[[Sequence[str]], Tensor | np.ndarray],
     max_words: int,
+    batches: tuple[int, int] = BATCHES,
 ) -> Member:
     """The inner loop of Algorithm 2: grow one chain from its first word.
 
@@ -37,22 +38,44 @@ def word_chain(
         candidates: words to try, each once, in this order.
         count: texts -> (P,) correct counts, for whole chains such as ``"alpha beta"``.
         max_words: stop when the chain has so many words.
+        batches: words that are tried together, at first and at most; they change nothing but the speed.
     """
-    chain, bar = first, int(count([first])[0])
-    trace = [Step(first, bar)]
-    start, batch = 0, SMALLEST_BATCH
-    while start < len(candidates) and len(trace) < max_words:
-        tried = candidates[start : start + batch]
-        counts = np.asarray(count([f"{chain} {word}" for word in tried]))
-        risen = np.flatnonzero(counts > bar)
-        if len(risen):
-            word, bar = tried[risen[0]], int(counts[risen[0]])
-            chain = f"{chain} {word}"
-            trace.append(Step(word, bar))
-            start, batch = start + int(risen[0]) + 1, SMALLEST_BATCH
-        else:
-            start, batch = start + len(tried), min(2 * batch, LARGEST_BATCH)
-    return Member(text=chain, n_correct=bar, trace=tuple(trace))
+
+    def judge(texts: Sequence[str]) -> list[Judgement]:
+        return [(int(n_correct), int(n_correct)) for n_correct in count(texts)]
+
+    return grown_chain(first, candidates=candidates, judge=judge, max_words=max_words, batches=batches)[0]
+
+
+def grown_chain(
+    first: str,
+    *,
+    candidates: Sequence[str],
+    judge: Callable[[Sequence[str]], Iterable[Judgement]],
+    max_words: int,
+    batches: tuple[int, int],
+) -> tuple[Member, Judgement]:
+    """A chain that takes every word with which it is judged better, and its own judgement.
+
+    Args:
+        first, candidates, max_words, batches: as of `word_chain`.
+        judge: whole chains -> what must rise, the correct count, and what else is wanted of the chain in the end.
+    """
+    chain, start = first, 0
+    (judged,) = judge([first])
+    trace = [Step(first, judged[1])]
+
+    def judge_further(tried: slice) -> Iterable[Judgement]:
+        return judge([f"{chain} {word}" for word in candidates[tried]])
+
+    while len(trace) < max_words:
+        rise = next_rise(len(candidates), start=start, bar=judged[0], judge=judge_further, batches=batches)
+        if rise is None:
+            break
+        place, judged = rise
+        chain, start = f"{chain} {candidates[place]}", place + 1
+        trace.append(Step(candidates[place], judged[1]))
+    return Member(text=chain, n_correct=judged[1], trace=tuple(trace)), judged
 
 
 def draw_chain_words(

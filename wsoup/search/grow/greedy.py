@@ -8,7 +8,8 @@ whatever the batch sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,9 +18,11 @@ from wsoup.core.errors import PoolError
 from wsoup.core.scoring import correct_per_candidate, normalize
 from wsoup.soup.member import Member, Step
 
-SMALLEST_BATCH, LARGEST_BATCH = 8, 64
+BATCHES = (8, 64)
 """Speculative batches start small after an acceptance, when the next one is likely, and double while nothing rises."""
 
+Judgement = tuple[Any, ...]
+"""Of a candidate: what must rise, and whatever else its acceptance needs."""
 Measure = Callable[[Tensor], tuple[Sequence[float], Sequence[int]]]
 """Sums of member features (B, classes, D) -> for each of the B what must rise, and its correct images."""
 
@@ -47,22 +50,56 @@ def greedy_soup(
     members: list[Member] = []
     total, bar, position = torch.zeros(()), float("-inf"), 0
     for block in features(ranked):
-        start, batch = 0, SMALLEST_BATCH
-        while start < len(block) and len(members) < m:
-            tried = block[start : start + (batch if members else 1)]
-            values, counts = measure(total + tried)
-            risen = next((i for i, value in enumerate(values) if value > bar), None)
-            if risen is None:
-                start, batch = start + len(tried), min(2 * batch, LARGEST_BATCH)
-                continue
-            total, bar, n_correct = total + tried[risen], values[risen], counts[risen]
-            text = ranked[position + start + risen]
+        start = 0
+        while len(members) < m:
+            judge = _beside(total, block, measure=measure)
+            rise = next_rise(len(block), start=start, bar=bar, judge=judge, batches=BATCHES if members else (1, 1))
+            if rise is None:
+                break
+            place, (bar, n_correct, added) = rise
+            total, start, text = total + added, place + 1, ranked[position + place]
             members.append(Member(text=text, n_correct=n_correct, trace=(Step(text, n_correct),)))
-            start, batch = start + risen + 1, SMALLEST_BATCH
         position += len(block)
         if len(members) == m:
             break
     return members
+
+
+def _beside(total: Tensor, block: Tensor, *, measure: Measure) -> Callable[[slice], Iterable[Judgement]]:
+    """Judge candidates of a block (b, C, D) as further members of a soup whose features sum to `total`."""
+
+    def judge(tried: slice) -> Iterable[Judgement]:
+        values, counts = measure(total + block[tried])
+        return zip(values, counts, block[tried], strict=True)
+
+    return judge
+
+
+def next_rise(
+    n: int,
+    *,
+    start: int,
+    bar: float,
+    judge: Callable[[slice], Iterable[Judgement]],
+    batches: tuple[int, int] = BATCHES,
+) -> tuple[int, Judgement] | None:
+    """The first of n candidates, from `start` on, that is judged above the bar: its place and judgement, or None.
+
+    Args:
+        n: how many candidates there are.
+        start: those before it are passed over.
+        bar: what a judgement must begin with more than.
+        judge: some candidates -> their judgements; asked for one batch after the other.
+        batches: size of the first one, and of the largest.
+    """
+    size, largest = batches
+    while start < n:
+        tried = slice(start, min(start + size, n))
+        for place, judgement in enumerate(judge(tried), start=start):
+            if judgement[0] > bar:
+                return place, judgement
+        start, size = tried.stop, min(2 * size, largest)
+    return None
 
 
 def right_on(image_features: Tensor, labels: Tensor) -> Measure:

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from wsoup.core.draws import member_generator
 from wsoup.core.scoring import normalize
-from wsoup.search.grow.chains import draw_chain_words
-from wsoup.search.grow.greedy import LARGEST_BATCH, SMALLEST_BATCH, Measure
-from wsoup.soup.member import Member, Step
+from wsoup.search.grow.chains import draw_chain_words, grown_chain
+from wsoup.search.grow.greedy import BATCHES, Judgement, Measure
+from wsoup.soup.member import Member
 
 SCALES = (1.0, 1000.0)
 """Where the class name makes no mistake the likeliest scale is infinite, where it is no better than chance 0."""
@@ -39,6 +39,7 @@ def joint_soup(
     max_words: int,
     features: Callable[[Sequence[str]], Tensor],
     measure: Measure,
+    batches: tuple[int, int] = BATCHES,
 ) -> list[Member]:
     """m chains, each grown so that the soup of all chains up to it becomes likelier.
 
@@ -48,6 +49,7 @@ def joint_soup(
         m, k0, k1, patience, max_words: as in params.yaml.
         features: texts -> (P, C, D) float32, L2-normalised.
         measure: `likely_on`.
+        batches: see `wsoup.search.grow.chains.word_chain`.
 
     Returns:
         m members. Counts, of a member and in its trace, are of the soup up to there.
@@ -57,11 +59,17 @@ def joint_soup(
     for member in range(m):
         generator = member_generator(purpose="word_soup", seed=seed, member=member)
         first, candidates = draw_chain_words(ranked, k0=k0, k1=k1, patience=patience, generator=generator)
-        found, added = joint_chain(
-            first, candidates=candidates, total=total, features=features, measure=measure, max_words=max_words
+        made, added = joint_chain(
+            first,
+            candidates=candidates,
+            total=total,
+            features=features,
+            measure=measure,
+            max_words=max_words,
+            batches=batches,
         )
         total = total + added
-        members.append(found)
+        members.append(made)
     return members
 
 
@@ -73,24 +81,16 @@ def joint_chain(
     features: Callable[[Sequence[str]], Tensor],
     measure: Measure,
     max_words: int,
+    batches: tuple[int, int] = BATCHES,
 ) -> tuple[Member, Tensor]:
     """One chain beside the finished members, whose features sum to `total`: the member, and its features (C, D)."""
-    held = features([first])  # (1, C, D)
-    values, counts = measure(total + held)
-    chain, bar, trace = first, values[0], [Step(first, counts[0])]
-    start, batch = 0, SMALLEST_BATCH
-    while start < len(candidates) and len(trace) < max_words:
-        tried = candidates[start : start + batch]
-        block = features([f"{chain} {word}" for word in tried])
-        values, counts = measure(total + block)
-        risen = next((i for i, value in enumerate(values) if value > bar), None)
-        if risen is None:
-            start, batch = start + len(tried), min(2 * batch, LARGEST_BATCH)
-            continue
-        chain, bar, held = f"{chain} {tried[risen]}", values[risen], block[risen : risen + 1]
-        trace.append(Step(tried[risen], counts[risen]))
-        start, batch = start + risen + 1, SMALLEST_BATCH
-    return Member(text=chain, n_correct=trace[-1].n_correct, trace=tuple(trace)), held[0]
+
+    def judge(texts: Sequence[str]) -> list[Judgement]:
+        block = features(texts)  # (b, C, D)
+        return list(zip(*measure(total + block), block, strict=True))
+
+    member, (_, _, held) = grown_chain(first, candidates=candidates, judge=judge, max_words=max_words, batches=batches)
+    return member, held
 
 
 def likely_on(image_features: Tensor, labels: Tensor, *, scale: float) -> Measure:

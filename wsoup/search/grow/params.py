@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -166,7 +166,5 @@ def _check_within(soup: AnySoup, few: str, many: str) -> None:
 
 
 SoupParams = GreedySoup | ChainsSoup | TopSoup | SampleSoup | FirstWordsSoup | RandomLengthsSoup | JointSoup
-KINDS: dict[str, type[AnySoup]] = {get_args(k.model_fields["kind"].annotation)[0]: k for k in get_args(SoupParams)}
-"""Every kind of soup by its name in params.yaml and in soup files (which may hold others: class_name, upper_bound)."""
 Soups = Annotated[dict[Name, Annotated[SoupParams, Field(discriminator="kind")]], Field(min_length=1)]
 """Section `soups`: definitions by name. `word` and `descriptor` are the paper's; any number may stand beside them."""

@@ -19,7 +19,7 @@ def top(
     texts: Sequence[str],
     *,
     n_correct: np.ndarray,
-    k2: np.ndarray,
+    log_likelihood: np.ndarray,
     m: int,
     k1: int,
     rank_by: Literal["count", "count_k2"],
@@ -32,14 +32,14 @@ def top(
     Args:
         texts: by falling count.
         n_correct: (P,) their counts.
-        k2: (P,) their likelihoods (`wsoup.search.rank.statistics`).
+        log_likelihood: (P,) k2 (`wsoup.search.rank.statistics`).
         m: members, no more than `k1`.
         k1: texts that are looked at.
         rank_by: ``count``, or ``count_k2``. Ties keep the order of `texts`.
     """
     if rank_by == "count":
         return list(texts[:m])
-    value = count_and_likelihood(n_correct[:k1], k2[:k1])
+    value = count_and_likelihood(n_correct[:k1], log_likelihood[:k1])
     return [texts[i] for i in np.argsort(-value, kind="stable")[:m]]
 
 
@@ -50,6 +50,6 @@ def sample(texts: Sequence[str], *, m: int, seed: int) -> list[str]:
         PoolError: fewer than m texts.
     """
     if len(texts) < m:
-        raise PoolError(f"a sample of {m} is wanted of {len(texts)} texts; lower m or give more texts")
+        raise PoolError(f"a sample of {m} was asked of {len(texts)} texts; lower m or give more texts")
     order = member_generator(purpose="sample", seed=seed, member=0).permutation(len(texts))
     return [texts[i] for i in order[:m]]

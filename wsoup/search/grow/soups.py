@@ -124,7 +124,9 @@ def _chosen(definition: SoupParams, *, ranked: Ranked, meter: Meter, part: int) 
             measure = _beside_class_name(right_on(*meter.source.images_of(seed)), definition, source=meter.source)
             return greedy_soup(texts, features=meter.blocks, measure=measure, m=definition.m)
         case TopSoup(m=m, k1=k1, rank_by=rank_by):
-            best = top(texts, n_correct=ranked.n_correct, k2=ranked.k2, m=m, k1=k1, rank_by=rank_by)
+            best = top(
+                texts, n_correct=ranked.n_correct, log_likelihood=ranked.log_likelihood, m=m, k1=k1, rank_by=rank_by
+            )
             return _singles(best, ranked=ranked)
         case SampleSoup():
             return _singles(sample(texts, m=definition.m, seed=seed), ranked=ranked)

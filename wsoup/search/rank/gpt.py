@@ -57,7 +57,7 @@ def read(path: str | Path) -> Descriptors:
         raise MissingError(f"{path} does not exist; correct the path of the GPT descriptors in params.yaml") from None
     except (ValueError, AttributeError, RecursionError, OSError) as error:
         raise PoolError(
-            f"{path} is no GPT-descriptor file ({reason_of(error)}); expected {{class: [descriptor, ...]}}"
+            f"{path} is not a GPT-descriptor file ({reason_of(error)}); expected {{class: [descriptor, ...]}}"
         ) from None
     return {name: [sentence(text) for text in texts if bare(text)] for name, texts in raw.items()}
 
@@ -74,7 +74,7 @@ def matched(descriptors: Mapping[str, list[str]], *, class_names: Sequence[str],
         PoolError: a class without a key, with the nearest keys.
     """
     keys = {normalised(key): key for key in descriptors}
-    found: Descriptors = {}
+    by_class: Descriptors = {}
     lost = []
     for name in class_names:
         plain = normalised(name)
@@ -83,7 +83,7 @@ def matched(descriptors: Mapping[str, list[str]], *, class_names: Sequence[str],
         if key is None:
             lost.append(name)
         else:
-            found[name] = descriptors[key]
+            by_class[name] = descriptors[key]
     if lost:
         near = difflib.get_close_matches(normalised(lost[0]), list(keys), n=3, cutoff=0.4)
         hint = f"nearest keys: {', '.join(repr(keys[k]) for k in near)}" if near else "no key is near"
@@ -91,7 +91,7 @@ def matched(descriptors: Mapping[str, list[str]], *, class_names: Sequence[str],
             f"{origin} has no descriptors for class {lost[0]!r} ({len(lost)} of {len(class_names)} classes unmatched; "
             f"{hint}); rename the key, or the class in the dataset's list of class names"
         )
-    return found
+    return by_class
 
 
 def normalised(name: str) -> str:

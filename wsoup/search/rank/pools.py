@@ -14,7 +14,7 @@ from pathlib import Path
 
 from wsoup.core.errors import MissingError, PoolError
 from wsoup.core.prompts import bare
-from wsoup.disk.files import reason_of, regular_file
+from wsoup.disk.files import read_text
 from wsoup.disk.store import replacing, require
 from wsoup.search.rank import gpt
 
@@ -39,10 +39,10 @@ def common_words(count: int) -> list[str]:
     listed = count
     while len(words) < count:
         listed = listed * 5 // 4 + 100
-        found = top_n_list("en", listed)
-        words = [word for word in found if _WORD.fullmatch(word) and word not in OFFENSIVE]
-        if len(found) < listed and len(words) < count:
-            raise PoolError(f"candidates.words.count: {count} words wanted, wordfreq has {len(words)} such words")
+        common = top_n_list("en", listed)
+        words = [word for word in common if _WORD.fullmatch(word) and word not in OFFENSIVE]
+        if len(common) < listed and len(words) < count:
+            raise PoolError(f"candidates.words.count is {count}, but wordfreq has {len(words)} such words; lower it")
     return words[:count]
 
 
@@ -72,8 +72,8 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
     pool: dict[str, None] = {}
     for path in map(Path, paths):
         if path.suffix == ".json":
-            found = {text for texts in gpt.read(path).values() for text in texts}
-            pool.update(dict.fromkeys(sorted(found, key=_with_period)))
+            sentences = {text for texts in gpt.read(path).values() for text in texts}
+            pool.update(dict.fromkeys(sorted(sentences, key=_with_period)))
         else:
             pool.update(dict.fromkeys(unique(_lines(path), origin=str(path))))
     if paths and not pool:
@@ -119,13 +119,7 @@ def _with_period(text: str) -> str:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a text file, bare, empty ones left out."""
-    try:
-        regular_file(str(path))  # a FIFO would wait for ever
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml") from None
-    except OSError as error:
-        raise PoolError(f"{path} cannot be read ({reason_of(error)}); mend it") from None
-    except UnicodeDecodeError as error:
-        raise PoolError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    return [line for line in map(bare, text.splitlines()) if line]
+    if not path.exists():
+        raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml")
+    lines = read_text(path, kind=PoolError).splitlines()
+    return [line for line in map(bare, lines) if line]

@@ -42,15 +42,15 @@ class Round:
     keep: int | None
 
 
-def rounds(race: Sequence[RacingRound], *, n_classes: int) -> list[Round]:
+def rounds_of(race: Sequence[RacingRound], *, n_classes: int) -> list[Round]:
     """The rounds of a race and the last one behind them; without a race only that one, the whole ranking.
 
     With few classes two rounds may have the same: then they are one, which keeps what the later one keeps.
     """
     order = named_generator("racing").permutation(n_classes)
-    keep = {max(FEWEST_CLASSES, round(heat.classes * n_classes)): heat.keep for heat in race}
-    found = [Round(tuple(sorted(order[:size].tolist())), keep[size]) for size in sorted(keep) if size < n_classes]
-    return [*found, Round(tuple(range(n_classes)), None)]
+    keep = {max(FEWEST_CLASSES, round(one.classes * n_classes)): one.keep for one in race}
+    first = [Round(tuple(sorted(order[:size].tolist())), keep[size]) for size in sorted(keep) if size < n_classes]
+    return [*first, Round(tuple(range(n_classes)), None)]
 
 
 def part_of(source: Source, classes: Sequence[int]) -> Source:
@@ -75,7 +75,7 @@ def part_of(source: Source, classes: Sequence[int]) -> Source:
 
 def race(
     texts: Sequence[str],
-    heats: Sequence[Round],
+    rounds: Sequence[Round],
     *,
     n_seeds: int,
     score: Callable[[int, Sequence[str]], Mapping[str, np.ndarray]],
@@ -84,7 +84,7 @@ def race(
 
     Args:
         texts: P candidates, each once; "", the class name alone, goes through all rounds beside them.
-        heats: `rounds`.
+        rounds: `rounds_of`.
         n_seeds: K.
         score: (number of the round, P' of the texts in their order) -> `COLUMNS`, (K, P') each.
 
@@ -94,40 +94,40 @@ def race(
     """
     left = np.ones((n_seeds, len(texts)), dtype=bool)
     candidate = np.array([bool(text) for text in texts], dtype=bool)
-    found: dict[str, np.ndarray] = {"n_classes": np.zeros((n_seeds, len(texts)), dtype=np.int64)}
-    for number, heat in enumerate(heats):
+    columns: dict[str, np.ndarray] = {"n_classes": np.zeros((n_seeds, len(texts)), dtype=np.int64)}
+    for number, one in enumerate(rounds):
         asked = np.flatnonzero(left.any(axis=0))
         scored = score(number, [texts[i] for i in asked.tolist()])
         mine = left[:, asked]
         for name in COLUMNS:
-            values = found.setdefault(name, np.zeros((n_seeds, len(texts)), dtype=scored[name].dtype))
+            values = columns.setdefault(name, np.zeros((n_seeds, len(texts)), dtype=scored[name].dtype))
             values[:, asked] = np.where(mine, scored[name], values[:, asked])
-        found["n_classes"][left] = len(heat.classes)
+        columns["n_classes"][left] = len(one.classes)
         for k in range(n_seeds):
             here = np.flatnonzero(left[k] & candidate)
-            left[k, here[_behind(found["n_correct"][k, here], found["k2"][k, here], keep=heat.keep)]] = False
-    return found
+            left[k, here[_eliminated(columns["n_correct"][k, here], columns["k2"][k, here], keep=one.keep)]] = False
+    return columns
 
 
-def _behind(n_correct: np.ndarray, k2: np.ndarray, *, keep: int | None) -> np.ndarray:
+def _eliminated(n_correct: np.ndarray, log_likelihood: np.ndarray, *, keep: int | None) -> np.ndarray:
     """Places of all but the `keep` best by count and likelihood (None: of none); among equal ones the first stay."""
     if keep is None or len(n_correct) <= keep:
         return np.empty(0, dtype=np.int64)
-    order: np.ndarray = np.argsort(-count_and_likelihood(n_correct, k2), kind="stable")
+    order: np.ndarray = np.argsort(-count_and_likelihood(n_correct, log_likelihood), kind="stable")
     return order[keep:]
 
 
-def images_scored(source: Source, heats: Sequence[Round], *, n_classes: np.ndarray) -> np.ndarray:
+def images_scored(source: Source, rounds: Sequence[Round], *, n_classes: np.ndarray) -> np.ndarray:
     """How many images the last round of each candidate had: (K, P) int64, `n_classes` being what `race` says."""
-    found = np.zeros_like(n_classes)
-    for heat in heats:
-        for k, index in enumerate(part_of(source, heat.classes).subsets.values()):
-            found[k, n_classes[k] == len(heat.classes)] = len(index)
-    return found
+    n_images = np.zeros_like(n_classes)
+    for one in rounds:
+        for k, index in enumerate(part_of(source, one.classes).subsets.values()):
+            n_images[k, n_classes[k] == len(one.classes)] = len(index)
+    return n_images
 
 
 def racing_cost(
-    source: Source, texts: Sequence[str], heats: Sequence[Round], *, n_classes: np.ndarray, period: bool
+    source: Source, texts: Sequence[str], rounds: Sequence[Round], *, n_classes: np.ndarray, period: bool
 ) -> tuple[Cost, list[Cost]]:
     """What a race took: for all seeds together, and what it takes for each seed alone.
 
@@ -137,9 +137,9 @@ def racing_cost(
         n_classes: (K, P), what `race` says.
     """
     together, alone = NOTHING, [NOTHING] * len(n_classes)
-    for number, heat in enumerate(heats):
-        part = part_of(source, heat.classes)
-        inside: np.ndarray = n_classes >= len(heat.classes)
+    for number, one in enumerate(rounds):
+        part = part_of(source, one.classes)
+        inside: np.ndarray = n_classes >= len(one.classes)
         whole = _cost(part, texts, np.any(inside, axis=0), period=period)
         each = [_cost(part, texts, mine, period=period) for mine in inside] if number else [whole] * len(inside)
         together, alone = together + whole, [one + cost for one, cost in zip(alone, each, strict=True)]

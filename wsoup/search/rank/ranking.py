@@ -25,7 +25,7 @@ class Ranked:
     Attributes:
         texts: P candidates.
         n_correct: (P,) int64, images of the seed that each gets right alone.
-        k2: (P,) float64, see `wsoup.search.rank.statistics`.
+        log_likelihood: (P,) float64, k2 of `wsoup.search.rank.statistics`.
         period: whether they carry the final period in ranking and search.
         cost: what scoring the pool takes for this seed; all seeds together take no more, unless they race.
         full: so many of them, the first ones, were scored on all classes (`wsoup.search.rank.racing`), and the others'
@@ -34,14 +34,14 @@ class Ranked:
 
     texts: list[str]
     n_correct: np.ndarray
-    k2: np.ndarray
+    log_likelihood: np.ndarray
     period: bool
     cost: Cost
     full: int | None = None
 
     def cut(self, most: int) -> Ranked:
         """The first `most` of them."""
-        return Ranked(self.texts[:most], self.n_correct[:most], self.k2[:most], self.period, self.cost)
+        return Ranked(self.texts[:most], self.n_correct[:most], self.log_likelihood[:most], self.period, self.cost)
 
     def finalists(self) -> Ranked:
         """Those that were scored on all classes."""
@@ -52,7 +52,7 @@ def ranked(
     texts: list[str],
     *,
     n_correct: np.ndarray,
-    k2: np.ndarray,
+    log_likelihood: np.ndarray,
     period: bool,
     cost: Cost,
     n_classes: np.ndarray | None = None,
@@ -68,7 +68,7 @@ def ranked(
     first, others = chosen[finalist], chosen[~finalist]
     order = np.concatenate([first[rank(n_correct[first])], others[rank(classes[others])]])
     full = len(first) if len(others) else None
-    return Ranked([texts[i] for i in order], n_correct[order], k2[order], period, cost, full)
+    return Ranked([texts[i] for i in order], n_correct[order], log_likelihood[order], period, cost, full)
 
 
 def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranked:
@@ -87,7 +87,7 @@ def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranke
     return ranked(
         [texts[i] for i in np.flatnonzero(mine)],
         n_correct=np.asarray(table["n_correct"])[mine],
-        k2=np.asarray(table["k2"])[mine],
+        log_likelihood=np.asarray(table["k2"])[mine],
         period=about["period"],
         cost=Cost(**about["cost_by_seed"][str(seed)]),
         n_classes=np.asarray(table["n_classes"])[mine],
@@ -124,9 +124,9 @@ def mixed(words: Path, descriptors: Path) -> tuple[pa.Table, dict[str, Any]]:
     return both.take(order), {**about, "pool": "mixed", "cost": cost.as_json(), "cost_by_seed": costs}
 
 
-def count_and_likelihood(n_correct: np.ndarray, k2: np.ndarray) -> np.ndarray:
+def count_and_likelihood(n_correct: np.ndarray, log_likelihood: np.ndarray) -> np.ndarray:
     """z(n_correct) + z(k2) of P candidates, as kind `top` ranks by them: (P,) float64."""
-    total: np.ndarray = _standardised(n_correct) + _standardised(k2)
+    total: np.ndarray = _standardised(n_correct) + _standardised(log_likelihood)
     return total
 
 

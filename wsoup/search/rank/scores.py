@@ -38,7 +38,7 @@ def right_by_name(source: Source, *, images: ImageSet, period: bool) -> Tensor:
 
 
 def scores(
-    source: Source, texts: Sequence[str], *, images: ImageSet, named: Tensor, period: bool
+    source: Source, texts: Sequence[str], *, images: ImageSet, baseline_right: Tensor, period: bool
 ) -> dict[str, np.ndarray]:
     """`COLUMNS` of every text, each (K, P).
 
@@ -46,10 +46,11 @@ def scores(
         source: whose classes the texts are appended to.
         texts: P candidates.
         images: `source.images()`, made once for many calls.
-        named: `right_by_name`, also.
+        baseline_right: `right_by_name`, also.
         period: whether texts carry the final period.
     """
-    blocks = [statistics(images, block, named=named) for block in source.text_blocks(texts, period=period)]
+    features = source.text_blocks(texts, period=period)
+    blocks = [statistics(images, block, baseline_right=baseline_right) for block in features]
     return {name: _gather(blocks, name) for name in COLUMNS}
 
 
@@ -61,5 +62,5 @@ def pool_cost(source: Source, texts: Sequence[str], *, period: bool) -> Cost:
 def _gather(blocks: list[list[CandidateStatistics]], name: str) -> np.ndarray:
     """One column of all seeds from the results of consecutive blocks: (K, P)."""
     return np.stack(
-        [np.concatenate([getattr(block[k], name).cpu().numpy() for block in blocks]) for k in range(len(blocks[0]))]
+        [np.concatenate([block[k].column(name).cpu().numpy() for block in blocks]) for k in range(len(blocks[0]))]
     )

@@ -19,69 +19,75 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wsoup.core import scoring
 from wsoup.core.linear import Linear
-from wsoup.core.scoring import CandidateScores, ImageSet, own_against_others
+from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, CandidateScores, ImageSet, own_against_others
 
 SHARPNESS = 2.0
 """Logits are this many times the cosine in units of sigma."""
-MOST_SCORES = 4 * scoring.SCORES_PER_BLOCK
-"""Scores of one candidate that are kept until its sigma is known; with more, they are computed a second time."""
-SCORES_AT_ONCE = 1 << 18
-"""Scores that go through the softmax together on a CPU: as many as stay near the processor."""
 
 
 @dataclass(frozen=True)
 class CandidateStatistics(CandidateScores):
     """`CandidateScores` with the statistics of this module, each (P,) float64."""
 
-    k2: Tensor  # nats, at most 0
+    log_likelihood: Tensor  # k2: nats, at most 0
     gain_se: Tensor  # images
 
+    def column(self, name: str) -> Tensor:
+        """A statistic by its column in files, where log_likelihood is called k2."""
+        value: Tensor = getattr(self, "log_likelihood" if name == "k2" else name)
+        return value
 
-def statistics(images: ImageSet, text_features: Tensor, *, named: Tensor) -> list[CandidateStatistics]:
+
+def statistics(
+    images: ImageSet, text_features: Tensor, *, baseline_right: Tensor, at_once: AtOnce = AT_ONCE
+) -> list[CandidateStatistics]:
     """Score candidates on every subset of the images, as `ImageSet.score` does, with k2 and the gain's standard error.
 
     Args:
         images: N images with K subsets (seeds).
         text_features: (P, C, D) float32, L2-normalised.
-        named: (N,) bool, the images that the class name alone gets right (`wsoup.core.scoring.correct`).
+        baseline_right: (N,) bool, the images that the class name alone gets right (`wsoup.core.scoring.correct`).
+        at_once: sizes of the blocks.
 
     Returns:
         K results. k2 is a mean of float32 logarithms summed in float64; without images it is NaN.
     """
     n_candidates, n_classes, _ = text_features.shape
     right, near = torch.empty(2, n_candidates, len(images.labels), dtype=torch.bool, device=images.labels.device)
-    k2 = torch.empty(len(images.subsets), n_candidates, dtype=torch.float64, device=images.labels.device)
-    fitting = scoring.SCORES_PER_BLOCK // max(1, len(images.labels) * n_classes)
-    together = max(1, min(n_candidates, scoring.TEXTS_PER_BLOCK // max(1, n_classes), fitting))
+    log_likelihood = torch.empty(len(images.subsets), n_candidates, dtype=torch.float64, device=images.labels.device)
+    fitting = at_once.scores // max(1, len(images.labels) * n_classes)
+    together = max(1, min(n_candidates, at_once.texts // max(1, n_classes), fitting))
     for start in range(0, n_candidates, together):
         part = slice(start, start + together)
-        judged = _Block(images, text_features[part])
+        judged = _Block(images, text_features[part], at_once=at_once)
         right[part], near[part] = judged.decide()
-        k2[:, part] = torch.stack([judged.likelihood(index) for index in images.subsets])
-    found = []
+        log_likelihood[:, part] = torch.stack([judged.likelihood(index) for index in images.subsets])
+    results = []
     for k, (index, scores) in enumerate(
         zip(images.subsets, images.summed(text_features, right=right, near=near), strict=True)
     ):
-        risen, fallen = ((right[:, index] & ~named[index]).sum(1), (~right[:, index] & named[index]).sum(1))
+        here, before = right[:, index], baseline_right[index]
+        risen, fallen = (here & ~before).sum(1), (~here & before).sum(1)
         spread = (risen + fallen) - (risen - fallen).double() ** 2 / max(1, len(index))
-        found.append(CandidateStatistics(**vars(scores), k2=k2[k], gain_se=spread.clamp_(min=0).sqrt()))
-    return found
+        results.append(
+            CandidateStatistics(**vars(scores), log_likelihood=log_likelihood[k], gain_se=spread.clamp_(min=0).sqrt())
+        )
+    return results
 
 
 class _Block:
-    """Some candidates (p, C, D) on all images, whose scores are kept where `MOST_SCORES` allows it.
+    """Some candidates (p, C, D) on all images, whose scores are kept where `AtOnce.kept` allows it.
 
     Scores are kept less the own class's one: no likelihood changes by that, and float32 holds them better.
     """
 
-    def __init__(self, images: ImageSet, texts: Tensor) -> None:
-        self.images, self.shape = images, texts.shape
+    def __init__(self, images: ImageSet, texts: Tensor, *, at_once: AtOnce) -> None:
+        self.images, self.shape, self.at_once = images, texts.shape, at_once
         self.cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
         self.deviations = texts.new_empty(len(images.labels), len(texts))  # (N, p) over classes
         each = max(1, texts.shape[0] * texts.shape[1])
-        self.rows = max(1, (MOST_SCORES if len(texts) == 1 else scoring.SCORES_PER_BLOCK) // each)
+        self.rows = max(1, (at_once.kept if len(texts) == 1 else at_once.scores) // each)
         self.kept: Tensor | None = None
 
     def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
@@ -97,7 +103,7 @@ class _Block:
         for where, scores in self._blocks():
             y = labels[where]
             own, best, wins = own_against_others(scores, y)
-            right[:, where], near[:, where] = wins.T, ((own - best).abs() < scoring.NEAR_TIE).T
+            right[:, where], near[:, where] = wins.T, ((own - best).abs() < NEAR_TIE).T
             self.deviations[where] = _relative(scores, y, own=own)
             self.kept = scores if len(scores) == len(labels) else None
         return right, near
@@ -108,12 +114,19 @@ class _Block:
         scale = torch.where(sigma > 0, SHARPNESS / sigma, torch.zeros_like(sigma)).to(self.deviations.dtype)
         total = torch.zeros_like(sigma)
         for where, scores in self._again():
-            inside = index[(index >= where.start) & (index < where.stop)] - where.start
-            for rows in inside.split(_rows_at_once(scores)):
+            inside = index  # asking which of them are here would make a GPU wait
+            if len(scores) < len(self.images.labels):
+                inside = index[(index >= where.start) & (index < where.stop)] - where.start
+            for rows in inside.split(self._rows_at_once(scores)):
                 logits = scores[rows].mul_(scale[:, None])  # (n, p, C)
                 place = self.images.labels[where][rows][:, None, None].expand(-1, len(scale), 1)
                 total += logits.log_softmax(dim=2).gather(2, place)[..., 0].double().sum(dim=0)
         return total / len(index)
+
+    def _rows_at_once(self, scores: Tensor) -> int:
+        """Images whose softmax is taken together."""
+        most = self.at_once.softmax if scores.device.type == "cpu" else self.at_once.scores
+        return max(1, most // max(1, scores[0].numel() if len(scores) else 1))
 
     def _again(self) -> Iterator[tuple[slice, Tensor]]:
         """The scores less the own class's: kept, or computed again."""
@@ -132,9 +145,3 @@ def _relative(scores: Tensor, labels: Tensor, *, own: Tensor) -> Tensor:
     n_classes = scores.shape[2]
     mean, square = scores.sum(dim=2) / n_classes, torch.linalg.vector_norm(scores, dim=2) ** 2 / n_classes
     return (square - mean**2).clamp_(min=0).sqrt()
-
-
-def _rows_at_once(scores: Tensor) -> int:
-    """Images whose softmax is taken together."""
-    most = SCORES_AT_ONCE if scores.device.type == "cpu" else scoring.SCORES_PER_BLOCK // 4
-    return max(1, most // max(1, scores[0].numel() if len(scores) else 1))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from wsoup.core.statistics import (
+from wsoup.statistics.noise import (
     Estimate,
     compare_counts,
     compare_images,

@@ -1,0 +1,127 @@
+"""What a GPU must answer, in one go and at most eight minutes: `make gpu`, or `python -m benchmarks.gpu`.
+
+The tests marked gpu and the toy world run first, side by side, as processes of their own; then, with the machine to
+itself, what each part of the work takes. All of it goes to reports/gpu.md. On a CPU the same command does the same at
+toy size, and then says nothing of speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy
+import open_clip
+import torch
+import torchvision
+
+from benchmarks.gpu.bench import FULL, TOY, Bench, bench_on, rates_of_products
+from benchmarks.gpu.images import files, images
+from benchmarks.gpu.memory import batches, running_out
+from benchmarks.gpu.texts import searches, texts
+from benchmarks.gpu.training import training
+from benchmarks.gpu.world import ROOT, run_world
+from wsoup.towers.encoder import choose_device
+
+TESTS = ("tests/gpu", "tests/texts/test_texts_on_a_gpu.py", "tests/texts/test_prompt_encoder.py")
+TOY_MODEL = ROOT / "data/toy/toy-clip.json"
+
+Part = Callable[[], list[str]]
+
+
+def main() -> int:
+    """Run everything and write the report; 1 where a part failed, which the report then says."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.split("\n")[0])
+    parser.add_argument("--device", default="auto", help="auto, cuda, cuda:1, cpu")
+    parser.add_argument("--out", type=Path, default=ROOT / "reports/gpu.md")
+    arguments = parser.parse_args()
+    device = choose_device(arguments.device)
+    on_gpu, began, failed = device.type == "cuda", time.perf_counter(), list[str]()
+    lines = ["# On a GPU" if on_gpu else "# On a CPU, at toy size: that it runs, not how fast", "", *about(device)]
+
+    def write(title: str, part: Part) -> None:
+        start = time.perf_counter()
+        found = attempted(title, part, failed=failed)
+        print(f"{title}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
+        lines.extend(["", f"## {title}", "", *found])
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")  # as far as it has got
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
+        tested = pool.submit(tests, device)
+        ran = pool.submit(run_world, Path(folder) / "toy", device=str(device), toy=not on_gpu)
+        write("Tests: every stage, method and precision against the CPU", tested.result)
+        write("The toy world, end to end", ran.result)
+    if not on_gpu:
+        open_clip.add_model_config(TOY_MODEL)
+    bench = bench_on(device, FULL if on_gpu else TOY)
+    for title, part in parts(bench).items():
+        write(title, part)
+    lines.extend(["", f"All of it took {time.perf_counter() - began:.0f} seconds."])
+    arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{arguments.out}: {'all parts ran' if not failed else 'failed: ' + ', '.join(failed)}")
+    return int(bool(failed))
+
+
+def parts(bench: Bench) -> dict[str, Part]:
+    """What is timed, by its title. A new part (heads, adaptation, ...) is a line here and a module beside this one."""
+    peaks = rates_of_products(bench)
+    descriptors = (ROOT / "data/toy/descriptors.txt").read_text(encoding="utf-8").split("\n")
+    texts_ = [text for text in descriptors if text and not text.startswith("#")]
+    n = f"{bench.size.product:,}"
+    return {
+        f"The device's own rate: a product of two {n} x {n} matrices": lambda: [
+            ", ".join(f"{name} {rate / 1e12:,.2f} TFLOP/s" for name, rate in peaks.items()) + "."
+        ],
+        f"Texts: {bench.size.model}, words with {bench.size.classes} classes": lambda: texts(bench, peaks=peaks),
+        "Searches: 3 seeds of 16 images a class": lambda: searches(bench, descriptors=texts_),
+        f"Images: {bench.size.model}, in batches of {bench.size.images}": lambda: images(bench, peaks=peaks),
+        "Image files, decoded and encoded": lambda: files(bench),
+        f"Training: {bench.size.train_classes} classes, {bench.size.train_images} images": lambda: training(bench),
+        "Batches": lambda: batches(bench),
+        "Memory that runs out": lambda: running_out(bench),
+    }
+
+
+def attempted(title: str, part: Part, *, failed: list[str]) -> list[str]:
+    """The part's lines, or what went wrong: the other parts go on."""
+    try:
+        return part()
+    except Exception as error:  # whatever a device that was never tried leads into
+        traceback.print_exc()
+        failed.append(title)
+        return [f"**Failed**: {type(error).__name__}: {' '.join(str(error).split())[:500]}"]
+
+
+def about(device: torch.device) -> list[str]:
+    """Device and versions."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    cuda = f", CUDA {torch.version.cuda}" if device.type == "cuda" else ""
+    versions = f"torch {torch.__version__}{cuda}, torchvision {torchvision.__version__}, numpy {numpy.__version__}"
+    beside = f"open_clip {open_clip.__version__}, Python {platform.python_version()}"
+    return [f"{name}, {os.cpu_count()} CPU cores; {versions}, {beside}. `make gpu`, on {time.strftime('%Y-%m-%d')}."]
+
+
+def tests(device: torch.device) -> list[str]:
+    """`pytest -m gpu`: its last line, and the tests that failed; all are skipped where the device is a CPU."""
+    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "--tb=short", "-p", "no:cacheprovider", *TESTS]
+    environment = os.environ if device.type == "cuda" else {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    said = done.stdout.strip().splitlines()
+    if done.returncode not in (0, 5):  # 5: none was selected
+        print(done.stdout[-8000:], done.stderr[-2000:], file=sys.stderr)
+        raise RuntimeError("; ".join([*(line for line in said if line.startswith(("FAILED", "ERROR"))), *said[-1:]]))
+    return [f"`pytest -m gpu`: {said[-1] if said else 'nothing'}."]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

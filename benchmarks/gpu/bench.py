@@ -1,0 +1,161 @@
+"""What is measured and where: a model with random weights on a device, precisions, the clock and the memory's peak."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from wsoup.runtime.process import peak_bytes
+from wsoup.towers.encoder import Encoder, imagenet_class_names, random_model
+
+PRECISIONS: dict[str, torch.dtype | None] = {
+    "fp32": None,
+    "tf32": None,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+TEMPLATE = "a photo of a {}."
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured.
+
+    Attributes:
+        model: of open_clip.
+        classes: of ImageNet's names.
+        words: of a pool, timed; their time stands for the whole pool's.
+        plain: texts, and images, that the plain way is timed with.
+        images: in a batch.
+        train_classes, train_images: of a training step.
+        product: rows and columns of the matrices that the device's own rate is measured with.
+        files: image files that are decoded and encoded.
+        batch_tokens, batch_images, batch_train: sizes of batches that are tried.
+    """
+
+    model: str
+    classes: int
+    words: int
+    plain: int
+    images: int
+    train_classes: int
+    train_images: int
+    product: int
+    files: int
+    batch_tokens: tuple[int, ...]
+    batch_images: tuple[int, ...]
+    batch_train: tuple[int, ...]
+
+
+FULL = Size(
+    model="ViT-B-16",
+    classes=1000,
+    words=393,
+    plain=512,
+    images=256,
+    train_classes=1000,
+    train_images=64,
+    product=8192,
+    files=8192,
+    batch_tokens=tuple(1 << power for power in range(13, 19)),
+    batch_images=(32, 64, 128, 256, 512, 1024),
+    batch_train=(16, 64, 256),
+)
+TOY = Size(
+    model="toy-clip",
+    classes=8,
+    words=12,
+    plain=8,
+    images=4,
+    train_classes=8,
+    train_images=4,
+    product=128,
+    files=8,
+    batch_tokens=(64, 1024),
+    batch_images=(4,),
+    batch_train=(4,),
+)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is measured, and where: the model is on the device, and stays as it is."""
+
+    size: Size
+    device: torch.device
+    encoder: Encoder
+
+    @property
+    def precisions(self) -> list[str]:
+        return list(PRECISIONS) if self.device.type == "cuda" else ["fp32", "bf16"]
+
+    @contextmanager
+    def at(self, precision: str) -> Iterator[Encoder]:
+        """Within, products are of that precision; peak memory counts from here."""
+        before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        self.forget()
+        try:
+            yield replace(self.encoder, dtype=PRECISIONS[precision])
+        finally:
+            torch.set_float32_matmul_precision(before[0])
+            torch.backends.cudnn.allow_tf32 = before[1]
+
+    def forget(self) -> None:
+        """Give back what the device holds for later, and count its peak anew."""
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+    def peak(self) -> str:
+        """The most memory that was held since `forget`, in GiB; on a CPU since the process began."""
+        held = torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else peak_bytes() or 0
+        return f"{held / 2**30:.1f}"
+
+    def seconds(self, work: Callable[[], Any], *, repeats: int = 3) -> float:
+        """Median time of some work, which is done once before."""
+        taken = []
+        for _ in range(repeats + 1):
+            began = time.perf_counter()
+            work()
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
+            taken.append(time.perf_counter() - began)
+        return statistics.median(taken[1:])
+
+    def pixels(self, count: int) -> torch.Tensor:
+        """Drawn images (count, 3, H, W) as they come from decoding: float32, on the CPU."""
+        side = self.encoder.model.visual.image_size  # type: ignore[union-attr]
+        height, width = side if isinstance(side, tuple) else (side, side)
+        return torch.randn(count, 3, height, width, generator=torch.Generator().manual_seed(0))
+
+    def class_names(self, count: int) -> list[str]:
+        names = imagenet_class_names()
+        return [names[i * len(names) // count] for i in range(count)]
+
+
+def bench_on(device: torch.device, size: Size) -> Bench:
+    """A model with random weights on the device."""
+    model, tokenizer = random_model(size.model, seed=0)
+    nothing: Any = None
+    return Bench(size, device, Encoder(model.to(device), tokenizer, nothing, nothing, {}, {}, device, None))
+
+
+def rates_of_products(bench: Bench) -> dict[str, float]:
+    """Operations a second in one large matrix product of each precision."""
+    n, found = bench.size.product, {}
+    for precision in bench.precisions:
+        with bench.at(precision):
+            a, b = (torch.randn(n, n, device=bench.device, dtype=PRECISIONS[precision]) for _ in range(2))
+            found[precision] = 2 * n**3 / bench.seconds(partial(torch.matmul, a, b))
+    return found

@@ -1,0 +1,1 @@
+"""Whether a difference between two classifiers is more than noise."""
