@@ -21,7 +21,10 @@ from wsoup.heads.kinds import KINDS, Setting
 SLACK = 0.25
 """Standard errors of a count within which counts say nothing: few images cannot tell so near settings apart."""
 ANY = ("prototypes", "ridge", "gda")
-"""Kinds to choose from where none is asked for, the first for one shot. Tip-Adapter was below class means on photographs of 101 classes."""
+"""Kinds to choose from where none is asked for, the first of them for one shot.
+
+Tip-Adapter is not among them: it was below class means on photographs of 101 classes.
+"""
 NOTHING_LEFT_OUT = "no class has two images, so nothing can be left out: defaults, and uncalibrated probabilities"
 
 
