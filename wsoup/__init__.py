@@ -7,16 +7,22 @@
 Everything is loaded when it is first used, so that importing wsoup costs next to nothing.
 """
 
+import sys
+from types import ModuleType
+
 __version__ = "0.3.0"
 
 _PLACES = {
     "Accuracy": "wsoup.api.accuracy",
+    "Head": "wsoup.heads.head",
     "PromptEncoder": "wsoup.texts.encoder",
     "Soup": "wsoup.api.soups",
     "WsoupError": "wsoup.core.errors",
+    "adapt": "wsoup.api.heads",
     "common_words": "wsoup.api.soups",
     "descriptor_soup": "wsoup.api.soups",
     "encode_images": "wsoup.api.images",
+    "fit_head": "wsoup.api.heads",
     "score_texts": "wsoup.api.soups",
     "word_soup": "wsoup.api.soups",
     "zero_shot_accuracy": "wsoup.api.accuracy",
@@ -29,6 +35,21 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'wsoup' has no attribute {name!r}")
     module = __import__(_PLACES[name], fromlist=[name])
     return globals().setdefault(name, getattr(module, name))
+
+
+class _Face(ModuleType):
+    """The module itself, but that the import of the package `wsoup.adapt` does not take the place of the function."""
+
+    @property
+    def adapt(self) -> object:
+        return __import__(_PLACES["adapt"], fromlist=["adapt"]).adapt
+
+    @adapt.setter
+    def adapt(self, package: ModuleType) -> None:
+        pass
+
+
+sys.modules[__name__].__class__ = _Face
 
 
 def __dir__() -> list[str]:

@@ -56,6 +56,24 @@ def test_y_may_hold_names_and_names_may_have_no_images(given):
         SoupClassifier(model, tokenizer, kind="chain").fit(features, labels)
 
 
+@pytest.mark.parametrize("head", ["any", "gda", "tip"])
+def test_a_head_stands_on_the_soup(given, head):
+    features, labels, (model, tokenizer) = given
+    made = SoupClassifier(model, tokenizer, NAMES, kind="descriptor", pool=DESCRIPTORS, head=head)
+    fitted = clone(made).fit(features, labels)
+    alone = wsoup.fit_head(
+        *(features, labels),
+        soup=fitted.soup_,
+        kind=None if head == "any" else head,
+        class_names=NAMES,
+        model=model,
+        tokenizer=tokenizer,
+    )
+    assert fitted.head_.kind == alone.kind
+    assert fitted.predict(features).tolist() == alone.predict(features).tolist()
+    np.testing.assert_allclose(fitted.predict_proba(features), alone.predict_proba(features), atol=1e-4)
+
+
 def test_it_works_in_cross_validation(given):
     features, labels, (model, tokenizer) = given
     options = {"k0": 4, "k1": 12, "patience": 6, "m": 2}

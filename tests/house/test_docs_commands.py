@@ -51,7 +51,7 @@ ELSEWHERE = {
     "python benchmarks/": "tests/benchmarks/test_benchmarks.py",
 }
 """Beginnings of commands that do not run here -> where they do, or why not."""
-PYTHON = {"README.md", "python.md"}
+PYTHON = {"README.md", "heads.md", "python.md"}
 """Pages with Python: tests/house/test_docs_python.py."""
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import open_clip
 import pytest
+import torch
 from project import ROOT
 from small_world import COLOURS, write_image_folder
 
 import wsoup
+from wsoup.soup.soup import Member
 
 
 @pytest.fixture
@@ -58,6 +60,20 @@ def test_the_example_of_the_docs_runs(in_tmp: Path, tiny_by_any_name, monkeypatc
     names["names"] = sorted(COLOURS)
     exec(first, names)
     assert re.match(r"\d+\.\d\d % \(\d of 8\), [+-]", capsys.readouterr().out)
+
+
+def test_the_heads_of_the_docs_run(in_tmp: Path, tiny_encoder):
+    """Features around the texts of the colours; the head is saved, and read again."""
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "heads.md").read_text(), flags=re.S)
+    how = {"class_names": sorted(COLOURS), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
+    soup = wsoup.Soup("class_name", 0, "a photo of a {}.", {"model": "tiny", "pretrained": None}, (Member(""),))
+    classifier = soup.classifier(**how)
+    labels = torch.arange(4 * len(COLOURS)) % len(COLOURS)
+    noise = 0.05 * torch.randn(len(labels), len(classifier), generator=torch.Generator().manual_seed(0))
+    features = torch.nn.functional.normalize(classifier.T[labels] + noise, dim=1)
+    names = {"features": features, "labels": labels, "new_features": features, "pile": features}
+    exec(block, {"wsoup": wsoup, **names, **how, "names": how["class_names"], "soup": soup, "classifier": classifier})
+    assert wsoup.Head.load("head.safetensors").class_names == tuple(sorted(COLOURS))
 
 
 def test_the_adapter_of_the_docs_is_of_transformers():

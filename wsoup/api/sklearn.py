@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from wsoup.api.classify import LOGIT_SCALE
+from wsoup.api.heads import fit_head
 from wsoup.api.soups import TEMPLATE, descriptor_soup, word_soup
 from wsoup.core.errors import DataError, ParamsError, needing
 
@@ -28,12 +30,15 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         pool: words or descriptors to search; None: wsoup's own.
         template: prompt template with one ``{}``.
         seed: of the draws.
+        head: a kind of head of `wsoup.fit_head` on the soup, or ``"any"`` to choose; every class then needs an image.
+            None: the soup alone.
         options: further arguments of `wsoup.word_soup` or `wsoup.descriptor_soup`, such as ``{"k0": 50, "m": 4}``.
 
     Attributes:
         soup_: the `Soup`.
         classes_: (C,) what `predict` gives: names, or labels where y held numbers.
         weights_: (D, C) float32, as `Soup.classifier`.
+        head_: the `Head`, None without one.
         n_features_in_: D.
 
     Rows of X are normalised to length 1, as cosines need it. Of scikit-learn's checks of estimators all pass but those
@@ -50,10 +55,12 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         pool: Iterable[str] | None = None,
         template: str = TEMPLATE,
         seed: int = 0,
+        head: str | None = None,
         options: dict[str, Any] | None = None,
     ) -> None:
         self.model, self.tokenizer, self.class_names = model, tokenizer, class_names
         self.kind, self.pool, self.template, self.seed, self.options = kind, pool, template, seed, options
+        self.head = head
 
     def fit(self, X: Any, y: Any) -> SoupClassifier:
         """Search a soup on image features (N, D) with labels or class names (N,)."""
@@ -78,6 +85,11 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         self.weights_ = classifier.cpu().numpy()
         scale = getattr(self.model, "logit_scale", None)
         self.logit_scale_ = LOGIT_SCALE if scale is None else float(scale.detach().exp())
+        self.head_ = None
+        if self.head is not None:
+            how = {name: given[name] for name in ("class_names", "model", "tokenizer")}
+            kind = None if self.head == "any" else self.head
+            self.head_ = fit_head(_unit(features), labels, soup=self.soup_, kind=kind, **how)
         return self
 
     def _labels(self, y: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -97,14 +109,15 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         return names, np.array([names.index(str(name)) for name in y])
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Cosines with the classes: (N, C), or of two classes their difference (N,)."""
+        """Cosines with the classes, a head's logits: (N, C), or of two classes their difference (N,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Softmax of the cosines times the model's logit scale: (N, C)."""
+        """Softmax of the cosines times the model's logit scale, of a head's logits at its temperature: (N, C)."""
         scores = self._scores(X)
-        logits = self.logit_scale_ * (scores - scores.max(axis=1, keepdims=True))
+        scale = self.logit_scale_ if self.head_ is None else 1 / self.head_.temperature
+        logits = scale * (scores - scores.max(axis=1, keepdims=True))
         chances = np.exp(logits)
         return chances / chances.sum(axis=1, keepdims=True)
 
@@ -114,9 +127,12 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
     def _scores(self, X: Any) -> np.ndarray:
-        """Cosines (N, C) float64: the answer for an image does not depend on those beside it."""
+        """Cosines, or a head's logits, (N, C) float64: the answer for an image does not depend on those beside it."""
         check_is_fitted(self)
-        return _unit(validate_data(self, X, dtype=np.float64, reset=False)) @ self.weights_.astype(np.float64)
+        x = _unit(validate_data(self, X, dtype=np.float64, reset=False))
+        if self.head_ is None:
+            return x @ self.weights_.astype(np.float64)
+        return self.head_.fitted.to(torch.float64).logits(torch.from_numpy(x)).numpy()
 
 
 def _unit(features: np.ndarray) -> np.ndarray:

@@ -112,21 +112,21 @@ class Soup:
         """The soup without a text, of the same template and encoder: class names alone, to compare with."""
         return type(self)("class_name", self.seed, self.template, self.encoder, (Member(""),))
 
+    def as_json(self) -> dict[str, Any]:
+        """As files hold it."""
+        return {
+            **{key: getattr(self, key) for key in ("kind", "seed", "template")},
+            "encoder": dict(self.encoder),
+            "members": [member.as_json() for member in self.members],
+            "made_with": dict(self.made_with),
+            "class_name_weight": self.class_name_weight,
+            "class_name_correct": self.class_name_correct,
+            "cost": {part: cost.as_json() for part, cost in self.cost.items()},
+        }
+
     def save(self, path: str | Path) -> None:
         """Write it as JSON, whole or not at all."""
-        value = {key: getattr(self, key) for key in ("kind", "seed", "template")}
-        store.write_json(
-            path,
-            {
-                **value,
-                "encoder": dict(self.encoder),
-                "members": [member.as_json() for member in self.members],
-                "made_with": dict(self.made_with),
-                "class_name_weight": self.class_name_weight,
-                "class_name_correct": self.class_name_correct,
-                "cost": {part: cost.as_json() for part, cost in self.cost.items()},
-            },
-        )
+        store.write_json(path, self.as_json())
 
     @classmethod
     def load(cls, path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> Self:
@@ -142,13 +142,18 @@ class Soup:
         """
         if not Path(path).exists():
             raise MissingError(f"{path} does not exist; soups are made by stage 'soup': run `dvc repro`")
-        try:
-            soup = _SOUP.validate_python(store.read_json(path))
-        except (ValidationError, OverflowError) as error:
-            raise MismatchError(f"{one_line(path)} is not a soup: {one_line(_problem(error), limit=300)}") from None
+        soup = cls.from_json(store.read_json(path), origin=path)
         if encoder is not None:
             store.check_encoder(soup.encoder, expected=encoder, where=path)
-        return cls(**vars(soup))
+        return soup
+
+    @classmethod
+    def from_json(cls, value: Any, *, origin: str | Path) -> Self:
+        """What `as_json` made, wherever it comes from; MismatchError, naming `origin`, where it is no soup."""
+        try:
+            return cls(**vars(_SOUP.validate_python(value)))
+        except (ValidationError, OverflowError) as error:
+            raise MismatchError(f"{one_line(origin)} is not a soup: {one_line(_problem(error), limit=300)}") from None
 
 
 _SOUP = TypeAdapter(Soup)

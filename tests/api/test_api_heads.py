@@ -1,0 +1,89 @@
+"""Facts about heads and adaptation in Python: a model in memory, its own texts, what is refused at the door."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from api_world import DESCRIPTORS, ENCODER, NAMES, photos
+
+import wsoup
+from wsoup.core.errors import DataError, MismatchError, ParamsError
+
+
+@pytest.fixture
+def model(tiny_encoder):
+    return {"model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
+
+
+@pytest.fixture
+def images(tiny_encoder):
+    return photos(tiny_encoder)
+
+
+def test_a_head_on_the_class_name_and_on_a_soup(model, images, tmp_path):
+    few, rest = slice(0, 16), slice(16, 60)
+    features, labels = images.features, images.labels
+    plain = wsoup.fit_head(features[few], labels[few], class_names=NAMES, **model)
+    assert plain.soup.kind == "class_name"
+    assert plain.logit_scale == pytest.approx(float(model["model"].logit_scale.exp()))
+    soup = wsoup.descriptor_soup(
+        *(features[few], labels[few]), class_names=NAMES, descriptors=DESCRIPTORS, progress=False, **model
+    )
+    head = wsoup.fit_head(features[few], labels[few], soup=soup, class_names=NAMES, encoder=ENCODER, **model)
+    assert (head.soup, head.encoder["model"]) == (soup, "tiny-clip")
+    right = int((head.predict(features[rest]) == labels[rest]).sum())
+    texts = soup.classifier(class_names=NAMES, **model)
+    assert right >= wsoup.zero_shot_accuracy(features[rest], labels[rest], classifier=texts).n_correct
+    head.save(tmp_path / "head.safetensors")
+    assert torch.equal(wsoup.Head.load(tmp_path / "head.safetensors").predict(features), head.predict(features))
+
+
+def test_the_texts_of_a_head_are_those_of_the_soups_classifier(model, images):
+    """A head that leaves images out of account is the soup's classifier."""
+    head = wsoup.fit_head(images.features, images.labels, class_names=NAMES, kind="tip", **model)
+    texts = head.soup
+    classifier = wsoup.Soup.of(texts).classifier(class_names=NAMES, **model)
+    torch.testing.assert_close(head.fitted.classifier, head.logit_scale * classifier.cpu(), rtol=1e-5, atol=1e-5)
+
+
+def test_labels_may_be_names_and_features_of_numpy(model, images):
+    names = [NAMES[label] for label in images.labels.tolist()]
+    one = wsoup.fit_head(images.features.numpy(), names, class_names=NAMES, kind="gda", **model)
+    other = wsoup.fit_head(images.features, images.labels, class_names=NAMES, kind="gda", **model)
+    assert torch.equal(one.classifier, other.classifier)
+
+
+def test_what_a_head_cannot_be_made_of(model, images):
+    features, labels = images.features, images.labels
+    with pytest.raises(DataError, match="no image of 'dragon': a head needs one of each class"):
+        wsoup.fit_head(features, labels, class_names=[*NAMES, "dragon"], **model)
+    broken = features.clone()
+    broken[3] = torch.nan
+    with pytest.raises(DataError, match="NaN or infinity in rows 3"):
+        wsoup.fit_head(broken, labels, class_names=NAMES, **model)
+    with pytest.raises(DataError, match="two classes or more"):
+        wsoup.fit_head(features, labels * 0, class_names=["cat"], **model)
+    with pytest.raises(ParamsError, match="kind is 'forest'"):
+        wsoup.fit_head(features, labels, class_names=NAMES, kind="forest", **model)
+
+
+def test_adaptation_takes_a_classifier_and_a_scale(model, images):
+    soup = wsoup.fit_head(images.features, images.labels, class_names=NAMES, **model).soup
+    classifier = wsoup.Soup.of(soup).classifier(class_names=NAMES, **model)
+    made = wsoup.adapt(images.features, classifier=classifier, model=model["model"])
+    assert made.predict(images.features).shape == (60,)
+    by_scale = wsoup.adapt(images.features.numpy(), classifier=classifier.numpy(), logit_scale=1e-3, kind="center")
+    assert not by_scale.adapted
+    np.testing.assert_allclose(by_scale.classifier, 1e-3 * classifier, rtol=1e-5)
+    with pytest.raises(MismatchError, match="class texts have shape"):
+        wsoup.adapt(images.features, classifier=classifier[:5])
+    with pytest.raises(DataError, match="classifier holds NaN"):
+        wsoup.adapt(images.features, classifier=classifier * torch.nan)
+
+
+def test_the_function_stands_before_the_package_of_its_name():
+    from wsoup.adapt import guard
+
+    assert callable(wsoup.adapt)
+    assert guard.AGREEMENT == 0.5

@@ -1,0 +1,37 @@
+"""Piles of unlabelled images around class centres, and texts that point near those centres."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+
+@dataclass(frozen=True)
+class Pile:
+    """Images (N, D), class texts (D, C), and the labels that only a test may see."""
+
+    features: Tensor
+    texts: Tensor
+    labels: Tensor
+
+
+def pile(
+    *, counts: tuple[int, ...] = (60,) * 5, size: int = 32, off: float = 0.6, noise: float = 0.14, seed: int = 0
+) -> Pile:
+    """Clusters around a common direction; texts that are `off` their class's own direction."""
+    draw = torch.Generator().manual_seed(seed)
+    own = normalize(torch.randn(len(counts), size, generator=draw), dim=1)
+    common = normalize(torch.randn(1, size, generator=draw), dim=1)
+    labels = torch.cat([torch.full((count,), label) for label, count in enumerate(counts)])
+    labels = labels[torch.randperm(len(labels), generator=draw)]
+    features = normalize(own[labels] * 0.6 + common + noise * torch.randn(len(labels), size, generator=draw), dim=1)
+    texts = normalize(own + off * normalize(torch.randn(len(counts), size, generator=draw), dim=1), dim=1)
+    return Pile(features, texts.T.contiguous(), labels)
+
+
+def right(classifier: Tensor, bias: Tensor, images: Pile) -> int:
+    """How many images a classifier names right."""
+    return int(((images.features @ classifier + bias).argmax(dim=1) == images.labels).sum())

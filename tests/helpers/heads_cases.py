@@ -1,0 +1,30 @@
+"""Few-shot images with texts that know a little, for tests of heads."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from wsoup.heads.fewshot import FewShot
+
+
+def unit(values: Tensor) -> Tensor:
+    return values / values.norm(dim=-1, keepdim=True)
+
+
+def few(*, counts=(3, 3, 3, 3), size=6, seed=0, scale=20.0) -> FewShot:
+    """Images around class centres, in mixed order, with texts that know a little."""
+    draw = torch.Generator().manual_seed(seed)
+    labels = torch.cat([torch.full((count,), label) for label, count in enumerate(counts)])
+    labels = labels[torch.randperm(len(labels), generator=draw)]
+    centres = torch.randn(len(counts), size, generator=draw, dtype=torch.float64)
+    noise = torch.randn(len(labels), size, generator=draw, dtype=torch.float64)
+    texts = unit(centres + torch.randn(len(counts), size, generator=draw, dtype=torch.float64))
+    return FewShot(unit(centres[labels] + 0.7 * noise), labels, texts.T.contiguous(), scale)
+
+
+def on_a_circle(*degrees: float) -> Tensor:
+    angles = torch.tensor(degrees, dtype=torch.float64) * math.pi / 180
+    return torch.stack([angles.cos(), angles.sin()], dim=1)

@@ -1,0 +1,1 @@
+"""Adaptation: class texts and a pile of unlabelled images make another classifier, or the texts' own answer stays."""
