@@ -12,6 +12,8 @@ repro: setup
 	dvc repro
 	@wsoup results
 	@wsoup report
+	@git diff --quiet HEAD -- dvc.lock 2>/dev/null; test $$? -ne 1 || \
+		echo "dvc.lock differs from the committed one: another kind of CPU trains another toy encoder (README.md)"
 
 test: setup
 	python -m pytest

@@ -44,7 +44,7 @@ def read(stage: str) -> dict[str, Any]:
         for file, keys in param.items() if isinstance(param, dict) else [(PARAMS, [param])]:
             values = params if file == PARAMS else read_yaml(file)
             state |= {f"{file}: {key}": _at(values, key) for key in (_filled(key, scope) for key in keys)}
-    for dep in entry["deps"]:
+    for dep in entry.get("deps", []):
         state |= {str(path): _state(path) for path in _files(Path(_filled(dep, scope)))}
     return state
 
