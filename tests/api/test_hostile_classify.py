@@ -175,7 +175,7 @@ def test_a_list_that_is_no_file(folder: Path, make: Callable[[str], None]) -> No
         ("a," + "w " * 100, "does not fit the model's context of 77 tokens"),
         ("/dev/zero", "alone; expected two names"),
         ("none.txt", "does not exist"),
-        ("bytes.bin", "cannot be read as UTF-8 text"),
+        ("bytes.bin", "is not UTF-8 text"),
     ],
 )
 def test_class_names_that_will_not_do(folder: Path, classes: str, said: str) -> None:

@@ -112,7 +112,7 @@ def test_a_finished_shard_takes_the_state_of_its_work_with_it(in_tmp):
 
 def test_an_owner_knows_the_code_and_the_packages_of_its_script():
     owner = Owner.of(Path(__file__).parents[2] / "stages/score.py", name="score@words")
-    decide = {"stages/score.py", "wsoup/core/prompts.py", "wsoup/texts/encoder.py", "wsoup/core/scoring.py"}
+    decide = {"stages/score.py", "wsoup/core", "wsoup/texts", "wsoup/search/rank"}
     assert decide <= set(owner.code)
     assert not {name for name in owner.code if "finetune" in name or "report" in name or "bench" in name}
     assert {"torch", "open_clip_torch", "torchvision", "pillow", "numpy"} <= set(owner.packages)

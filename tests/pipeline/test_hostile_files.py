@@ -25,6 +25,7 @@ from PIL import Image
 from project import ROOT, Project
 from run_cli import run
 
+from wsoup.check.whole import parse_params
 from wsoup.core.errors import LONGEST, MismatchError, MissingError, ParamsError, StorageError, WsoupError
 from wsoup.disk import store
 from wsoup.params.base.section import parse_yaml, read_yaml
@@ -211,9 +212,18 @@ def test_a_large_params_file_is_not_read(tmp_path: Path) -> None:
      "seeds=!!python/object/apply:os.system [touch ran]"],
 )  # fmt: skip
 def test_a_change_that_is_none(change: str) -> None:
-    raw = parse_yaml((ROOT / "params.yaml").read_text(), origin="params.yaml")
-    with pytest.raises(ParamsError, match="-S "):
-        graph.with_changes(raw, [change])
+    def changed() -> object:
+        return parse_params(parse_yaml(graph.with_changes(ROOT / "params.yaml", [change]), origin="p"), origin="p")
+
+    with pytest.raises(ParamsError) as error:
+        changed()
+    assert one_line_of(error.value)
+
+
+def dvc_folder() -> None:
+    """Make the working folder one of DVC's, without git."""
+    Path(".dvc").mkdir()
+    Path(".dvc/config").write_text("[core]\n    no_scm = true\n    analytics = false\n")
 
 
 DVC_YAML = [
@@ -224,10 +234,11 @@ DVC_YAML = [
 
 
 @pytest.mark.parametrize("data", DVC_YAML)
-def test_a_dvc_yaml_that_is_none(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "dvc.yaml").write_bytes(data)
-    with pytest.raises(MismatchError, match=r"dvc\.yaml") as error:
-        graph.read_stages({"a": 1}, dvc_yaml=tmp_path / "dvc.yaml")
+def test_a_dvc_yaml_that_is_none(in_tmp: Path, data: bytes) -> None:
+    dvc_folder()
+    Path("dvc.yaml").write_bytes(data)
+    with pytest.raises(MismatchError, match=r"DVC cannot read dvc\.yaml") as error:
+        graph.stage_names()
     assert one_line_of(error.value)
 
 
@@ -296,6 +307,7 @@ def test_a_profile_of_a_folder_of_any_name(in_tmp: Path, name: str) -> None:
 
 
 def test_whatever_lies_in_the_cache_it_is_listed(in_tmp: Path) -> None:
+    dvc_folder()
     for name in ("params.yaml", "dvc.yaml"):
         shutil.copy(ROOT / name, name)
     shutil.copytree(ROOT / "stages", "stages")

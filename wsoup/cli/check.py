@@ -35,7 +35,9 @@ def check_command(
     from wsoup.check.data_show import show
     from wsoup.check.encoder import check_encoder
     from wsoup.check.whole import load_params
+    from wsoup.disk import code
     from wsoup.images.decode import load_rgb
+    from wsoup.pipeline import packages
     from wsoup.towers.encoder import imagenet_class_names
 
     settings, console = load_params(params), Console()
@@ -47,6 +49,8 @@ def check_command(
     findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
     show(findings, console)
     others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
+    if packages.VERSIONS.is_file():
+        others += [f"{clause} ({packages.VERSIONS})" for clause in packages.differences(code.installed())]
     for problem in others:
         print(f"error: {problem}")
     if encoder.problems or others or any(finding.problems for finding in findings):

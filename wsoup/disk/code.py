@@ -68,10 +68,21 @@ def modules(script: Path) -> list[Path]:
 
 
 def rooms(script: Path) -> list[str]:
-    """The folders of wsoup that hold `modules`, as dvc.yaml lists them: of a folder and one inside it the outer."""
+    """The folders of wsoup that hold `modules`, as dvc.yaml lists them.
+
+    One folder stands for itself and what is inside it, and also for all of its folders where it holds nothing else.
+    """
     folders = {module.parent for module in modules(script) if module != script}
+    folders |= {folder.parent for folder in folders if _parts(folder.parent) <= folders}
     outer = {folder for folder in folders if not any(parent in folders for parent in folder.parents)}
     return sorted(folder.relative_to(ROOT).as_posix() for folder in outer)
+
+
+def _parts(folder: Path) -> set[Path]:
+    """The folders inside a folder of wsoup that hold modules, and the folder itself where it holds any."""
+    return {file.parent for file in folder.rglob("*.py") if file.name != "__init__.py"} | (
+        {folder} if folder == ROOT / "wsoup" else set()
+    )
 
 
 def digest(room: str) -> str:

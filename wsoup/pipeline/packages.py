@@ -1,7 +1,7 @@
 """Which versions of the packages that decide numbers the results of a folder belong to: data/packages.yaml.
 
 dvc.yaml lists them among each stage's params, so another version is a change like any other. DVC reads the file, not
-what is installed: every stage, `wsoup check`, `wsoup plan` and `make setup` hold the one against the other.
+what is installed: every stage, `wsoup check` and `make setup` hold the one against the other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from wsoup.core.errors import MismatchError
+from wsoup.core.errors import MismatchError, MissingError
 from wsoup.disk import code
 from wsoup.disk.store import replacing
 from wsoup.params.base.section import read_yaml
@@ -25,9 +25,16 @@ HEAD = "# The packages that decide numbers, in the versions that the results her
 def check(installed: Mapping[str, str]) -> None:
     """Hold installed versions against those that this folder's results belong to.
 
+    Where there is no dvc.yaml nothing is recorded, and nothing is held against anything.
+
     Raises:
-        MismatchError: another version is installed, or the file is missing; all are named.
+        MismatchError: another version is installed; all are named.
+        MissingError: the file is not there.
     """
+    if not VERSIONS.is_file():
+        if not Path("dvc.yaml").is_file():
+            return
+        raise MissingError(f"{VERSIONS} does not exist: `wsoup packages --accept` writes the installed versions there")
     differing = differences(installed)
     if differing:
         raise MismatchError(
@@ -38,7 +45,7 @@ def check(installed: Mapping[str, str]) -> None:
 
 def differences(installed: Mapping[str, str]) -> list[str]:
     """One clause for each package that is installed in another version than the file says."""
-    recorded = read_yaml(VERSIONS) if VERSIONS.is_file() else {}
+    recorded = read_yaml(VERSIONS)
     groups = [group for group in recorded.values() if isinstance(group, dict)]
     return code.differing(installed, {**recorded, **{name: v for group in groups for name, v in group.items()}})
 
