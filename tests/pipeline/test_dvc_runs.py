@@ -117,15 +117,15 @@ def test_an_edit_while_a_stage_runs_is_not_certified(other, what):
 
 def test_a_queued_experiment_runs_the_code_that_was_queued(other):
     """The edit is taken back before the experiment starts: a stage runs the wsoup of the tree that it stands in."""
-    before, code = members(other), Path(other.folder / "wsoup/search/grow/chains.py").read_text()
-    other.edit_code("wsoup/search/grow/chains.py", "counts > bar", "counts >= bar")
+    before, code = members(other), Path(other.folder / "wsoup/search/grow/greedy.py").read_text()
+    other.edit_code("wsoup/search/grow/greedy.py", "judgement[0] > bar", "judgement[0] >= bar")
     other.run("dvc", "exp", "run", "--queue", "--name", "edited", "soup@word")
     other.git("checkout", "-q", ".")
-    assert Path(other.folder / "wsoup/search/grow/chains.py").read_text() == code
+    assert Path(other.folder / "wsoup/search/grow/greedy.py").read_text() == code
     other.run("dvc", "exp", "run", "--run-all")
     assert members(other) == before, "the workspace is as it was"
     other.run("dvc", "exp", "apply", "edited")
-    assert Path(other.folder / "wsoup/search/grow/chains.py").read_text() != code
+    assert Path(other.folder / "wsoup/search/grow/greedy.py").read_text() != code
     of_the_experiment = members(other)
     assert of_the_experiment != before
     run_stage(other.folder, "soup", "word", root=other.folder)
