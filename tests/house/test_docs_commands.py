@@ -24,7 +24,7 @@ from wsoup.params.base.datasets import DatasetParams
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {
-    "make repro": "the lead's command; its stages run in every test of the miniature project",
+    "make repro": "its stages run in every test of the miniature project",
     "make test": "it runs this",
     "dvc repro": "tests/pipeline/test_pipeline.py",
     "dvc exp run": "tests/pipeline/test_dvc_runs.py",
