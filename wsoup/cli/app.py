@@ -20,8 +20,8 @@ from wsoup.cli.options import ParamsFile
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
 from wsoup.cli.soups import classify_command, soup_app
-from wsoup.core.errors import WsoupError, memory_error, not_installed, one_line, storage_error
-from wsoup.runtime.process import INTERRUPTED, interruptible, keep_memory, print_anything
+from wsoup.core.errors import not_installed
+from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, keep_memory, print_anything
 
 app = typer.Typer(
     help="Descriptor and word soups for CLIP-style models. `dvc repro` runs the pipeline; these commands surround it.",
@@ -55,17 +55,8 @@ def main() -> None:
     print_anything()
     keep_memory()
     try:
-        with _stoppable():
+        with errors_in_one_line(), _stoppable():
             app()
-    except WsoupError as error:
-        print(f"error: {one_line(error)}", file=sys.stderr)
-        raise SystemExit(1) from None
-    except OSError as error:
-        print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
-        raise SystemExit(1) from None
-    except RuntimeError as error:
-        print(f"error: {one_line(memory_error(error))}", file=sys.stderr)
-        raise SystemExit(1) from None
     except ModuleNotFoundError as error:
         print(f"error: {not_installed(error)}", file=sys.stderr)
         raise SystemExit(1) from None

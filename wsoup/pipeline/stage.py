@@ -23,13 +23,13 @@ from filelock import FileLock, Timeout
 
 from wsoup.check.params import check
 from wsoup.check.whole import load_params
-from wsoup.core.errors import MismatchError, ParamsError, WsoupError, memory_error, one_line, storage_error
+from wsoup.core.errors import MismatchError, ParamsError, WsoupError
 from wsoup.disk import code
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, check_no_link, remove_abandoned
 from wsoup.pipeline import inputs, packages, workspace
-from wsoup.runtime.process import INTERRUPTED, interruptible, peak_bytes, print_anything, take_spent
+from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, peak_bytes, print_anything, take_spent
 
 EXECUTION_OPTIONS = {
     "--device": "WSOUP_DEVICE",
@@ -50,7 +50,7 @@ def run(main: Callable[..., None]) -> None:
     began = time.monotonic()
     print_anything()
     try:
-        with interruptible():
+        with errors_in_one_line(), interruptible():
             item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
             name = name if item is None else f"{name}@{item}"
             _check_tree(script)
@@ -66,15 +66,6 @@ def run(main: Callable[..., None]) -> None:
                 main(owner, *([] if item is None else [item]))
                 inputs.check_unchanged(name, since=inputs_before)
                 shutil.rmtree(owner.folder, ignore_errors=True)  # the outs are in place: DVC's cache has them now
-    except WsoupError as error:
-        print(f"error: {one_line(error)}", file=sys.stderr)
-        raise SystemExit(1) from None
-    except OSError as error:
-        print(f"error: {one_line(storage_error(error, path=Path.cwd()))}", file=sys.stderr)
-        raise SystemExit(1) from None
-    except RuntimeError as error:
-        print(f"error: {one_line(memory_error(error))}", file=sys.stderr)
-        raise SystemExit(1) from None
     except KeyboardInterrupt:
         kept = any(file.suffix in (".part", ".running") for file in (cache_dir() / name).rglob("*"))
         what = "what is finished is kept, run it again to go on" if kept else "nothing was finished yet, run it again"

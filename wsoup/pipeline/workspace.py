@@ -12,7 +12,6 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import wsoup
 from wsoup.core.errors import DataError
 from wsoup.disk import code, project, store
 from wsoup.pipeline import packages
+from wsoup.runtime.git import git
 
 RECORD = "code/wsoup.json"
 """Which files the folder got, with the digest that each had: what the user has changed since is left alone."""
@@ -115,21 +115,17 @@ def _set_up_dvc(folder: Path) -> list[str]:
     config = folder / ".dvc" / "config"
     if config.exists():
         return []
-    git = shutil.which("git")
-    inside = git and _git(folder, "rev-parse", "--is-inside-work-tree")
+    has_git = shutil.which("git")
+    inside = has_git and git("rev-parse", "--is-inside-work-tree", folder=folder)
     said = []
-    if git and not inside:
-        _git(folder, "init", "--quiet")
+    if has_git and not inside:
+        git("init", "--quiet", folder=folder)
         said = ["a git repository was begun there: `git add -A && git commit -m begin`"]
     config.parent.mkdir(parents=True, exist_ok=True)
     lines = "[core]\n    analytics = false\n    check_update = false\n"
-    if not git:
+    if not has_git:
         lines += "    no_scm = true\n"
         said = ["git is not installed: `dvc repro` works, experiments and `wsoup compare` do not"]
     config.write_text(lines, encoding="utf-8")
     (config.parent / ".gitignore").write_text("/config.local\n/tmp\n/cache\n", encoding="utf-8")
     return said
-
-
-def _git(folder: Path, *arguments: str) -> bool:
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True).returncode == 0

@@ -29,7 +29,10 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
+
+from wsoup.core.errors import WsoupError, memory_error, one_line, storage_error
 
 # ------------------------------------------------------------------------------------------------------- interrupts
 
@@ -47,6 +50,23 @@ def leave_at_once() -> None:
     for number in SIGNALS:
         signal.signal(number, _leave)
     atexit.register(_leave_with_130)  # the first that is registered is the last to run
+
+
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Within, what goes wrong with data, disk or the device's memory ends in one line on stderr and exit code 1."""
+    try:
+        yield
+    except WsoupError as error:
+        said: WsoupError = error
+    except OSError as error:
+        said = storage_error(error, path=Path.cwd())
+    except RuntimeError as error:
+        said = memory_error(error)
+    else:
+        return
+    print(f"error: {one_line(said)}", file=sys.stderr)
+    raise SystemExit(1)
 
 
 @contextmanager
