@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,7 +14,6 @@ from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.judged import random_rows, right_images, selection_counts
 from wsoup.evaluate.rows import judged_soups, table
 from wsoup.evaluate.testsets import load_tests
-from wsoup.params.base.datasets import Datasets
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams
@@ -33,8 +30,6 @@ class Wanted(Sections):
     source: Name
     seeds: Seeds
     encoder: EncoderParams
-    datasets: Datasets
-    soups: dict[Name, dict[str, Any]]  # what kinds there are is no matter here
     evaluate: EvaluateParams
 
 
@@ -47,17 +42,17 @@ def main(owner: Owner) -> None:
     """
     params, artifacts = load(Wanted), Artifacts()
     encoder = load_encoder(params.encoder)
-    tests = load_tests(artifacts, datasets=params.datasets, encoder=encoder)
+    evaluated = store.read_object(artifacts.evaluated)
+    tests, pools = load_tests(artifacts, datasets=evaluated["datasets"], encoder=encoder), evaluated["soups"]
     material = load_material(
-        artifacts, source=params.source, seeds=params.seeds, soups=list(params.soups), encoder=encoder.id, tests=tests
+        artifacts, source=params.source, seeds=params.seeds, soups=list(pools), encoder=encoder.id, tests=tests
     )
     rows, texts = pretrained_rows(material, params=params.evaluate), PromptEncoder.of(encoder)
     by_class = class_rows(
         tests,
-        rows=table(list(params.soups)),
+        rows=table(list(pools)),
         seeds=params.seeds,
         templates=ensemble_templates() if params.evaluate.ensemble else [],
-        gpt=store.read_object(artifacts.gpt),
     )
     classifiers = encode_rows(
         rows, class_rows=by_class, tests=tests, encoder=encoder, texts=texts, owner=owner, label="evaluate"
@@ -66,16 +61,18 @@ def main(owner: Owner) -> None:
     single = pc.is_valid(lines["text"])
     pair = next(row for row in rows if row.method == "class_name"), shown_soup(material)
     # Apart from the tables' rows, whose features keep the sums that they have without these.
-    pools = {name: params.soups[name]["pool"] for name in judged_soups(list(params.soups))}
-    beside = mean_texts(random_rows(material, pools=pools), class_rows={}, tests=tests, encoder=texts)
+    judged = {name: pools[name] for name in judged_soups(list(pools))}
+    beside = mean_texts(random_rows(material, pools=judged), class_rows={}, tests=tests, encoder=texts)
     selection = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
     source = next(test for test in tests if test.name == params.source)
     tables = {
         "results": lines.filter(pc.invert(single)),
         "texts": lines.filter(single),
-        "right": pa.concat_tables(right_images(some, soups=list(pools), tests=tests) for some in (classifiers, beside)),
+        "right": pa.concat_tables(
+            right_images(some, soups=list(judged), tests=tests) for some in (classifiers, beside)
+        ),
         "selection": pa.concat_tables(
-            selection_counts(some, soups=list(pools), source=source, images=selection.images_of)
+            selection_counts(some, soups=list(judged), source=source, images=selection.images_of)
             for some in (classifiers, beside)
         ),
         "flips": flips(classifiers, pair=pair, tests=tests),

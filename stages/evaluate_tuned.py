@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
+from pydantic import TypeAdapter
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
@@ -16,8 +15,9 @@ from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.training import during_training, some_images, trained_row
 from wsoup.evaluate.tuned import seen_by
+from wsoup.finetune.params import TuneParams
 from wsoup.finetune.tuned import load_tuned, members_divergence_log
-from wsoup.params.base.datasets import Datasets
+from wsoup.finetune.tuners import check_templates
 from wsoup.params.base.encoder import EmbedParams, EncoderParams
 from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams
@@ -32,9 +32,7 @@ class Wanted(Sections):
     source: Name
     seeds: Seeds
     encoder: EncoderParams
-    datasets: Datasets
     embed: EmbedParams
-    soups: dict[Name, dict[str, Any]]  # what kinds there are is no matter here
     evaluate: EvaluateParams
 
 
@@ -46,27 +44,30 @@ def main(owner: Owner, method: str) -> None:
     """
     params, artifacts = load(Wanted), Artifacts()
     encoder = load_encoder(params.encoder)
-    tests = load_tests(artifacts, datasets=params.datasets, encoder=encoder)
+    evaluated = store.read_object(artifacts.evaluated)
+    tests, soups = load_tests(artifacts, datasets=evaluated["datasets"], encoder=encoder), list(evaluated["soups"])
     material = load_material(
-        artifacts, source=params.source, seeds=params.seeds, soups=list(params.soups), encoder=encoder.id, tests=tests
+        artifacts, source=params.source, seeds=params.seeds, soups=soups, encoder=encoder.id, tests=tests
     )
     tuned = {seed: load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder) for seed in params.seeds}
+    folders = [artifacts.tuned(method, seed=seed) for seed in params.seeds]
+    config = store.read_object(folders[0] / "config.json")
+    tune, templates = TypeAdapter(TuneParams).validate_python(config["tune"]), {t.name: t.template for t in tests}
+    check_templates(tune, templates, source=params.source, tokenizer=encoder.tokenizer)
     # Asked for also where nothing is read again: as one part of an array job the stage ends in there.
     again = tests if any(model.model.tunes_images for model in tuned.values()) else []
     reread = seen_by(tuned, tests=again, artifacts=artifacts, batch_size=params.embed.batch_size, owner=owner)
     seen = reread if again else dict.fromkeys(params.seeds, tests)
-    folders = [artifacts.tuned(method, seed=seed) for seed in params.seeds]
-    config = store.read_object(folders[0] / "config.json")
     trained = config["params"]
     few = some_images(tests, images=(trained["snapshots"] or {"images": 0})["images"])
-    in_tables, gpt = [row for row in table(list(params.soups)) if row.tuned], store.read_object(artifacts.gpt)
+    in_tables = [row for row in table(soups) if row.tuned]
     tables, training = [], []
     for seed, model in tuned.items():
         members = (trained["soup"], trained["members"]) if trained["members"] else None
         rows = tuned_rows(material, params=params.evaluate, seed=seed, trained=members)
         classifiers = encode_rows(
             rows,
-            class_rows=class_rows(seen[seed], rows=in_tables, seeds=[seed], templates=[], gpt=gpt),
+            class_rows=class_rows(seen[seed], rows=in_tables, seeds=[seed], templates=[]),
             tests=seen[seed],
             encoder=model,
             texts=PromptEncoder.of(model),

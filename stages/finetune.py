@@ -16,9 +16,8 @@ from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
 from wsoup.finetune.tuners import check_templates
-from wsoup.params.base.datasets import Datasets
 from wsoup.params.base.encoder import EmbedParams, EncoderParams
-from wsoup.params.base.section import Name, Sections, Seeds, load
+from wsoup.params.base.section import Name, Sections, Seeds, load, read_yaml
 from wsoup.pipeline import stage
 from wsoup.runtime.progress import progress
 from wsoup.runtime.work import finish_shards, save_seconds
@@ -31,7 +30,6 @@ class Wanted(Sections):
     source: Name
     seeds: Seeds
     encoder: EncoderParams
-    datasets: Datasets
     embed: EmbedParams
     finetune: FinetuneParams
 
@@ -45,7 +43,9 @@ def main(owner: Owner, method: str) -> None:
     save_memory = bool(os.environ.get("WSOUP_SAVE_MEMORY"))  # recompute activations instead of keeping them
     saved_every = save_seconds()
     encoder = load_encoder(params.encoder)
-    check_templates(wanted.tune, params.datasets, source=params.source, tokenizer=encoder.tokenizer)
+    # Refused before hours of training, but no input of it: a target's template decides nothing here.
+    templates = {name: dataset["template"] for name, dataset in read_yaml("params.yaml")["datasets"].items()}
+    check_templates(wanted.tune, templates, source=params.source, tokenizer=encoder.tokenizer)
     sources = [
         read_training_set(
             artifacts,

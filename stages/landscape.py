@@ -15,7 +15,6 @@ from wsoup.evaluate import landscape
 from wsoup.evaluate.soft_plane import SoftPlane, shown_datasets, starts
 from wsoup.evaluate.testsets import ClassPrompts, load_tests
 from wsoup.finetune.tuned import load_tuned
-from wsoup.params.base.datasets import Datasets
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import LandscapeParams
@@ -35,7 +34,6 @@ class Wanted(Sections):
     source: Name
     seeds: Seeds
     encoder: EncoderParams
-    datasets: Datasets
     landscape: LandscapeParams
 
 
@@ -47,7 +45,7 @@ def main(owner: Owner, method: str) -> None:
         known = ", ".join(wanted.methods) or "none"
         raise ParamsError(f"landscape.methods has no {method!r} (it has {known}); add it there in params.yaml")
     encoder = load_encoder(params.encoder)
-    tests = load_tests(artifacts, datasets=params.datasets, encoder=encoder)
+    tests = load_tests(artifacts, datasets=store.read_object(artifacts.evaluated)["datasets"], encoder=encoder)
     soup = Soup.load(artifacts.soup(wanted.soup, seed=seed), encoder=encoder.id).texts
     tuned = load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder)
     template = next(test.template for test in tests if test.name == params.source)

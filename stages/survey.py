@@ -13,7 +13,6 @@ from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.transfer import Grid, sample, transfer
 from wsoup.evaluate.upper_bound import ranked_on_targets, upper_bound
-from wsoup.params.base.datasets import Datasets
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams
@@ -32,7 +31,6 @@ class Wanted(Sections):
     source: Name
     seeds: Seeds
     encoder: EncoderParams
-    datasets: Datasets
     candidates: CandidatesParams
     evaluate: EvaluateParams
 
@@ -42,7 +40,7 @@ def main(owner: Owner) -> None:
     params, artifacts = load(Wanted), Artifacts()
     wanted = params.evaluate.survey
     encoder = load_encoder(params.encoder)
-    tests = load_tests(artifacts, datasets=params.datasets, encoder=encoder)
+    tests = load_tests(artifacts, datasets=store.read_object(artifacts.evaluated)["datasets"], encoder=encoder)
     texts = PromptEncoder.of(encoder)
     drawn = sample(read_pool(artifacts.pool("descriptors")), size=wanted.descriptors)
     grid = Grid(["", *drawn], tests=tests, encoder=texts)

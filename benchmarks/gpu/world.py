@@ -78,7 +78,7 @@ def waves(params: dict[str, Any]) -> list[list[str]]:
     datasets, soups, methods = params["datasets"], params["soups"], params["finetune"]["methods"]
     return [
         [f"prepare {name}" for name in datasets],
-        ["fewshot", "candidates", "gpt_descriptors", *(f"embed {name}" for name in datasets)],
+        ["fewshot", "candidates", "evaluated", *(f"embed {name}" for name in datasets)],
         ["embed_train"],
         ["score words", "score descriptors", "class_name_soup"],
         ["mix", "survey", *(f"soup {name}" for name in soups)],  # survey leaves a soup, too, which evaluate must find

@@ -113,13 +113,13 @@ def test_without_an_upper_bound_there_is_no_such_row():
 
 
 def test_rows_with_prompts_by_class_are_those_that_there_are(photo):
-    gpt = {"photo": {name: ["which is old"] for name in photo.class_names}}
-    how = {"seeds": [1], "templates": ["a toy {}.".format], "gpt": gpt}
+    bare, photo = photo, dataclasses.replace(photo, gpt={name: ["which is old"] for name in photo.class_names})
+    how = {"seeds": [1], "templates": ["a toy {}.".format]}
     rows = table(["word"])
     assert [row.method for row in class_rows([photo], rows=rows, **how)["photo"]] == ["ensemble", "gpt"]
     tuned = [row for row in rows if row.tuned]
     assert [row.method for row in class_rows([photo], rows=tuned, **how)["photo"]] == ["gpt"]
-    assert class_rows([photo], rows=rows, seeds=[1], templates=[], gpt={}) == {"photo": []}
+    assert class_rows([bare], rows=rows, seeds=[1], templates=[]) == {"photo": []}
     assert class_rows([photo], rows=tuned, **how)["photo"] == [
         ClassRow("gpt", (1,), [[f"a photo of a {name}, which is old."] for name in photo.class_names])
     ]

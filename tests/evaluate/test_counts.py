@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,11 +103,10 @@ def test_a_soup_of_one_is_that_text_alone(texts, tests):
 
 
 def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, texts, tests):
-    test = tests[2]
-    gpt = {"pets": {"dog": ["which has a tail", "which barks"], "cat": ["which is soft"]}}
-    rows = class_rows(
-        [test], rows=table([]), seeds=[1], templates=["itap of a {}.".format, "a toy {}.".format], gpt=gpt
-    )
+    gpt = {"dog": ["which has a tail", "which barks"], "cat": ["which is soft"]}
+    test = replace(tests[2], gpt=gpt)
+    templates = ["itap of a {}.".format, "a toy {}.".format]
+    rows = class_rows([test], rows=table([]), seeds=[1], templates=templates)
     assert [row.method for row in rows["pets"]] == ["ensemble", "gpt"]
     counted = evaluate(
         mean_texts([Row("class_name", (1,), ("",))], class_rows=rows, tests=[test], encoder=texts),

@@ -14,7 +14,6 @@ from wsoup.core.errors import ModelError, ParamsError, PoolError
 from wsoup.finetune.params import TuneParams
 from wsoup.finetune.student import Student, insert_places
 from wsoup.finetune.tuners import check_templates, make_student
-from wsoup.params.base.datasets import DatasetParams
 
 TEMPLATE = "a photo of a {}."
 EXACT_AT_START = {
@@ -220,16 +219,15 @@ def test_templates_must_leave_room_for_the_prompt_and_begin_alike(tiny_encoder):
             template="my {}",
             generator=torch.Generator(),
         )
-    common = {"role": "xd", "layout": "imagefolder", "root": "x", "watch": "x"}
-    datasets = {
-        "here": DatasetParams(**common, template="a photo of a {}."),
-        "good": DatasetParams(**common, template="a photo of {}, a type of food."),
-        "odd": DatasetParams(**common, template="a sketch of a {}."),
+    templates = {
+        "here": "a photo of a {}.",
+        "good": "a photo of {}, a type of food.",
+        "odd": "a sketch of a {}.",
     }
     with pytest.raises(
         ParamsError, match=r"datasets.odd.template .* must begin with the same 3 tokens as that of here"
     ):
-        check_templates(tune, datasets, source="here", tokenizer=tiny_encoder.tokenizer)
+        check_templates(tune, templates, source="here", tokenizer=tiny_encoder.tokenizer)
 
 
 def test_soft_descriptors_may_start_from_a_soup(tiny_encoder):

@@ -44,7 +44,7 @@ def run_miniature(folder: Path, *, encoder: dict[str, str], device: str) -> None
             *(f"embed {name}" for name in DATASETS),
             "embed_train",
             "candidates",
-            "gpt_descriptors",
+            "evaluated",
             "score words",
             "score descriptors",
             "mix",

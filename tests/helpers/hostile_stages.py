@@ -18,7 +18,7 @@ REST: list[Stage] = [
     *(
         ("embed", "other"),
         ("embed", "dim"),
-        ("gpt_descriptors",),
+        ("evaluated",),
         ("score", "descriptors"),
         ("mix",),
         ("class_name_soup",),

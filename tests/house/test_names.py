@@ -53,8 +53,8 @@ def test_dvc_runs_nothing_of_a_name(project, section, name):
     project.write_params(renamed(raw, section, name))
     try:
         printed = project.run("dvc", "repro", good=False)
-        stage = {"datasets": "prepare", "soups": "soup", "finetune.methods": "finetune"}[section]
-        assert f"Running stage '{stage}@{name}':\n> python -m stages.{stage}\n" in printed
+        first = {"datasets": f"prepare@{name}", "soups": "evaluated", "finetune.methods": f"finetune@{name}"}[section]
+        assert f"Running stage '{first}':\n> python -m stages.{first.partition('@')[0]}\n" in printed
         assert f"error: params.yaml: {section}.{name}: {name!r} is not valid: {NAME_RULE}\n" in printed
         assert "Traceback" not in printed
         assert not [path for path in project.folder.iterdir() if path.name == "x"]
@@ -71,9 +71,11 @@ def test_an_item_comes_from_dvc_by_its_variable_not_by_a_command(project):
 def test_dvc_says_what_it_cannot_address(project: Project):
     """A dot in a name is a path of params to DVC; it stops before any stage."""
     raw = yaml.safe_load((project.folder / "params.yaml").read_text())
-    project.write_params(renamed(raw, "soups", "a.b"))
+    project.write_params(renamed(raw, "finetune.methods", "a.b"))
     try:
-        assert "Parameters 'soups.a.b' are missing from 'params.yaml'" in project.run("dvc", "repro", good=False)
+        assert "Parameters 'finetune.methods.a.b' are missing from 'params.yaml'" in project.run(
+            "dvc", "repro", good=False
+        )
         assert NAME_RULE in project.run("wsoup", "results", good=False)
     finally:
         project.git("checkout", "-q", "--", ".")

@@ -75,7 +75,7 @@ def test_what_decides_no_result_leaves_everything_alone(edited):
 
 def test_another_version_of_a_package_runs_again_what_it_decides(edited):
     versions = edited.folder / "data/packages.yaml"
-    versions.write_text(versions.read_text().replace("pillow: ", "pillow: 99"))
+    versions.write_text(versions.read_text().replace("pillow ", "pillow 99"))
     changed = edited.changed()
     assert {"prepare@photo", "embed@photo", "score@words", "soup@word", "evaluate"} <= changed
     assert not {"candidates", "fewshot", "report"} & changed
@@ -107,7 +107,7 @@ STAGES = {
     "embed": ["photo"],
     "embed_train": [],
     "candidates": [],
-    "gpt_descriptors": [],
+    "evaluated": [],
     "score": ["words"],
     "mix": [],
     "class_name_soup": [],

@@ -68,7 +68,7 @@ def _run(datasets: list[str]) -> None:
     for name in datasets:
         call_stage("prepare", name)
         call_stage("embed", name)
-    for name in ("embed_train", "fewshot", "candidates", "gpt_descriptors"):
+    for name in ("embed_train", "fewshot", "candidates", "evaluated"):
         call_stage(name)
     for pool, soup in (("words", "word"), ("descriptors", "descriptor")):
         call_stage("score", pool)
@@ -107,8 +107,9 @@ def test_word_soups_are_made_of_pool_words(world: Path) -> None:
 
 
 def test_gpt_descriptors_go_to_the_classes_of_the_manifest(world: Path) -> None:
-    found = json.loads((world / "artifacts/pools/gpt.json").read_text())
-    assert list(found) == ["dtd"]
-    assert found["dtd"]["dtd class 1"] == ["which has stripes", "which has made of 1 lines"]
+    datasets = json.loads((world / "artifacts/evaluated.json").read_text())["datasets"]
+    by_class = {name: dataset["gpt"] for name, dataset in datasets.items() if dataset["gpt"]}
+    assert list(by_class) == ["dtd"]
+    assert by_class["dtd"]["dtd class 1"] == ["which has stripes", "which has made of 1 lines"]
     results = store.read_table(world / "artifacts/results/pretrained/results.parquet").to_pylist()
     assert {row["dataset"] for row in results if row["method"].startswith("gpt")} == {"dtd"}

@@ -121,7 +121,7 @@ def _gpt(params: Params, *, artifacts: Artifacts) -> Iterator[WsoupError]:
         if path is None:
             continue
         try:
-            descriptors = _unless_made(artifacts.gpt, partial(gpt.read, path), made=lambda _: None)
+            descriptors = _unless_made(artifacts.evaluated, partial(gpt.read, path), made=lambda _: None)
             manifest = artifacts.manifest(name)
             if descriptors is not None and manifest.exists():
                 class_names = store.table_attributes(manifest)["class_names"]

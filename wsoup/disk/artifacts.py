@@ -50,9 +50,9 @@ class Artifacts:
         return self.folder / "pools" / f"{name}.txt"
 
     @property
-    def gpt(self) -> Path:
-        """GPT descriptors of every dataset by its own class names."""
-        return self.folder / "pools" / "gpt.json"
+    def evaluated(self) -> Path:
+        """The datasets and soups that are evaluated, and every dataset's GPT descriptors by its own class names."""
+        return self.folder / "evaluated.json"
 
     def scores(self, pool: str) -> Path:
         """What every candidate of a pool scored."""

@@ -167,7 +167,6 @@ def class_rows(
     rows: Sequence[TableRow],
     seeds: Sequence[int],
     templates: Sequence[Callable[[str], str]],
-    gpt: Mapping[str, Mapping[str, Sequence[str]]],
 ) -> dict[str, list[ClassRow]]:
     """Rows with prompts by class of each dataset, by its name; whichever there are.
 
@@ -176,12 +175,11 @@ def class_rows(
         rows: of which methods.
         seeds: the seeds that the rows stand for.
         templates: the ensemble's templates; none leaves it out.
-        gpt: dataset -> class -> descriptors; a dataset that is not there has no such row.
     """
     by_dataset: dict[str, list[ClassRow]] = {}
     for test in tests:
         template = test.baseline_template or test.template
-        classes = ClassMaterial(template, test.class_names, templates, gpt.get(test.name), test.gpt_names)
+        classes = ClassMaterial(template, test.class_names, templates, test.gpt, test.gpt_names)
         made = [
             ClassRow(method.name, tuple(seeds), method.prompts(classes))
             for method in methods(rows)

@@ -14,7 +14,6 @@ from torch import Tensor
 from wsoup.core import prompts
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.params.base.datasets import DatasetParams
 from wsoup.towers.encoder import Encoder
 
 WHERE = (("dataset", pa.string()), ("role", pa.string()))
@@ -35,6 +34,7 @@ class TestSet:
         rows: (N,) int64, rows of the dataset's manifest.
         attributes: what else the stored features say: whether the split is the paper's, skipped images, ...
         baseline_template, gpt_names: as in params.yaml.
+        gpt: class -> GPT descriptors; None: it has none.
     """
 
     name: str
@@ -47,6 +47,7 @@ class TestSet:
     attributes: dict[str, Any]
     baseline_template: str | None = None
     gpt_names: Mapping[str, str] = field(default_factory=dict)
+    gpt: Mapping[str, Sequence[str]] | None = None
 
     __test__ = False  # not a test class, whatever its name says to pytest
 
@@ -88,8 +89,8 @@ class ClassPrompts:
         return self._index[test.name]
 
 
-def load_tests(artifacts: Artifacts, *, datasets: Mapping[str, DatasetParams], encoder: Encoder) -> list[TestSet]:
-    """The test images of every dataset of params, in their order there.
+def load_tests(artifacts: Artifacts, *, datasets: Mapping[str, Mapping[str, Any]], encoder: Encoder) -> list[TestSet]:
+    """The test images of every dataset, in their order; `datasets` as the stage evaluated writes them.
 
     Raises:
         MissingError, MismatchError: features are missing, or of another encoder.
@@ -100,15 +101,16 @@ def load_tests(artifacts: Artifacts, *, datasets: Mapping[str, DatasetParams], e
         tests.append(
             TestSet(
                 name=name,
-                role=dataset.role,
+                role=dataset["role"],
                 template=stored.attributes["template"],
                 class_names=stored.class_names,
                 image_features=torch.from_numpy(stored.features).to(encoder.device),
                 labels=torch.from_numpy(stored.labels).to(encoder.device),
                 rows=stored.rows,
                 attributes=stored.attributes,
-                baseline_template=dataset.baseline_template,
-                gpt_names=dataset.gpt_names or {},
+                baseline_template=dataset["baseline_template"],
+                gpt_names=dataset["gpt_names"],
+                gpt=dataset["gpt"],
             )
         )
     return tests

@@ -39,7 +39,6 @@ from wsoup.finetune.params import (
     VisualPromptTune,
 )
 from wsoup.finetune.student import Student
-from wsoup.params.base.datasets import DatasetParams
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 COMMON_WORDS = 9_000
@@ -113,17 +112,15 @@ def start_from(student: Student, soup: Sequence[str], *, tokenizer: Tokenizer) -
             soft[i] = weight[chosen.to(weight.device)]
 
 
-def check_templates(
-    tune: TuneParams, datasets: Mapping[str, DatasetParams], *, source: str, tokenizer: Tokenizer
-) -> None:
+def check_templates(tune: TuneParams, templates: Mapping[str, str], *, source: str, tokenizer: Tokenizer) -> None:
     """Raise ParamsError where a dataset's template begins with other tokens than those that a text prompt replaces."""
     n = tune.tokens if isinstance(tune, PromptTune | MapleTune) else getattr(tune, "prompt_tokens", 0)
-    beginnings = {name: tokenizer([d.template.split("{", 1)[0].strip()])[0, : n + 1] for name, d in datasets.items()}
+    beginnings = {name: tokenizer([t.split("{", 1)[0].strip()])[0, : n + 1] for name, t in templates.items()}
     for name, tokens in beginnings.items():
         if not torch.equal(tokens, beginnings[source]):
             raise ParamsError(
-                f"datasets.{name}.template {datasets[name].template!r} must begin with the same {n} tokens as that of "
-                f"{source}, {datasets[source].template!r}: a trained prompt takes their place"
+                f"datasets.{name}.template {templates[name]!r} must begin with the same {n} tokens as that of "
+                f"{source}, {templates[source]!r}: a trained prompt takes their place"
             )
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.classifiers import Row, class_rows, pretrained_rows, tuned_rows
 from wsoup.evaluate.cost import flops_per_token
 from wsoup.evaluate.judged import random_rows
@@ -223,13 +221,12 @@ class Needs:
 
     def _rows(self, rows: list[Row], *, beside: list[Row], tuned: bool) -> np.ndarray:
         """Rows on every dataset, and those with prompts of their own for each class beside them: (3,)."""
-        ensemble, gpt = self.params.evaluate.ensemble and not tuned, Artifacts().gpt
+        ensemble = self.params.evaluate.ensemble and not tuned
         own = class_rows(
             self.world.tests,
             rows=[row for row in table(list(self.params.soups)) if ensemble or row.tuned],
             seeds=self.params.seeds,
             templates=ensemble_templates() if ensemble else [],
-            gpt=store.read_object(gpt) if gpt.exists() else {},
         )
         by_class = [row for of_dataset in own.values() for row in of_dataset]
         return plan_texts.evaluation(

@@ -17,8 +17,12 @@ from wsoup.disk.store import replacing
 from wsoup.params.base.section import read_yaml
 
 VERSIONS = Path("data/packages.yaml")
-GROUPS = {"models": ("open_clip_torch", "pillow", "torch", "torchvision"), "words": ("wordfreq",)}
-"""Packages that come together, as dvc.yaml names them; numpy stands alone."""
+GROUPS = {
+    "numpy": ("numpy",),
+    "models": ("open_clip_torch", "pillow", "torch", "torchvision"),
+    "words": ("wordfreq",),
+}
+"""Packages that come together, as dvc.yaml names them. A group is one line in dvc.lock."""
 HEAD = "# The packages that decide numbers, in the versions that the results here belong to (`wsoup packages`).\n"
 
 
@@ -45,9 +49,8 @@ def check(installed: Mapping[str, str]) -> None:
 
 def differences(installed: Mapping[str, str]) -> list[str]:
     """One clause for each package that is installed in another version than the file says."""
-    recorded = read_yaml(VERSIONS)
-    groups = [group for group in recorded.values() if isinstance(group, dict)]
-    return code.differing(installed, {**recorded, **{name: v for group in groups for name, v in group.items()}})
+    entries = [entry.split() for group in read_yaml(VERSIONS).values() for entry in str(group).split(",")]
+    return code.differing(installed, {entry[0]: entry[-1] for entry in entries if entry})
 
 
 def accept() -> None:
@@ -59,7 +62,5 @@ def accept() -> None:
 def as_yaml(installed: Mapping[str, str]) -> str:
     """The file's text, without the build of a version (2.9.1+cpu is 2.9.1)."""
     public = {name: number.partition("+")[0] for name, number in installed.items()}
-    grouped = {"numpy": public["numpy"]} | {
-        group: {name: public[name] for name in names} for group, names in GROUPS.items()
-    }
-    return HEAD + yaml.safe_dump(grouped, sort_keys=False, default_flow_style=None)
+    grouped = {group: ", ".join(f"{name} {public[name]}" for name in names) for group, names in GROUPS.items()}
+    return HEAD + yaml.safe_dump(grouped, sort_keys=False, width=120)
