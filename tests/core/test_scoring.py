@@ -94,7 +94,7 @@ def test_without_onednn_the_answers_are_the_same(monkeypatch):
     images, texts = random_features(50, 16), random_features(9, 7, 16, seed=1)
     labels = torch.arange(50) % 7
     right, near = scoring.decide(images, labels, texts)
-    monkeypatch.setattr("wsoup.core.linear._has_onednn", lambda dtype: False)
+    monkeypatch.setattr("wsoup.core.linear.has_onednn", lambda dtype: False)
     found = scoring.decide(images, labels, texts)
     assert not near.any()
     assert torch.equal(found[0], right)
@@ -102,7 +102,7 @@ def test_without_onednn_the_answers_are_the_same(monkeypatch):
 
 
 @pytest.mark.skipif(
-    not linear._has_onednn(torch.float32) or not torch.backends.cpu.get_cpu_capability().startswith("AVX"),
+    not linear.has_onednn(torch.float32) or not torch.backends.cpu.get_cpu_capability().startswith("AVX"),
     reason="oneDNN's products depend on the place without AVX2",
 )
 @pytest.mark.parametrize("size", [16, 100, 512, 768])

@@ -359,7 +359,7 @@ def test_half_precision_within_two_hundredths(plain):
 
 
 def test_without_the_packed_layout_the_features_are_the_same(family, plain, monkeypatch):
-    monkeypatch.setattr("wsoup.core.linear._has_onednn", lambda dtype: False)
+    monkeypatch.setattr("wsoup.core.linear.has_onednn", lambda dtype: False)
     for name in ("clip", "quick_gelu", "tanh_gelu"):
         model, tokenizer, _ = family(name)
         found = PromptEncoder(model, tokenizer, device=CPU).encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)

@@ -8,6 +8,7 @@ Elsewhere these are torch's own layers.
 from __future__ import annotations
 
 import copy
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ class Linear:
     def __init__(self, weight: Tensor, bias: Tensor | None, *, dtype: torch.dtype) -> None:
         self.bias = None if bias is None else bias.detach().to(dtype)
         self.weight = weight.detach().to(dtype).contiguous()
-        self.packed = weight.device.type == "cpu" and weight.numel() > 0 and _has_onednn(dtype)
+        self.packed = weight.device.type == "cpu" and weight.numel() > 0 and has_onednn(dtype)
         if self.packed:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, PACKED_ROWS)
 
@@ -69,7 +70,7 @@ def packed(module: nn.Module) -> nn.Module:
 def _packs(module: nn.Module, weight: Tensor | None) -> bool:
     if weight is None or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return False
-    return not (module._forward_hooks or module._forward_pre_hooks) and _has_onednn(weight.dtype)
+    return not (module._forward_hooks or module._forward_pre_hooks) and has_onednn(weight.dtype)
 
 
 class _PackedLinear(nn.Linear):
@@ -91,7 +92,7 @@ class _PackedLinear(nn.Linear):
 
 
 class _PackedAttention(nn.MultiheadAttention):
-    """`nn.MultiheadAttention` that shares everything with another one, its weights packed for self-attention."""
+    """`nn.MultiheadAttention` that shares everything with another one, its weights packed where keys are values."""
 
     _qkv: Linear
     _out: Linear
@@ -104,18 +105,30 @@ class _PackedAttention(nn.MultiheadAttention):
         made._out = Linear(made.out_proj.weight, made.out_proj.bias, dtype=torch.float32)
         return made
 
+    @cached_property
+    def _kv(self) -> Linear:
+        """For a query of other rows, as the last block of a ViT has."""
+        bias = None if self.in_proj_bias is None else self.in_proj_bias[self.embed_dim :]
+        return Linear(self.in_proj_weight[self.embed_dim :], bias, dtype=torch.float32)
+
     def forward(self, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **options: Any) -> Any:
         asked = {name for name, option in options.items() if option is not None and option is not False}
-        own = query is key and key is value and self.batch_first and query.dim() == 3 and query.dtype == torch.float32
+        own = key is value and self.batch_first and query.dim() == 3 and query.dtype == torch.float32
         whole = self.bias_k is None and self.bias_v is None and not self.add_zero_attn and not self.training
         if rest or asked or options.get("need_weights", True) or not (own and whole) or torch.is_grad_enabled():
             return super().forward(query, key, value, *rest, **options)
-        q, k, v = self._qkv(query).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        if query is key:
+            q, k, v = self._qkv(query).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        else:
+            bias = None if self.in_proj_bias is None else self.in_proj_bias[: self.embed_dim]
+            of_query = F.linear(query, self.in_proj_weight[: self.embed_dim], bias)
+            q = of_query.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            k, v = self._kv(key).unflatten(-1, (2, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v)  # (B, heads, T, head size)
         return self._out(mixed.transpose(1, 2).flatten(2)), None
 
 
-def _has_onednn(dtype: torch.dtype) -> bool:
+def has_onednn(dtype: torch.dtype) -> bool:
     """Whether oneDNN multiplies packed weights of this type here; float16 is left out, which few CPUs have."""
     if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
         return False

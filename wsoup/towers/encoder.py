@@ -8,7 +8,6 @@ plain way (`model.encode_text` at the full context), which everything else is he
 from __future__ import annotations
 
 import contextlib
-import copy
 import difflib
 import logging
 import os
@@ -26,7 +25,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wsoup.core.errors import MissingError, ModelError, PackageError, needing, one_line
-from wsoup.core.linear import packed
 from wsoup.disk.files import shown
 from wsoup.disk.store import fingerprint
 from wsoup.params.base.encoder import EncoderParams
@@ -36,6 +34,8 @@ from wsoup.towers.startup import deferring
 
 with deferring():
     import open_clip
+
+    from wsoup.towers.fast import with_fast_images
 
 QUICK_GELU = "-quickgelu"
 """What names of open_clip's models end with that are built with QuickGELU."""
@@ -84,8 +84,8 @@ class Encoder:
 
     @cached_property
     def _images(self) -> nn.Module:
-        """The model with its image tower laid out for speed where that helps: on a CPU in float32."""
-        return self.model if self.dtype is not None else _with_packed_images(self.model)
+        """The model with its image tower laid out for speed."""
+        return with_fast_images(self.model, dtype=self.dtype)
 
     def images_at_once(self, batch_size: int) -> int:
         """How many of a batch go through the image tower at once on this device."""
@@ -117,18 +117,6 @@ class Encoder:
                 tokens = self.tokenizer(list(texts[start : start + batch_size])).to(self.device)
                 parts.append(F.normalize(self.model.encode_text(tokens).float(), dim=-1))  # type: ignore[operator]
         return torch.cat(parts) if parts else torch.empty(0, 0, device=self.device)
-
-
-def _with_packed_images(model: nn.Module) -> nn.Module:
-    """The same model, or one that holds it as `model` (a tuned one), with `visual` packed; it shares all else."""
-    modules = model._modules if isinstance(model, nn.Module) else {}
-    made = {"visual": packed, "model": _with_packed_images}
-    changed = {name: made[name](child) for name, child in modules.items() if name in made and child is not None}
-    if all(modules[name] is child for name, child in changed.items()):
-        return model
-    twin = copy.copy(model)
-    twin._modules = {**modules, **changed}
-    return twin
 
 
 def check_finite(features: Tensor, *, paths: Sequence[str]) -> None:
