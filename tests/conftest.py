@@ -11,7 +11,7 @@ from long_stages import Miniature
 from project import Project
 from small_world import TINY_CONFIG
 
-os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("OMP_NUM_THREADS", "1" if "PYTEST_XDIST_WORKER" in os.environ else "2")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 

@@ -93,3 +93,25 @@ def test_who_imports_a_stage_or_the_command_keeps_its_own_handlers():
         sys.modules.pop(name, None)
         importlib.import_module(name)
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+ENDS = """
+import ctypes, sys
+from wsoup.runtime.process import finished, leave_at_once
+leave_at_once()
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(libc.abort, None, None)  # as a thread of a library that is not joined
+print("written")
+if sys.argv[1] == "finished":
+    finished()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's own list of what is called at the end")
+def test_a_library_that_aborts_at_the_end_does_not_fail_what_has_finished():
+    def run(how: str) -> tuple[int, str]:
+        done = subprocess.run([sys.executable, "-c", ENDS, how], capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    assert run("finished") == (0, "written\n")
+    assert run("not")[0] == -signal.SIGABRT

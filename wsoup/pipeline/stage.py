@@ -29,7 +29,15 @@ from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, check_no_link, remove_abandoned
 from wsoup.pipeline import inputs, packages, workspace
-from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, peak_bytes, print_anything, take_spent
+from wsoup.runtime.process import (
+    INTERRUPTED,
+    errors_in_one_line,
+    finished,
+    interruptible,
+    peak_bytes,
+    print_anything,
+    take_spent,
+)
 
 EXECUTION_OPTIONS = {
     "--device": "WSOUP_DEVICE",
@@ -73,6 +81,7 @@ def run(main: Callable[..., None]) -> None:
         raise SystemExit(INTERRUPTED) from None
     with contextlib.suppress(OSError):  # a full disk: the outs are in place, which counts
         _note_timing(name, seconds=time.monotonic() - began)
+    finished()
 
 
 def _read_command_line(script: Path, *, doc: str, takes_item: bool) -> str | None:

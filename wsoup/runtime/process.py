@@ -39,7 +39,8 @@ from wsoup.core.errors import WsoupError, memory_error, one_line, storage_error
 INTERRUPTED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-_interrupted = False
+_code: int | None = None
+"""What this process ends with, once that is known."""
 
 
 def leave_at_once() -> None:
@@ -49,7 +50,7 @@ def leave_at_once() -> None:
     """
     for number in SIGNALS:
         signal.signal(number, _leave)
-    atexit.register(_leave_with_130)  # the first that is registered is the last to run
+    atexit.register(_leave_with_code)  # the first that is registered is the last to run
 
 
 @contextmanager
@@ -86,21 +87,29 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    global _interrupted
-    _interrupted = True
+    global _code
+    _code = INTERRUPTED
     raise KeyboardInterrupt
 
 
-def _leave_with_130() -> None:
-    """CPython ends by SIGINT, not with the exit code asked for, where the interrupt fell into `exec` of a string.
+def finished() -> None:
+    """All work is done and all files are written: what other libraries' threads do at the end changes nothing."""
+    global _code
+    _code = 0
 
-    Dataclasses and named tuples are made that way, so any import can be such a moment.
+
+def _leave_with_code() -> None:
+    """Without the rest of an interpreter's end, which has another say in the exit code.
+
+    CPython ends by SIGINT where an interrupt fell into `exec` of a string; dataclasses and named tuples are made that
+    way, so any import can be such a moment. And Arrow's threads now and then abort a process that has ended well
+    (github.com/apache/arrow/issues/34314: -6, "terminate called without an active exception").
     """
-    if _interrupted:
+    if _code is not None:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
-        os._exit(INTERRUPTED)
+        os._exit(_code)
 
 
 # ----------------------------------------------------------------------------------------------------------- memory
