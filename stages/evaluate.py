@@ -43,7 +43,8 @@ def main(owner: Owner) -> None:
     params, artifacts = load(Wanted), Artifacts()
     encoder = load_encoder(params.encoder)
     evaluated = store.read_object(artifacts.evaluated)
-    tests, pools = load_tests(artifacts, datasets=evaluated["datasets"], encoder=encoder), evaluated["soups"]
+    tests = load_tests(artifacts, datasets=evaluated["datasets"], encoder=encoder)
+    pools = {soup["name"]: soup["pool"] for soup in evaluated["soups"]}
     material = load_material(
         artifacts, source=params.source, seeds=params.seeds, soups=list(pools), encoder=encoder.id, tests=tests
     )

@@ -45,7 +45,8 @@ def main(owner: Owner, method: str) -> None:
     params, artifacts = load(Wanted), Artifacts()
     encoder = load_encoder(params.encoder)
     evaluated = store.read_object(artifacts.evaluated)
-    tests, soups = load_tests(artifacts, datasets=evaluated["datasets"], encoder=encoder), list(evaluated["soups"])
+    tests = load_tests(artifacts, datasets=evaluated["datasets"], encoder=encoder)
+    soups = [soup["name"] for soup in evaluated["soups"]]
     material = load_material(
         artifacts, source=params.source, seeds=params.seeds, soups=soups, encoder=encoder.id, tests=tests
     )

@@ -25,25 +25,21 @@ class Wanted(Sections):
 
 
 def main(owner: Owner) -> None:
-    """Write {datasets: {name: {role, baseline_template, gpt_names, gpt}}, soups: {name: pool}}, both in their order.
+    """Write {datasets: [{name, role, baseline_template, gpt_names, gpt}], soups: [{name, pool}]}, in params' order.
 
     gpt: {class name: [descriptor, ...]}, null where the dataset names no file in gpt_descriptors.
     """
     params, artifacts = load(Wanted), Artifacts()
-    datasets = {}
+    datasets = []
     for name, dataset in params.datasets.items():
         path, matched, called = dataset.gpt_descriptors, None, dataset.gpt_names or {}
         if path is not None:
             manifest = store.require(artifacts.manifest(name), made_by=f"prepare@{name}")
             class_names = store.table_attributes(manifest)["class_names"]
             matched = gpt.matched(gpt.read(path), class_names=class_names, origin=path, called=called)
-        datasets[name] = {
-            "role": dataset.role,
-            "baseline_template": dataset.baseline_template,
-            "gpt_names": called,
-            "gpt": matched,
-        }
-    soups = {name: soup["pool"] for name, soup in params.soups.items()}
+        said = {"role": dataset.role, "baseline_template": dataset.baseline_template, "gpt_names": called}
+        datasets.append({"name": name, **said, "gpt": matched})
+    soups = [{"name": name, "pool": soup["pool"]} for name, soup in params.soups.items()]
     store.write_json(artifacts.evaluated, {"datasets": datasets, "soups": soups})
 
 

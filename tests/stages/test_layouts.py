@@ -108,7 +108,7 @@ def test_word_soups_are_made_of_pool_words(world: Path) -> None:
 
 def test_gpt_descriptors_go_to_the_classes_of_the_manifest(world: Path) -> None:
     datasets = json.loads((world / "artifacts/evaluated.json").read_text())["datasets"]
-    by_class = {name: dataset["gpt"] for name, dataset in datasets.items() if dataset["gpt"]}
+    by_class = {dataset["name"]: dataset["gpt"] for dataset in datasets if dataset["gpt"]}
     assert list(by_class) == ["dtd"]
     assert by_class["dtd"]["dtd class 1"] == ["which has stripes", "which has made of 1 lines"]
     results = store.read_table(world / "artifacts/results/pretrained/results.parquet").to_pylist()

@@ -89,14 +89,15 @@ class ClassPrompts:
         return self._index[test.name]
 
 
-def load_tests(artifacts: Artifacts, *, datasets: Mapping[str, Mapping[str, Any]], encoder: Encoder) -> list[TestSet]:
+def load_tests(artifacts: Artifacts, *, datasets: Sequence[Mapping[str, Any]], encoder: Encoder) -> list[TestSet]:
     """The test images of every dataset, in their order; `datasets` as the stage evaluated writes them.
 
     Raises:
         MissingError, MismatchError: features are missing, or of another encoder.
     """
     tests = []
-    for name, dataset in datasets.items():
+    for dataset in datasets:
+        name = dataset["name"]
         stored = store.read_features(artifacts.features(name, split="test"), encoder=encoder.id, of=(name, "test"))
         tests.append(
             TestSet(

@@ -19,7 +19,7 @@ from wsoup.params.base.section import read_yaml
 VERSIONS = Path("data/packages.yaml")
 GROUPS = {
     "numpy": ("numpy",),
-    "models": ("open_clip_torch", "pillow", "torch", "torchvision"),
+    "models": ("numpy", "open_clip_torch", "pillow", "torch", "torchvision"),
     "words": ("wordfreq",),
 }
 """Packages that come together, as dvc.yaml names them. A group is one line in dvc.lock."""

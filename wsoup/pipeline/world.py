@@ -57,7 +57,7 @@ def dataset(name: str, params: Params, *, listed: bool) -> Dataset:
         table, names = manifest.select(listing, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
         attributes = {"root": listing.root, "class_names": names}
     n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
-    evaluated = store.read_json(Artifacts().evaluated) if Artifacts().evaluated.exists() else {"datasets": {}}
+    evaluated = store.read_json(Artifacts().evaluated)["datasets"] if Artifacts().evaluated.exists() else []
     nothing = torch.empty(0, device="meta")
     classes = attributes["class_names"]
     return Dataset(
@@ -72,7 +72,7 @@ def dataset(name: str, params: Params, *, listed: bool) -> Dataset:
             attributes={},
             baseline_template=section.baseline_template,
             gpt_names=section.gpt_names or {},
-            gpt=evaluated["datasets"].get(name, {}).get("gpt"),
+            gpt=next((known["gpt"] for known in evaluated if known["name"] == name), None),
         ),
         n_test=n_test,
         n_train=table.num_rows - n_test,
