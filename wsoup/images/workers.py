@@ -156,20 +156,21 @@ def _work(decode: Decode, numbers: range, pipe: Connection) -> None:
     """A decoding process; an interrupt of the terminal is the other side's to answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     keep_memory()
     torch.set_num_threads(1)
     with suppress(BrokenPipeError):
-        for number in numbers:
-            try:
+        try:
+            Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+            for number in numbers:
                 pixels, errors = decode(number)
-            except Exception as error:
-                pipe.send(_portable(error))
-                return
-            pipe.send((pixels.shape, pixels.dtype, errors))
-            view = _bytes(pixels)
-            for start in range(0, len(view), PIECE):
-                pipe.send_bytes(view[start : start + PIECE])
+                pipe.send((pixels.shape, pixels.dtype, errors))
+                view = _bytes(pixels)
+                for start in range(0, len(view), PIECE):
+                    pipe.send_bytes(view[start : start + PIECE])
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            pipe.send(_portable(error))
 
 
 def _end_with(parent: int) -> None:
