@@ -340,7 +340,7 @@ def test_half_written_files_are_none_of_gits_business(tmp_path: Path) -> None:
     """Those of a stage that was killed lie beside its outs until the next one starts."""
     shutil.copy(ROOT / ".gitignore", tmp_path)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    path = tmp_path / "reports/tables" / f".x.md.{2**22}-0123abcd.tmp"  # no process has that number
+    path = tmp_path / "reports/tables" / f".x.md.{store.place()}-{2**22}-0123abcd.tmp"  # no process has that number
     path.parent.mkdir(parents=True)
     path.touch()
     done = subprocess.run(
