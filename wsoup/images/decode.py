@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import torch
@@ -117,20 +119,35 @@ def _decoded(image: Image.Image, *, name: str) -> Image.Image:
     return upright if turn is None else upright.transpose(turn)
 
 
+_silencing = Lock()
+"""Held while stderr leads nowhere: a second thread would take that for stderr, and put it back."""
+
+
 @contextmanager
 def _libtiff_silent(kind: str | None) -> Iterator[None]:
     """Within, what libtiff writes to stderr of a damaged file, past Python, is dropped: one line of ours names it."""
-    if kind != "TIFF":
+    if kind != "TIFF" or sys.stderr is None:
         yield
         return
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+    with _silencing:
+        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            os.close(nowhere)
+
+
+def _silence_anew() -> None:
+    """In a process that was forked while another thread held the lock: nobody here would give it back."""
+    global _silencing
+    _silencing = Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_silence_anew)
 
 
 def _scaled(image: Image.Image, *, name: str) -> Image.Image:
