@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 from wsoup.runtime.process import leave_at_once
 
 
 def main() -> None:
     """Run the command line."""
+    closed = sys.stdout is None
     leave_at_once()
+    if closed:
+        raise SystemExit("error: stdout is closed, and results go there; direct it to a file, or to /dev/null")
     from wsoup.cli.app import main as run
 
     run()

@@ -34,15 +34,61 @@ def test_features_are_the_encoders_own_in_the_order_asked_for(files, tiny_encode
     assert not again.is_inference()
 
 
-def test_a_short_list_leaves_nothing_behind(files, tiny_encoder):
+def test_a_short_list_and_a_model_without_a_name_leave_nothing_behind(files, tiny_encoder, short_shards):
+    encode(files[:2], tiny_encoder, resume="v1")
     encode(files, tiny_encoder)
     assert not Path(".cache").exists()
 
 
-def test_a_long_list_goes_on_where_it_was(files, tiny_encoder, monkeypatch):
-    expected = encode(files, tiny_encoder)
+@pytest.fixture
+def short_shards(monkeypatch):
     for module in ("wsoup.api.images", "wsoup.images.features"):
         monkeypatch.setattr(f"{module}.IMAGES_PER_SHARD", 3)
+
+
+class Adapter:
+    """Somebody's wrapper of a model: its weights say nothing of its code."""
+
+    def __init__(self, encoder, *, factor):
+        self.inner, self.factor, self.images = encoder.model, factor, 0
+
+    def encode_image(self, pixels):
+        self.images += len(pixels)
+        if self.factor < 0 and self.images > 6:
+            raise KeyboardInterrupt
+        features = self.inner.encode_image(pixels)
+        return features if self.factor > 0 else features.flip(1)
+
+
+@pytest.mark.parametrize("names", [(None, None), ("v1", "v2")])
+def test_features_of_an_adapter_that_was_mended_are_all_of_the_mended_one(files, tiny_encoder, short_shards, names):
+    expected = encode(files, tiny_encoder)
+    with pytest.raises(KeyboardInterrupt):
+        encode(files, tiny_encoder, model=Adapter(tiny_encoder, factor=-1), resume=names[0])
+    mended = Adapter(tiny_encoder, factor=1)
+    torch.testing.assert_close(encode(files, tiny_encoder, model=mended, resume=names[1]), expected)
+    assert mended.images == len(files)
+
+
+def test_two_processes_on_one_list_both_end_with_all_features(files, tiny_encoder, short_shards, monkeypatch, capsys):
+    """The second begins when the first has a part, and ends before it."""
+    expected, encode_files, inner = encode(files, tiny_encoder), image_features.encode_files, []
+
+    def twice(encoders, **how):
+        done = encode_files(encoders, **how)
+        if not inner and list(Path(".cache").rglob("*.part")):
+            inner.append(None)
+            inner[0] = encode(files, tiny_encoder, resume="v1")
+        return done
+
+    monkeypatch.setattr(image_features, "encode_files", twice)
+    assert torch.equal(encode(files, tiny_encoder, resume="v1"), expected)
+    assert torch.equal(inner[0], expected)
+    assert "another process encodes this list; this one keeps nothing for a next start" in capsys.readouterr().err
+
+
+def test_a_long_list_goes_on_where_it_was(files, tiny_encoder, short_shards, monkeypatch):
+    expected = encode(files, tiny_encoder)
     calls, encode_files = [], image_features.encode_files
 
     def dying(encoders, **how):
@@ -53,19 +99,17 @@ def test_a_long_list_goes_on_where_it_was(files, tiny_encoder, monkeypatch):
 
     monkeypatch.setattr(image_features, "encode_files", dying)
     with pytest.raises(KeyboardInterrupt):
-        encode(files, tiny_encoder)
+        encode(files, tiny_encoder, resume="v1")
     calls.clear()
-    assert torch.equal(encode(files, tiny_encoder), expected)
+    assert torch.equal(encode(files, tiny_encoder, resume="v1"), expected)
     assert calls == [files[6:]]
     assert not list(Path(".cache").rglob("*.part"))
 
 
-def test_another_preprocessing_starts_anew(files, tiny_encoder, monkeypatch):
-    for module in ("wsoup.api.images", "wsoup.images.features"):
-        monkeypatch.setattr(f"{module}.IMAGES_PER_SHARD", 3)
+def test_another_preprocessing_starts_anew(files, tiny_encoder, short_shards, monkeypatch):
     monkeypatch.setattr("wsoup.api.images.shutil.rmtree", lambda *_, **__: None)  # as if killed just before
-    plain = encode(files, tiny_encoder)
-    darker = encode(files, tiny_encoder, preprocess=lambda image: tiny_encoder.preprocess(image) - 1)
+    plain = encode(files, tiny_encoder, resume="v1")
+    darker = encode(files, tiny_encoder, preprocess=lambda image: tiny_encoder.preprocess(image) - 1, resume="v1")
     assert not torch.allclose(plain, darker)
 
 
@@ -86,6 +130,7 @@ def test_a_bad_file_is_named_or_becomes_nan(files, tiny_encoder):
         ({"paths": []}, DataError, "paths is empty"),
         ({"model": object()}, ModelError, "model is object, which has no encode_image"),
         ({"on_bad_image": "skip"}, ParamsError, "on_bad_image is 'skip'; expected 'stop' or 'nan'"),
+        ({"resume": " "}, ParamsError, "resume is ' '; expected a name for the model as it is now, or None"),
         ({"preprocess": Image.Image.copy}, ModelError, "preprocess gives Image for an image; expected a tensor"),
     ],
 )

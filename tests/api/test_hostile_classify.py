@@ -6,15 +6,19 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from project import ROOT
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
@@ -256,3 +260,55 @@ def _half_written(folder: Path) -> bool:
     if begun:
         signal.setitimer(signal.ITIMER_REAL, 0)
     return begun
+
+
+# ------------------------------------------------------------------------------------------------- streams and memory
+
+
+def in_a_shell(line: str) -> subprocess.CompletedProcess[str]:
+    """A whole process: `{}` in the line is `wsoup classify` of forty photos."""
+    for i in range(40):
+        os.link("good.png", f"new/{i}.png")
+    command = f"{sys.executable} -m wsoup classify new --soup soup.json --classes cat,dog"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        ["sh", "-c", line.format(command)], capture_output=True, text=True, check=False, timeout=300, env=environment
+    )
+
+
+def test_results_are_whole_where_stderr_is_closed(folder: Path) -> None:
+    done = in_a_shell("{} 2>&-")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 41)
+
+
+def test_no_file_takes_the_number_of_a_closed_stream(folder: Path) -> None:
+    """What is said of a photo that cannot be read would go into the table that is open under number 2."""
+    Path("new/bad.png").write_bytes(b"broken")
+    done = in_a_shell("{} --out found.csv 0<&- 2>&-")
+    assert done.returncode == 0
+    assert len(Path("found.csv").read_text().splitlines()) == 41
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{} >&-", "error: stdout is closed, and results go there; direct it to a file, or to /dev/null"),
+        ("{} > /dev/full", r"error: /.*: No space left on device; free some space"),
+        ("ulimit -v 1000000; {}", r"error: memory ran out \(lib.*: failed to map segment from shared object\)"),
+    ],
+)
+def test_what_cannot_be_written_whole_ends_in_one_line(folder: Path, line: str, said: str) -> None:
+    done = in_a_shell(line)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert re.search(said, done.stderr.splitlines()[-1])
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", range(2_000_000, 4_400_000, 200_000))
+def test_memory_that_ends_anywhere(folder: Path, limit: int) -> None:
+    done = in_a_shell(f"ulimit -v {limit}; {{}}")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 41) or (done.returncode != 0 and done.stderr)
+    assert "Traceback" not in done.stderr

@@ -20,6 +20,19 @@ def test_it_is_one_line_that_says_what_to_do(error):
     assert "WSOUP_DEVICE=cpu" in text
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("can't start new thread"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+    ],
+)
+def test_memory_of_the_process_is_one_line_too(error):
+    assert str(memory_error(error)).startswith("memory ran out (")
+    assert "ulimit -v" in str(memory_error(error))
+
+
 def test_another_error_is_not_about_memory():
     other = RuntimeError("expected all tensors on one device")
     with pytest.raises(RuntimeError, match="on one device") as caught:

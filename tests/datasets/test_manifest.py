@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from miniature import build_coop, draw
+from PIL import Image
 
 from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import digests, folder, layouts, manifest
@@ -256,3 +261,79 @@ def test_all_15_in_miniature_compile(tmp_path: Path) -> None:
 
 def test_a_listing_is_the_folders_own(root: Path) -> None:
     assert folder.read(str(root)).split("test").paths[0] == "test/ant/0.png"
+
+
+# ------------------------------------------------------------------------ what looks the same, and what DVC passes over
+
+
+def same_size(path: Path, *, red: int) -> Path:
+    """A BMP: all of one size in pixels have one size in bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (8, 8), (red, 0, 0)).save(path)
+    os.utime(path, ns=(10**18, 10**18))
+    return path
+
+
+def test_images_of_one_size_and_time_that_change_places_are_seen(tmp_path: Path) -> None:
+    """`mv` of two BMPs into each other's class."""
+    ant, bee = same_size(tmp_path / "set/ant/1.bmp", red=10), same_size(tmp_path / "set/bee/1.bmp", red=200)
+    section = params(tmp_path / "set", role="dg")
+    before = build(section).table["digest"].to_pylist()
+    os.rename(ant, tmp_path / "aside.bmp")
+    os.rename(bee, ant)
+    os.rename(tmp_path / "aside.bmp", bee)
+    assert build(section).table["digest"].to_pylist() == before[::-1]
+
+
+def test_an_image_written_over_with_its_time_put_back_is_seen(tmp_path: Path) -> None:
+    ant = same_size(tmp_path / "set/ant/1.bmp", red=10)
+    section = params(tmp_path / "set", role="dg")
+    before = build(section).table["digest"].to_pylist()
+    time.sleep(0.02)  # a tick of the file system's clock
+    same_size(ant, red=11)
+    assert build(section).table["digest"].to_pylist() != before
+
+
+def test_where_a_file_system_has_no_inodes_images_are_read_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ant = same_size(tmp_path / "set/ant/1.bmp", red=10)
+    section = params(tmp_path / "set", role="dg")
+    status = SimpleNamespace(st_size=246, st_mtime_ns=1, st_ctime_ns=1, st_ino=0)
+    monkeypatch.setattr(digests, "regular_file", lambda path: status)
+    before = build(section).table["digest"].to_pylist()
+    same_size(ant, red=11)
+    assert build(section).table["digest"].to_pylist() != before
+
+
+def test_digests_of_an_earlier_wsoup_are_read_again(tmp_path: Path) -> None:
+    same_size(tmp_path / "set/ant/1.bmp", red=10)
+    section = params(tmp_path / "set", role="dg")
+    before = build(section).table["digest"].to_pylist()
+    [kept] = (store.cache_dir() / digests.FOLDER).iterdir()
+    table = pq.read_table(io.BytesIO(store.read_checked(kept))).drop_columns(["inode", "ctime_ns"])
+    payload = io.BytesIO()
+    pq.write_table(table, payload)
+    store.write_checked(kept, payload.getvalue())
+    assert build(section).table["digest"].to_pylist() == before
+
+
+def test_a_class_that_is_a_link_to_a_folder_elsewhere_is_refused(tmp_path: Path) -> None:
+    """DVC walks over such links: an image changed behind one would be "up to date"."""
+    draw(tmp_path / "elsewhere/1.png")
+    draw(tmp_path / "set/test/ant/1.png")
+    (tmp_path / "set/test/bee").symlink_to(tmp_path / "elsewhere")
+    said = rf"/set/test/bee is, or lies below, a link to a folder outside of .*/set \({tmp_path}/elsewhere\): DVC would"
+    with pytest.raises(DataError, match=said):
+        build(params(tmp_path / "set", role="dg"))
+
+
+def test_links_that_dvc_sees_or_is_not_asked_to_see_are_followed(tmp_path: Path) -> None:
+    draw(tmp_path / "elsewhere/test/ant/1.png")
+    draw(tmp_path / "note.txt.png")
+    (tmp_path / "set").symlink_to(tmp_path / "elsewhere")  # the root itself: DVC hashes what it leads to
+    (tmp_path / "elsewhere/test/bee").symlink_to(tmp_path / "elsewhere/test/ant")
+    assert len(build(params(tmp_path / "set", role="dg")).table) == 2
+    (tmp_path / "apart/test").mkdir(parents=True)
+    (tmp_path / "apart/test/ant").symlink_to(tmp_path / "elsewhere/test/ant")
+    assert len(build(params(tmp_path / "apart", role="dg", watch=str(tmp_path / "note.txt.png"))).table) == 1

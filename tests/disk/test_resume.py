@@ -132,7 +132,8 @@ def test_a_second_run_of_a_stage_says_who_holds_the_lock_and_the_first_is_undist
     first.send(signal.SIGSTOP)
     try:
         printed = miniature.run("score@words", code=1)
-        said = rf"error: stage 'score@words' is running here already \(process {first.process.pid} since [\d: -]+\)"
+        who = rf"process {first.process.pid} of [^ ]+ since [\d: -]+"
+        said = rf"error: stage 'score@words' is running here already \({who}\)"
         assert re.fullmatch(rf"{said}; wait for it, or stop it\n", printed)
         run_stage(miniature.folder, "score", "descriptors", root=miniature.folder)  # another item is another lock
     finally:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from wsoup.core.errors import MismatchError, MissingError
+from wsoup.core.errors import MismatchError, MissingError, StorageError
 from wsoup.disk import store
 from wsoup.disk.store import ImageFeatures
 
@@ -140,3 +146,59 @@ def test_tables_keep_their_attributes_and_bytes(tmp_path):
     assert store.table_attributes(tmp_path / "x.parquet") == {"encoder": ENCODER}
     assert store.read_table(tmp_path / "x.parquet", columns=["text"])["text"].to_pylist() == ["b", "a"]
     assert (tmp_path / "x.parquet").read_bytes() == (tmp_path / "y.parquet").read_bytes()
+
+
+# --------------------------------------------------------------------------- other machines, and power that goes
+
+
+def test_what_a_process_of_another_machine_or_container_writes_is_left_for_a_day(tmp_path):
+    """Its number says nothing here: no process has it, or another one."""
+    for i, owner in enumerate([f"0123abcd-{2**22}", f"0123abcd-{os.getpid()}", str(2**22)]):
+        (tmp_path / f".new.json.{owner}-{i}0abcdef.tmp").write_text("half")
+        folder = tmp_path / f".old.zarr.{owner}-{i}1abcdef.tmp/a"
+        folder.mkdir(parents=True)
+        os.utime(folder, (1, 1))
+        os.utime(folder.parent, (1, 1))
+        (tmp_path / f".growing.zarr.{owner}-{i}2abcdef.tmp/a").mkdir(parents=True)
+        os.utime(tmp_path / f".growing.zarr.{owner}-{i}2abcdef.tmp", (1, 1))
+    store.remove_abandoned(tmp_path)
+    assert {path.name.split(".")[1] for path in tmp_path.iterdir()} == {"new", "growing"}
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_a_stage_that_starts_in_a_container_leaves_what_one_outside_writes(tmp_path):
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root makes a pid namespace")
+    look = "import sys; from wsoup.disk import store; store.remove_abandoned(sys.argv[1])"
+    with store.replacing(tmp_path / "out.json") as half:
+        half.write_text("{}")
+        command = ["unshare", "--fork", "--pid", "--mount-proc", sys.executable, "-c", look, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_is_written_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, kind):
+    told, replace, fsync = [], os.replace, os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda number: (told.append(os.readlink(f"/proc/self/fd/{number}")), fsync(number))
+    )
+    monkeypatch.setattr(os, "replace", lambda old, new: (told.append("named"), replace(old, new)))
+    with store.replacing(tmp_path / "out") as new:
+        if kind == "folder":
+            (new / "inner").mkdir(parents=True)
+        (new / "inner/data" if kind == "folder" else new).write_text("all of it")
+    inner = [f"{new}/inner/data", f"{new}/inner"] if kind == "folder" else []
+    assert told == [*inner, str(new), "named", str(tmp_path)]
+
+
+@pytest.mark.parametrize(("number", "ends"), [(errno.EINVAL, False), (errno.EIO, True)])
+def test_a_disk_that_fails_is_an_error_and_one_that_cannot_sync_is_not(tmp_path, monkeypatch, number, ends):
+    def refuse(_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(StorageError, match="Input/output error") if ends else contextlib.nullcontext():
+        store.write_json(tmp_path / "out.json", {})
+    assert (tmp_path / "out.json").exists() != ends

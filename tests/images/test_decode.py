@@ -7,6 +7,7 @@ import io
 import os
 import socket
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -239,3 +240,11 @@ def test_a_line_of_five_million_pixels_is_skipped(tmp_path):
     (batch,) = batches(paths, transform=lambda _: torch.zeros(3, 2, 2), batch_size=2, on_bad_image="skip", workers=0)
     assert batch.positions.tolist() == [1]
     assert "5000000 x 1 pixels" in batch.bad[0]
+
+
+def test_stderr_is_where_it_was_after_threads_decoded_tiffs(tmp_path):
+    Image.new("RGB", (400, 400)).save(tmp_path / "x.tiff", compression="tiff_lzw")
+    before = os.fstat(2)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: load_rgb(tmp_path / "x.tiff"), range(200)))
+    assert os.path.samestat(before, os.fstat(2))

@@ -276,8 +276,8 @@ def test_half_written_files_of_dead_processes_go_those_of_living_ones_stay(run: 
     ended.wait()
     for folder in (".cache/wsoup/digests", "artifacts/soups", "reports"):
         (run / folder).mkdir(parents=True)
-        (run / folder / f".a.{ended.pid}-abc.tmp").write_text("half")
-        (run / folder / f".a.{os.getpid()}-abc.tmp").write_text("half")
+        (run / folder / f".a.{store.place()}-{ended.pid}-abc.tmp").write_text("half")
+        (run / folder / f".a.{store.place()}-{os.getpid()}-abc.tmp").write_text("half")
     assert len(of_kind("half-written")) == 3
     assert "freed 12 bytes" in command("--prune")
     assert len(list(run.rglob(".*.tmp"))) == 3

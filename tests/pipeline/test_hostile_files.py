@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -340,49 +336,11 @@ def test_whatever_lies_in_the_cache_it_is_listed(in_tmp: Path) -> None:
     assert not parts.exists()
 
 
-# ------------------------------------------------------------------------------------------- the temporary folder
-
-DECODE = """
-import sys
-import numpy as np
-from torch import from_numpy
-from wsoup.images import decode
-for batch in decode.batches([sys.argv[1]] * 1200, transform=lambda image: from_numpy(np.zeros((3, 9, 9), "float32")),
-                            batch_size=4, workers=1):
-    print("batch", flush=True)
-    if len(sys.argv) > 2:
-        import os, signal, time
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.fixture
-def temporary() -> Iterator[Path]:
-    """A temporary directory of a short name: sockets lie in it."""
-    with tempfile.TemporaryDirectory(prefix="h") as folder:
-        yield Path(folder)
-
-
-@pytest.mark.slow
-def test_killed_decoding_processes_leave_nothing(tmp_path: Path, temporary: Path) -> None:
-    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
-    environment = {**os.environ, "TMPDIR": str(temporary)}
-    command = [sys.executable, "-c", DECODE, str(tmp_path / "a.png")]
-    killed = subprocess.run([*command, "kill"], env=environment, capture_output=True, text=True, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    time.sleep(0.5)  # its decoding process ends, too
-    left = list(temporary.iterdir())
-    assert all(path.name.startswith("ws-") for path in left)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert list(temporary.iterdir()) == []
-
-
 def test_half_written_files_are_none_of_gits_business(tmp_path: Path) -> None:
     """Those of a stage that was killed lie beside its outs until the next one starts."""
     shutil.copy(ROOT / ".gitignore", tmp_path)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    path = tmp_path / "reports/tables" / f".x.md.{2**22}-0123abcd.tmp"  # no process has that number
+    path = tmp_path / "reports/tables" / f".x.md.{store.place()}-{2**22}-0123abcd.tmp"  # no process has that number
     path.parent.mkdir(parents=True)
     path.touch()
     done = subprocess.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,15 +13,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from PIL import Image
 from torch import Tensor
 
 from wsoup.api.arguments import checked_paths
-from wsoup.api.model import as_module, at_work, image_encoder
+from wsoup.api.model import at_work, image_encoder
 from wsoup.core.errors import DataError, ModelError, ParamsError, WsoupError
 from wsoup.disk.files import read_bytes
 from wsoup.disk.shards import Owner
-from wsoup.disk.store import fingerprint
+from wsoup.disk.store import cache_dir, fingerprint
 from wsoup.images.features import IMAGES_PER_SHARD, Embedded, ImageList, embed_images, encode_files
 from wsoup.runtime.progress import counting
 from wsoup.towers.encoder import Encoder
@@ -36,12 +38,10 @@ def encode_images(
     batch_size: int = 64,
     precision: str = "fp32",
     on_bad_image: str = "stop",
+    resume: str | None = None,
     progress: bool = True,
 ) -> Tensor:
     """Features of image files, as the pipeline makes them: upright RGB, decoded ahead by processes of their own.
-
-    A list of more than 2,048 files keeps what is finished under ``.cache/wsoup`` (``$WSOUP_CACHE``) until it is done:
-    after an interruption the same call goes on there.
 
     Args:
         paths: N image files.
@@ -50,6 +50,10 @@ def encode_images(
         batch_size: images in one forward pass.
         precision: fp32, bf16, fp16 (autocast) or reference.
         on_bad_image: ``"stop"`` raises at the first file that cannot be decoded, ``"nan"`` makes its row NaN.
+        resume: a name for the model as it is now, such as ``"my-model-v2"``: a list of more than 2,048 files then keeps
+            what is finished under ``.cache/wsoup`` (``$WSOUP_CACHE``) until it is done, and the same call goes on there
+            after an interruption. Nobody but you knows whether the model's code is still the same: give another name
+            when it is not. None keeps nothing.
         progress: whether a bar is drawn.
 
     Returns:
@@ -62,13 +66,16 @@ def encode_images(
     files = checked_paths(paths)
     if on_bad_image not in ("stop", "nan"):
         raise ParamsError(f"on_bad_image is {on_bad_image!r}; expected 'stop' or 'nan'")
+    if resume is not None and (not isinstance(resume, str) or not resume.strip()):
+        raise ParamsError(f"resume is {resume!r}; expected a name for the model as it is now, or None")
     how: Any = {"batch_size": batch_size, "on_bad_image": "stop" if on_bad_image == "stop" else "skip"}
     with at_work(model, bars=progress):
         about = {"probe": _preprocess_digest(preprocess)}
         encoder = image_encoder(model, preprocess, preprocessing=about, precision=precision)
-        if len(files) > IMAGES_PER_SHARD and next(as_module(model).parameters(), None) is not None:
-            embedded = _resumable(encoder, files, how=how)
-        else:
+        embedded = None
+        if resume is not None and len(files) > IMAGES_PER_SHARD:
+            embedded = _resumable(encoder, files, how=how, called=resume)
+        if embedded is None:
             with counting(label=LABEL, total=len(files), initial=0, unit="image"):
                 embedded = encode_files({LABEL: encoder}, paths=files, digests=None, **how)
     if LABEL not in embedded.features:
@@ -78,15 +85,25 @@ def encode_images(
     return torch.from_numpy(features)
 
 
-def _resumable(encoder: Encoder, files: list[str], *, how: dict[str, Any]) -> Embedded:
-    """In shards, that belong to these files, this model and this preprocessing; removed when all are done."""
+def _resumable(encoder: Encoder, files: list[str], *, how: dict[str, Any], called: str) -> Embedded | None:
+    """In shards, that belong to these files, this model and this preprocessing; removed when all are done.
+
+    None where another process is at the same: the first to end would remove what the other still needs.
+    """
     digests = _digests(files)
-    about = [encoder.id, encoder.preprocessing, digests, files, how]
-    owner = Owner.of(Path(__file__), name=f"encode_images/{fingerprint(about)}")
-    images = ImageList("", files, digests)
-    (embedded,) = embed_images({LABEL: encoder}, lists=[images], label=LABEL, owner=owner, **how)
-    shutil.rmtree(owner.folder, ignore_errors=True)
-    return embedded
+    about = fingerprint([called, encoder.id, encoder.preprocessing, digests, files, how])
+    lock = FileLock(cache_dir() / "locks" / f"encode_images-{about}.lock", timeout=0)
+    Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with lock:
+            owner = Owner.of(Path(__file__), name=f"encode_images/{about}")
+            images = ImageList("", files, digests)
+            (embedded,) = embed_images({LABEL: encoder}, lists=[images], label=LABEL, owner=owner, **how)
+            shutil.rmtree(owner.folder, ignore_errors=True)
+            return embedded
+    except Timeout:
+        print(f"{LABEL}: another process encodes this list; this one keeps nothing for a next start", file=sys.stderr)
+        return None
 
 
 def _digests(files: list[str]) -> list[str | None]:

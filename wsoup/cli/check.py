@@ -25,6 +25,7 @@ def check_command(
         "artifacts/manifests"
     ),
     deep: Annotated[bool, typer.Option("--deep", help="Also decode every image.")] = False,
+    cache: Annotated[bool, typer.Option("--cache", help="Also read DVC's cached results: are they whole?")] = False,
 ) -> None:
     """Check params.yaml, its encoder and its datasets; each problem is a line with the next step, and exit code 1.
 
@@ -51,6 +52,12 @@ def check_command(
     others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     if packages.VERSIONS.is_file():
         others += [f"{clause} ({packages.VERSIONS})" for clause in packages.differences(code.installed())]
+    if cache:
+        from wsoup.pipeline.graph import damaged_in_cache
+
+        count, damaged = damaged_in_cache()
+        print(f"DVC's cache: {count:,} files of the results in dvc.lock, {len(damaged)} of them damaged")
+        others += damaged
     for problem in others:
         print(f"error: {problem}")
     if encoder.problems or others or any(finding.problems for finding in findings):

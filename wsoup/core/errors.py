@@ -91,18 +91,19 @@ def storage_error(error: OSError, *, path: str | Path) -> StorageError:
     return StorageError(one_line(where, limit=LONGEST - len(said)) + said)
 
 
-def memory_error(error: RuntimeError) -> WsoupError:
-    """The memory of the device ran out, in one line; raises `error` where it is about anything else.
-
-    Batches have been halved as far as they go by then (`wsoup.towers`, `wsoup.texts`, `wsoup.finetune`).
-    """
+def memory_error(error: BaseException) -> WsoupError:
+    """Memory ran out, the device's or this process's, in one line; raises `error` where it is about anything else."""
     text = str(error)
-    if type(error).__name__ != "OutOfMemoryError" and "DefaultCPUAllocator" not in text:
-        raise error
-    return WsoupError(
-        f"the memory of the device ran out, with batches as small as they can be ({one_line(text, limit=200)}); free "
-        "some of it, take another device (WSOUP_DEVICE=cpu), or lower finetune.batch_size where this is training"
-    )
+    if type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in text:
+        # Batches have been halved as far as they go by then (`wsoup.towers`, `wsoup.texts`, `wsoup.finetune`).
+        return WsoupError(
+            f"the memory of the device ran out, with batches as small as they can be ({one_line(text, limit=200)}); "
+            "free some of it, take another device (WSOUP_DEVICE=cpu), or lower finetune.batch_size if this is training"
+        )
+    if isinstance(error, MemoryError) or "can't start new thread" in text or "failed to map segment" in text:
+        why = one_line(text, limit=200) or "none is left"
+        return WsoupError(f"memory ran out ({why}); free some of it, or raise its limit (ulimit -v), then run it again")
+    raise error
 
 
 class PackageError(WsoupError, ImportError):

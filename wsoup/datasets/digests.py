@@ -1,7 +1,8 @@
-"""Sizes and content digests of image files, cached by path, size and modification time.
+"""Sizes and content digests of image files, cached by path, size, times and inode.
 
 One checked Parquet file per dataset root under the cache folder, so that looking over an unchanged dataset again costs
-one `stat` per image.
+one `stat` per image. Size and modification time alone are no proof: two images of a camera may have both in common, and
+change places.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ FOLDER = "digests"
 """Where they lie in the cache folder."""
 ROOT = b"wsoup.root"
 """Where a file of digests says whose it is."""
+STAMP = ("stat_size", "mtime_ns", "ctime_ns", "inode")
+"""By which a file is known again; of a URL what its storage says of it (`remote.stamp`), and ones."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> Digests:
         MissingError: listed images that are not there; names the first ones and their number.
         DataError: one is not a regular file, or cannot be read.
     """
-    stamps = _stamps(root, paths, origin=origin)  # (N, 2)
+    stamps = _stamps(root, paths, origin=origin)  # (N, 4)
     known = _Cache(root)
     entries = known.look_up(paths, stamps)
     missing = [i for i, entry in enumerate(entries) if entry < 0]
@@ -84,8 +87,8 @@ def whose(path: str | Path) -> tuple[str, int]:
 
 
 def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
-    """(N, 2) int64: size and modification time in ns of each file, or of the container that an image lies in."""
-    stamps = np.empty((len(paths), 2), dtype=np.int64)
+    """(N, 4) int64: `STAMP` of each file, or of the container that an image lies in."""
+    stamps = np.ones((len(paths), len(STAMP)), dtype=np.int64)
     lost, odd = [], []
     answers = (
         _in_parallel(_stamp_or_error, [remote.joined(root, path) for path in paths]) if remote.is_remote(root) else []
@@ -94,7 +97,7 @@ def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
         file = remote.joined(root, path)
         try:
             if remote.is_remote(root):
-                stamps[i] = answers[i] if isinstance(answers[i], tuple) else _raised(answers[i])
+                stamps[i, :2] = answers[i] if isinstance(answers[i], tuple) else _raised(answers[i])
                 continue
             status = regular_file(container_of(file) or file)
         except MissingError:
@@ -103,7 +106,8 @@ def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
         except DataError as error:
             odd.append(str(error))
             continue
-        stamps[i] = status.st_size, status.st_mtime_ns
+        inode = status.st_ino % 2**63  # unsigned on some file systems
+        stamps[i] = status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode
     if odd:
         more = f" ({len(odd) - 1:,} more are not files either)" if len(odd) > 1 else ""
         raise DataError(f"{origin}: {odd[0]}{more}")
@@ -164,16 +168,18 @@ class _Cache:
         except MismatchError as error:
             print(f"{error}; it is dropped, and the images are read again", file=sys.stderr)
             return
+        if not {*STAMP} <= {*self.table.column_names}:
+            return  # of an earlier wsoup
         self.index = {path: i for i, path in enumerate(self.table["path"].to_pylist())}
-        self.stamps = np.stack([self.table["stat_size"].to_numpy(), self.table["mtime_ns"].to_numpy()], axis=1)
+        self.stamps = np.stack([self.table[name].to_numpy() for name in STAMP], axis=1)
         self.sizes = self.table["size"].to_numpy()
         self.hexes = self.table["digest"].to_pylist()
 
     def look_up(self, paths: Sequence[str], stamps: np.ndarray) -> np.ndarray:
-        """(N,) entry of each path whose stamp is unchanged, else -1."""
+        """(N,) entry of each path whose stamp is unchanged, else -1; without an inode it is none."""
         entries = np.fromiter((self.index.get(path, -1) for path in paths), dtype=np.int64, count=len(paths))
         if self.index:
-            entries[(self.stamps[entries] != stamps).any(axis=1)] = -1
+            entries[(self.stamps[entries] != stamps).any(axis=1) | (stamps[:, -1] == 0)] = -1
         return entries
 
     def save(self, paths: Sequence[str], stamps: np.ndarray, sizes: np.ndarray, hexes: Sequence[str]) -> None:
@@ -182,8 +188,7 @@ class _Cache:
         kept = np.array([i for path, i in self.index.items() if path not in new], dtype=np.int64)
         columns = {
             "path": list(paths),
-            "stat_size": stamps[:, 0],
-            "mtime_ns": stamps[:, 1],
+            **dict(zip(STAMP, stamps.T, strict=True)),
             "size": sizes,
             "digest": list(hexes),
         }

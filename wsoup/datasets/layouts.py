@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
-from wsoup.core.errors import ParamsError
+from wsoup.core.errors import DataError, ParamsError
 from wsoup.datasets import coop, folder, fraction, huggingface, laion, tables, torchvision, webdataset
 from wsoup.datasets.listing import Listing, validated
+from wsoup.disk import remote
 from wsoup.params.base.datasets import DatasetParams
 
 LAYOUTS = {
@@ -23,7 +25,7 @@ LAYOUTS = {
 
 
 def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
-    """List the images of one dataset of params.yaml: the splits that its role needs, nothing checked.
+    """List the images of one dataset of params.yaml: the splits that its role needs, and that DVC sees them.
 
     Args:
         name: the dataset's name in params.yaml.
@@ -32,8 +34,14 @@ def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
 
     Raises:
         ParamsError: no such layout, `verify` without a folder to watch, or `test_fraction` of what has a split.
-        MissingError, DataError: as the layout's module says.
+        MissingError, DataError: as the layout's module says; a folder that DVC passes over.
     """
+    listed = _listed(name, params=params, imagenet_names=imagenet_names)
+    _check_seen(listed, watch=params.watch)
+    return listed
+
+
+def _listed(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
     if params.verify and not Path(params.watch).is_dir():
         raise ParamsError(
             f"datasets.{name}: verify: true needs `watch` to be the folder of the images, not {params.watch}: "
@@ -67,6 +75,21 @@ def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
             argument, root=params.root, wanted=wanted, download=params.download, class_names=params.class_names
         )
     raise ParamsError(f"datasets.{name}.layout: {params.layout!r} is not a layout; expected {', '.join(LAYOUTS)}")
+
+
+def _check_seen(listing: Listing, *, watch: str) -> None:
+    """Refuse images that are below `watch` only through a link to a folder elsewhere: DVC follows no such link."""
+    if remote.is_remote(listing.root) or not Path(watch).is_dir():
+        return
+    top, root = os.path.realpath(watch) + os.sep, os.path.realpath(listing.root)
+    for name in sorted({path.rpartition("/")[0] for split in listing.splits.values() for path in split.paths}):
+        place = os.path.join(root, name, "")
+        real = os.path.join(os.path.realpath(place), "")
+        if place.startswith(top) and not real.startswith(top) and os.path.isdir(place):
+            raise DataError(
+                f"{listing.root}/{name} is, or lies below, a link to a folder outside of {watch} ({real[:-1]}): DVC "
+                "would not notice what changes there; move the folder into the link's place"
+            )
 
 
 def read(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:

@@ -1,21 +1,26 @@
 """Everything on disk: Zarr features, Parquet tables, JSON, named arrays. The only importer of zarr.
 
-Every write goes to a temporary name in the same folder and is renamed, so a reader never sees half a file. The bytes
-depend on the content alone: Zarr is a v3 directory store with one uncompressed shard per array, Parquet has fixed row
-groups and no time stamps, JSON has sorted keys.
+Every write goes to a temporary name in the same folder, to the disk itself, and is renamed, so a reader never sees half
+a file, not even after a power cut. The bytes depend on the content alone: Zarr is a v3 directory store with one
+uncompressed shard per array, Parquet has fixed row groups and no time stamps, JSON has sorted keys.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +35,21 @@ if TYPE_CHECKING:
 
 ROWS_PER_GROUP = 100_000
 ROWS_PER_CHUNK = 4096
+A_DAY = 86_400.0
+"""Seconds that half-written files of other machines are left alone."""
+OWNED = re.compile(r"\.(?:(?P<place>[0-9a-f]{8})-)?(?P<process>\d+)-[0-9a-f]+\.tmp$")
+"""How a half-written file says whose it is; those of wsoup 0.3 do not say where."""
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, *, lasting: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed.
 
     A folder takes the place of a folder, a file that of a file, and nothing else is ever removed.
+
+    Args:
+        path: what is written.
+        lasting: whether it is to outlive a power cut; that takes about 15 ms on an SSD.
 
     Raises:
         StorageError: the disk is full or read-only, `path` is a link to a folder, or a folder where a file is written.
@@ -48,7 +61,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary = _beside(path)
         try:
             yield temporary
+            if lasting:
+                _sync(temporary)
             _put(temporary, path)
+            if lasting:
+                _sync_one(path.parent)
         finally:
             _remove(temporary)
     except WsoupError:
@@ -66,8 +83,39 @@ def check_no_link(folder: Path) -> None:
         )
 
 
+def _sync(path: Path) -> None:
+    """Have a file, or all of a folder, on the disk itself: a name that outlives a power cut is not to name nothing."""
+    for inner in path.iterdir() if path.is_dir() else ():
+        _sync(inner)
+    _sync_one(path)
+
+
+def _sync_one(path: Path) -> None:
+    try:
+        number = os.open(path, os.O_RDONLY)
+    except OSError:
+        return  # a folder on Windows; whatever else is wrong with it, the rename says
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # there are file systems that cannot
+            raise
+    finally:
+        os.close(number)
+
+
 def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    return path.with_name(f".{path.name}.{place()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+
+
+@cache
+def place() -> str:
+    """Where numbers of processes are told apart: this machine since it was started, and this container of it."""
+    told = [platform.node()]
+    for read in (lambda: Path("/proc/sys/kernel/random/boot_id").read_text(), lambda: os.readlink("/proc/self/ns/pid")):
+        with suppress(OSError):
+            told.append(read())
+    return fingerprint(told)[:8]
 
 
 def _put(temporary: Path, path: Path) -> None:
@@ -95,12 +143,26 @@ def _remove(path: Path) -> None:
 
 
 def abandoned(*folders: str | Path) -> Iterator[Path]:
-    """What killed processes left half-written below some folders; not the files of living ones."""
+    """What killed processes left half-written below some folders; not the files of living ones.
+
+    Whether a process of another machine or container lives, nobody can tell here: its files are left for a day.
+    """
     for folder in folders:
         for path in Path(folder).rglob(".*.tmp"):
-            owner = path.name.removesuffix(".tmp").rpartition(".")[2].partition("-")[0]
-            if owner.isdecimal() and not alive(int(owner)):
+            owner = OWNED.search(path.name)
+            if owner and owner["place"] == place():
+                if not alive(int(owner["process"])):
+                    yield path
+            elif owner and time.time() - _written(path) > A_DAY:
                 yield path
+
+
+def _written(path: Path) -> float:
+    """When a file was last written to, or anything in a folder."""
+    times = [time.time()]
+    with suppress(OSError):  # taken away meanwhile
+        times = [inner.lstat().st_mtime for inner in (path, *path.rglob("*"))]
+    return max(times)
 
 
 def remove_abandoned(*folders: str | Path) -> None:
@@ -133,8 +195,8 @@ def require(path: str | Path, *, made_by: str) -> Path:
 
 
 def write_checked(path: str | Path, payload: bytes) -> None:
-    """Write bytes behind their own SHA-256, for caches that must notice damage."""
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    """Write bytes behind their own SHA-256, for caches that must notice damage, such as a power cut's."""
+    with replacing(path, lasting=False) as temporary, temporary.open("wb") as file:
         file.write(hashlib.sha256(payload).hexdigest().encode() + b"\n")
         file.write(payload)
 

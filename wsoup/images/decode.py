@@ -10,25 +10,23 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tempfile
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from threading import Lock
 
 import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from wsoup.core.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
 from wsoup.disk.files import read_bytes, reason_of, shown
-from wsoup.images.scratch import scratch
-from wsoup.runtime.process import keep_memory
+from wsoup.images.workers import Decoded, ahead
 
 FEW_IMAGES = 1024
 """Below this many images, starting worker processes takes longer than decoding."""
@@ -121,20 +119,35 @@ def _decoded(image: Image.Image, *, name: str) -> Image.Image:
     return upright if turn is None else upright.transpose(turn)
 
 
+_silencing = Lock()
+"""Held while stderr leads nowhere: a second thread would take that for stderr, and put it back."""
+
+
 @contextmanager
 def _libtiff_silent(kind: str | None) -> Iterator[None]:
     """Within, what libtiff writes to stderr of a damaged file, past Python, is dropped: one line of ours names it."""
-    if kind != "TIFF":
+    if kind != "TIFF" or sys.stderr is None:
         yield
         return
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+    with _silencing:
+        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            os.close(nowhere)
+
+
+def _silence_anew() -> None:
+    """In a process that was forked while another thread held the lock: nobody here would give it back."""
+    global _silencing
+    _silencing = Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_silence_anew)
 
 
 def _scaled(image: Image.Image, *, name: str) -> Image.Image:
@@ -163,23 +176,24 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-class _Pixels(Dataset):
-    """Preprocessed images by index; a bad file becomes its error, so that a worker process never dies of it."""
+@dataclass(frozen=True)
+class _Decode:
+    """Number of a batch -> its preprocessed images; a bad file becomes its error."""
 
-    def __init__(
-        self, paths: Sequence[str], digests: Sequence[str | None], transform: Callable[[Image.Image], Tensor]
-    ) -> None:
-        self.paths, self.digests, self.transform = paths, digests, transform
+    paths: Sequence[str]
+    digests: Sequence[str | None] | None
+    transform: Callable[[Image.Image], Tensor]
+    batch_size: int
 
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, index: int) -> Tensor | DataError:
-        try:
-            image = load_rgb(self.paths[index], digest=self.digests[index])
-        except DataError as error:
-            return error
-        return self.transform(image)
+    def __call__(self, number: int) -> Decoded:
+        first = number * self.batch_size
+        pixels, errors = [], {}
+        for i in range(first, min(first + self.batch_size, len(self.paths))):
+            try:
+                pixels.append(self.transform(load_rgb(self.paths[i], digest=self.digests[i] if self.digests else None)))
+            except DataError as error:
+                errors[i] = error
+        return Decoded(torch.stack(pixels) if pixels else torch.empty(0, 3, 1, 1), errors)
 
 
 @dataclass(frozen=True)
@@ -223,34 +237,15 @@ def batches(
     """
     if workers is None:
         workers = decoding_workers()
-    workers = workers if len(paths) > FEW_IMAGES else 0
-    loader: DataLoader[Any] = DataLoader(
-        _Pixels(paths, digests if digests is not None else [None] * len(paths), transform),
-        batch_size=batch_size,
-        num_workers=workers,
-        collate_fn=list,
-        prefetch_factor=2 if workers else None,
-        worker_init_fn=partial(_begin_decoding, scratch()) if workers else None,
-    )
-    start = 0
-    for items in _alive(loader):
-        errors = {start + i: item for i, item in enumerate(items) if isinstance(item, DataError)}
+    n = -(-len(paths) // batch_size)
+    decode = _Decode(paths, digests, transform, batch_size)
+    for number, (pixels, errors) in enumerate(ahead(decode, n=n, workers=workers if len(paths) > FEW_IMAGES else 0)):
         for error in errors.values():
             if on_bad_image == "stop" or isinstance(error, ChangedError):
                 raise error
-        good = [(start + i, item) for i, item in enumerate(items) if not isinstance(item, DataError)]
-        yield Batch(
-            pixels=torch.stack([pixels for _, pixels in good]) if good else torch.empty(0, 3, 1, 1),
-            positions=torch.tensor([i for i, _ in good], dtype=torch.int64),
-            bad={i: str(error) for i, error in errors.items()},
-        )
-        start += len(items)
-
-
-def _begin_decoding(folder: str, _worker: int) -> None:
-    """In a new process, not forked from this one on every system; what it makes in passing goes to `folder`."""
-    keep_memory()
-    tempfile.tempdir = folder
+        first = number * batch_size
+        good = [i for i in range(first, min(first + batch_size, len(paths))) if i not in errors]
+        yield Batch(pixels, torch.tensor(good, dtype=torch.int64), {i: str(error) for i, error in errors.items()})
 
 
 def decoding_workers() -> int:
@@ -261,16 +256,3 @@ def decoding_workers() -> int:
     if not text.isdecimal() or int(text) > 1024:
         raise ParamsError(f"WSOUP_WORKERS is {text[:40]!r}, expected a number of processes, 0 to 1024")
     return int(text)
-
-
-def _alive(loader: DataLoader[Any]) -> Iterator[Any]:
-    """The loader's batches; the death of a decoding process in one line."""
-    try:
-        yield from loader
-    except RuntimeError as error:
-        if not any(text in str(error) for text in ("exited unexpectedly", "killed by signal")):
-            raise
-        raise WsoupError(
-            f"a decoding process was killed ({reason_of(error)}); finished shards are kept: run again, with fewer "
-            "processes where memory or /dev/shm is short (WSOUP_WORKERS=1)"
-        ) from None

@@ -6,13 +6,16 @@ told is what may run at most.
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import os
 import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +80,45 @@ def reasons(params: str) -> dict[str, str | None]:
             own = _own_reason(stage, status.get(stage.addressing, []))
             why[stage.addressing] = own or next(iter(behind), None)
     return {stage: reason for stage, reason in why.items() if ":" not in stage}  # of this dvc.yaml
+
+
+def damaged_in_cache() -> tuple[int, list[str]]:
+    """How many files DVC's cache has of the results in dvc.lock, and which are not what their names say, a line each.
+
+    `dvc checkout` puts such files back as they are. Every byte is read.
+
+    Raises:
+        MissingError, MismatchError: as `reasons`.
+    """
+    with _repository() as repo:
+        outs = [out for stage in repo.index.stages for out in stage.outs if out.hash_info.name == "md5"]
+        places = {out.cache.oid_to_path(out.hash_info.value): out.stage.addressing for out in outs}
+        cache = repo.cache.local
+    for place, stage in list(places.items()):
+        if place.endswith(".dir") and _md5(place) == _named(place):
+            entries = json.loads(Path(place).read_bytes())
+            places |= {cache.oid_to_path(entry["md5"]): stage for entry in entries}
+    there = {place: stage for place, stage in places.items() if os.path.exists(place)}
+    wrong = [(place, stage) for place, stage in there.items() if _md5(place) != _named(place)]
+    return len(there), [
+        f"{os.path.relpath(place)} is damaged: its bytes are not what its name says; remove it, then `dvc fetch "
+        f"{stage}` or `dvc repro --force --single-item {stage}`"
+        for place, stage in wrong
+    ]
+
+
+def _named(place: str) -> str:
+    """``.dvc/cache/files/md5/ab/cdef.dir`` -> ``abcdef``."""
+    return "".join(Path(place).parts[-2:]).removesuffix(".dir")
+
+
+def _md5(place: str) -> str | None:
+    """Of the bytes of a file, in hex; None where there is none, or it cannot be read."""
+    try:
+        with open(place, "rb") as file:
+            return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
+    except OSError:
+        return None
 
 
 def _own_reason(stage: Any, status: Sequence[Any]) -> str | None:

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import platform
 import shutil
 import sys
 import time
@@ -159,7 +160,8 @@ class _locked:
             who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
             raise WsoupError(f"stage {self.name!r} is running here already ({who}); wait for it, or stop it") from None
         with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
-            holder.write_text(f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}", encoding="utf-8")
+            who = f"process {os.getpid()} of {platform.node()}"
+            holder.write_text(f"{who} since {time.strftime('%Y-%m-%d %H:%M:%S')}", encoding="utf-8")
 
     def __exit__(self, *_: object) -> None:
         self.path.with_suffix(".pid").unlink(missing_ok=True)

@@ -2,7 +2,10 @@
 on any of it.
 
 **Interrupts.** SIGINT and SIGTERM end a stage or a command in one line and with exit code 130, at any moment, also
-while modules are still imported.
+while modules are still imported. So does, with exit code 1, memory that runs out there.
+
+**Streams** that are closed (``2>&-``, as cron does it) are opened to nowhere: else the next file that is opened takes
+their number, and gets what was meant for them.
 
 **Memory** that was given back is used again: on a CPU that halves the time of encoding images. Each layer of a model
 asks for a block of up to hundreds of MB and gives it back. glibc's malloc returns such blocks to the system and asks
@@ -30,7 +33,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 
 from wsoup.core.errors import WsoupError, memory_error, one_line, storage_error
 
@@ -48,6 +51,13 @@ def leave_at_once() -> None:
 
     There is nothing to clean up until work begins; see `interruptible`.
     """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
+    sys.excepthook = _show_error
     for number in SIGNALS:
         signal.signal(number, _leave)
     atexit.register(_leave_with_code)  # the first that is registered is the last to run
@@ -55,19 +65,39 @@ def leave_at_once() -> None:
 
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Within, what goes wrong with data, disk or the device's memory ends in one line on stderr and exit code 1."""
+    """Within, what goes wrong with data, disk or memory ends in one line on stderr and exit code 1.
+
+    So does what cannot be written to stdout, which Python would find out when it is too late for an exit code.
+    """
     try:
-        yield
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
     except WsoupError as error:
         said: WsoupError = error
     except OSError as error:
         said = storage_error(error, path=Path.cwd())
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError, ImportError) as error:
         said = memory_error(error)
     else:
         return
     print(f"error: {one_line(said)}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left is not tried again
     raise SystemExit(1)
+
+
+def _show_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What ends this process outside of `errors_in_one_line`, while modules are imported."""
+    try:
+        said = memory_error(error)
+    except BaseException:
+        sys.__excepthook__(kind, error, trace)
+    else:
+        print(f"error: {said}", file=sys.stderr)
 
 
 @contextmanager

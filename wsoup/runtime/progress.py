@@ -53,14 +53,15 @@ def progress(
     items: Iterable[Any] | None = None, *, label: str, total: int | None = None, initial: int = 0, unit: str = "it"
 ) -> Any:
     """A progress bar; where stderr is anything but a terminal or a notebook, a line every ten seconds at most."""
+    closed = sys.stderr is None  # in somebody's own process: `2>&-`
     return tqdm(
         items,
         desc=label,
         total=total,
         initial=initial,
         unit=unit,
-        mininterval=0.2 if _IN_NOTEBOOK or sys.stderr.isatty() else 10.0,
+        mininterval=0.2 if _IN_NOTEBOOK or closed or sys.stderr.isatty() else 10.0,
         file=sys.stderr,
         ncols=None if _IN_NOTEBOOK else 100,
-        disable=_silent or not _shown.get(),
+        disable=_silent or closed or not _shown.get(),
     )

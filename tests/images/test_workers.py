@@ -1,0 +1,129 @@
+"""Facts about decoding processes: they need little of the machine, and nothing waits for one that is gone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from wsoup.core.errors import WsoupError
+from wsoup.images.decode import batches
+
+DECODE = """
+import os, signal, sys
+import torch
+from wsoup.images.decode import batches
+total = 0
+for batch in batches([sys.argv[1]] * 1300, transform=lambda image: torch.ones(3, 224, 224), batch_size=64, workers=8):
+    total += int(batch.pixels[:, 0, 0, 0].sum())
+    if len(sys.argv) > 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+print(total)
+"""
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> str:
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    return str(tmp_path / "a.png")
+
+
+def decode(image: str, *, before: str, temporary: Path) -> subprocess.CompletedProcess[str]:
+    """1,300 images by eight processes, in a shell that did `before`."""
+    command = ["sh", "-c", f'{before} exec "$0" -c "$1" "$2"', sys.executable, DECODE, image]
+    if "mount" in before:
+        command = ["unshare", "-m", *command]
+    environment = {**os.environ, "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
+
+
+def test_pixels_need_no_shared_memory(image: str, tmp_path: Path) -> None:
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root mounts another /dev/shm")
+    done = decode(image, before="mount -t tmpfs -o size=64m tmpfs /dev/shm || exit 77;", temporary=tmp_path)
+    if done.returncode == 77:
+        pytest.skip("no /dev/shm can be mounted here")
+    assert (done.stdout, done.stderr) == ("1300\n", "")
+
+
+def test_the_name_of_the_temporary_folder_may_be_long(image: str, tmp_path: Path) -> None:
+    temporary = tmp_path / ("t" * 120)
+    temporary.mkdir()
+    done = decode(image, before="", temporary=temporary)
+    assert (done.stdout, done.stderr) == ("1300\n", "")
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize(("descriptors", "processes"), [(40, None), (32, 4), (15, 0)])
+def test_few_file_descriptors_mean_fewer_processes_and_a_line(
+    image: str, tmp_path: Path, descriptors: int, processes: int | None
+) -> None:
+    done = decode(image, before=f"ulimit -n {descriptors};", temporary=tmp_path)
+    assert done.stdout == "1300\n"
+    line = (
+        f"decoding with {processes} of 8 processes, which takes longer: no more can be started (Too many open files)\n"
+    )
+    assert done.stderr == ("" if processes is None else line)
+
+
+def test_decoding_processes_end_with_the_one_that_they_work_for(image: str) -> None:
+    marked = {**os.environ, "DECODES": str(os.getpid())}
+    killed = subprocess.run([sys.executable, "-c", DECODE, image, "kill"], env=marked, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    mark = f"DECODES={os.getpid()}".encode()
+
+    def left() -> list[Path]:
+        return [path for path in Path("/proc").glob("[0-9]*/environ") if mark in _contents(path)]
+
+    end = time.monotonic() + 10
+    while left() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not left()
+
+
+def _contents(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def in_a_worker(image: Image.Image) -> torch.Tensor:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return torch.ones(3, 1, 1)
+
+
+class Odd(Exception):
+    """One that pickle cannot make again."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"{what} {where}")
+
+
+def odd(image: Image.Image) -> torch.Tensor:
+    raise Odd("not", "good")
+
+
+def wrong(image: Image.Image) -> torch.Tensor:
+    raise KeyError("a preprocessing that fails")
+
+
+def test_a_killed_process_is_one_line(image: str) -> None:
+    with pytest.raises(WsoupError, match=r"a decoding process was killed \(exit code -9\); finished shards are kept"):
+        list(batches([image] * 1300, transform=in_a_worker, batch_size=64, workers=2))
+
+
+def test_what_a_preprocessing_raises_comes_back_with_its_traceback(image: str) -> None:
+    with pytest.raises(KeyError, match="a preprocessing that fails") as raised:
+        list(batches([image] * 1300, transform=wrong, batch_size=64, workers=2))
+    assert "in wrong" in raised.value.__notes__[0]
+    with pytest.raises(RuntimeError, match="not good"):
+        list(batches([image] * 1300, transform=odd, batch_size=64, workers=2))
