@@ -296,15 +296,24 @@ def test_a_model_that_does_not_encode(calls: dict, in_tmp: Path, name: str, how:
     assert "\n" not in str(raised.value)
 
 
-@given(data=st.data())
+DRAWN = st.sampled_from(sorted(ARGUMENTS)).flatmap(
+    lambda name: st.tuples(
+        st.just(name),
+        st.dictionaries(
+            st.sampled_from(ARGUMENTS[name].split()), st.sampled_from(sorted(VALUES)), min_size=1, max_size=3
+        ),
+    )
+)
+
+
+@given(drawn=DRAWN)
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_arguments_of_any_types(calls: dict, in_tmp: Path, data: st.DataObject) -> None:
-    """Two or three arguments at once, drawn."""
-    name = data.draw(st.sampled_from(sorted(calls)))
+def test_arguments_of_any_types(calls: dict, in_tmp: Path, drawn: tuple[str, dict[str, str]]) -> None:
+    """Up to three arguments at once."""
+    name, changed = drawn
     call, how = calls[name]
-    changed = data.draw(st.lists(st.sampled_from(sorted(how)), min_size=1, max_size=3, unique=True))
-    drawn = {argument: VALUES[data.draw(st.sampled_from(sorted(VALUES)))] for argument in changed}
-    answer(call, {key: value for key, value in how.items() if key not in changed}, drawn)
+    others = {key: value for key, value in how.items() if key not in changed}
+    answer(call, others, {argument: VALUES[value] for argument, value in changed.items()})
 
 
 # ----------------------------------------------------------------------------------------------- each by its number
