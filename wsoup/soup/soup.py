@@ -95,11 +95,12 @@ class Soup:
         return [member.text for member in self.members]
 
     @at_the_door
-    def templates(self, template: Template | None = None) -> list[str]:
+    def templates(self, template: Template | None = None, *, place: Words = "{}") -> list[str]:
         """Whole prompt templates with one ``{}`` for the class name, as `open_clip.build_zero_shot_classifier` takes.
 
         Args:
             template: of another dataset (default: the soup's).
+            place: what stands for the class name.
 
         Raises:
             ParamsError: the class name's weight is not a whole number of members.
@@ -112,7 +113,7 @@ class Soup:
             )
         texts = [*self.texts, *[""] * int(self.class_name_weight)]
         whole = [prompts.prompt(template or self.template, "\0", text) for text in texts]
-        return [text.replace("{", "{{").replace("}", "}}").replace("\0", "{}") for text in whole]
+        return [text.replace("{", "{{").replace("}", "}}").replace("\0", place) for text in whole]
 
     def class_name_soup(self) -> Self:
         """The soup without a text, of the same template and encoder: class names alone, to compare with."""
