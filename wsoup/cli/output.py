@@ -8,12 +8,17 @@ from typing import Any
 
 from rich.console import Console
 from rich.segment import Segment
+from rich.text import Text
 
 from wsoup.disk.files import shown
 
 
 class Terminal(Console):
     """rich's console, on which escape sequences that are not rich's own are shown as they are written."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """As `Console.render_str`: texts are measured as they are shown."""
+        return super().render_str(visible(text), **how)
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """As `Console.render`, which all that is printed goes through."""
