@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from wsoup.cli.bench import bench_app
 from wsoup.cli.check import check_command, data_app, verify_app
 from wsoup.cli.options import ParamsFile
+from wsoup.cli.output import Terminal
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
 from wsoup.cli.soups import classify_command, soup_app
@@ -130,7 +130,7 @@ def plan_command(
     planned = plan(
         params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images
     )
-    show(planned, Console())
+    show(planned, Terminal())
 
 
 @app.command("cache")
@@ -145,7 +145,7 @@ def cache_command(
     from wsoup.pipeline.cache_show import show
 
     if not prune:
-        show(cache.look(), Console())
+        show(cache.look(), Terminal())
         return
     for line in cache.prune(cache.look()):
         print(line)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from wsoup.cli.options import ParamsFile
+from wsoup.cli.output import Terminal
 from wsoup.core.errors import one_line
 from wsoup.disk.artifacts import Artifacts
 
@@ -41,7 +41,7 @@ def check_command(
     from wsoup.pipeline import packages
     from wsoup.towers.encoder import imagenet_class_names
 
-    settings, console = load_params(params), Console()
+    settings, console = load_params(params), Terminal()
     encoder = check_encoder(settings)
     for kind, texts in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
         for text in texts:
@@ -69,7 +69,7 @@ def data_layouts() -> None:
     """Show which files belong where: every layout, and the paper's 15 datasets in CoOp's folders."""
     from wsoup.check.data_show import show_layouts
 
-    show_layouts(Console())
+    show_layouts(Terminal())
 
 
 @verify_app.command("paper")
@@ -96,7 +96,7 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
         step, mark = line.step, "" if abs(line.difference) <= within else " !"
         figures = (f"{step.theirs:.3f}", f"{line.ours:.3f}", f"{line.difference:+.3f}{mark}")
         table.add_row(step.soup, str(step.seed), escape(step.text), *figures)
-    console = Console()
+    console = Terminal()
     console.print(table, highlight=False)
     away = sum(abs(line.difference) > within for line in checked)
     console.print(

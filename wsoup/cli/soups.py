@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
-from wsoup.cli.options import Device
+from wsoup.cli.options import Device, Force
+from wsoup.cli.output import Terminal, put
 from wsoup.core.errors import MissingError, one_line
-from wsoup.disk.files import shown
 
 if TYPE_CHECKING:
     from wsoup.soup.soup import Soup
@@ -35,7 +35,7 @@ def soup_show(
 
     soup = _load(path)
     if text:
-        print("\n".join(map(shown, soup.texts) if sys.stdout.isatty() else soup.texts))
+        put("".join(f"{member}\n" for member in soup.texts))
     else:
         _print(show(soup))
 
@@ -62,6 +62,7 @@ def soup_export(
     ] = None,
     template: Annotated[str | None, typer.Option(help="Prompt template with one {} (default: the soup's).")] = None,
     out: Annotated[Path | None, typer.Option(help="The file to write (default: stdout).")] = None,
+    force: Force = False,
 ) -> None:
     """Write a soup for use elsewhere: exactly the texts that were measured, with template, comma and period.
 
@@ -73,10 +74,11 @@ def soup_export(
     names = None if classes is None else class_names(classes)
     written = export(_load(path), form=form, class_names=names, datasets=dataset or [ANY_DATASET], template=template)
     if out is None:
-        print(written, end="")
+        put(written)
         return
-    from wsoup.disk.store import replacing
+    from wsoup.disk.store import kept_aside, replacing
 
+    kept_aside(out, force=force)
     with replacing(out) as temporary:
         temporary.write_text(written, encoding="utf-8")
 
@@ -156,4 +158,4 @@ def _load(name: str) -> Soup:
 
 
 def _print(drawn: RenderableType) -> None:
-    Console(soft_wrap=False).print(drawn, highlight=False)
+    Terminal(soft_wrap=False).print(drawn, highlight=False)

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,16 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from wsoup.core.errors import MismatchError, MissingError, StorageError, WsoupError, needing, one_line, storage_error
+from wsoup.core.errors import (
+    MismatchError,
+    MissingError,
+    ParamsError,
+    StorageError,
+    WsoupError,
+    needing,
+    one_line,
+    storage_error,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,6 +82,24 @@ def replacing(path: str | Path, *, lasting: bool = True) -> Iterator[Path]:
         raise
     except OSError as error:
         raise storage_error(error, path=path) from None
+
+
+def kept_aside(path: Path, *, force: bool) -> str:
+    """Copy what stands at a place to a free name beside it, before a user's command replaces it.
+
+    Returns:
+        A line on it, "" where nothing stands there.
+
+    Raises:
+        ParamsError: something does, and `force` was not asked for.
+    """
+    if not os.path.lexists(path):
+        return ""
+    copy = next(place for n in count(1) if not os.path.lexists(place := path.with_name(f"{path.name}.{n}")))
+    if not force:
+        raise ParamsError(f"{path} is there already; --force replaces it and keeps it as {copy.name}, or name another")
+    shutil.copytree(path, copy) if path.is_dir() else shutil.copy2(path, copy)
+    return f"what stood in {path} is kept as {copy.name}"
 
 
 def check_no_link(folder: Path) -> None:
