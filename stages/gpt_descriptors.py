@@ -26,7 +26,8 @@ def main(owner: Owner) -> None:
             class_names = store.table_attributes(manifest)["class_names"]
             path = dataset.gpt_descriptors
             called = dataset.gpt_names or {}
-            by_dataset[name] = gpt.matched(gpt.read(path), class_names=class_names, origin=path, called=called)
+            said = gpt.read(path, wording=dataset.gpt_wording)
+            by_dataset[name] = gpt.matched(said, class_names=class_names, origin=path, called=called)
     store.write_json(artifacts.gpt, by_dataset)
 
 

@@ -31,6 +31,7 @@ def check_command(
     Example: wsoup check --deep
     """
     from wsoup.check import data as datacheck
+    from wsoup.check import paper_pools
     from wsoup.check import params as preflight
     from wsoup.check.data_show import show
     from wsoup.check.encoder import check_encoder
@@ -48,6 +49,8 @@ def check_command(
     decode = load_rgb if deep else None
     findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
     show(findings, console)
+    for theirs, text in paper_pools.of_params(settings):
+        console.print(f"{'' if theirs else 'warning: '}{text}", highlight=False, markup=False, soft_wrap=True)
     others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     if packages.VERSIONS.is_file():
         others += [f"{clause} ({packages.VERSIONS})" for clause in packages.differences(code.installed())]
