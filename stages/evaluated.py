@@ -36,9 +36,10 @@ def main(owner: Owner) -> None:
         if path is not None:
             manifest = store.require(artifacts.manifest(name), made_by=f"prepare@{name}")
             class_names = store.table_attributes(manifest)["class_names"]
-            matched = gpt.matched(gpt.read(path), class_names=class_names, origin=path, called=called)
-        said = {"role": dataset.role, "baseline_template": dataset.baseline_template, "gpt_names": called}
-        datasets.append({"name": name, **said, "gpt": matched})
+            said = gpt.read(path, wording=dataset.gpt_wording)
+            matched = gpt.matched(said, class_names=class_names, origin=path, called=called)
+        about = {"role": dataset.role, "baseline_template": dataset.baseline_template, "gpt_names": called}
+        datasets.append({"name": name, **about, "gpt": matched})
     soups = [{"name": name, "pool": soup["pool"]} for name, soup in params.soups.items()]
     store.write_json(artifacts.evaluated, {"datasets": datasets, "soups": soups})
 

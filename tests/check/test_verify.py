@@ -15,11 +15,13 @@ import yaml
 from project import ROOT
 
 from wsoup.check import paper as verify
-from wsoup.check.paper import Agreement, Step
+from wsoup.check import paper_counts, paper_search
+from wsoup.check.paper_search import Agreement, Step
 from wsoup.check.whole import parse_params
 from wsoup.cli.check import verify_paper
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.core.scoring import normalize
+from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.profiles.paper import paper
@@ -56,21 +58,21 @@ def right_log(source: Source) -> list[Step]:
 
 def test_right_answers_agree_to_the_image(source):
     log = right_log(source)
-    checked_lines = verify.score(log, source=source)
+    checked_lines = paper_search.score(log, source=source)
     assert [(checked.step, round(checked.difference, 4)) for checked in checked_lines] == [(step, 0.0) for step in log]
 
 
 def test_wrong_answers_are_told(source):
     log = right_log(source)
     wrong = [replace(log[0], theirs=log[0].theirs + 3.0), *log[1:]]
-    assert [round(checked.difference, 4) for checked in verify.score(wrong, source=source)] == [-3.0] + 6 * [0.0]
+    assert [round(checked.difference, 4) for checked in paper_search.score(wrong, source=source)] == [-3.0] + 6 * [0.0]
     moved = [*log[:-1], replace(log[-1], text="which is plain")]
-    assert verify.score(moved, source=source)[-1].ours != pytest.approx(log[-1].theirs)
+    assert paper_search.score(moved, source=source)[-1].ours != pytest.approx(log[-1].theirs)
 
 
 def test_seeds_that_the_run_has_not_are_left_out(source):
     log = [*right_log(source), Step("word", 3, 0, 0, "wet", 70.0)]
-    assert {checked.step.seed for checked in verify.score(log, source=source)} == {1, 2}
+    assert {checked.step.seed for checked in paper_search.score(log, source=source)} == {1, 2}
 
 
 def test_the_best_text_agrees_up_to_the_tolerance():
@@ -81,30 +83,20 @@ def test_the_best_text_agrees_up_to_the_tolerance():
         ([("wet", 71.0), ("initially", 70.1)], False, "0.900 points behind"),
         ([("wet", 71.0)], False, "not in this run's pool"),
     ):
-        agreement = verify.best_agrees(step, ranked=ranked, within=0.25)
+        agreement = paper_search.best_agrees(step, ranked=ranked, within=0.25)
         assert agreement.holds is holds
         assert says in agreement.says
 
 
-def test_soups_agree_as_far_as_they_go():
+def test_the_same_soup_agrees(source):
     steps = [Step("descriptor", 1, int(i > 0), i, text, 70.0) for i, text in enumerate(SOUP)]
-    assert verify.soup_agrees(steps, members=SOUP) == Agreement(
+    assert paper_search.soup_agrees(steps, members=SOUP, source=source) == Agreement(
         True, "descriptor soup, seed 1: theirs has 3 members, ours 3, the same"
     )
-    agreement = verify.soup_agrees(steps, members=[SOUP[0], "which is old", SOUP[2]])
-    assert (agreement.holds, "the first 1 are the same, 2 are in both" in agreement.says) == (True, True)
-    assert not verify.soup_agrees(steps, members=["which is old"]).holds
-
-
-def test_all_that_can_be_said_of_a_run():
-    log = verify.read_log(ROOT / verify.LOG)
-    rankings = {("word", 3): [("initially", 70.1)], ("descriptor", 2): [("which is red", 71.0)]}
-    agreements = verify.agreements(log, rankings=rankings, soups={1: ["which is red"]}, within=0.25)
-    assert [agreement.holds for agreement in agreements] == [True, False, False]
 
 
 def test_the_authors_log_is_what_their_logs_say():
-    log = verify.read_log(ROOT / verify.LOG)
+    log = paper_search.read_log(ROOT / paper_search.LOG)
     best = {(step.soup, step.seed): step for step in log if step.member == 0}
     assert len(best) == 4
     assert (best["word", 3].text, best["word", 3].theirs) == ("initially", 70.125)
@@ -113,7 +105,7 @@ def test_the_authors_log_is_what_their_logs_say():
         accuracies = [step.theirs for step in steps]
         assert accuracies == sorted(accuracies), (soup, seed, member)
     with pytest.raises(MissingError, match="run `wsoup verify paper` in the folder of the project"):
-        verify.read_log(Path("none.csv"))
+        paper_search.read_log(Path("none.csv"))
 
 
 def _by_search(log: list[Step]) -> dict[tuple[str, int, int], list[Step]]:
@@ -128,19 +120,50 @@ def params_of(**choices: Any) -> Any:
     return parse_params(yaml.safe_load(text), origin="paper")
 
 
-def test_only_the_authors_setting_has_known_answers():
-    verify.check_setting(params_of(fewshot_pickles="/splits"))
+def test_only_the_authors_encoder_and_source_have_known_answers():
+    verify.check_encoder(params_of())
+    with pytest.raises(MismatchError, match=r"encoder.model is ViT-B-32, theirs ViT-B-16\. Begin with `wsoup profile"):
+        verify.check_encoder(params_of(encoder="ViT-B-32"))
+    for key, ours in (("interpolation", "bicubic"), ("decoding", "upright")):
+        given = params_of()
+        changed = given.model_copy(update={"encoder": given.encoder.model_copy(update={key: ours})})
+        with pytest.raises(MismatchError, match=f"encoder.{key} is {ours}, theirs"):
+            verify.check_encoder(changed)
+    assert verify.search_differs(params_of(fewshot_pickles="/splits")) is None
     for choices, message in (
-        ({}, r"fewshot_pickles is none, theirs given\. Begin with `wsoup profile paper --fewshot-pickles"),
-        ({"fewshot_pickles": "/s", "encoder": "ViT-B-32"}, "encoder is ViT-B-32 / openai, theirs ViT-B-16 / openai"),
+        ({}, "fewshot_pickles is none, theirs given. `wsoup profile paper --fewshot-pickles"),
         ({"fewshot_pickles": "/s", "source": "dtd"}, "source is dtd, theirs imagenet"),
     ):
-        with pytest.raises(MismatchError, match=message):
-            verify.check_setting(params_of(**choices))
+        assert message in str(verify.search_differs(params_of(**choices)))
 
 
-def test_another_resizing_may_be_further_away():
-    assert verify.tolerance("bilinear") < verify.tolerance("bicubic") == verify.tolerance(None)
+def test_the_authors_counts_are_all_there():
+    log, texts = paper_counts.read_log(ROOT / paper_counts.FOLDER), paper_counts.read_texts(ROOT / paper_counts.FOLDER)
+    assert len(log) == 9 * 15 * 3
+    assert {line.method for line in log} == set(paper_counts.ROWS)
+    assert {line.dataset: line.n_images for line in log} == {name: known.n_test for name, known in PAPER.items()}
+    assert [len(texts["descriptor", seed]) for seed in (1, 2, 3)] == [14, 17, 10]
+    with pytest.raises(MissingError, match="run `wsoup verify paper` in the folder of the project"):
+        paper_counts.read_log(Path("none"))
+
+
+def test_what_disagrees_says_what_it_usually_means():
+    def counted(method: str, dataset: str, n_correct: int, n_images: int = 100) -> paper_counts.Counted:
+        return paper_counts.Counted(paper_counts.Known(method, 1, dataset, 100, 50), n_images, n_correct, 2)
+
+    rows = [(method, name) for method in paper_counts.ROWS for name in ("dtd", "eurosat")]
+    for wrong, n_images, says in (
+        (rows, 100, "everywhere: weights, activation"),
+        ([row for row in rows if row[1] == "dtd"], 100, "dtd: class names or their order"),
+        ([row for row in rows if row[0].startswith("gpt")], 100, "gpt_names, gpt_wording or baseline_template"),
+        ([("ensemble", "dtd")], 100, "baseline_template of the prompt ensemble"),
+        ([("word-soup-token-offset", "dtd")], 100, "evaluate.offsets or offset_formula"),
+        ([("word-soup", "dtd"), ("descriptor-soup", "dtd")], 100, "how a text is joined to the class name"),
+        ([("ZS", "dtd")], 90, "dtd: 90 test images, theirs 100: another split"),
+    ):
+        lines = [counted(*row, 40 if row in wrong else 51, n_images if row in wrong else 100) for row in rows]
+        assert any(says in cause for cause in paper_counts.usual_causes(lines)), says
+    assert paper_counts.usual_causes([counted(*row, 52) for row in rows]) == []
 
 
 def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_encoder_files, tiny_encoder, source):
@@ -150,16 +173,26 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     raw = yaml.safe_load(paper("/data", without_descriptors=True))
     raw["encoder"] = {**tiny_encoder_files, "interpolation": "bilinear"}
     Path("params.yaml").write_text(yaml.safe_dump(raw))
-    monkeypatch.setattr(verify, "check_setting", lambda params: None)
+    monkeypatch.setattr(verify, "check_encoder", lambda params: None)
+    monkeypatch.setattr(verify, "search_differs", lambda params: None)
     monkeypatch.setattr(verify, "read_log", lambda: log)
     verify_paper(Path("params.yaml"))
-    assert "7 of 7 accuracies within 0.25 points" in capsys.readouterr().out
+    assert "7 of 7 accuracies of searches within what half precision explains" in capsys.readouterr().out
     log[0] = replace(log[0], theirs=log[0].theirs + 3.0)
+    counts = [paper_counts.Known(method, 1, "dtd", 290, 0) for method in ("ZS", "ensemble", "gpt-centroids")]
+    monkeypatch.setattr(paper_counts, "read_log", lambda: counts)
+    monkeypatch.setattr(paper_counts, "read_texts", lambda: {("word", 1): CHAIN})
+    features = store.read_features(Artifacts().features("imagenet", split="train"))
+    store.write_features(Artifacts().features("dtd", split="test"), features)
+    dtd = {"name": "dtd", "role": "xd", "baseline_template": None, "gpt_names": {}, "gpt": None}
+    store.write_json(Artifacts().evaluated, {"datasets": [dtd], "soups": []})
     with pytest.raises(typer.Exit):
         verify_paper(Path("params.yaml"))
     shown = capsys.readouterr().out
-    assert "6 of 7 accuracies" in shown
-    assert "-3.000 !" in shown
+    assert "6 of 7 accuracies of searches" in shown
+    assert "0 of 2 evaluated counts within" in shown  # there are no GPT descriptors
+    assert "this usually means: dtd: 300 test images, theirs 290: another split" in shown
+    assert "-3.000" in shown
     assert "seed 2: their best is 'wet', ours too" in shown
     assert "descriptor soup, seed 1: theirs has 3 members, ours 3, the same" in shown
 

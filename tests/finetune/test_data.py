@@ -16,7 +16,7 @@ from torchvision.transforms import RandomResizedCrop
 
 from wsoup.core.errors import ChangedError, DataError
 from wsoup.disk.store import sha256_file
-from wsoup.finetune.data import FewShotImages, batch_positions, crop_box, decodable
+from wsoup.finetune.data import FewShotImages, batch_positions, crop_box, decodable, wrapped_positions
 
 LABELS = np.repeat(np.arange(5), 3)
 
@@ -41,6 +41,18 @@ def test_rounds_go_through_classes_and_images_before_any_comes_again():
 def test_seeds_draw_differently():
     first, second = (batch_positions(LABELS, batch_size=3, seed=seed, iteration=0).tolist() for seed in (1, 2))
     assert first != second
+
+
+def test_wrapped_rounds_follow_on_one_another_and_an_epoch_has_each_image_once():
+    """Five classes of three in batches of four: rounds end at places 5, 10 and 15, of which 12 are filled."""
+    batches = [wrapped_positions(LABELS, batch_size=4, seed=1, iteration=t) for t in range(6)]
+    for epoch in (batches[:3], batches[3:]):
+        places = np.concatenate(epoch)
+        assert len(set(places.tolist())) == 12
+        assert [len(set(LABELS[places[i : i + 5]])) for i in (0, 5, 10)] == [5, 5, 2]
+    assert batches[0].tolist() != batches[3].tolist()
+    several = [wrapped_positions(LABELS, batch_size=4, seed=seed, iteration=1) for seed in range(20)]
+    assert 0 < sum(len(set(LABELS[batch])) < 4 for batch in several) < 20
 
 
 @given(

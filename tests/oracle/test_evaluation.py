@@ -32,6 +32,7 @@ FILES = dict(zip(TEMPLATES, ("caltech", "pets", "dtd", "food101", "eurosat", "uc
 OURS = dict(zip(TEMPLATES, ("caltech101", "oxford_pets", "dtd", "food101", "eurosat", "ucf101"), strict=True))
 OFFSETS = [0, 1, 2, 5, 10]
 SAID = {name: [f"{name} parts", "a long tail", "can move", "used outside"][: 2 + i % 3] for i, name in enumerate(NAMES)}
+SAID |= {NAMES[0]: ["legs, wings, etc.", "a tail"], NAMES[1]: []}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def texts_of(encoder, template: str, *, baseline: str) -> dict[str, list[Tensor]
         ]
         for kind, texts in SOUPS.items()
     }
-    said = {name: [gpt.sentence(text) for text in texts] for name, texts in SAID.items()}
+    said = {name: [gpt.sentence(text, wording="code") for text in texts or [""]] for name, texts in SAID.items()}
     by_class = {
         "ensemble": baselines.ensemble_prompts(baseline, class_names=NAMES, templates=ensemble_templates()),
         "gpt": baselines.gpt_prompts(baseline, class_names=NAMES, descriptors=said),

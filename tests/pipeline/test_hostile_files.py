@@ -365,7 +365,7 @@ READ_BY: dict[str, list[Stage]] = {
     "manifests/photo.parquet": [("fewshot",), ("embed_train",), ("embed", "photo")],
     "splits/photo/seed1.parquet": [("score", "words"), ("finetune", "ce")],
     "pools/words.txt": [("score", "words")],
-    "pools/gpt.json": [("evaluate",)],
+    "evaluated.json": [("evaluate",)],
     "embeddings/pretrained/photo-train.zarr/image_features/c/0/0": [("score", "words")],
     "embeddings/pretrained/photo-train.zarr/zarr.json": [("score", "words")],
     "embeddings/pretrained/other-test.zarr/labels/zarr.json": [("evaluate",)],

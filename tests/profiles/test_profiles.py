@@ -83,9 +83,21 @@ def values(value: Any, prefix: str = "") -> dict[str, Any]:
 def test_all_that_the_paper_fixes_is_in_its_profile() -> None:
     raw = values(of_paper(methods="all").model_dump(mode="json", by_alias=True))
     fixed = yaml.safe_load((DATA / "paper/settings.yaml").read_text())
-    fixed.pop("pools")
+    del fixed["pools"], fixed["differs"]
     fixed["finetune"]["methods"] = methods.of_paper("all")
     assert {key: raw[key] for key in values(fixed)} == values(fixed)
+
+
+def test_the_authors_words_come_from_a_file_that_dvc_watches(tmp_path) -> None:
+    words = of_paper(words="/gpt/words.txt").candidates.words
+    assert (words.path, words.count, words.period) == ("/gpt/words.txt", 9894, False)
+    assert of_paper(words="/gpt/words.txt").candidates.watch == "/gpt"
+    alone = of_paper(gpt=None, without_descriptors=True, words="/lists/words.txt").candidates
+    assert (alone.words.path, alone.watch) == ("/lists/words.txt", "/lists/words.txt")
+    (tmp_path / "own.txt").write_text("".join(f"w{i}\n" for i in range(1200)))
+    assert of_paper(gpt=str(tmp_path), words=str(tmp_path / "own.txt")).candidates.words.count == 1200
+    with pytest.raises(ParamsError, match=r"--words /x\.txt must lie in the folder of --gpt-descriptors, .* into /gpt"):
+        of_paper(words="/x.txt")
 
 
 def test_dvc_watches_small_files_never_the_images() -> None:

@@ -1,4 +1,4 @@
-"""Every row of the paper's tables that can be run is filled by one of its profiles, unmarked."""
+"""Every row of the paper's tables that can be run is filled by one of its profiles, marked where it is not theirs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wsoup.check.whole import Params, parse_params
 from wsoup.core.errors import ParamsError
 from wsoup.profiles.paper import ENCODERS, paper
 from wsoup.report import paper as theirs
-from wsoup.report.coverage import coverage
+from wsoup.report.coverage import coverage, unknown
 from wsoup.report.paper import TABLES, PaperRow
 
 
@@ -23,15 +23,36 @@ def params_of(**choices: Any) -> Params:
 
 @cache
 def _params_of(choices: tuple[tuple[str, Any], ...]) -> Params:
-    given = {"gpt_descriptors": "/gpt", "methods": "all", "fewshot_pickles": "/pickles", **dict(choices)}
+    given = {"gpt_descriptors": "/gpt", "methods": "all", "fewshot_pickles": "/pickles", "words": "/gpt/words.txt"}
+    given |= dict(choices)
     return parse_params(yaml.safe_load(paper("/data", **given)), origin="paper")
 
 
 def filled(rows: list[PaperRow]) -> list[str]:
-    return [f"{row.table}/{row.label}" for row in rows if not row.missing and not row.marks]
+    return [f"{row.table}/{row.label}" for row in rows if not row.missing]
 
 
-def test_all_rows_that_can_be_run_are_filled_and_none_is_marked():
+def marked(rows: list[PaperRow]) -> list[str]:
+    return [f"{row.table}/{row.label}" for row in rows if not row.missing and row.marks]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "theirs", "not_theirs"), [("ViT-B-16", 79, 17), ("ViT-B-32", 4, 1), ("ViT-L-14", 0, 5)]
+)
+def test_rows_that_are_the_authors_computation_and_rows_that_are_not(encoder, theirs, not_theirs):
+    rows = coverage(params_of(encoder=encoder), table="all")
+    assert (len(filled(rows)) - len(marked(rows)), len(marked(rows))) == (theirs, not_theirs)
+
+
+def test_the_marked_rows_of_the_papers_own_encoder():
+    """Waffle, the upper bound, ProDA, LoRA, the soft ensemble and the regularised CoOp, and nothing else."""
+    kinds = ("Waffle", "upper bound", "ProDA", "LoRA", "CoOp ensemble", "CoOp regularized")
+    rows = coverage(params_of(), table="all")
+    assert {next(kind for kind in kinds if kind in label) for label in marked(rows)} == set(kinds)
+    assert all(label in marked(rows) for label in filled(rows) if any(kind in label for kind in kinds))
+
+
+def test_all_rows_that_can_be_run_are_filled():
     """LAION's rows need its images as a source; everything else is one run of each encoder."""
     wanted = [row for row in coverage(params_of(), table="all") if not row.reported and row.table != "laion_source"]
     assert len(wanted) == 12 + 20 + 19 + 10 + 55
@@ -75,7 +96,7 @@ def test_images_that_are_not_the_authors_mark_what_was_selected_or_trained_on_th
     drawn = {f"{row.table}/{row.label}": row.marks for row in coverage(params_of(fewshot_pickles=None), table="all")}
     why = ("datasets.imagenet.fewshot_pickles: none, the paper's are the authors' (--fewshot-pickles)",)
     assert drawn["zero_shot/Word soup"] == drawn["few_shot/Vanilla CoOp"] == why
-    assert drawn["zero_shot/CLIP ZS"] == drawn["zero_shot/Waffle CLIP"] == ()
+    assert drawn["zero_shot/CLIP ZS"] == drawn["zero_shot/GPT centroids"] == ()
     laion = coverage(params_of(source="laion", laion="/laion", fewshot_pickles=None), table="laion_source")
     assert {row.label: row.missing for row in laion} == dict.fromkeys((row.label for row in laion), "")
     unpublished = ("datasets.laion: the authors' images of LAION are not published",)
@@ -83,7 +104,7 @@ def test_images_that_are_not_the_authors_mark_what_was_selected_or_trained_on_th
 
 
 def test_a_changed_key_marks_and_a_missing_size_leaves_out():
-    raw = yaml.safe_load(paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles"))
+    raw = params_of().model_dump(mode="json", by_alias=True)
     raw["soups"]["word"]["k0"] = 100
     raw["evaluate"]["m"] = [1, 8]
     rows = {f"{row.table}/{row.label}": row for row in coverage(parse_params(raw, origin="x"), table="all")}
@@ -91,13 +112,55 @@ def test_a_changed_key_marks_and_a_missing_size_leaves_out():
     assert rows["parameter_efficiency/Word Soup m=4"].missing == "soups.word_curve is not evaluated at m = 4"
 
 
+@pytest.mark.parametrize(
+    ("changes", "row", "why"),
+    [
+        (
+            {"datasets.dtd.template": "{}."},
+            "CLIP ZS",
+            "dtd: template '{}.', the authors' is 'a photo of",
+        ),
+        ({"datasets.sun397.test_split": "val"}, "CLIP ZS", "sun397: test_split: val, the paper's is test"),
+        ({"datasets.dtd.class_names": "x"}, "CLIP ZS", "datasets.dtd.class_names: x, the paper's are CoOp's"),
+        ({"datasets.eurosat": None}, "CLIP ZS", "datasets: no eurosat"),
+        ({"candidates.words.path": None}, "Word soup", "candidates.words: 9,894 texts, not the authors' list of 9,894"),
+        ({"encoder.precision": "bf16"}, "CLIP ZS", "encoder.precision: bf16, the paper's fp32"),
+    ],
+)
+def test_the_list_judges_what_the_report_judges(changes: dict[str, Any], row: str, why: str):
+    raw = params_of().model_dump(mode="json", by_alias=True)
+    for key, value in changes.items():
+        *path, last = key.split(".")
+        section = raw
+        for name in path:
+            section = section[name]
+        section[last] = value
+        if value is None and last == "eurosat":
+            del section[last]
+    rows = {row.label: row.marks for row in coverage(parse_params(raw, origin="x"), table="zero_shot")}
+    assert [said for said in rows[row] if said.startswith(why)]
+
+
+def test_pools_are_read_where_they_are_and_said_to_be_unknown_where_not(tmp_path):
+    assert unknown(params_of())[0] == "whether candidates.words are the authors' (no such file yet)"
+    (tmp_path / "few.txt").write_text("".join(f"w{i}\n" for i in range(1500)))
+    few = params_of(gpt_descriptors=str(tmp_path), words=str(tmp_path / "few.txt"))
+    marks = {row.label: row.marks for row in coverage(few, table="zero_shot")}
+    assert marks["Word soup"] == ("candidates.words: 1,500 texts, not the authors' list of 9,894 (--words)",)
+    assert marks["CLIP ZS"] == ()
+    assert not any("words" in what for what in unknown(few))
+
+
 def test_the_list_is_printed_for_the_present_params(tmp_path):
-    made = paper("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles")
+    made = paper("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles", words="/gpt/words.txt")
     (tmp_path / "params.yaml").write_text(made)
     code, printed, _ = run("profile", "paper", "--table", "few_shot", "--params", str(tmp_path / "params.yaml"))
     assert code == 0
     assert "  x  Vanilla CoOp: coop, class_name\n" in printed
     assert "  -  ProDA: finetune.methods has no 'proda': --methods\n" in printed
-    assert printed.splitlines()[-1].startswith("23 rows: 12 filled (x), 0 filled but marked (*), 11 not (-)")
+    count, words, _, images = printed.splitlines()[-4:]
+    assert count.startswith("23 rows: 10 filled (x), 2 filled but marked (*), 11 not (-)")
+    assert words == "not known before a run: whether candidates.words are the authors' (no such file yet)"
+    assert images == "not known before a run: test images and classes of each dataset (`wsoup check`)"
     with pytest.raises(ParamsError, match="--table 'one' must be one of zero_shot, model_scaling, few_shot"):
         coverage(params_of(), table="one")

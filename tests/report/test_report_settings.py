@@ -10,7 +10,7 @@ from report_made import CLASS_NAME, PAPER_ENCODER, both_seeds, paper_settings, r
 
 from wsoup.evaluate.rows import TableRow, table
 from wsoup.report.accuracy import paper_tables, zero_shot_table
-from wsoup.report.settings import Settings, differing
+from wsoup.report.settings import Settings, dataset_differs, differing
 from wsoup.report.terminal import summary
 
 PAPER = Settings.of_paper()
@@ -47,6 +47,14 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("fewshot.shots", 8, [*SOUPS, *ALL_TUNED]),
     ("encoder.interpolation", "bicubic", [*ROWS, *ALL_TUNED]),
     ("encoder.interpolation", None, [*ROWS, *ALL_TUNED]),
+    ("encoder.image_mean", [0.5, 0.5, 0.5], [*ROWS, *ALL_TUNED]),
+    ("encoder.image_std", [0.5, 0.5, 0.5], [*ROWS, *ALL_TUNED]),
+    ("encoder.decoding", "upright", [*ROWS, *ALL_TUNED]),
+    ("encoder.precision", "bf16", [*ROWS, *ALL_TUNED]),
+    ("encoder.precision", "reference", []),
+    ("encoder.precision", "fp16", []),
+    ("score.racing.words", [{"classes": 0.1, "keep": 100}], [*WORD, *CURVE, DIVERSE]),
+    ("score.racing.descriptors", [{"classes": 0.1, "keep": 100}], DESCRIPTOR),
     *((f"soups.word.{key}", 7, [*WORD, DIVERSE]) for key in ("m", "k0", "k1", "patience", "max_words")),
     *((f"soups.word_curve.{key}", 7, CURVE) for key in ("m", "k0", "k1", "patience", "max_words")),
     ("soups.word.pool", "descriptors", [*WORD, DIVERSE]),
@@ -54,6 +62,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("soups.descriptor.kind", "chains", DESCRIPTOR),
     ("datasets.food101.baseline_template", None, ["ensemble", "gpt_centroids", "gpt_score_mean"]),
     ("datasets.imagenet.gpt_names.newt", "eft", ["gpt_centroids", "gpt_score_mean"]),
+    ("datasets.food101.gpt_wording", "text", ["gpt_centroids", "gpt_score_mean"]),
     ("candidates.words.period", True, [*WORD, *CURVE, DIVERSE]),
     ("candidates.descriptors.period", False, DESCRIPTOR),
     ("evaluate.baseline_m", 32, [*RANDOM, *WAFFLE]),
@@ -65,7 +74,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
         (f"finetune.{key}", value, ALL_TUNED)
         for key, value in (
             *(("iterations", 100), ("batch_size", 32), ("momentum", 0.8), ("weight_decay", 0.1), ("logit_scale", 30)),
-            *(("ema", 0.98), ("augment.crop", [0.9, 1.0]), ("augment.flip", False)),
+            *(("batches", "distinct"), ("ema", 0.98), ("augment.crop", [0.9, 1.0]), ("augment.flip", False)),
         )
     ),
     ("finetune.augment", None, ALL_TUNED),
@@ -115,17 +124,27 @@ def test_another_pool_marks_all_that_is_drawn_from_it(pool: str, rows: list[str]
     said = differing(
         replace(made, pools={**made.pools, pool: toy}), paper=PAPER, variant="pretrained", row=ROWS["waffle"]
     )
-    assert said == [f"candidates.{pool}: 400 texts, not the authors' list of {PAPER.pools[pool]['count']:,}"]
+    way = " (--words)" if pool == "words" else ""
+    assert said == [f"candidates.{pool}: 400 texts, not the authors' list of {PAPER.pools[pool]['count']:,}{way}"]
 
 
-def test_wordfreqs_words_stand_for_the_papers_ten_thousand_but_no_other_number():
+def test_wordfreqs_words_are_another_pool():
     made = paper_settings()
-    wordfreq = {**made.pools, "words": {"count": 10_000, "digest": "1" * 16}}
-    assert marked(replace(made, pools=wordfreq)) == set()
-    fewer = paper_settings(candidates__words__count=5_000)
-    assert marked(replace(fewer, pools=wordfreq)) == {*WORD, *CURVE, *WAFFLE, DIVERSE}
-    theirs = paper_settings(candidates__words__count=9_894, candidates__words__path="words.txt")
-    assert marked(theirs) == set()
+    wordfreq = replace(made, pools={**made.pools, "words": {"count": 10_000, "digest": "1" * 16}})
+    assert marked(wordfreq) == {*WORD, *CURVE, *WAFFLE, DIVERSE}
+    said = differing(wordfreq, paper=PAPER, variant="pretrained", row=ROWS["word_soup"])
+    assert said == ["candidates.words: 10,000 texts, not the authors' list of 9,894 (--words)"]
+
+
+def test_a_source_with_another_template_or_other_names_marks_what_was_searched_or_trained_on_it():
+    for key, value in (("template", "a {}."), ("classes", "base"), ("class_names", "names.txt")):
+        run = paper_settings(**{f"datasets__imagenet__{key}": value})
+        assert marked(run) == {*SOUPS, *ALL_TUNED}
+        assert list(dataset_differs(run, "imagenet"))
+    test_split = paper_settings(datasets__imagenet__test_split="val")
+    assert marked(test_split) == set()
+    assert list(dataset_differs(test_split, "imagenet")) == ["imagenet: test_split: val, the paper's is test"]
+    assert not list(dataset_differs(paper_settings(), "eurosat"))
 
 
 def test_a_method_that_the_paper_has_not_is_marked_as_such():

@@ -88,6 +88,13 @@ def profile_paper(
         str | None,
         typer.Option(help="With --source laion: the folder of its images, in folders or tars by ImageNet class."),
     ] = None,
+    words: Annotated[
+        str | None,
+        typer.Option(
+            help="A file of common words in the folder of --gpt-descriptors; the authors' is "
+            "google-10000-english-no-swears.txt (default: wordfreq's, whose rows are marked)."
+        ),
+    ] = None,
     table: Annotated[
         str | None,
         typer.Option(
@@ -106,9 +113,10 @@ def profile_paper(
 
     if table is not None:
         from wsoup.check.whole import load_params
-        from wsoup.report.coverage import coverage, shown
+        from wsoup.report.coverage import coverage, shown, unknown
 
-        print(shown(coverage(load_params(params), table=table)), end="")
+        given = load_params(params)
+        print(shown(coverage(given, table=table), unsure=unknown(given)), end="")
         return
     if data_root is None:
         raise ParamsError("profile paper needs --data-root, the folder that holds CoOp's folders")
@@ -121,6 +129,7 @@ def profile_paper(
         source=source,
         fewshot_pickles=fewshot_pickles,
         laion=laion,
+        words=words,
     )
     _put(text, out=out, force=force)
 

@@ -102,6 +102,8 @@ def speakable(text: str) -> str:
 
 Words = Annotated[str, Field(max_length=10_000), AfterValidator(speakable)]
 """Any text of a soup; no model's context holds a tenth of the letters."""
+
+
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("expected a name")

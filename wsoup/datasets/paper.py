@@ -40,6 +40,8 @@ class PaperDataset:
     gpt: str
     baseline_template: str | None = None
 
+    gpt_wording = "code"  # of all
+
     @property
     def gpt_names(self) -> dict[str, str]:
         """Classes that the authors call otherwise in GPT texts (source/gpt_helpers.py:194)."""
@@ -122,7 +124,14 @@ PAPER: dict[str, PaperDataset] = {
 
 
 def comparable(
-    layout: str, *, dataset: str, template: str, classes: str, test_split: str, n_test: int, n_classes: int
+    layout: str,
+    *,
+    dataset: str,
+    template: str,
+    classes: str,
+    test_split: str,
+    n_test: int | None = None,
+    n_classes: int | None = None,
 ) -> tuple[bool, str]:
     """Whether results on a dataset stand beside the paper's, and why (not).
 
@@ -130,8 +139,8 @@ def comparable(
         layout: as in params; plain ``coop`` goes by the dataset's name.
         dataset: the dataset's name in params.
         template, classes, test_split: as in params.
-        n_test: test images found.
-        n_classes: classes found.
+        n_test: test images found; None before a run, when nobody knows.
+        n_classes: classes found; None as above.
     """
     paper = _of(layout, dataset=dataset)
     if paper is None:
@@ -140,13 +149,13 @@ def comparable(
         return False, f"classes: {classes}, half of them; the paper's tables are on all classes"
     if test_split != "test":
         return False, f"test_split: {test_split}, the paper's is test"
-    if n_test != paper.n_test:
+    if n_test not in (None, paper.n_test):
         return False, f"{n_test:,} test images, the paper has {paper.n_test:,}"
-    if n_classes != paper.n_classes:
+    if n_classes not in (None, paper.n_classes):
         return False, f"{n_classes:,} classes, the paper has {paper.n_classes:,}"
     if template.replace("{c}", "{}") != paper.template:
         return False, f"template {template!r}, the authors' is {paper.template!r}"
-    return True, f"CoOp's split, {n_test:,} test images, the authors' template"
+    return True, f"CoOp's split, {paper.n_test:,} test images, the authors' template"
 
 
 def expected_n_test(layout: str, *, dataset: str) -> int | None:

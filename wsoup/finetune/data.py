@@ -3,7 +3,8 @@
 That makes a killed training go on with the batch that it was at, and lets threads decode ahead. A batch holds distinct
 classes with one image each, as in section 4 of arXiv 2311.13612 and the authors' sampler (Chris210634/word_soups,
 source/samplers.py). Rounds of whole batches go through the classes in a new order each, and each class through its
-images before any comes again. With fewer classes than the batch size a batch is all classes.
+images before any comes again. With fewer classes than the batch size a batch is all classes. In theirs a round goes on
+in the batch in which the one before it ends, which may then hold a class twice: `wrapped_positions`.
 """
 
 from __future__ import annotations
@@ -118,6 +119,24 @@ def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration
     return np.array([image_of(int(c)) for c in order])
 
 
+def wrapped_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
+    """The same as the authors' sampler has it (source/samplers.py, FastRandomSampler): rounds without a break.
+
+    The rounds of N // B batches make an epoch, in which each class has another image in each round.
+    """
+    by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    size = min(batch_size, len(labels))
+    epoch, batch = divmod(iteration, len(labels) // size)
+    rounds, places = np.divmod(np.arange(batch * size, (batch + 1) * size), len(by_class))
+    orders = {r: named_generator(seed, "rounds", epoch, r).permutation(len(by_class)) for r in np.unique(rounds)}
+
+    def image_of(c: int, turn: int) -> int:
+        order = named_generator(seed, "images of a round", c, epoch).permutation(len(by_class[c]))
+        return int(by_class[c][order[turn % len(order)]])
+
+    return np.array([image_of(int(orders[r][place]), int(r)) for r, place in zip(rounds, places, strict=True)])
+
+
 def decodable(
     paths: Sequence[str], *, labels: np.ndarray, digests: Sequence[str] | None, class_names: Sequence[str]
 ) -> tuple[np.ndarray, dict[int, str]]:
@@ -214,7 +233,7 @@ class FewShotImages:
         position = int(position)
         if position in self._kept:
             return self._kept[position]
-        image = load_rgb(self.paths[position], digest=self.digests[position])
+        image = load_rgb(self.paths[position], digest=self.digests[position], as_stored=self.encoder.as_stored)
         if image.width * image.height <= self._room:
             self._room -= image.width * image.height
             self._kept[position] = image

@@ -332,6 +332,9 @@ class FinetuneParams(Section):
     """Steps of SGD (the paper: 750)."""
     batch_size: Images
     """Distinct classes with one image each in a step; all classes where there are fewer."""
+    batches: Literal["distinct", "wrapped"] = "distinct"
+    """Where a round of all classes ends within a batch: `distinct` leaves the rest of the round out; `wrapped` goes on
+    in the same batch, as the authors' sampler does (samplers.py:126), so that a class may come twice."""
     momentum: Annotated[float, Field(ge=0, lt=1)]
     """Momentum of SGD."""
     weight_decay: NonNegative

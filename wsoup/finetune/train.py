@@ -25,7 +25,7 @@ from wsoup.core.errors import MismatchError, ParamsError
 from wsoup.disk.store import read_checked, write_checked
 from wsoup.finetune import losses
 from wsoup.finetune.added import LowRank
-from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions
+from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, wrapped_positions
 from wsoup.finetune.objective import Objective, needs_teacher_images
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
@@ -253,7 +253,8 @@ class Trainer:
 
     def _positions(self, iteration: int) -> np.ndarray:
         size = self.method.batch_size or self.shared.batch_size
-        return batch_positions(self.source.labels, batch_size=size, seed=self.seed, iteration=iteration)
+        positions = wrapped_positions if self.shared.batches == "wrapped" else batch_positions
+        return positions(self.source.labels, batch_size=size, seed=self.seed, iteration=iteration)
 
     def _load(self, iteration: int) -> Future[tuple[Tensor, Tensor]]:
         """Decode and crop a batch while the model works on the one before."""

@@ -50,12 +50,13 @@ UPRIGHT = {
 REMEDY = "replace or remove it, or set embed.on_bad_image: skip"
 
 
-def load_rgb(path: str | Path, *, digest: str | None = None) -> Image.Image:
+def load_rgb(path: str | Path, *, digest: str | None = None, as_stored: bool = False) -> Image.Image:
     """Decode one image file, or one member of a tar or Arrow file, as upright 8-bit RGB.
 
     Args:
         path: the file; see `wsoup.disk.files.read_bytes`.
         digest: SHA-256 in hex that its bytes had when it was listed; None takes them as they are.
+        as_stored: neither turn it nor lay transparency over white, as the authors' loader (samplers.py:176).
 
     Raises:
         ChangedError: the bytes are not those of `digest`, or are gone.
@@ -77,7 +78,7 @@ def load_rgb(path: str | Path, *, digest: str | None = None) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of large or odd files that decode all the same
             with Image.open(io.BytesIO(data), formats=_formats()) as image:
-                return _decoded(image, name=name)
+                return _decoded(image, name=name, as_stored=as_stored)
     except UnidentifiedImageError:
         kind = "an HTML page" if data.lstrip()[:1] == b"<" else f"not an image of a known format ({', '.join(FORMATS)})"
         raise DataError(f"{name} is {kind}; {REMEDY}") from None
@@ -103,7 +104,7 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
-def _decoded(image: Image.Image, *, name: str) -> Image.Image:
+def _decoded(image: Image.Image, *, name: str, as_stored: bool) -> Image.Image:
     """Upright 8-bit RGB. The shape is checked before anything is decoded, the mode before anything is scaled."""
     width, height = image.size
     if max(width, height) > MAX_ASPECT * min(width, height):
@@ -113,9 +114,9 @@ def _decoded(image: Image.Image, *, name: str) -> Image.Image:
         )
     with _libtiff_silent(image.format):
         image.load()
-    turn = UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
+    turn = None if as_stored else UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
     deep = image.mode in ("I", "F") or image.mode.startswith("I;16")
-    upright = _to_rgb(_scaled(image, name=name) if deep else image)
+    upright = _to_rgb(_scaled(image, name=name) if deep else image, as_stored=as_stored)
     return upright if turn is None else upright.transpose(turn)
 
 
@@ -168,9 +169,9 @@ def _scaled(image: Image.Image, *, name: str) -> Image.Image:
     return Image.fromarray((values * 255 // top).clip(0, 255).astype(np.uint8))
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
+def _to_rgb(image: Image.Image, *, as_stored: bool) -> Image.Image:
     """RGB of an 8-bit image; transparency is laid over white."""
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+    if not as_stored and (image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info):
         layer = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
     return image.convert("RGB")
@@ -184,13 +185,15 @@ class _Decode:
     digests: Sequence[str | None] | None
     transform: Callable[[Image.Image], Tensor]
     batch_size: int
+    as_stored: bool
 
     def __call__(self, number: int) -> Decoded:
         first = number * self.batch_size
         pixels, errors = [], {}
         for i in range(first, min(first + self.batch_size, len(self.paths))):
             try:
-                pixels.append(self.transform(load_rgb(self.paths[i], digest=self.digests[i] if self.digests else None)))
+                digest = self.digests[i] if self.digests else None
+                pixels.append(self.transform(load_rgb(self.paths[i], digest=digest, as_stored=self.as_stored)))
             except DataError as error:
                 errors[i] = error
         return Decoded(torch.stack(pixels) if pixels else torch.empty(0, 3, 1, 1), errors)
@@ -219,6 +222,7 @@ def batches(
     digests: Sequence[str | None] | None = None,
     on_bad_image: str = "stop",
     workers: int | None = None,
+    as_stored: bool = False,
 ) -> Iterator[Batch]:
     """Decode and preprocess images in order, ahead of their use.
 
@@ -230,6 +234,7 @@ def batches(
         on_bad_image: ``"stop"`` raises DataError at the first file that cannot be decoded; ``"skip"`` reports it in
             `Batch.bad` and goes on. A changed file is an error in any case.
         workers: decoding processes; None is `decoding_workers`, and none for a handful of images.
+        as_stored: see `load_rgb`.
 
     Raises:
         ChangedError, DataError: as above.
@@ -238,7 +243,7 @@ def batches(
     if workers is None:
         workers = decoding_workers()
     n = -(-len(paths) // batch_size)
-    decode = _Decode(paths, digests, transform, batch_size)
+    decode = _Decode(paths, digests, transform, batch_size, as_stored)
     for number, (pixels, errors) in enumerate(ahead(decode, n=n, workers=workers if len(paths) > FEW_IMAGES else 0)):
         for error in errors.values():
             if on_bad_image == "stop" or isinstance(error, ChangedError):

@@ -102,6 +102,7 @@ def encode_files(
         batch_size=encoder.images_at_once(batch_size),
         digests=None if digests is None else digests[first:],
         on_bad_image=on_bad_image,
+        as_stored=encoder.as_stored,
     )
 
     def so_far() -> Embedded:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from wsoup.check import paper_pools
+from wsoup.check.watch import covers
 from wsoup.core.errors import ParamsError
 from wsoup.datasets.paper import PAPER
 from wsoup.evaluate.encoders import ENCODERS as PAPER_ENCODERS
 from wsoup.profiles.common import block, descriptors, filled, lines, one_line, template
 from wsoup.profiles.methods import of_paper
+from wsoup.search.rank.pools import texts_of
 
 ENCODERS = dict(PAPER_ENCODERS)
 """Models of the paper with their weights."""
@@ -55,6 +59,7 @@ def paper(
     source: str = "imagenet",
     fewshot_pickles: str | None = None,
     laion: str | None = None,
+    words: str | None = None,
 ) -> str:
     """params.yaml of the paper; no file needs to be there yet.
 
@@ -68,6 +73,8 @@ def paper(
         fewshot_pickles: folder with CoOp's ``shot_16-seed_1.pkl`` of the source; None draws the splits, and the report
             marks what depends on them.
         laion: the folder of LAION's images by ImageNet class, where the source is ``laion`` (`wsoup.datasets.laion`).
+        words: text file of common words, one a line, below `gpt_descriptors` where that is given; None takes
+            wordfreq's, and the report marks what depends on them.
 
     Raises:
         ParamsError: descriptors neither given nor left out, or no such encoder, source or group of methods.
@@ -92,10 +99,23 @@ def paper(
         "evaluate.texts": one_line(SINGLE_TEXTS.get(source, [])),
         "landscape.methods": one_line([name for name in LANDSCAPES if name in chosen]),
     }
+    if words is not None:
+        values |= _words(words, beside=gpt_descriptors)
     if gpt_descriptors is None:
         return filled(template("paper"), {**values, **dict.fromkeys(DESCRIPTOR_SOUPS)}, head=WITHOUT)
     pool = descriptors(f"{gpt_descriptors}/descriptors_imagenet.json", watch=gpt_descriptors)
     return filled(template("paper"), {**values, **pool})
+
+
+def _words(path: str, *, beside: str | None) -> dict[str, str]:
+    """What `filled` puts in for a list of words: all of it; as many as theirs has where it is not there yet."""
+    if beside is not None and not covers(beside, path):
+        raise ParamsError(
+            f"--words {path} must lie in the folder of --gpt-descriptors, which DVC watches: put it into {beside}"
+        )
+    count = len(texts_of(path)) if Path(path).is_file() else paper_pools.authors()["words"]["count"]
+    pool = {"path": path, "count": count, "period": False}
+    return {"candidates.words": one_line(pool)} | ({} if beside else {"candidates.watch": one_line(path)})
 
 
 def _datasets(source: str, *, data_root: str, gpt: str | None, laion: str | None) -> dict[str, dict[str, Any]]:
@@ -127,7 +147,7 @@ def _dataset(name: str, *, data_root: str, gpt: str | None) -> dict[str, Any]:
     if known.baseline_template is not None:
         section["baseline_template"] = known.baseline_template
     if gpt:
-        section["gpt_descriptors"] = f"{gpt}/descriptors_{known.gpt}.json"
+        section |= {"gpt_descriptors": f"{gpt}/descriptors_{known.gpt}.json", "gpt_wording": known.gpt_wording}
     return section | ({"gpt_names": known.gpt_names} if known.gpt_names else {})
 
 

@@ -102,6 +102,9 @@ def accuracy_row(
     if "parameters_thousands" in theirs and not paper.encoder_differs(results.encoder, tuned=variant != PRETRAINED):
         stored = 1000.0 * theirs["parameters_thousands"]
         line |= {"stored (paper)": stored, "stored (diff)": line["stored"] - stored}
+        model = str(results.encoder["model"])
+        counted = settings.always(results.theirs, model=model, variant=variant, row=row, column="stored")
+        line |= {f"stored ({key})": value for why in counted for key, value in (("mark", MARK), ("why", [why]))}
     line["why"] = sorted({why for key, value in line.items() if key.endswith(" (why)") for why in value})
     return line
 
@@ -147,10 +150,12 @@ def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:
 
 
 def _unlike(results: Results, name: str) -> set[str]:
-    """Why a dataset's split is not the paper's; nothing where it is, or where the paper has no such dataset."""
+    """Why a dataset is not the paper's; nothing where it is, or where the paper has no such dataset."""
+    if not _papers(results, name):
+        return set()
     facts = results.facts.get(name, {})
-    comparable = not _papers(results, name) or facts.get("paper_comparable", True)
-    return set() if comparable else {f"{name}: {facts.get('reason', 'another split')}"}
+    counted = () if facts.get("paper_comparable", True) else (f"{name}: {facts.get('reason', 'another split')}",)
+    return {*counted, *settings.dataset_differs(results.settings, name)}
 
 
 def _beside(column: str, values: Any, theirs: float | None, *, marks: set[str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from wsoup.check import paper_pools
 from wsoup.check.whole import Params
 from wsoup.core.errors import ParamsError
 from wsoup.disk.artifacts import PRETRAINED
@@ -16,13 +17,13 @@ from wsoup.evaluate.rows import TableRow
 from wsoup.evaluate.rows import table as rows_of
 from wsoup.report import paper
 from wsoup.report.paper import TABLES, PaperRow
-from wsoup.report.settings import Settings, marks
+from wsoup.report.settings import Settings, dataset_differs, marks
 
 
 def coverage(params: Params, *, table: str) -> list[PaperRow]:
     """Every row of one of the paper's tables, or of all, in its order: what it lacks, and what would be marked.
 
-    Pools are not known before a run: they are taken for the authors'.
+    The report's own judge says so, from all that is known before a run; the rest (`unknown`) is taken for the authors'.
 
     Raises:
         ParamsError: no such table.
@@ -30,15 +31,34 @@ def coverage(params: Params, *, table: str) -> list[PaperRow]:
     if table not in (*TABLES, "all"):
         raise ParamsError(f"--table {table!r} must be one of {', '.join(TABLES)}, all")
     ours, fixed = {row.key: row for row in rows_of(list(params.soups))}, Settings.of_paper()
-    run = Settings.of_run(params.model_dump(mode="json", by_alias=True), pools=fixed.pools)
-    judged = []
+    run = Settings.of_run(
+        params.model_dump(mode="json", by_alias=True), pools={**fixed.pools, **paper_pools.known(params)}
+    )
+    datasets, judged = _datasets(run, params=params), []
     for row in (row for name in (TABLES if table == "all" else (table,)) for row in paper.rows(name)):
         missing, beside = _missing(row, params=params, ours=ours), ours.get(row.row.partition("@")[0])
         if not missing and beside is not None:
             why = marks(run, paper=fixed, encoder=_encoder_id(params), variant=row.variant, row=beside)
-            row = replace(row, marks=tuple(why))
+            row = replace(row, marks=(*why, *datasets))
         judged.append(replace(row, missing=missing))
     return judged
+
+
+def _datasets(run: Settings, *, params: Params) -> list[str]:
+    """What marks or empties cells of every row: a dataset that is not the paper's, or is not there."""
+    names = [name for name in params.datasets if name in paper.COLUMNS]
+    columns = {paper.COLUMNS[name] for name in names}
+    lacks = [name for name, column in paper.COLUMNS.items() if column not in columns and name != "laion"]
+    said = [why for name in names for why in dataset_differs(run, name)]
+    return [*said, *([f"datasets: no {', '.join(lacks)}"] if lacks else [])]
+
+
+def unknown(params: Params) -> list[str]:
+    """What only the files can say."""
+    known = paper_pools.known(params)
+    absent = [name for name in ("words", "descriptors") if name not in known]
+    absent = [f"whether candidates.{name} are the authors' (no such file yet)" for name in absent]
+    return [*absent, "test images and classes of each dataset (`wsoup check`)"]
 
 
 def _missing(row: PaperRow, *, params: Params, ours: Mapping[str, TableRow]) -> str:
@@ -103,8 +123,8 @@ def _encoder_id(params: Params) -> dict[str, Any]:
     }
 
 
-def shown(rows: list[PaperRow]) -> str:
-    """The list as text: filled, marked or missing, a row a line, and a count at the end."""
+def shown(rows: list[PaperRow], *, unsure: list[str]) -> str:
+    """The list as text: filled, marked or missing, a row a line, a count, and what is `unknown`."""
     lines = []
     for table, of_table in groupby(rows, key=lambda row: row.table):
         lines += [f"{table}:", *map(_line, of_table)]
@@ -114,6 +134,7 @@ def shown(rows: list[PaperRow]) -> str:
         f"{len(rows)} rows: {count['filled']} filled (x), {count['marked']} filled but marked (*), {count['missing']} "
         f"not (-), of which {reported} are as their authors reported them"
     )
+    lines += [f"not known before a run: {what}" for what in unsure]
     return "\n".join(lines) + "\n"
 
 

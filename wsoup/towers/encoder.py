@@ -54,7 +54,7 @@ class Encoder:
         preprocess: RGB image -> (3, H, W) float32, resize, centre crop and normalisation as the model wants them.
         augment: the same with RandomResizedCrop and flip, for training.
         id: model, pretrained, config and weights (`wsoup.towers.identity`), quick_gelu, precision; JSON values.
-        preprocessing: size, mean, std, interpolation, resize_mode; JSON values.
+        preprocessing: size, mean, std, interpolation, resize_mode, where it is not upright decoding; JSON values.
         device: where the model is.
         dtype: autocast dtype, or None for float32 throughout.
         load: makes the same encoder in another process; None where there is no such way.
@@ -69,6 +69,11 @@ class Encoder:
     device: torch.device
     dtype: torch.dtype | None
     load: Callable[[], Encoder] | None = None
+
+    @property
+    def as_stored(self) -> bool:
+        """Whether images are decoded as they are stored, see ``encoder.decoding``."""
+        return self.preprocessing.get("decoding") == "stored"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """To another process an encoder travels as what it is loaded from, and is loaded there once."""
@@ -437,4 +442,5 @@ def _preprocessing(model: nn.Module, params: EncoderParams) -> dict[str, Any]:
         "std": list(params.image_std or about["std"]),
         "interpolation": params.interpolation or about.get("interpolation"),
         "resize_mode": about.get("resize_mode"),
+        **({"decoding": "stored"} if params.decoding == "stored" else {}),
     }

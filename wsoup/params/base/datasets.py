@@ -39,6 +39,9 @@ class DatasetParams(Section):
     gpt_names: dict[Text, Text] | None = None
     """Classes that go by another key of gpt_descriptors, with its name and its descriptors. The authors' of ImageNet:
     {newt: smooth newt, tights: maillot} (gpt_helpers.py:194); null: none."""
+    gpt_wording: Literal["text", "code"] | None = None
+    """How descriptors end: `text`, in one period, and where there are none in the class name; `code` as the authors'
+    code has it (loading_helpers.py:55): "etc..", and "..., which has ." where there are none; null: text."""
     baseline_template: Annotated[Text, AfterValidator(checked)] | None = None
     """The template of the GPT rows, whose end the prompt ensemble takes, too; null: template. The authors' GPT texts
     all begin with "a photo of a" (gpt_helpers.py:187), and UCF's classes are "a type of action" there (:53)."""

@@ -32,6 +32,8 @@ class EncoderParams(Section):
     """Their standard deviation; null: as the model says."""
     interpolation: Literal["bicubic", "bilinear"] | None = None
     """How images are resized (bilinear: the authors'); null: as the model says."""
+    decoding: Literal["upright", "stored"] = "upright"
+    """upright: EXIF rotation is applied, and transparency laid over white; stored: neither, as the authors' loader."""
     precision: Literal["fp32", "bf16", "fp16", "reference"]
     """fp32, bf16 or fp16 (autocast), or reference (fp32, TF32 off)."""
     watch: Place

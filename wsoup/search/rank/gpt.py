@@ -4,9 +4,9 @@ Menon & Vondrick 2023; sachit-menon/classify_by_description_release, descriptors
 name, never by its place in the file. The wording is that code's own, first letters and all ("which is antennae", "which
 candles"), because the paper's figures are of these texts: the 4,227 of ImageNet are the authors' pool to the letter.
 
-Differs in two things, without which there would be no text: a descriptor's own final period is the prompt's (1 of the
-5,800 of ImageNet, 1 of Caltech's 732, 1 of Food's 499: "etc.", theirs "etc.."), and an empty descriptor or a class
-without any (5 of Food) leaves the class name alone (theirs "..., which has .").
+Two things are otherwise unless a dataset's `gpt_wording` is ``code``: a descriptor's own final period is the prompt's
+(1 of the 5,800 of ImageNet, 1 of Caltech's 732, 1 of Food's 499: "etc.", theirs "etc.."), and an empty descriptor or a
+class without any (5 of Food) leaves the class name alone (theirs "..., which has .").
 """
 
 from __future__ import annotations
@@ -29,20 +29,24 @@ _ALIASES = ({"newt", "eft", "smoothnewt"}, {"tights", "maillot"}, {"missile", "p
 """ImageNet classes that lists of its 1,000 names call differently, normalised."""
 
 
-def sentence(descriptor: str) -> str:
-    """A descriptor as it follows a class name, bare, by its first letters: load.py of the source.
+def sentence(descriptor: str, *, wording: str | None = None) -> str:
+    """A descriptor as it follows a class name, by its first letters: load.py of the source; bare unless it is ``code``.
 
     >>> sentence("a long tail"), sentence("antennae"), sentence("can fly"), sentence("used in war"), sentence("wings")
     ('which is a long tail', 'which is antennae', 'which can fly', 'which is used in war', 'which has wings')
     """
-    text = bare(descriptor)
+    text = descriptor if wording == "code" else bare(descriptor)
     if text.startswith(("a", "used")):
         return f"which is {text}"
     return f"which {text}" if text.startswith(_VERBS) else f"which has {text}"
 
 
-def read(path: str | Path) -> Descriptors:
-    """One GPT-descriptor file: class -> descriptors, each as a bare sentence, as often as it is there.
+def read(path: str | Path, *, wording: str | None = None) -> Descriptors:
+    """One GPT-descriptor file: class -> descriptors, each as a sentence, as often as it is there.
+
+    Args:
+        path: the file.
+        wording: ``code`` as the authors have the ends; else sentences are bare, and empty ones left out.
 
     Raises:
         MissingError: no such file.
@@ -60,6 +64,8 @@ def read(path: str | Path) -> Descriptors:
         raise PoolError(
             f"{path} is not a GPT-descriptor file ({reason_of(error)}); expected {{class: [descriptor, ...]}}"
         ) from None
+    if wording == "code":
+        return {name: [sentence(text, wording=wording) for text in texts or [""]] for name, texts in raw.items()}
     return {name: [sentence(text) for text in texts if bare(text)] for name, texts in raw.items()}
 
 

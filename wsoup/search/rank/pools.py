@@ -52,7 +52,7 @@ def words_from_file(path: str | Path, *, count: int) -> list[str]:
     Raises:
         PoolError: the file has no words, fewer than `count`, or a word twice.
     """
-    words = _lines(Path(path))
+    words = texts_of(path)
     if len(words) < count:
         raise PoolError(f"{path} holds {len(words)} words, candidates.words.count asks for {count}; lower it")
     return unique(words[:count], origin=str(path))
@@ -75,7 +75,7 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
             sentences = {text for texts in gpt.read(path).values() for text in texts}
             pool.update(dict.fromkeys(sorted(sentences, key=_with_period)))
         else:
-            pool.update(dict.fromkeys(unique(_lines(path), origin=str(path))))
+            pool.update(dict.fromkeys(unique(texts_of(path), origin=str(path))))
     if paths and not pool:
         raise PoolError(f"candidates.descriptors: no descriptors in {', '.join(map(str, paths))}")
     return list(pool)
@@ -98,7 +98,7 @@ def read_pool(path: str | Path) -> list[str]:
         MissingError: no such file.
         PoolError: the pool holds a text twice.
     """
-    texts = _lines(require(path, made_by="candidates"))
+    texts = texts_of(require(path, made_by="candidates"))
     return unique(texts, origin=str(path)) if texts else []
 
 
@@ -117,8 +117,9 @@ def _with_period(text: str) -> str:
     return f"{text}."
 
 
-def _lines(path: Path) -> list[str]:
+def texts_of(path: str | Path) -> list[str]:
     """The lines of a text file, bare, empty ones left out."""
+    path = Path(path)
     if not path.exists():
         raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml")
     lines = read_text(path, kind=PoolError).splitlines()

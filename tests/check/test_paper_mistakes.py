@@ -1,0 +1,222 @@
+"""Mistakes that `wsoup verify paper` must find: logs made by the right code, then each mistake."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from open_clip.transformer import QuickGELU
+from oracle_world import DESCRIPTORS, NAMES, WORDS, images_near
+
+from wsoup.check import paper_counts, paper_pools, paper_search
+from wsoup.check.paper_counts import Known, usual_causes
+from wsoup.check.paper_search import Step
+from wsoup.core.scoring import normalize
+from wsoup.evaluate.testsets import TestSet
+from wsoup.params.evaluation import EvaluateParams
+from wsoup.search.rank.source import Source
+from wsoup.texts.encoder import PromptEncoder
+
+PLAIN = "a photo of a {}."
+DATASETS = {
+    "imagenet": (PLAIN, None),
+    "oxford_pets": ("a photo of a {}, a type of pet.", None),
+    "food101": ("a photo of {}, a type of food.", "a photo of a {}, a type of food."),
+}
+CHAIN = ["sharp", "sharp old", "sharp old river"]
+SOUPS = {("word", 1): ["sharp old", "nice river"], ("descriptor", 1): DESCRIPTORS[:4]}
+SAID = {name: ["which has legs, wings, etc.", f"which has {name} parts"][: 1 + i % 2] for i, name in enumerate(NAMES)}
+UNENDED = {name: [text.removesuffix(".") for text in texts] for name, texts in SAID.items()}
+PARAMS: Any = {
+    "m": [1], "baseline_m": 1, "tuned_baseline_m": 1, "offsets": [0, 5, 10], "offset_formula": "code",
+    "ensemble": True, "texts": [], "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run has, before or after a mistake."""
+
+    source: Source
+    tests: list[TestSet]
+    gpt: dict[str, dict[str, list[str]]]
+    params: EvaluateParams
+    pools: dict[str, list[str]]
+    soup: list[str]
+    period: dict[str, bool]
+
+    def counted(self, log: list[Known]) -> list[paper_counts.Counted]:
+        encoder = PromptEncoder.of(self.source.encoder)
+        tests = [replace(test, gpt=self.gpt.get(test.name)) for test in self.tests]
+        return list(paper_counts.count(log, texts=SOUPS, tests=tests, encoder=encoder, params=self.params))
+
+
+@pytest.fixture(scope="module")
+def right(tiny_encoder) -> Run:
+    def near(template: str, each: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return images_near(tiny_encoder, NAMES, template=template, each=each, seed=seed)
+
+    parts = [near(PLAIN, 60, seed) for seed in (1, 2)]
+    features, labels = (torch.cat(some) for some in zip(*parts, strict=True))
+    subsets = {1: torch.arange(600), 2: torch.arange(600, 1200)}
+    tests = [
+        TestSet(name, "xd", template, list(NAMES), *near(template, 100, i), np.arange(1000), {}, baseline)
+        for i, (name, (template, baseline)) in enumerate(DATASETS.items())
+    ]
+    source = Source(tiny_encoder, features, labels, subsets, PLAIN, list(NAMES))
+    return Run(
+        source=source,
+        tests=tests,
+        gpt={test.name: SAID for test in tests},
+        params=EvaluateParams.model_validate(PARAMS),
+        pools={"words": WORDS, "descriptors": DESCRIPTORS},
+        soup=greedy(source),
+        period=dict(paper_search.PERIOD),
+    )
+
+
+def greedy(source: Source) -> list[str]:
+    """Algorithm 1 by a plain loop, on the first seed."""
+
+    def count(texts: list[str]) -> int:
+        features = torch.cat(list(source.text_blocks(texts, period=True)))
+        return paper_counts.right_and_near(*source.images_of(1), normalize(features.sum(dim=0)))[0]
+
+    ranked = sorted(DESCRIPTORS, key=lambda text: -count([text]))
+    soup = ranked[:1]
+    for text in ranked[1:]:
+        if count([*soup, text]) > count(soup):
+            soup.append(text)
+    return soup
+
+
+@pytest.fixture(scope="module")
+def logs(right) -> tuple[list[Step], list[Known]]:
+    """What the right code counts, as the authors' logs would have it."""
+    steps = [Step("word", 1, 1, i + 1, text, 0.0) for i, text in enumerate(CHAIN)]
+    steps += [Step("descriptor", 1, int(i > 0), i, text, 0.0) for i, text in enumerate(right.soup)]
+    searched = paper_search.score(steps, source=right.source)
+    blank = [Known(method, 1, test.name, 1000, 0) for method in paper_counts.ROWS for test in right.tests]
+    counted = [replace(line.known, n_correct=line.n_correct) for line in right.counted(blank)]
+    return [replace(line.step, theirs=round(line.ours, 3)) for line in searched], counted
+
+
+def found(run: Run, *, logs: tuple[list[Step], list[Known]], right: Run, monkeypatch: Any) -> dict[str, list[str]]:
+    """What disagrees: lines of the searches, counts, whole searches and pools."""
+    monkeypatch.setattr(paper_search, "PERIOD", run.period)
+    facts = {pool: paper_pools.facts(texts) for pool, texts in right.pools.items()}
+    monkeypatch.setattr(paper_pools, "authors", lambda: facts)
+    searched = paper_search.score(logs[0], source=run.source)
+    counted = run.counted(logs[1])
+    steps = [step for step in logs[0] if step.soup == "descriptor"]
+    soup = paper_search.soup_agrees(steps, members=run.soup, source=run.source)
+    pools = paper_pools.said({pool: paper_pools.facts(texts) for pool, texts in run.pools.items()})
+    return {
+        "search": [line.step.text for line in searched if not line.agrees],
+        "counts": [f"{line.known.method} {line.known.dataset}" for line in counted if not line.agrees],
+        "soup": [] if soup.holds else [soup.says],
+        "pools": [says for same, says in pools if not same],
+        "causes": usual_causes(counted),
+    }
+
+
+def on_all(run: Run, **changes: Any) -> Run:
+    """A run whose source and datasets have other template or class names."""
+    tests = [replace(test, **changes) for test in run.tests]
+    return replace(run, source=replace(run.source, **changes), tests=tests)
+
+
+def named(run: Run, change: Callable[[list[str]], list[str]]) -> Run:
+    changed = on_all(run, class_names=change(list(NAMES)))
+    return replace(changed, gpt={name: dict(zip(change(list(NAMES)), SAID.values(), strict=True)) for name in run.gpt})
+
+
+def swapped(names: list[str]) -> list[str]:
+    names[3], names[4] = names[4], names[3]
+    return names
+
+
+def other_activation(run: Run) -> Run:
+    model = copy.deepcopy(run.source.encoder.model)
+    for block in model.transformer.resblocks:  # type: ignore[union-attr]
+        block.mlp.gelu = QuickGELU()
+    return replace(run, source=replace(run.source, encoder=replace(run.source.encoder, model=model)))
+
+
+def turned(run: Run) -> Run:
+    """Images that went through another preprocessing: features a little elsewhere."""
+
+    def moved(features: torch.Tensor) -> torch.Tensor:
+        noise = torch.randn(features.shape, generator=torch.Generator().manual_seed(7))
+        return normalize(features + 0.02 * noise)
+
+    tests = [replace(test, image_features=moved(test.image_features)) for test in run.tests]
+    return replace(run, source=replace(run.source, image_features=moved(run.source.image_features)), tests=tests)
+
+
+MISTAKES: dict[str, tuple[Callable[[Run], Run], str]] = {
+    "another activation": (other_activation, "counts"),
+    "words with the final period": (lambda run: replace(run, period={"word": True, "descriptor": True}), "search"),
+    "descriptors without it": (lambda run: replace(run, period={"word": False, "descriptor": False}), "search"),
+    "another template": (lambda run: on_all(run, template="a picture of a {}."), "counts"),
+    "no article": (lambda run: on_all(run, template="a photo of {}."), "counts"),
+    "underscores in class names": (lambda run: named(run, lambda n: [x.replace(" ", "_") for x in n]), "counts"),
+    "one class name reworded": (lambda run: named(run, lambda n: [n[0], "tom cat", *n[2:]]), "counts"),
+    "two class names swapped": (lambda run: named(run, swapped), "counts"),
+    "another seed's images": (
+        lambda run: replace(run, source=replace(run.source, subsets={1: run.source.subsets[2]})), "search",
+    ),
+    "another preprocessing": (turned, "counts"),
+    "the offsets' other formula": (
+        lambda run: replace(run, params=run.params.model_copy(update={"offset_formula": "wording"})), "counts",
+    ),
+    "the GPT texts' plain template": (
+        lambda run: replace(run, tests=[replace(test, baseline_template=None) for test in run.tests]), "counts",
+    ),
+    "GPT texts of other ends": (lambda run: replace(run, gpt=dict.fromkeys(run.gpt, UNENDED)), "counts"),
+    "other words": (lambda run: replace(run, pools=run.pools | {"words": WORDS[3:]}), "pools"),
+    "half the descriptors": (lambda run: replace(run, pools=run.pools | {"descriptors": DESCRIPTORS[::2]}), "pools"),
+    "a soup that shares one member": (lambda run: replace(run, soup=[run.soup[0], "which has wood"]), "soup"),
+}  # fmt: skip
+
+
+def test_the_right_code_agrees_with_its_own_logs(right, logs, monkeypatch):
+    said = found(right, logs=logs, right=right, monkeypatch=monkeypatch)
+    assert not any(said.values())
+
+
+def test_half_precision_is_no_mistake(right, logs, monkeypatch):
+    """The authors': weights, texts and images rounded to 16 bits."""
+
+    def half(features: torch.Tensor) -> torch.Tensor:
+        return normalize(features.half().float())
+
+    encoder = replace(right.source.encoder, model=copy.deepcopy(right.source.encoder.model).half().float())
+    source = replace(right.source, encoder=encoder, image_features=half(right.source.image_features))
+    tests = [replace(test, image_features=half(test.image_features)) for test in right.tests]
+    run = replace(right, source=source, tests=tests)
+    assert not any(found(run, logs=logs, right=right, monkeypatch=monkeypatch).values())
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found(mistake, right, logs, monkeypatch):
+    change, where = MISTAKES[mistake]
+    said = found(change(right), logs=logs, right=right, monkeypatch=monkeypatch)
+    assert said[where]
+    assert bool(said["causes"]) == bool(said["counts"])
+
+
+def test_a_soup_may_part_at_a_near_tie_and_nowhere_else(right, logs):
+    """The last member won by fewer images than half precision may move; the worst descriptor makes any soup worse."""
+    steps = [step for step in logs[0] if step.soup == "descriptor"]
+    shorter = paper_search.soup_agrees(steps, members=right.soup[:-1], source=right.source)
+    assert shorter.holds
+    assert shorter.says.endswith(f"the first {len(right.soup) - 1} are the same, they part at a near tie")
+    worse = paper_search.soup_agrees(steps, members=[right.soup[0], "which has wood"], source=right.source)
+    assert not worse.holds
+    assert worse.says.endswith("the first 1 are the same, they part where no tie is near")
