@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from project import ROOT
 
 from wsoup.core.errors import WsoupError
 from wsoup.images.decode import batches
@@ -94,6 +95,37 @@ def _contents(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+ELSEWHERE = """
+import multiprocessing, sys
+from torchvision.transforms import ToTensor
+from wsoup.images.decode import batches
+
+def count(transform):
+    decoded = batches([sys.argv[1]] * 1300, transform=transform, batch_size=64, workers=2)
+    return sum(len(batch.positions) for batch in decoded)
+
+if __name__ == "__main__":
+    with multiprocessing.Pool(1) as pool:
+        print(pool.apply(count, [ToTensor()]))
+    multiprocessing.set_start_method("spawn", force=True)
+    print(count(ToTensor()))
+    print(count(lambda image: ToTensor()(image)))
+"""
+
+
+@pytest.mark.slow
+def test_somebodys_processes_may_be_of_another_kind(image: str, tmp_path: Path) -> None:
+    """One that may have no children, and ones that are not forked, to which a lambda cannot be sent."""
+    (tmp_path / "elsewhere.py").write_text(ELSEWHERE)
+    command = [sys.executable, str(tmp_path / "elsewhere.py"), image]
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
+    assert done.stdout.split() == ["1300"] * 3, done.stderr
+    [line] = done.stderr.splitlines()
+    assert line.startswith("decoding with 0 of 2 processes, which takes longer: no more can be started (Can't pickle")
 
 
 def in_a_worker(image: Image.Image) -> torch.Tensor:

@@ -33,6 +33,8 @@ LOOK_SECONDS = 1.0
 """How often one that waits looks whether the other side lives."""
 SPARE_DESCRIPTORS = 16
 """Files that can still be opened here once a process was started."""
+CANNOT_START = (OSError, pickle.PicklingError, AttributeError, TypeError)
+"""No room; or, where processes are not forked, a preprocessing that cannot be sent."""
 PIECE = 1 << 20
 """Bytes that go through a pipe at once."""
 
@@ -111,11 +113,11 @@ def _started(decode: Decode, *, n: int, workers: int) -> list[_Process]:
     """As many processes as can be had; where these are fewer than wanted, a line says so, once."""
     global _most
     processes: list[_Process] = []
-    reason, count = "", min(workers, _most)
+    reason, count = "", 0 if multiprocessing.current_process().daemon else min(workers, _most)
     while count and not processes:
         try:
             processes = _start(decode, n=n, workers=count)
-        except OSError as error:
+        except CANNOT_START as error:
             reason = reason_of(error)
             count = _most = count // 2
     if reason:
@@ -125,7 +127,7 @@ def _started(decode: Decode, *, n: int, workers: int) -> list[_Process]:
 
 
 def _start(decode: Decode, *, n: int, workers: int) -> list[_Process]:
-    """All of them, or OSError and none."""
+    """All of them, or an error and none."""
     processes: list[_Process] = []
     try:
         for first in range(workers):
@@ -138,7 +140,7 @@ def _start(decode: Decode, *, n: int, workers: int) -> list[_Process]:
             process.start()
             sender.close()  # so that the pipe ends with the process
             processes.append(_Process(process, receiver))
-    except OSError:
+    except CANNOT_START:
         _end(processes)
         raise
     return processes
