@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from wsoup.cli.bench import bench_app
 from wsoup.cli.check import check_command, data_app, verify_app
+from wsoup.cli.console import console
 from wsoup.cli.options import ParamsFile
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
@@ -130,7 +130,7 @@ def plan_command(
     planned = plan(
         params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images
     )
-    show(planned, Console())
+    show(planned, console())
 
 
 @app.command("cache")
@@ -145,7 +145,7 @@ def cache_command(
     from wsoup.pipeline.cache_show import show
 
     if not prune:
-        show(cache.look(), Console())
+        show(cache.look(), console())
         return
     for line in cache.prune(cache.look()):
         print(line)

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
+from wsoup.cli.console import console
 from wsoup.cli.options import Device
 from wsoup.core.errors import MissingError, one_line
 from wsoup.disk.files import shown
@@ -156,4 +157,4 @@ def _load(name: str) -> Soup:
 
 
 def _print(drawn: RenderableType) -> None:
-    Console(soft_wrap=False).print(drawn, highlight=False)
+    console().print(drawn, highlight=False)
