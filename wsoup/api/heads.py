@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from wsoup.adapt import kinds as adapting
 from wsoup.adapt.adapted import Adapted
 from wsoup.api.arguments import checked_features, checked_labels, checked_names
-from wsoup.api.classify import LOGIT_SCALE
+from wsoup.api.classify import logit_scale_of
 from wsoup.api.model import Tokenizer, at_work, autocast_dtype, check_model, device_of, identity
 from wsoup.api.soups import TEMPLATE, soup_features
 from wsoup.core import prompts
@@ -22,6 +21,7 @@ from wsoup.heads.choose import ANY
 from wsoup.heads.head import Head, made
 from wsoup.soup import soup as soups
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers.encoder import preprocessing_of
 
 
 def fit_head(
@@ -65,19 +65,14 @@ def fit_head(
         check_model(model, tokenizer)
         about = identity(model, tokenizer, names=encoder, precision=precision)
         texts = PromptEncoder(model, tokenizer, device=device_of(model), dtype=autocast_dtype(precision))
-        of = soup or soups.Soup("class_name", 0, prompts.checked(template or TEMPLATE), about, (soups.Member(""),))
+        plain, name = prompts.checked(template or TEMPLATE), (soups.Member(""),)
+        of = soup or soups.Soup("class_name", 0, plain, about, name, preprocessing=preprocessing_of(model))
         wanted = template or of.template
         centroids = soup_features(of, template=wanted, class_names=names, encoder=texts)[1]  # (C, D)
     scale = logit_scale_of(model)
     shots, said = fewshot.checked(x.cpu(), y.cpu(), texts=centroids.T.cpu(), logit_scale=scale, names=names)
     kinds = [kind] if isinstance(kind, str) else list(ANY if kind is None else kind)
     return made(shots, kinds=kinds, soup=of, template=wanted, class_names=names, encoder=about, note=said)
-
-
-def logit_scale_of(model: Any) -> float:
-    """What the model multiplies cosines by; 100, as CLIP's, where it has no `logit_scale`."""
-    scale = getattr(model, "logit_scale", None)
-    return float(scale.detach().exp()) if isinstance(scale, Tensor) else LOGIT_SCALE
 
 
 def adapt(

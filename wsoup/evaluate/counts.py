@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.scoring import class_sums, correct_per_candidate, mean_cosines, normalize, weighted_mean
+from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, mean_cosines, normalize, weighted_mean
 from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
@@ -29,7 +29,6 @@ from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import token_lengths
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
-MODES = ("centroid", "score_mean")
 SCHEMA = pa.schema(
     [
         ("method", pa.string()),
