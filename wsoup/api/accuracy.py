@@ -12,7 +12,7 @@ from torch import Tensor
 
 from wsoup.api.arguments import checked_features, checked_labels, checked_names
 from wsoup.core.errors import DataError, MismatchError, ParamsError
-from wsoup.core.scoring import correct, normalize
+from wsoup.core.scoring import correct
 from wsoup.statistics.noise import compare_images
 
 
@@ -122,4 +122,4 @@ def _right(
         raise MismatchError(f"{name} is of {weights.shape[1]} classes, class_names has {len(names)}")
     y = checked_labels(labels, n_images=len(features), class_names=names)
     device = weights.device
-    return correct(features.to(device), y.to(device), normalize(weights.T)).cpu().numpy()
+    return correct(features.to(device), y.to(device), weights.T).cpu().numpy()
