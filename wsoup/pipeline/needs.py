@@ -212,7 +212,8 @@ class Needs:
         images = sum(sizes)
         if method.snapshots is not None:
             one, copies = [trained_row(rows, soup=method.soup)], self._snapshots(name)
-            text += copies * plan_texts.evaluation(self.world.encoder, one, class_rows=[], beside=[], tests=tests)
+            texts = PromptEncoder.of(self.world.encoder)
+            text += copies * plan_texts.evaluation(texts, one, class_rows=[], beside=[], tests=tests)
             images += copies * sum(min(method.snapshots.images, size) for size in sizes)
         images *= method.tune.tunes_images  # else those of the pretrained tower are used
         return self._text(
@@ -237,10 +238,7 @@ class Needs:
             nearest=nearest,
         )
         by_class = [row for of_dataset in own.values() for row in of_dataset]
-        rest = plan_texts.evaluation(
-            self.world.encoder, rows, class_rows=by_class, beside=beside, tests=self.world.tests
-        )
-        return plan_texts.so_far(texts) + rest
+        return plan_texts.evaluation(texts, rows, class_rows=by_class, beside=beside, tests=self.world.tests)
 
     def _features_and_means(self, n_rows: int) -> int:
         """Test features of all datasets at once, and the mean texts of every row."""
