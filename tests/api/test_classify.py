@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import open_clip
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -14,11 +17,14 @@ from PIL import Image
 from run_cli import run
 from small_world import COLOURS, write_image_folder
 
+import wsoup
 from wsoup.api.photos import class_names, find_photos
 from wsoup.api.soups import Soup
 from wsoup.core.errors import DataError, MissingError
 from wsoup.images.decode import load_rgb
+from wsoup.params.base.encoder import EncoderParams
 from wsoup.soup.member import Member
+from wsoup.towers.encoder import load_encoder
 
 CLASSES = "red,green,blue"
 
@@ -64,7 +70,7 @@ def test_the_probabilities_are_the_soups_own(photos, soup, tiny_encoder):
 def test_csv_parquet_and_json_lines_say_the_same(photos):
     options = ("--soup", "word-seed1", "--classes", CLASSES, "--top", "2", "--explain")
     rows = rows_of(run("classify", "new", *options)[1])
-    assert list(rows[0]) == ["path", "class", "probability", "class_2", "probability_2", "agree", "members"]
+    assert list(rows[0]) == ["path", "status", "class", "probability", "class_2", "probability_2", "agree", "members"]
     assert run("classify", "new", *options, "--out", "found.csv")[:2] == (0, "")
     assert rows_of(Path("found.csv").read_text()) == rows
     assert run("classify", "new", *options, "--out", "found.parquet")[0] == 0
@@ -94,7 +100,12 @@ def test_bad_photos_are_listed_at_the_end_and_end_nothing(photos):
         "classify", "list.csv", "--soup", "word-seed1", "--classes", CLASSES, "--html", "s.html"
     )
     assert code == 0
-    assert [row["path"] for row in rows_of(printed)] == ["new/a/blue/00.png"]
+    told = [(row["path"], row["status"], row["name"]) for row in rows_of(printed)]
+    assert told == [
+        ("new/a/red/00.png", "not read", "x"),
+        ("new/a/blue/00.png", "ok", "y"),
+        ("lost.png", "not read", "z"),
+    ]
     last = errors.splitlines()[-3:]
     assert last[0].startswith("not read: new/a/red/00.png is not an image")
     assert last[1].startswith("not read: lost.png cannot be read")
@@ -106,7 +117,7 @@ def test_all_photos_may_be_bad(photos):
     for path in photos:
         Path(path).write_bytes(b"")
     code, printed, errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES)
-    assert (code, rows_of(printed)) == (0, [])
+    assert (code, {row["status"] for row in rows_of(printed)}) == (0, {"not read"})
     assert errors.endswith("8 of 8 photos could not be read\n")
 
 
@@ -144,7 +155,7 @@ def test_a_soup_made_in_memory_says_how_to_name_its_encoder(photos, soup):
     Soup(soup.kind, 1, soup.template, {"model": "CLIP", "pretrained": None}, soup.members).save("memory.json")
     code, _, errors = run("classify", "new", "--soup", "memory.json", "--classes", CLASSES)
     assert code == 1
-    assert "memory.json was made in memory and does not say how its encoder (CLIP) is loaded" in errors
+    assert "memory.json does not say how its encoder (CLIP) is loaded" in errors
 
 
 @pytest.mark.parametrize(
@@ -166,14 +177,18 @@ def test_what_will_not_do_is_one_line(photos, arguments, text):
     assert errors.count("\n") == 1
 
 
+def paths_of(*places: str) -> list[str]:
+    return [photo.path for photo in find_photos(places)]
+
+
 def test_photos_are_found_in_folders_lists_and_by_name(in_tmp):
     for name in ("b/2.JPG", "b/1.png", "b/.hidden.png", "b/.git/3.png", "b/notes.txt", "a.png"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(b"x")
     Path("b/loop").symlink_to("../b")
-    assert find_photos(["b", "a.png", "b/1.png"]) == ["b/1.png", "b/2.JPG", "a.png"]
+    assert paths_of("b", "a.png", "b/1.png") == ["b/1.png", "b/2.JPG", "a.png"]
     Path("b/list.tsv").write_text("label\tfilename\n1\t1.png\n2\ta.png\n")
-    assert find_photos(["b/list.tsv"]) == ["b/1.png", "a.png"]
+    assert paths_of("b/list.tsv") == ["b/1.png", "a.png"]
     Path("empty").mkdir()
     with pytest.raises(DataError, match=r"no images in empty; expected \.avif"):
         find_photos(["empty"])
@@ -188,3 +203,147 @@ def test_class_names_come_from_the_line_or_a_file(in_tmp):
     assert class_names("cat, hot dog ,") == ["cat", "hot dog"]
     Path("names.txt").write_text("fir, silver\n\noak\n")
     assert class_names("names.txt") == ["fir, silver", "oak"]
+
+
+# ------------------------------------------------------------------------------------------------- preprocessing
+
+
+@pytest.fixture
+def grey(in_tmp, tiny_encoder_files) -> Soup:
+    """A soup made in Python with another mean than the model's own, photos, and no params.yaml."""
+    where = {"pretrained": tiny_encoder_files["pretrained"], "image_mean": (0.5,) * 3, "image_std": (0.5,) * 3}
+    model, _, preprocess = open_clip.create_model_and_transforms("tiny-clip", **where)
+    root = write_image_folder(Path("new"), splits={"a": 2}, classes=COLOURS)
+    paths = sorted(root.rglob("*.png"))
+    how = {"class_names": sorted(COLOURS), "model": model, "tokenizer": open_clip.get_tokenizer("tiny-clip")}
+    features = wsoup.encode_images(paths, model=model, preprocess=preprocess, progress=False)
+    labels = [path.parent.name for path in paths]
+    soup = wsoup.descriptor_soup(features, labels, descriptors=["flat", "sharp"], m=2, progress=False, **how)
+    soup.save("grey.json")
+    Path("expected.json").write_text(json.dumps((features @ soup.classifier(**how)).argmax(1).tolist()))
+    wsoup.fit_head(features, labels, soup=soup, **how).save("head.safetensors")
+    return soup
+
+
+def where_of(files: dict[str, str]) -> list[str]:
+    return ["--model", "tiny-clip", "--pretrained", files["pretrained"], "--config", files["config"]]
+
+
+def test_a_soup_carries_what_is_done_to_its_images(grey, tiny_encoder_files):
+    """Named by --model, the encoder would normalise with its own mean: the soup knows better."""
+    assert (grey.preprocessing["mean"], grey.preprocessing["size"]) == ([0.5] * 3, [16, 16])
+    assert wsoup.Soup.load("grey.json") == grey
+    assert grey.class_name_soup().preprocessing == grey.preprocessing
+    names, options = sorted(COLOURS), ["--soup", "grey.json", "--classes", ",".join(sorted(COLOURS))]
+    code, printed, errors = run("classify", "new", *options, *where_of(tiny_encoder_files))
+    assert code == 0, errors
+    assert [names.index(row["class"]) for row in rows_of(printed)] == json.loads(Path("expected.json").read_text())
+    mean = ["--image-mean", "0.4", "0.5", "0.5"]
+    code, _, errors = run("classify", "new", *options, *where_of(tiny_encoder_files), *mean)
+    assert code == 1
+    assert "(mean [0.5, 0.5, 0.5] there, [0.4, 0.5, 0.5] here)" in errors
+
+
+def test_a_head_classifies_its_own_classes(grey, tiny_encoder_files):
+    head = wsoup.Head.load("head.safetensors")
+    code, printed, errors = run("classify", "new", "--head", "head.safetensors", *where_of(tiny_encoder_files))
+    assert code == 0, errors
+    encoder = load_encoder(EncoderParams(**tiny_encoder_files, image_mean=(0.5,) * 3, image_std=(0.5,) * 3))
+    pixels = torch.stack([encoder.preprocess(load_rgb(row["path"])) for row in rows_of(printed)])
+    chances = head.predict_proba(encoder.encode_images(pixels))
+    assert [float(row["probability"]) for row in rows_of(printed)] == pytest.approx(chances.amax(1).tolist(), abs=2e-6)
+    assert [row["class"] for row in rows_of(printed)] == [head.class_names[i] for i in chances.argmax(1)]
+    for options in (["--soup", "grey.json"], ["--classes", "red,blue"]):
+        assert "--head knows its soup" in run("classify", "new", "--head", "head.safetensors", *options)[2]
+    assert "--adapt is for a soup" in run("classify", "new", "--head", "head.safetensors", "--adapt", "em",
+                                          *where_of(tiny_encoder_files))[2]  # fmt: skip
+    assert "name the classes, and a soup unless it is the run's own" in run("classify", "new")[2]
+
+
+def test_the_runs_own_soup_with_all_its_seeds_is_what_is_taken_where_none_is_named(photos, soup, tiny_encoder_files):
+    other = replace(soup, seed=2, members=(Member("old", n_correct=5, n_images=9),))
+    other.save("artifacts/soups/word/seed2.json")
+    together = replace(soup, members=(*soup.members, *other.members))
+    together.save("together.json")
+    assert "whose report.soup names a soup" in run("classify", "new", "--classes", CLASSES, "--params", "no")[2]
+    how = {"soup": "word", "mode": "score_mean", "confidence": 0.95, "gallery": 0}
+    Path("params.yaml").write_text(json.dumps({"encoder": tiny_encoder_files, "report": how}))
+    wanted = run("classify", "new", "--soup", "together.json", "--classes", CLASSES, "--mode", "score_mean")[1]
+    assert run("classify", "new", "--classes", CLASSES)[1] == wanted  # as it is judged
+    named = run("classify", "new", "--soup", "word", "--classes", CLASSES)[1]
+    assert named == run("classify", "new", "--soup", "together.json", "--classes", CLASSES)[1] != wanted
+    assert run("soup", "export", "--format", "text")[1] == run("soup", "export", "together.json", "--format", "text")[1]
+    assert "all seeds, 4 members" in run("soup", "show")[1]
+    assert "name such as word or word-seed1" in run("soup", "show", "neither")[2]
+
+
+# ------------------------------------------------------------------------------------ labels, unsure, mode, adapt
+
+
+def test_columns_of_a_list_go_through_and_its_labels_are_counted(photos):
+    given = "path,label,class,note\nnew/a/red/00.png,0,x,=1\nnew/a/blue/00.png,blue,y,\nnew/a/green/00.png,grey,z,n\n"
+    Path("list.csv").write_text(given)
+    options = ("--soup", "word-seed1", "--classes", CLASSES, "--confusion", "table.csv")
+    code, printed, errors = run("classify", "list.csv", *options)
+    rows = rows_of(printed)
+    assert code == 0
+    assert [(row["label"], row["input_class"], row["note"]) for row in rows] == [
+        ("0", "x", "'=1"), ("blue", "y", ""), ("grey", "z", "n")
+    ]  # fmt: skip
+    right = (rows[0]["class"] == "red") + (rows[1]["class"] == "blue")
+    assert f"accuracy {50 * right:.2f} % ({right} of 2)" in errors
+    table = rows_of(Path("table.csv").read_text())
+    assert [row["label"] for row in table] == CLASSES.split(",")
+    assert sum(int(row[name]) for row in table for name in CLASSES.split(",")) == 2
+    line = json.loads(run("classify", "list.csv", *options[:4], "--json")[1].splitlines()[0])
+    assert line["input"] == {"label": "0", "class": "x", "note": "=1"}
+
+
+def test_folders_named_as_classes_are_labels(photos):
+    rows = rows_of(run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES)[1])
+    errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, "--html", "sheet.html")[2]
+    known = [(Path(row["path"]).parent.name, row["class"]) for row in rows if "white" not in row["path"]]
+    right = sum(label == answer for label, answer in known)
+    assert f"accuracy {100 * right / 6:.2f} % ({right} of 6)" in errors
+    wrong = Counter(pair for pair in known if pair[0] != pair[1]).most_common()
+    assert "most confused: " + ", ".join(f"{a} as {b} ({n})" for (a, b), n in wrong[:3]) in errors
+    assert Path("sheet.html").read_text().count("class='wrong'") == 6 - right
+
+
+def test_less_probable_than_asked_is_unsure(photos):
+    options = ("--soup", "word-seed1", "--classes", CLASSES)
+    chances = sorted(float(row["probability"]) for row in rows_of(run("classify", "new", *options)[1]))
+    limit = (chances[3] + chances[4]) / 2
+    _, printed, errors = run("classify", "new", *options, "--threshold", str(limit))
+    assert [row["status"] for row in rows_of(printed)].count("unsure") == 4
+    assert all((row["status"] == "unsure") == (float(row["probability"]) < limit) for row in rows_of(printed))
+    assert "that are sure: " in errors
+
+
+def test_the_mean_of_scores_is_asked_for_by_the_same_name_everywhere(photos, soup, tiny_encoder):
+    how = {"class_names": CLASSES.split(","), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
+    members = [replace(soup, members=(member,)).classifier(**how) for member in soup.members]
+    mean = soup.classifier(**how, mode="score_mean")
+    torch.testing.assert_close(mean, torch.stack(members).mean(0), rtol=1e-5, atol=1e-6)
+    pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in photos])
+    logits = tiny_encoder.model.logit_scale.exp() * tiny_encoder.encode_images(pixels) @ mean
+    options = ("--soup", "word-seed1", "--classes", CLASSES, "--mode")
+    rows = rows_of(run("classify", "new", *options, "score_mean")[1])
+    assert [float(row["probability"]) for row in rows] == pytest.approx(logits.softmax(1).amax(1).tolist(), abs=2e-6)
+    assert "mode is 'mean'; expected centroid or score_mean" in run("classify", "new", *options, "mean")[2]
+
+
+def test_adaptation_is_that_of_python(photos, soup, tiny_encoder):
+    how = {"class_names": CLASSES.split(","), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
+    pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in photos])
+    features = tiny_encoder.encode_images(pixels)
+    adapted = wsoup.adapt(features, classifier=soup.classifier(**how), model=tiny_encoder.model)
+    Path("new/a/red/02.png").write_bytes(b"broken")
+    code, printed, errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, "--adapt", "em")
+    assert code == 0, errors
+    rows = [row for row in rows_of(printed) if row["status"] == "ok"]
+    chances = adapted.predict_proba(features).amax(1).tolist()
+    assert [float(row["probability"]) for row in rows] == pytest.approx(chances, abs=2e-6)
+    assert (adapted.note or "adapted to 8 photos (em)") in errors
+    code, _, errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, "--adapt", "sinkhorn")
+    assert (code, "expected one of em, center" in errors) == (1, True)

@@ -24,6 +24,7 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.api.classify import Prediction
 from wsoup.api.classify_outputs import write_json_line
+from wsoup.api.photos import Photo
 from wsoup.api.soups import Soup
 from wsoup.core.errors import ModelError, PoolError
 from wsoup.soup.member import Member
@@ -85,7 +86,7 @@ def test_photos_of_odd_names_are_told_in_every_form(folder: Path) -> None:
 
 def test_json_lines_are_json_on_an_ascii_terminal() -> None:
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="backslashreplace")
-    write_json_line(Prediction("é\udcff.png", ("Größe",), (1.0,)), file=file)
+    write_json_line(Prediction(Photo("é\udcff.png"), ("Größe",), (1.0,)), file=file)
     file.seek(0)
     assert json.loads(file.read())["path"] == "é\udcff.png"
 
@@ -106,7 +107,9 @@ def test_what_is_no_photo_is_skipped_and_listed(folder: Path) -> None:
     Image.new("L", (60_000, 1)).save("odd/line.png")
     code, printed, lines = classify("odd")
     assert code == 0
-    assert {row["path"] for row in csv.DictReader(io.StringIO(printed))} == {"odd/good.png", "odd/up/good.png"}
+    rows = [*csv.DictReader(io.StringIO(printed))]
+    assert {row["path"] for row in rows if row["status"] == "ok"} == {"odd/good.png", "odd/up/good.png"}
+    assert [row["class"] for row in rows if row["status"] == "not read"] == 8 * [""]
     assert lines[-1] == "8 of 10 photos could not be read"
     for name in ("fifo", "zero", "loop", "sock", "empty", "html", "eps", "line"):
         assert sum(line.startswith(f"not read: odd/{name}.") for line in lines) == 1

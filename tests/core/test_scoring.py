@@ -43,9 +43,13 @@ def test_score_mean_is_centroid_score_times_norm_of_the_mean():
 def test_a_member_that_counts_three_times_pulls_three_times_as_much():
     members = circle(0, 90)[:, None]  # (2, 1, 2)
     assert torch.allclose(scoring.weighted_mean(members, [1.0, 3.0]), torch.tensor([[0.25, 0.75]]))
-    assert torch.allclose(scoring.weighted_centroid(members, [1.0, 3.0]), torch.tensor([[1.0, 3.0]]) / math.sqrt(10))
+    assert torch.allclose(
+        scoring.normalize(scoring.weighted_mean(members, [1.0, 3.0])), torch.tensor([[1.0, 3.0]]) / math.sqrt(10)
+    )
     texts = random_features(4, 3, 5)
-    assert torch.allclose(scoring.weighted_centroid(texts, torch.ones(4)), scoring.centroids(texts), atol=1e-6)
+    assert torch.allclose(
+        scoring.normalize(scoring.weighted_mean(texts, torch.ones(4))), scoring.centroids(texts), atol=1e-6
+    )
 
 
 def test_one_member_scores_the_same_either_way():

@@ -40,7 +40,7 @@ REVERSED = Method(
     sized=True,
     alone="reversed word",
 )
-NEW = TableRow("reversed_words", "Reversed words", REVERSED, curve="reversed words", card="Reversed", terminal=True)
+NEW = TableRow("reversed_words", "Reversed words", REVERSED, curve="reversed words", terminal=True)
 
 
 def material(**soups: dict[int, list[str]]) -> Material:
@@ -94,7 +94,7 @@ def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
     return {
         **{name: made.as_csv() for name, made in tables.items()},
         "metrics": str(metrics(run)),
-        "figure": str(plots.by_size(run)),
+        "figure": str(plots.by_size(run, mode="centroid")),
         "terminal": summary(run),
     }
 
@@ -137,6 +137,7 @@ def test_keys_of_metrics_are_unique_and_those_of_old():
     assert [row.key for row in table(["descriptor", "word"])] == [
         *("class_name", "ensemble", "gpt_centroids", "gpt_score_mean"),
         *("random_descriptors", "random_descriptors_offsets", "waffle", "waffle_offsets", "random_chains"),
+        "nearest_descriptors",
         *("descriptor_soup", "descriptor_soup_score_mean", "descriptor_soup_offsets"),
         *("word_soup", "word_soup_score_mean", "word_soup_offsets", "upper_bound"),
     ]

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from wsoup.adapt import kinds as adapting
+from wsoup.api.photos import Photo
 from wsoup.api.soups import soup_features
+from wsoup.core.errors import ParamsError
+from wsoup.core.scoring import normalize
+from wsoup.heads.fitted import Fitted
+from wsoup.heads.head import Head
 from wsoup.images.decode import batches
 from wsoup.runtime.progress import progress
 from wsoup.soup.soup import Soup
@@ -24,75 +31,136 @@ class Prediction:
     """What is seen in one photo.
 
     Attributes:
-        path: the photo.
-        classes, probabilities: the most probable classes, best first.
+        photo: the photo.
+        classes, probabilities: the most probable classes, best first; none where it could not be read.
         agreeing: members of the soup that alone would say the same; None where nobody asked.
+        status: ``ok``, ``unsure`` (less probable than was asked for) or ``not read``.
     """
 
-    path: str
+    photo: Photo
     classes: tuple[str, ...]
     probabilities: tuple[float, ...]
     agreeing: tuple[str, ...] | None = None
+    status: str = "ok"
+
+    @property
+    def right(self) -> bool | None:
+        """Whether the first class is the photo's label; None where it has none, or was not read."""
+        return self.photo.label == self.classes[0] if self.photo.label is not None and self.classes else None
 
 
 @dataclass
 class Classifier:
-    """A soup made ready for some classes.
+    """A soup or a head made ready for photos.
 
     Attributes:
         encoder: image and text towers.
-        soup: the texts.
         class_names: C names.
-        template: for these classes; the soup's own where None.
+        fitted: logits of image features.
+        temperature: that logits are divided by.
+        texts, members: of the soup, M and (M, C, D), where it is known which member says what.
+        note: of the adaptation, what it did and why.
         bad: error text of each photo that could not be read, by path; filled by `predictions`.
     """
 
     encoder: Encoder
-    soup: Soup
     class_names: Sequence[str]
-    template: str | None = None
+    fitted: Fitted
+    temperature: float = 1.0
+    texts: Sequence[str] = ()
+    members: Tensor | None = None
+    note: str = ""
     bad: dict[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        encoder = self.encoder
+    @classmethod
+    def of_soup(
+        cls, soup: Soup, *, encoder: Encoder, class_names: Sequence[str], template: str | None, mode: str
+    ) -> Classifier:
+        """A soup for any classes; arguments as `Soup.classifier`."""
         texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, dtype=encoder.dtype)
-        template = self.template or self.soup.template
-        self.members, self.centroids = soup_features(
-            self.soup, template=template, class_names=self.class_names, encoder=texts
+        members, weights = soup_features(
+            soup, template=template or soup.template, class_names=class_names, encoder=texts, mode=mode
         )  # (M, C, D), (C, D)
-        scale = getattr(encoder.model, "logit_scale", None)
-        self.logit_scale = float(scale.detach().exp()) if isinstance(scale, Tensor) else LOGIT_SCALE
+        fitted = Fitted.linear(logit_scale_of(encoder.model) * weights.T.cpu())
+        return cls(encoder, class_names, fitted, texts=soup.texts, members=members.cpu())
 
-    def predictions(self, paths: Sequence[str], *, top: int, explain: bool, batch_size: int) -> Iterator[Prediction]:
-        """Classify photos in order; those that cannot be read are left out and noted in `bad`.
+    @classmethod
+    def of_head(cls, head: Head, *, encoder: Encoder) -> Classifier:
+        """A head, for the classes that it was made of."""
+        return cls(encoder, head.class_names, head.fitted, head.temperature)
+
+    def predictions(
+        self, photos: Sequence[Photo], *, top: int, threshold: float, explain: bool, batch_size: int, adapt: str | None
+    ) -> Iterator[Prediction]:
+        """Classify photos in order; what is wrong with those that cannot be read stands in `bad`.
 
         Args:
-            paths: photos.
+            photos: which.
             top: classes to name for each, at most.
+            threshold: below this probability a photo is unsure.
             explain: whether to say which members agree.
             batch_size: photos in one forward pass.
+            adapt: a kind of adaptation to these very photos, which are then all encoded before the first is answered;
+                None for none.
+
+        Raises:
+            ParamsError: adaptation of a head.
         """
+        if adapt is not None and self.members is None:
+            raise ParamsError(
+                "--adapt is for a soup: a head knows its classes from their photos; leave one of them out"
+            )
+        encoded = self._encoded([photo.path for photo in photos], batch_size=batch_size)
+        if adapt is not None:
+            encoded = iter(every := list(encoded))
+            self._adapt([features for _, features, _ in every if len(features)], kind=adapt)
+        for positions, features, bad in encoded:
+            read = self._of([photos[place] for place in positions], features, top=top, explain=explain)
+            answers = dict(zip(positions, read, strict=True))
+            for place in sorted([*positions, *bad]):
+                answer = answers.get(place, Prediction(photos[place], (), (), () if explain else None, "not read"))
+                unsure = answer.classes and answer.probabilities[0] < threshold
+                yield replace(answer, status="unsure") if unsure else answer
+
+    def _encoded(self, paths: Sequence[str], *, batch_size: int) -> Iterator[tuple[list[int], Tensor, list[int]]]:
+        """Batch by batch: positions of the photos that were read, their features (B, D), positions of the others."""
         at_once = self.encoder.images_at_once(batch_size)
         decoded = batches(paths, transform=self.encoder.preprocess, batch_size=at_once, on_bad_image="skip")
         with progress(label="classify", total=len(paths), unit="photo") as bar:
             for batch in decoded:
-                done = len(batch.positions) + len(batch.bad)
                 self.bad |= {paths[position]: text for position, text in batch.bad.items()}
-                if len(batch.positions):
-                    features = self.encoder.encode_images(batch.pixels)
-                    chosen = [paths[position] for position in batch.positions.tolist()]
-                    yield from self._of(chosen, features, top=top, explain=explain)
-                bar.update(done)
+                positions = batch.positions.tolist()
+                features = self.encoder.encode_images(batch.pixels).cpu() if positions else torch.empty(0, 0)
+                yield positions, features, [*batch.bad]
+                bar.update(len(positions) + len(batch.bad))
 
-    def _of(self, paths: Sequence[str], features: Tensor, *, top: int, explain: bool) -> Iterator[Prediction]:
-        scores = features @ self.centroids.T  # (B, C)
-        chances, order = (self.logit_scale * scores).softmax(dim=1).sort(dim=1, descending=True, stable=True)
-        votes = torch.einsum("bd,mcd->bmc", features, self.members).argmax(dim=2) if explain else None  # (B, M)
-        for i, path in enumerate(paths):
+    def _adapt(self, features: Sequence[Tensor], *, kind: str) -> None:
+        """Take the classifier that is adapted to all of these features, or leave the texts' own."""
+        if features:
+            texts, scale = normalize(self.fitted.classifier.T).T, logit_scale_of(self.encoder.model)
+            made = adapting.adapt(torch.cat([*features]), texts=texts, logit_scale=scale, kind=kind)
+            self.fitted = Fitted.linear(made.classifier, made.bias)
+            self.note = made.note or f"adapted to {sum(map(len, features))} photos ({kind})"
+
+    def _of(self, photos: Sequence[Photo], features: Tensor, *, top: int, explain: bool) -> Iterator[Prediction]:
+        if not photos:
+            return
+        logits = self.fitted.logits(features) / self.temperature  # (B, C)
+        chances, order = logits.softmax(dim=1).sort(dim=1, descending=True, stable=True)
+        votes = None
+        if explain and self.members is not None:
+            votes = torch.einsum("bd,mcd->bmc", features, self.members).argmax(dim=2)  # (B, M)
+        for i, photo in enumerate(photos):
             labels = order[i, :top].tolist()
             agreeing = None
             if votes is not None:
                 same = (votes[i] == labels[0]).tolist()
-                agreeing = tuple(text for text, yes in zip(self.soup.texts, same, strict=True) if yes)
+                agreeing = tuple(text for text, yes in zip(self.texts, same, strict=True) if yes)
             names = tuple(self.class_names[label] for label in labels)
-            yield Prediction(path, names, tuple(chances[i, :top].tolist()), agreeing)
+            yield Prediction(photo, names, tuple(chances[i, :top].tolist()), agreeing)
+
+
+def logit_scale_of(model: Any) -> float:
+    """What the model multiplies cosines by; 100, as CLIP's, where it has no `logit_scale`."""
+    scale = getattr(model, "logit_scale", None)
+    return float(scale.detach().exp()) if isinstance(scale, Tensor) else LOGIT_SCALE

@@ -13,26 +13,30 @@ from pathlib import Path
 from typing import IO, Any
 
 from wsoup.api.classify import Prediction
+from wsoup.api.photos import Photo
 from wsoup.core.errors import ParamsError, needing
 from wsoup.disk import store
 from wsoup.disk.cells import defused, defused_path
 from wsoup.disk.files import check_ending, shown
 
 
-def columns(prediction: Prediction, *, top: int) -> dict[str, Any]:
-    """One row: path, class, probability, class_2, probability_2, ...; agree and members where they are known.
+def columns(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[str, Any]:
+    """One row: path, status, class, probability, class_2, probability_2, ...; agree and members where they are known.
 
-    No text in it is a spreadsheet's formula, and all of it is UTF-8, whatever a file is called.
+    Behind them stand the columns of the list that named the photo; one of the same name as one of ours is called
+    ``input_...``. No text in it is a spreadsheet's formula, and all of it is UTF-8, whatever a file is called.
     """
-    path = prediction.path.encode(errors="backslashreplace").decode()
-    row: dict[str, Any] = {"path": defused_path(path)}
+    path = prediction.photo.path.encode(errors="backslashreplace").decode()
+    row: dict[str, Any] = {"path": defused_path(path), "status": prediction.status}
     for place in range(top):
         end = "" if place == 0 else f"_{place + 1}"
-        row[f"class{end}"] = defused(prediction.classes[place])
-        row[f"probability{end}"] = round(prediction.probabilities[place], 6)
+        seen = place < len(prediction.classes)
+        row[f"class{end}"] = defused(prediction.classes[place]) if seen else None
+        row[f"probability{end}"] = round(prediction.probabilities[place], 6) if seen else None
     if prediction.agreeing is not None:
         row |= {"agree": len(prediction.agreeing), "members": defused("; ".join(prediction.agreeing))}
-    return row
+    given = {name: defused(prediction.photo.columns.get(name, "")) for name in inputs}
+    return row | {defused(f"input_{name}" if name in row else name): value for name, value in given.items()}
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Outputs:
         table: a .csv or .parquet file, whole or not at all; None for stdout.
         as_json: one JSON object a line on stdout instead.
         sheet: a page of small pictures beside that; None for none.
+        confusion: a .csv table of labels and answers; None for none.
 
     Raises:
         ParamsError: a file of another kind, or a table and JSON at once.
@@ -51,49 +56,52 @@ class Outputs:
     table: Path | None = None
     as_json: bool = False
     sheet: Path | None = None
+    confusion: Path | None = None
 
     def __post_init__(self) -> None:
         if self.table is not None:
             check_ending(self.table, ".csv", ".parquet", option="--out")
         if self.sheet is not None:
             check_ending(self.sheet, ".html", ".htm", option="--html")
+        if self.confusion is not None:
+            check_ending(self.confusion, ".csv", option="--confusion")
         if self.as_json and self.table is not None:
             raise ParamsError("--json writes to stdout: leave out --out, or redirect stdout into a file")
 
     def check_apart(self, inputs: Sequence[str]) -> None:
         """Raise ParamsError where a file would be replaced that is also read."""
-        for option, file in (("--out", self.table), ("--html", self.sheet)):
+        for option, file in (("--out", self.table), ("--html", self.sheet), ("--confusion", self.confusion)):
             if file is not None and file.resolve() in [Path(place).resolve() for place in inputs]:
                 raise ParamsError(f"{option} {file} is also read, and would be replaced; give another name")
 
     @contextmanager
-    def writing(self, *, top: int, explain: bool) -> Iterator[Callable[[Prediction], object]]:
+    def writing(self, *, top: int, explain: bool, inputs: Sequence[str]) -> Iterator[Callable[[Prediction], object]]:
         """What takes predictions one by one, as they come; files are in place at the end."""
         if self.as_json:
             yield partial(write_json_line, file=sys.stdout)
         elif self.table is None:
-            yield csv_lines(sys.stdout, top=top, explain=explain)
+            yield csv_lines(sys.stdout, top=top, explain=explain, inputs=inputs)
         elif self.table.suffix.lower() == ".csv":
             with store.replacing(self.table) as new, open(new, "w", encoding="utf-8", newline="") as file:
-                yield csv_lines(file, top=top, explain=explain)
+                yield csv_lines(file, top=top, explain=explain, inputs=inputs)
         else:
             with needing():
                 import pyarrow as pa
             rows: list[dict[str, Any]] = []
-            yield lambda prediction: rows.append(columns(prediction, top=top))
+            yield lambda prediction: rows.append(columns(prediction, top=top, inputs=inputs))
             store.write_table(str(self.table), pa.Table.from_pylist(rows))
 
 
-def csv_lines(file: IO[str], *, top: int, explain: bool) -> Callable[[Prediction], object]:
+def csv_lines(file: IO[str], *, top: int, explain: bool, inputs: Sequence[str]) -> Callable[[Prediction], object]:
     """Write the header; what is returned writes a row."""
-    empty = Prediction("", ("",) * top, (0.0,) * top, () if explain else None)
-    writer = csv.DictWriter(file, list(columns(empty, top=top)), lineterminator="\n")
+    empty = Prediction(Photo(""), (), (), () if explain else None)
+    writer = csv.DictWriter(file, list(columns(empty, top=top, inputs=inputs)), lineterminator="\n")
     writer.writeheader()
     terminal = file.isatty()
     return lambda prediction: writer.writerow(
         {
             column: shown(value) if terminal and isinstance(value, str) else value
-            for column, value in columns(prediction, top=top).items()
+            for column, value in columns(prediction, top=top, inputs=inputs).items()
         }
     )
 
@@ -103,9 +111,12 @@ def write_json_line(prediction: Prediction, *, file: IO[str]) -> None:
     only_ascii = file.isatty() or "utf" not in str(getattr(file, "encoding", "")).lower()
     pairs = zip(prediction.classes, prediction.probabilities, strict=True)
     line: dict[str, Any] = {
-        "path": prediction.path,
+        "path": prediction.photo.path,
+        "status": prediction.status,
         "predictions": [{"class": name, "probability": round(chance, 6)} for name, chance in pairs],
     }
     if prediction.agreeing is not None:
         line["members"] = list(prediction.agreeing)
+    if prediction.photo.columns:
+        line["input"] = dict(prediction.photo.columns)
     print(json.dumps(line, ensure_ascii=only_ascii), file=file, flush=True)

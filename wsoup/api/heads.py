@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor
-
 from wsoup.adapt import kinds as adapting
 from wsoup.adapt.adapted import Adapted
 from wsoup.api.arguments import EncoderNames, Features, Names, Precision, checked_classifier, checked_labels
-from wsoup.api.classify import LOGIT_SCALE
+from wsoup.api.classify import logit_scale_of
 from wsoup.api.model import Tokenizer, at_work, device_of, identity
 from wsoup.api.soups import TEMPLATE, soup_features
 from wsoup.core.arguments import Template, at_the_door
@@ -20,7 +18,7 @@ from wsoup.heads.choose import ANY
 from wsoup.heads.head import Head, made
 from wsoup.soup import soup as soups
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import AUTOCAST
+from wsoup.towers.encoder import AUTOCAST, preprocessing_of
 
 
 @at_the_door
@@ -63,19 +61,14 @@ def fit_head(
     with at_work(model, bars=False):
         texts = PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision])
         about = identity(model, tokenizer, names=encoder, precision=precision)
-        of = soup or soups.Soup("class_name", 0, template or TEMPLATE, about, (soups.Member(""),))
+        name, pixels = (soups.Member(""),), preprocessing_of(model)
+        of = soup or soups.Soup("class_name", 0, template or TEMPLATE, about, name, preprocessing=pixels)
         wanted = template or of.template
         centroids = soup_features(of, template=wanted, class_names=names, encoder=texts)[1]  # (C, D)
     scale = logit_scale_of(model)
     shots, said = fewshot.checked(features.cpu(), y.cpu(), texts=centroids.T.cpu(), logit_scale=scale, names=names)
     kinds = [kind] if isinstance(kind, str) else list(ANY if kind is None else kind)
     return made(shots, kinds=kinds, soup=of, template=wanted, class_names=names, encoder=about, note=said)
-
-
-def logit_scale_of(model: Any) -> float:
-    """What the model multiplies cosines by; 100, as CLIP's, where it has no `logit_scale`."""
-    scale = getattr(model, "logit_scale", None)
-    return float(scale.detach().exp()) if isinstance(scale, Tensor) else LOGIT_SCALE
 
 
 @at_the_door

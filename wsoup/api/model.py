@@ -18,7 +18,7 @@ from wsoup.runtime.process import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tried import check_texts
-from wsoup.towers.encoder import AUTOCAST, Encoder, check_device
+from wsoup.towers.encoder import AUTOCAST, Encoder, check_device, preprocessing_of
 from wsoup.towers.identity import encoder_id
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
@@ -67,7 +67,7 @@ def text_encoder(
         preprocess=_not_made_for_this,
         augment=_not_made_for_this,
         id=identity(model, tokenizer, names=names, precision=precision),
-        preprocessing={},
+        preprocessing=preprocessing_of(model),
         device=check_device(device_of(model)),
         dtype=AUTOCAST[precision],
     )

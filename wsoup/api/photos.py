@@ -5,22 +5,41 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from wsoup.api.arguments import checked_names
 from wsoup.core.errors import DataError, MissingError
+from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import IMAGE_SUFFIXES
 from wsoup.disk.files import read_text, reason_of, shown
 
 PATH_COLUMNS = ("path", "file", "filename", "filepath", "image")
 """Columns of a list that may hold paths, the first that is there."""
+LABEL_COLUMNS = ("label", "class", "class_name", "target")
+"""Columns of a list that may hold the right class, the first that is there."""
 LARGEST_NAMES = 1 << 24
 """Bytes of a list of class names."""
 
 
-def find_photos(places: Sequence[str]) -> list[str]:
-    """Image files in the order given; folders are searched through, in the order of names.
+@dataclass(frozen=True)
+class Photo:
+    """One photo.
+
+    Attributes:
+        path: where it lies.
+        label: its class's name, where that is known (`labelled`).
+        columns: of the list that named it, all but its path.
+    """
+
+    path: str
+    label: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_photos(places: Sequence[str]) -> list[Photo]:
+    """Image files in the order given, each once; folders are searched through, in the order of names.
 
     Args:
         places: image files, folders, or CSV files with a column `path`.
@@ -29,22 +48,46 @@ def find_photos(places: Sequence[str]) -> list[str]:
         MissingError: a place is not there.
         DataError: no images at all, or a list without such a column.
     """
-    photos: dict[str, None] = {}
+    photos: dict[str, Photo] = {}
     for place in places:
         if os.path.isdir(place):
-            photos.update(dict.fromkeys(_in_folder(place)))
+            more: Iterable[Photo] = map(Photo, _in_folder(place))
         elif not os.path.lexists(place):
             raise MissingError(
                 f"{shown(place)} does not exist; name photos, folders of photos, or a CSV with a column path"
             )
         elif place.lower().endswith((".csv", ".tsv")):
-            photos.update(dict.fromkeys(_in_list(Path(place))))
+            more = _in_list(Path(place))
         else:
-            photos[place] = None
+            more = [Photo(place)]
+        for photo in more:
+            photos.setdefault(photo.path, photo)
     if not photos:
         kinds = " ".join(sorted(IMAGE_SUFFIXES))
         raise DataError(f"no images in {', '.join(shown(place) for place in places)}; expected {kinds} files")
-    return list(photos)
+    return list(photos.values())
+
+
+def labelled(photos: Sequence[Photo], *, class_names: Sequence[str]) -> list[Photo]:
+    """The photos, each with its class where a column of its list says so, or else a folder that it lies in.
+
+    A label is a class name, with underscores or spaces, or a number in label order. What names no class is no label.
+    """
+    by_text = {clean_class_name(name): name for name in class_names}
+    by_number = {str(number): name for number, name in enumerate(class_names)}
+
+    def label(photo: Photo) -> str | None:
+        column = next((photo.columns[name] for name in LABEL_COLUMNS if name in photo.columns), None)
+        if column is not None:
+            return by_text.get(clean_class_name(column), by_number.get(column.strip()))
+        return next((by_text[text] for text in map(clean_class_name, _folders(photo.path)) if text in by_text), None)
+
+    return [Photo(photo.path, label(photo), photo.columns) for photo in photos]
+
+
+def _folders(path: str) -> list[str]:
+    """Names of the folders that a file lies in, the nearest first."""
+    return [folder.name for folder in Path(path).parents]
 
 
 def class_names(text: str) -> list[str]:
@@ -80,8 +123,8 @@ def _in_folder(folder: str) -> list[str]:
     return photos
 
 
-def _in_list(path: Path) -> list[str]:
-    """The paths of a CSV or TSV file; relative ones are looked for beside it, then in the working folder."""
+def _in_list(path: Path) -> list[Photo]:
+    """The photos of a CSV or TSV file; relative paths are looked for beside it, then in the working folder."""
     file = io.StringIO(read_text(path), newline="")
     try:
         rows = list(csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
@@ -92,5 +135,6 @@ def _in_list(path: Path) -> list[str]:
         has = ", ".join(str(name) for name in rows[0]) if rows else "no rows"
         raise DataError(f"{path} has {has}; expected a column {', '.join(PATH_COLUMNS[:-1])} or {PATH_COLUMNS[-1]}")
     # A list names files here; a URL in it is a file of that odd name, and nothing is fetched.
-    beside = [(str(path.parent / row[column]), str(Path(row[column]))) for row in rows if row[column]]
-    return [near if os.path.exists(near) else given for near, given in beside]
+    named = [(row[column], {name: row[name] or "" for name in row if name not in (None, column)}) for row in rows]
+    beside = [(str(path.parent / name), str(Path(name)), columns) for name, columns in named if name]
+    return [Photo(near if os.path.exists(near) else given, columns=columns) for near, given, columns in beside]

@@ -27,19 +27,22 @@ h2 small, p { color: #666; font-weight: normal }
 .sheet { display: flex; flex-wrap: wrap; gap: .75rem }
 figure { margin: 0; width: 150px } img { max-width: 144px; max-height: 144px; border-radius: 4px }
 figcaption { font-size: .75rem; overflow-wrap: anywhere }
-.unsure img { outline: 3px solid #d99000 }
+.unsure img { outline: 3px solid #d99000 } .wrong img { outline: 3px solid #c03030 }
 li { overflow-wrap: anywhere }
 """
 
 
-def write_sheet(path: str | Path, predictions: Iterable[Prediction], *, title: str, bad: Mapping[str, str]) -> None:
+def write_sheet(
+    path: str | Path, predictions: Iterable[Prediction], *, title: str, bad: Mapping[str, str], threshold: float = 0.5
+) -> None:
     """Write one self-contained HTML page.
 
     Args:
         path: the page.
-        predictions: of all photos; within a class the surest come first, and those under one half are framed.
+        predictions: of photos that were read; within a class the surest come first.
         title: what stands above.
         bad: error text of photos that could not be read, by path; listed at the end.
+        threshold: photos under this probability are framed; those whose label is another are framed in red.
     """
     by_class = defaultdict(list)
     every = list(predictions)
@@ -48,10 +51,12 @@ def write_sheet(path: str | Path, predictions: Iterable[Prediction], *, title: s
     parts = [f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{STYLE}</style>"]
     parts.append(f"<h1>{escape(title)}</h1><p>{len(every):,} photos in {len(by_class)} classes")
     parts.append(f"; the first {MOST:,} are shown" if len(every) > MOST else "")
-    parts.append("; framed: under 50 % sure</p>")
+    parts.append(f"; framed: under {threshold:.0%} sure")
+    parts.append("; in red: of another class</p>" if any(p.right is False for p in every) else "</p>")
     for name, members in sorted(by_class.items(), key=lambda item: -len(item[1])):
         parts.append(f"<h2>{escape(name)} <small>{len(members):,}</small></h2><div class=sheet>")
-        parts += [_figure(prediction) for prediction in sorted(members, key=lambda p: -p.probabilities[0])]
+        surest = sorted(members, key=lambda p: -p.probabilities[0])
+        parts += [_figure(prediction, threshold=threshold) for prediction in surest]
         parts.append("</div>")
     if bad:
         lines = "".join(f"<li>{escape(text)}</li>" for text in bad.values())
@@ -60,17 +65,19 @@ def write_sheet(path: str | Path, predictions: Iterable[Prediction], *, title: s
         temporary.write_text("".join(parts), encoding="utf-8", errors="replace")
 
 
-def _figure(prediction: Prediction) -> str:
-    unsure = " class=unsure" if prediction.probabilities[0] < 0.5 else ""
+def _figure(prediction: Prediction, *, threshold: float) -> str:
+    photo = prediction.photo
+    frame = "wrong" if prediction.right is False else "unsure" if prediction.probabilities[0] < threshold else ""
     ranking = ", ".join(
         f"{name} {chance:.0%}" for name, chance in zip(prediction.classes, prediction.probabilities, strict=True)
     )
-    caption = f"{prediction.probabilities[0]:.0%} {Path(prediction.path).name}"
+    caption = f"{prediction.probabilities[0]:.0%} {Path(photo.path).name}"
+    caption += f", {photo.label}" if prediction.right is False else ""
     if prediction.agreeing is not None:
         ranking += f" | {len(prediction.agreeing)} members agree: {'; '.join(prediction.agreeing) or 'none'}"
-    picture = _thumbnail(prediction.path)
+    picture = _thumbnail(photo.path)
     return (
-        f"<figure{unsure}><img src='{picture}' alt='{escape(prediction.path, quote=True)}' "
+        f"<figure class='{frame}'><img src='{picture}' alt='{escape(photo.path, quote=True)}' "
         f"title='{escape(ranking, quote=True)}'><figcaption>{escape(caption)}</figcaption></figure>"
     )
 

@@ -18,8 +18,9 @@ from torch import Tensor
 from wsoup.api.arguments import EncoderNames, Features, Names, Pool, Precision, checked_source
 from wsoup.api.model import Tokenizer, at_work, check_sizes, device_of, text_encoder
 from wsoup.core import prompts
-from wsoup.core.arguments import Flag, Natural, Template, Whole, at_the_door
-from wsoup.core.scoring import weighted_centroid
+from wsoup.core.arguments import Flag, Mode, Natural, Template, Whole, at_the_door
+from wsoup.core.errors import ParamsError
+from wsoup.core.scoring import MODES, normalize, weighted_mean
 from wsoup.disk import code, project
 from wsoup.params.base.section import parse
 from wsoup.runtime.progress import progress as progress_bar
@@ -56,9 +57,10 @@ class Soup(soup.Soup):
         model: Any,
         tokenizer: Tokenizer,
         template: Template | None = None,
+        mode: Mode = "centroid",
         precision: Precision = "fp32",
     ) -> Tensor:
-        """Class weights: the normalised mean of the members' text features for each class (centroids).
+        """Class weights: the mean of the members' text features for each class, normalised (centroids).
 
         The same as `open_clip.build_zero_shot_classifier(model, tokenizer, class_names, soup.templates())`, up to
         rounding, and faster. A soup may be used with another model than the one it was selected for.
@@ -67,19 +69,19 @@ class Soup(soup.Soup):
             class_names: C names in label order; any, not only those of the source.
             model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
             template: of another dataset (default: the soup's).
+            mode: ``"centroid"``, or ``"score_mean"``: the mean as it is, so that scores are means of the members'.
             precision: fp32, bf16, fp16 (autocast) or reference.
 
         Returns:
-            (D, C) float32, columns of length 1: `(features @ classifier).argmax(1)` are predictions.
+            (D, C) float32, of centroids columns of length 1: `(features @ classifier).argmax(1)` are predictions.
 
         Raises:
             DataError, ModelError, ParamsError: names, model or template that will not do.
         """
         with at_work(model, bars=False):
             encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision])
-            return soup_features(self, template=template or self.template, class_names=class_names, encoder=encoder)[
-                1
-            ].T
+            wanted = template or self.template
+            return soup_features(self, template=wanted, class_names=class_names, encoder=encoder, mode=mode)[1].T
 
 
 @at_the_door
@@ -207,15 +209,18 @@ def common_words(count: Whole) -> list[str]:
 
 
 def soup_features(
-    of: soup.Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder
+    of: soup.Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder, mode: str = "centroid"
 ) -> tuple[Tensor, Tensor]:
-    """Features of every member with every class, (M, C, D), and the soup's centroid of each class, (C, D)."""
+    """Features of every member with every class, (M, C, D), and the soup's weights of each class, (C, D)."""
+    if mode not in MODES:
+        raise ParamsError(f"mode is {mode!r}; expected {' or '.join(MODES)}")
     stems = prompts.stems(prompts.checked(template), class_names)
     texts, weights = zip(*of.weighted_texts, strict=True)
     step = "it would be cut; shorten the class name or the template"
     check_context(texts, stems=stems, tokenizer=encoder.tokenizer, step=step)
     features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in texts])
-    return features[: len(of.members)], weighted_centroid(features, weights)
+    mean = weighted_mean(features, weights)
+    return features[: len(of.members)], normalize(mean) if mode == "centroid" else mean
 
 
 class _Asked:

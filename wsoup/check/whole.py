@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import model_validator
 
 from wsoup.check import watch
+from wsoup.evaluate.rows import judged_soups
 from wsoup.finetune.params import FinetuneParams, PromptTune, SoftDescriptorsTune
 from wsoup.params.base.datasets import Datasets, FewshotParams
 from wsoup.params.base.encoder import EmbedParams, EncoderParams
@@ -56,7 +57,7 @@ class Params(Section):
     landscape: LandscapeParams
     """The 0-1 error over the plane of two initialisations and a tuned prompt, first seed."""
     report: ReportParams
-    """Intervals and the gallery of the report."""
+    """What the run is asked, and how results are shown."""
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Params:
@@ -83,6 +84,9 @@ class Params(Section):
         for key, soup in users.items():
             if soup not in known:
                 raise ValueError(f"{key}: {soup!r} is not among the soups: {', '.join(known)}")
+        judged = judged_soups(list(self.soups))
+        if self.report.soup not in judged:
+            raise ValueError(f"report.soup: {self.report.soup!r} is not among the soups: {', '.join(judged)}")
         return self
 
     @model_validator(mode="after")

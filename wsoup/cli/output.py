@@ -12,9 +12,20 @@ from rich.text import Text
 
 from wsoup.disk.files import shown
 
+UNCUT = 100_000
+"""Columns off a terminal, where rich would take 80 and cut."""
+
 
 class Terminal(Console):
-    """rich's console, on which escape sequences that are not rich's own are shown as they are written."""
+    """rich's console, on which escape sequences that are not rich's own are shown as they are written.
+
+    As wide as the terminal; off a terminal (a file, a pipe) as wide as what is printed.
+    """
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how)
+        if not self.is_terminal and "width" not in how:
+            self.width = UNCUT
 
     def render_str(self, text: str, **how: Any) -> Text:
         """As `Console.render_str`: texts are measured as they are shown."""

@@ -22,6 +22,8 @@ from torch.nn import functional as F
 
 from wsoup.core.linear import Linear
 
+MODES = ("centroid", "score_mean")
+"""How a soup's members become one classifier: the mean text, normalised; or the mean of their scores."""
 NEAR_TIE = 1e-6
 """Two cosines closer than this may change places by rounding (float32: about 1e-7 over 512 products)."""
 
@@ -61,11 +63,6 @@ def weighted_mean(features: Tensor, weights: Sequence[float] | Tensor) -> Tensor
     """Mean over the members, each as often as its weight says: (M, C, D), (M,) -> (C, D), not normalised."""
     share = torch.as_tensor(weights, dtype=features.dtype, device=features.device)
     return torch.einsum("m,mcd->cd", share / sum(weights), features)
-
-
-def weighted_centroid(features: Tensor, weights: Sequence[float] | Tensor) -> Tensor:
-    """`centroids` of members with weights, as the class name has one in a soup: (M, C, D), (M,) -> (C, D)."""
-    return normalize(weighted_mean(features, weights))
 
 
 def centroid_scores(image_features: Tensor, text_features: Tensor) -> Tensor:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
 from wsoup.core import prompts
 from wsoup.disk.artifacts import Artifacts
-from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, TableRow, methods, soup_rows, table
+from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, TableRow, methods, table
 from wsoup.evaluate.testsets import TestSet
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.search.rank.pools import read_pool
@@ -156,17 +157,13 @@ def single_rows(material: Material) -> list[Row]:
     return made
 
 
-def shown_soup(material: Material) -> Row:
-    """The soup of the first seed whose images the gallery shows."""
-    return _texts(soup_rows(material.shown)[0].method, material, seeds=material.seeds[:1], m=0)
-
-
 def class_rows(
     tests: Sequence[TestSet],
     *,
     rows: Sequence[TableRow],
     seeds: Sequence[int],
     templates: Sequence[Callable[[str], str]],
+    nearest: Mapping[str, Sequence[Sequence[str]]] = MappingProxyType({}),
 ) -> dict[str, list[ClassRow]]:
     """Rows with prompts by class of each dataset, by its name; whichever there are.
 
@@ -175,11 +172,13 @@ def class_rows(
         rows: of which methods.
         seeds: the seeds that the rows stand for.
         templates: the ensemble's templates; none leaves it out.
+        nearest: dataset -> prompts of each class with the descriptors nearest to it; alike.
     """
     by_dataset: dict[str, list[ClassRow]] = {}
     for test in tests:
         template = test.baseline_template or test.template
         classes = ClassMaterial(template, test.class_names, templates, test.gpt, test.gpt_names)
+        classes = replace(classes, nearest=nearest.get(test.name, ()))
         made = [
             ClassRow(method.name, tuple(seeds), method.prompts(classes))
             for method in methods(rows)

@@ -34,6 +34,10 @@ def _as_written(value: Any, read: ValidatorFunctionWrapHandler) -> Member:
 
 Plain = Words | bool | Annotated[int, Field(lt=2**63)] | Annotated[float, Field(allow_inf_nan=False)] | None
 EncoderId = Annotated[Mapping[Words, Plain], AfterValidator(_named)]
+Preprocessing = Annotated[
+    Mapping[Words, Words | int | float | Annotated[list[int | float], Field(max_length=3)] | None], Field(max_length=20)
+]
+"""What is done to images before the encoder: size, mean, std, interpolation, resize_mode; empty where nobody knows."""
 Members = Annotated[tuple[Annotated[Member, WrapValidator(_as_written)], ...], Field(min_length=1, max_length=10_000)]
 
 COUNTED_TOGETHER = ("greedy", "joint")
@@ -46,11 +50,12 @@ class Soup:
 
     Attributes:
         kind: how it was made, as in params.yaml (``greedy``, ``chains``, ...), or ``class_name``, ``upper_bound``.
-        seed: whose few-shot images it was selected on.
+        seed: whose few-shot images it was selected on; None: all seeds together (`wsoup.soup.seeds`).
         template: of the source dataset, with one ``{}``.
         encoder: id of the encoder that it was selected with.
         members: in the order in which they were added.
         made_with: versions of the packages that decided it, by name.
+        preprocessing: what images went through before that encoder.
         class_name_weight: the class name without a text joins the centroid as if it were so many members.
         class_name_correct: what the class name without a text gets right of the images that members were judged on,
             as it is evaluated; None where nothing was counted.
@@ -58,11 +63,12 @@ class Soup:
     """
 
     kind: Words
-    seed: Count
+    seed: Count | None
     template: Template
     encoder: EncoderId
     members: Members
     made_with: Mapping[Words, Words] = field(default_factory=dict)
+    preprocessing: Preprocessing = field(default_factory=dict, repr=False)
     class_name_weight: Annotated[float, Field(ge=0, le=1e6, strict=True)] = 0.0
     class_name_correct: Count | None = None
     cost: Mapping[str, Cost] = field(default_factory=dict)
@@ -75,6 +81,11 @@ class Soup:
         """Texts and their weights in the mean of text features: each member 1, and "" where the class name joins."""
         name = [("", self.class_name_weight)] if self.class_name_weight else []
         return [*((text, 1.0) for text in self.texts), *name]
+
+    @property
+    def drawn_by(self) -> str:
+        """``seed 1``, or ``all seeds``."""
+        return "all seeds" if self.seed is None else f"seed {self.seed}"
 
     @property
     def together(self) -> bool:
@@ -117,7 +128,8 @@ class Soup:
 
     def class_name_soup(self) -> Self:
         """The soup without a text, of the same template and encoder: class names alone, to compare with."""
-        return type(self)("class_name", self.seed, self.template, self.encoder, (Member(""),))
+        name = (Member(""),)
+        return type(self)("class_name", self.seed, self.template, self.encoder, name, preprocessing=self.preprocessing)
 
     def as_json(self) -> dict[str, Any]:
         """As files hold it."""
@@ -126,6 +138,7 @@ class Soup:
             "encoder": dict(self.encoder),
             "members": [member.as_json() for member in self.members],
             "made_with": dict(self.made_with),
+            "preprocessing": dict(self.preprocessing),
             "class_name_weight": self.class_name_weight,
             "class_name_correct": self.class_name_correct,
             "cost": {part: cost.as_json() for part, cost in self.cost.items()},

@@ -197,7 +197,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         preprocess=preprocess,
         augment=augment,
         id=identity,
-        preprocessing=_preprocessing(model, params),
+        preprocessing=preprocessing_of(model) | ({"decoding": "stored"} if params.decoding == "stored" else {}),
         device=device,
         dtype=AUTOCAST[params.precision],
         load=partial(load_encoder, params),
@@ -366,7 +366,7 @@ def weightless_encoder(params: EncoderParams) -> Encoder:
         preprocess=preprocess,
         augment=preprocess,
         id={"model": params.model, "pretrained": None, "precision": params.precision},
-        preprocessing=_preprocessing(model, params),
+        preprocessing=preprocessing_of(model) | ({"decoding": "stored"} if params.decoding == "stored" else {}),
         device=torch.device("meta"),
         dtype=AUTOCAST[params.precision],
     )
@@ -433,14 +433,16 @@ def _check_finite(model: nn.Module, *, origin: str) -> None:
             )
 
 
-def _preprocessing(model: nn.Module, params: EncoderParams) -> dict[str, Any]:
-    """What `preprocess` does, as JSON values."""
-    about = open_clip.get_model_preprocess_cfg(model)
+def preprocessing_of(model: Any) -> dict[str, Any]:
+    """What the `preprocess` of an open_clip model does, as it says itself, as JSON values; of another model nothing."""
+    about = getattr(getattr(model, "visual", None), "preprocess_cfg", None)
+    if not about:
+        return {}
+    size = about.get("size")
     return {
-        "size": about.get("size"),
-        "mean": list(params.image_mean or about["mean"]),
-        "std": list(params.image_std or about["std"]),
-        "interpolation": params.interpolation or about.get("interpolation"),
+        "size": list(size) if isinstance(size, tuple) else size,
+        "mean": list(about["mean"]),
+        "std": list(about["std"]),
+        "interpolation": about.get("interpolation"),
         "resize_mode": about.get("resize_mode"),
-        **({"decoding": "stored"} if params.decoding == "stored" else {}),
     }

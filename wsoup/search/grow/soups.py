@@ -110,6 +110,7 @@ def made(
         encoder=source.encoder.id,
         members=tuple(member for chosen, _ in parts for member in chosen),
         made_with=made_with,
+        preprocessing=source.encoder.preprocessing,
         class_name_weight=definition.class_name_weight,
         class_name_correct=int(source.count([""], seed=seed, period=True)[0]),
         cost={"ranking": ranking_cost(definition, pool), "search": sum((cost for _, cost in parts), NOTHING)},

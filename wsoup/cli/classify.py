@@ -1,0 +1,140 @@
+"""`wsoup classify`: photos, with a soup or a head."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wsoup.cli import options
+from wsoup.cli.soups import WHICH, load_soup, run_soup, soup_file
+from wsoup.core.errors import ParamsError, one_line
+
+if TYPE_CHECKING:
+    from wsoup.api.classify import Classifier
+    from wsoup.api.classify_encoder import Given
+
+
+def classify_command(
+    photos: Annotated[list[str], typer.Argument(help="Photos, folders of photos, or a CSV with a column path.")],
+    soup: Annotated[
+        str | None, typer.Option(help=f"{WHICH[0].upper()}{WHICH[1:]} (default: report.soup of params.yaml).")
+    ] = None,
+    head: Annotated[Path | None, typer.Option(help="A head file instead: it knows its classes and its soup.")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="Class names such as 'cat,dog', or a text file with one a line.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A .csv or .parquet file (default: CSV on stdout).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    top: Annotated[int, typer.Option(min=1, help="How many classes to name for each photo.")] = 3,
+    threshold: Annotated[
+        float, typer.Option(min=0, max=1, help="Photos below this probability have the status unsure.")
+    ] = 0.0,
+    explain: Annotated[bool, typer.Option("--explain", help="Also say which members of the soup agree.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write a contact sheet, a page of small pictures.")] = None,
+    confusion: Annotated[
+        Path | None, typer.Option(help="Also write a .csv table of labels and answers, where photos have labels.")
+    ] = None,
+    mode: options.Mode = None,
+    adapt: Annotated[
+        str | None, typer.Option(help="Adapt the soup to these photos, without labels: em or center.")
+    ] = None,
+    template: options.Template = None,
+    params: Annotated[Path, typer.Option(help="The params file that says where local weights are.")] = Path(
+        "params.yaml"
+    ),
+    model: options.Model = None,
+    pretrained: options.Pretrained = None,
+    config: options.Config = None,
+    image_mean: options.ImageMean = None,
+    image_std: options.ImageStd = None,
+    interpolation: options.Interpolation = None,
+    batch_size: options.BatchSize = 64,
+    device: options.Device = "auto",
+) -> None:
+    """Classify photos with a soup or a head: the most probable classes of each, as CSV, Parquet or JSON.
+
+    Each photo has a status: ok, unsure (see --threshold) or not read; the reasons are on stderr, and the exit code is 0
+    all the same. Where photos have labels (a column label or class of a CSV, or folders named as classes), accuracy and
+    the pairs of classes that are confused most follow on stderr.
+
+    Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html > predictions.csv
+    """
+    from wsoup.api.classify_encoder import Given
+    from wsoup.api.classify_outputs import Outputs
+    from wsoup.api.confusion import Confusion
+    from wsoup.api.photos import find_photos, labelled
+    from wsoup.api.sheet import write_sheet
+
+    outputs = Outputs(out, as_json=as_json, sheet=html, confusion=confusion)
+    outputs.check_apart([*photos, *(str(part) for part in (soup, head, classes) if part is not None)])
+    found = find_photos(photos)
+    given = Given(model, pretrained, config, image_mean, image_std, interpolation)
+    classifier, title = _classifier(
+        soup, head, classes=classes, template=template, mode=mode, params=params, given=given, device=device
+    )
+    named = labelled(found, class_names=classifier.class_names)
+    top, pictures, told = min(top, len(classifier.class_names)), [], Confusion()
+    inputs = list(dict.fromkeys(name for photo in named for name in photo.columns))
+    answers = classifier.predictions(
+        named, top=top, threshold=threshold, explain=explain, batch_size=batch_size, adapt=adapt
+    )
+    with outputs.writing(top=top, explain=explain, inputs=inputs) as write:
+        for answer in answers:
+            write(answer)
+            told.add(answer)
+            if html is not None and answer.classes:
+                pictures.append(answer)
+    if html is not None:
+        write_sheet(html, pictures, title=title, bad=classifier.bad, threshold=threshold or 0.5)
+    if confusion is not None:
+        told.write(confusion, class_names=classifier.class_names)
+    for line in [classifier.note, *told.lines(), *(f"not read: {one_line(bad)}" for bad in classifier.bad.values())]:
+        if line:
+            print(line, file=sys.stderr)
+    if classifier.bad:
+        print(f"{len(classifier.bad)} of {len(found)} photos could not be read", file=sys.stderr)
+
+
+def _classifier(
+    soup: str | None,
+    head: Path | None,
+    *,
+    classes: str | None,
+    template: str | None,
+    mode: str | None,
+    params: Path,
+    given: Given,
+    device: str,
+) -> tuple[Classifier, str]:
+    """A soup for classes or a head ready for photos, and what to call it."""
+    from wsoup.api.classify import Classifier
+    from wsoup.api.classify_encoder import encoder_of
+    from wsoup.api.photos import class_names
+    from wsoup.heads.head import Head
+
+    if head is not None:
+        if (soup, classes, template) != (None, None, None):
+            raise ParamsError(
+                "--head knows its soup, its classes and its template; leave out --soup, --classes, --template"
+            )
+        loaded = Head.load(head)
+        encoder = encoder_of(
+            loaded.soup, about=loaded.encoder, origin=str(head), params=params, given=given, device=device
+        )
+        return Classifier.of_head(loaded, encoder=encoder), f"{len(loaded.class_names)} classes with {head.name}"
+    if classes is None:
+        raise ParamsError(
+            "name the classes, and a soup unless it is the run's own (--classes 'cat,dog' --soup word), or a head "
+            "(--head FILE)"
+        )
+    if soup is None:
+        soup, judged = run_soup(params)
+        mode = mode or judged
+    file, names = soup_file(soup), class_names(classes)
+    texts = load_soup(file)
+    encoder = encoder_of(texts, about=texts.encoder, origin=str(file), params=params, given=given, device=device)
+    made = Classifier.of_soup(texts, encoder=encoder, class_names=names, template=template, mode=mode or "centroid")
+    return made, f"{len(names)} classes with {soup}"
