@@ -26,6 +26,7 @@ FACTS = {
         soup.save(sys.argv[1])
         wsoup.Soup.load(sys.argv[1]).classifier(class_names=["a", "b"], model=model, tokenizer=tokenizer)
         import wsoup.api.images, wsoup.api.classify, wsoup.api.classify_outputs, wsoup.api.sheet
+        import wsoup.api.trial
     """,
     "the command line says what is missing": """
         from wsoup.cli import app

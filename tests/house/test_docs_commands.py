@@ -30,6 +30,7 @@ ELSEWHERE = {
     "dvc exp run": "tests/pipeline/test_dvc_runs.py",
     "dvc metrics diff": "tests/pipeline/test_dvc_runs.py",
     "dvc plots diff": "tests/report/test_report_plots.py draws what it draws",
+    "wsoup try": "tests/api/test_trial.py; ViT-B-32 needs its weights",
     "wsoup classify new --head": "tests/api/test_classify.py",
     "wsoup report": "tests/report/test_report_page.py",
     "wsoup plan": "tests/pipeline/test_plan.py",

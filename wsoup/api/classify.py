@@ -115,7 +115,7 @@ class Classifier:
             encoded = iter(every := list(encoded))
             self._adapt([features for _, features, _ in every if len(features)], kind=adapt)
         for positions, features, bad in encoded:
-            read = self._of([photos[place] for place in positions], features, top=top, explain=explain)
+            read = self.answers([photos[place] for place in positions], features, top=top, explain=explain)
             answers = dict(zip(positions, read, strict=True))
             for place in sorted([*positions, *bad]):
                 answer = answers.get(place, Prediction(photos[place], (), (), () if explain else None, "not read"))
@@ -142,7 +142,8 @@ class Classifier:
             self.fitted = Fitted.linear(made.classifier, made.bias)
             self.note = made.note or f"adapted to {sum(map(len, features))} photos ({kind})"
 
-    def _of(self, photos: Sequence[Photo], features: Tensor, *, top: int, explain: bool) -> Iterator[Prediction]:
+    def answers(self, photos: Sequence[Photo], features: Tensor, *, top: int, explain: bool) -> Iterator[Prediction]:
+        """Photos whose features (B, D) are known; arguments as `predictions`."""
         if not photos:
             return
         logits = self.fitted.logits(features) / self.temperature  # (B, C)

@@ -21,6 +21,7 @@ from wsoup.cli.options import ParamsFile
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
 from wsoup.cli.soups import soup_app
+from wsoup.cli.trial import try_command
 from wsoup.core.errors import not_installed
 from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, keep_memory, print_anything
 
@@ -40,6 +41,7 @@ for name, group in {
 }.items():
     app.add_typer(group, name=name)
 COMMANDS: dict[str, Callable[..., None]] = {
+    "try": try_command,
     "check": check_command,
     "results": results_command,
     "report": report_command,
