@@ -133,7 +133,7 @@ class Trial:
         with replacing(out / "classes.txt") as new:
             new.write_text("".join(f"{name}\n" for name in self.class_names), encoding="utf-8")
         scale, texts = logit_scale_of(self.encoder.model), self.texts[self.soups_name]
-        of_soup = Classifier(self.encoder, self.class_names, Fitted.linear(scale * texts.T))
+        of_soup = Classifier(self.encoder, self.class_names, Fitted.linear(texts.T), scale)
         classifier = Classifier.of_head(self.head, encoder=self.encoder) if self.wants_head else of_soup
         step = max(1, len(self.held_out.paths) // PICTURES)
         labels = [self.class_names[label] for label in self.held_out.labels.tolist()]

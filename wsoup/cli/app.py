@@ -17,10 +17,10 @@ from rich.console import Console
 from wsoup.cli.bench import bench_app
 from wsoup.cli.check import check_command, data_app, verify_app
 from wsoup.cli.classify import classify_command
+from wsoup.cli.export import soup_app
 from wsoup.cli.options import ParamsFile
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
-from wsoup.cli.soups import soup_app
 from wsoup.cli.trial import try_command
 from wsoup.core.errors import not_installed
 from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, keep_memory, print_anything

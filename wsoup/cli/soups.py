@@ -1,4 +1,4 @@
-"""Commands about soups: look at them, compare and export them."""
+"""Commands about soups: look at them and compare them; `wsoup soup export` is in `wsoup.cli.export`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def soup_show(
     """
     from wsoup.soup.show import show
 
-    soup = _load(path)
+    soup = load(path)
     if text:
         print("\n".join(map(shown, soup.texts) if sys.stdout.isatty() else soup.texts))
     else:
@@ -46,37 +46,7 @@ def soup_diff(first: SoupName, second: SoupName) -> None:
     """
     from wsoup.soup.show import differences
 
-    _print(differences(_load(first), _load(second)))
-
-
-@soup_app.command("export")
-def soup_export(
-    path: SoupName,
-    form: Annotated[str, typer.Option("--format", help="open_clip, clip_benchmark, text or csv.")],
-    classes: Annotated[str | None, typer.Option(help="Class names, or a file of them: write whole prompts.")] = None,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(help="A dataset's name in clip_benchmark; may be repeated (default: any)."),
-    ] = None,
-    template: Annotated[str | None, typer.Option(help="Prompt template with one {} (default: the soup's).")] = None,
-    out: Annotated[Path | None, typer.Option(help="The file to write (default: stdout).")] = None,
-) -> None:
-    """Write a soup for use elsewhere: exactly the texts that were measured, with template, comma and period.
-
-    Example: wsoup soup export word-seed1 --format open_clip > templates.py
-    """
-    from wsoup.api.photos import class_names
-    from wsoup.soup.export import ANY_DATASET, export
-
-    names = None if classes is None else class_names(classes)
-    written = export(_load(path), form=form, class_names=names, datasets=dataset or [ANY_DATASET], template=template)
-    if out is None:
-        print(written, end="")
-        return
-    from wsoup.disk.store import replacing
-
-    with replacing(out) as temporary:
-        temporary.write_text(written, encoding="utf-8")
+    _print(differences(load(first), load(second)))
 
 
 def soup_file(name: str) -> Path:
@@ -94,7 +64,8 @@ def soup_file(name: str) -> Path:
     )
 
 
-def _load(name: str) -> Soup:
+def load(name: str) -> Soup:
+    """The soup of a file or a short name."""
     from wsoup.soup.soup import Soup
 
     return Soup.load(soup_file(name))

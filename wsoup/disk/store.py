@@ -391,9 +391,9 @@ def check_encoder(actual: Mapping[str, Any], *, expected: Mapping[str, Any], whe
 # ------------------------------------------------------------------------------------------------- arrays, hashes
 
 
-def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Named arrays as the bytes of a safetensors file."""
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+def pack_arrays(arrays: Mapping[str, np.ndarray], *, about: dict[str, str] | None = None) -> bytes:
+    """Named arrays as the bytes of a safetensors file, with what its header says about them."""
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=about)
 
 
 def unpack_arrays(payload: bytes, *, origin: str | Path) -> dict[str, np.ndarray]:
