@@ -76,12 +76,6 @@ def test_the_heads_of_the_docs_run(in_tmp: Path, tiny_encoder):
     assert wsoup.Head.load("head.safetensors").class_names == tuple(sorted(COLOURS))
 
 
-def test_the_adapter_of_the_docs_is_of_transformers():
-    pytest.importorskip("transformers")
-    code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), flags=re.S)[1]
-    compile(code, "docs/python.md", "exec")
-
-
 def test_every_name_that_wsoup_offers_is_in_the_docs():
     text = (ROOT / "docs" / "python.md").read_text()
     assert [name for name in wsoup.__all__ if f"wsoup.{name}" not in text and name != "Accuracy"] == []

@@ -133,4 +133,4 @@ def ready(
     encoder = encoder_of(texts, about=texts.encoder, origin=str(file), **how)
     made = Classifier.of_soup(texts, encoder=encoder, class_names=names, template=template, mode=mode)
     made_of = {"mode": mode, "template": template or texts.template, "soup": texts.as_json()}
-    return made, made_of, f"{len(names)} classes with {file.parent.name} {file.stem}"
+    return made, made_of, f"{len(names)} classes with {' '.join(Path(file).with_suffix('').parts[-2:])}"

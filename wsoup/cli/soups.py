@@ -10,6 +10,7 @@ import typer
 from rich.console import Console, RenderableType
 
 from wsoup.core.errors import MissingError
+from wsoup.disk import remote
 from wsoup.disk.files import shown
 
 if TYPE_CHECKING:
@@ -49,11 +50,13 @@ def soup_diff(first: SoupName, second: SoupName) -> None:
     _print(differences(load(first), load(second)))
 
 
-def soup_file(name: str) -> Path:
-    """A path as given, or word-seed1 -> artifacts/soups/word/seed1.json."""
+def soup_file(name: str) -> Path | str:
+    """A path or a URL as given, or word-seed1 -> artifacts/soups/word/seed1.json."""
     path = Path(name)
     if path.is_file():
         return path
+    if remote.is_remote(name):
+        return name
     kind, is_short, seed = path.stem.rpartition("-seed")
     folder = path.parent if path.parent.name else Path("artifacts/soups")
     if is_short and (short := folder / kind / f"seed{seed}.json").is_file():

@@ -23,7 +23,17 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from wsoup.core.errors import MismatchError, MissingError, StorageError, WsoupError, needing, one_line, storage_error
+from wsoup.core.errors import (
+    DataError,
+    MismatchError,
+    MissingError,
+    StorageError,
+    WsoupError,
+    needing,
+    one_line,
+    storage_error,
+)
+from wsoup.disk import remote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,9 +174,13 @@ def read_checked(path: str | Path) -> bytes:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write JSON with sorted keys, two spaces and a final newline."""
+    """Write JSON with sorted keys, two spaces and a final newline; a path may be a URL."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    if remote.is_remote(path):
+        remote.write(str(path), text.encode())
+        return
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
 
 
 LARGEST_JSON = 1 << 28
@@ -174,15 +188,24 @@ LARGEST_JSON = 1 << 28
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file; a missing or broken one is one clear error, and so is a key that appears twice, or NaN."""
+    """Read a JSON file; a missing or broken one is one clear error, and so is a key that appears twice, or NaN.
+
+    A path may be a URL.
+    """
     try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_JSON:
+        if remote.is_remote(path):
+            known, size = True, remote.size(str(path))
+        else:
+            status = os.stat(path)
+            known, size = stat.S_ISREG(status.st_mode), status.st_size
+        if not known or size > LARGEST_JSON:
             raise ValueError(f"no file, or one of more than {LARGEST_JSON:,} bytes")
-        text = Path(path).read_text(encoding="utf-8")
+        text = (remote.read(str(path)) if remote.is_remote(path) else Path(path).read_bytes()).decode("utf-8")
         return json.loads(text, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
     except FileNotFoundError:
         raise MissingError(f"{path} does not exist") from None
+    except DataError:  # of storage elsewhere
+        raise
     except (ValueError, RecursionError, OSError) as error:  # numbers and depth that Python does not have, among others
         raise MismatchError(
             f"{path} is not JSON ({one_line(error, limit=200)}); make it again with `dvc repro`"
