@@ -10,16 +10,16 @@ import pyarrow.compute as pc
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows, shown_soup
+from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows
 from wsoup.evaluate.counts import confusion, evaluate, flips, mean_texts
 from wsoup.evaluate.encoded import encode_rows
-from wsoup.evaluate.judged import random_rows, right_images, selection_counts
-from wsoup.evaluate.rows import judged_soups, table
+from wsoup.evaluate.judged import random_rows, right_images, selection_counts, together_rows
+from wsoup.evaluate.rows import judged_mode, judged_soups, table
 from wsoup.evaluate.testsets import load_tests
 from wsoup.params.base.datasets import Datasets
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.params.base.section import Name, Sections, Seeds, load
-from wsoup.params.evaluation import EvaluateParams
+from wsoup.params.evaluation import EvaluateParams, ReportParams
 from wsoup.pipeline import stage
 from wsoup.search.rank.pools import digest
 from wsoup.search.rank.source import load_source
@@ -36,13 +36,14 @@ class Wanted(Sections):
     datasets: Datasets
     soups: dict[Name, dict[str, Any]]  # what kinds there are is no matter here
     evaluate: EvaluateParams
+    report: ReportParams
 
 
 def main(owner: Owner) -> None:
     """Evaluate on the test features of every dataset, with all soups and pools.
 
     Writes results.parquet (the tables' rows), texts.parquet (single texts), flips.parquet (images that the soup which
-    the gallery shows turned right or wrong), confusion.parquet (what that soup takes images for), and for the verdict
+    the run is about turned right or wrong), confusion.parquet (what that soup takes images for), and for the verdict
     right.parquet and selection.parquet (`wsoup.evaluate.judged`).
     """
     params, artifacts = load(Wanted), Artifacts()
@@ -64,10 +65,11 @@ def main(owner: Owner) -> None:
     )
     lines = evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=PRETRAINED)
     single = pc.is_valid(lines["text"])
-    pair = next(row for row in rows if row.method == "class_name"), shown_soup(material)
     # Apart from the tables' rows, whose features keep the sums that they have without these.
     pools = {name: params.soups[name]["pool"] for name in judged_soups(list(params.soups))}
-    beside = mean_texts(random_rows(material, pools=pools), class_rows={}, tests=tests, encoder=texts)
+    pair = together_rows(params.report.soup, material=material)
+    beside = mean_texts([*pair, *random_rows(material, pools=pools)], class_rows={}, tests=tests, encoder=texts)
+    mode = judged_mode(params.report.soup, mode=params.report.mode)
     selection = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
     source = next(test for test in tests if test.name == params.source)
     tables = {
@@ -78,8 +80,8 @@ def main(owner: Owner) -> None:
             selection_counts(some, soups=list(pools), source=source, images=selection.images_of)
             for some in (classifiers, beside)
         ),
-        "flips": flips(classifiers, pair=pair, tests=tests),
-        "confusion": confusion(classifiers, pair=pair, tests=tests),
+        "flips": flips(beside, pair=pair, mode=mode, tests=tests),
+        "confusion": confusion(beside, pair=pair, mode=mode, tests=tests),
     }
     attributes = {
         "encoder": encoder.id,
@@ -93,7 +95,7 @@ def main(owner: Owner) -> None:
     out = artifacts.results / PRETRAINED
     with store.replacing(out) as folder:
         for name, made in tables.items():
-            about = {"soup": material.shown} if name in ("flips", "confusion") else {}
+            about = {"soup": params.report.soup, "mode": mode} if name in ("flips", "confusion") else {}
             store.write_table(folder / f"{name}.parquet", made, attributes=attributes | about)
     print(f"{out}: {len(rows)} rows on {len(tests)} datasets, {texts.encoded}")
 

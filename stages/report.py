@@ -15,7 +15,7 @@ from wsoup.report.run import figures, load_run, tables
 from wsoup.report.summaries import metrics
 from wsoup.report.tables import write_reports
 from wsoup.report.terminal import summary
-from wsoup.report.verdict import sentence, verdict_metrics
+from wsoup.report.verdict import verdict_metrics
 from wsoup.search.grow.params import Soups
 from wsoup.search.rank.params import CandidatesParams
 
@@ -39,10 +39,10 @@ def main(owner: Owner) -> None:
     """Write reports/metrics.json, reports/tables/ and reports/plots/: all of them, or where anything fails none."""
     with as_written():
         run = load_run(load(Wanted), artifacts=Artifacts())
-        values = metrics(run.results) | {"verdict": verdict_metrics(run.judgement)}
+        values = metrics(run.results) | verdict_metrics(run.judgement)
         write_reports(run.artifacts.reports, tables=tables(run), figures=figures(run), metrics=values)
         print(summary(run.results))
-        print(sentence(run.judgement))
+        print(values["headline"])
 
 
 if __name__ == "__main__":

@@ -257,7 +257,24 @@ def test_a_head_classifies_its_own_classes(grey, tiny_encoder_files):
         assert "--head knows its soup" in run("classify", "new", "--head", "head.safetensors", *options)[2]
     assert "--adapt is for a soup" in run("classify", "new", "--head", "head.safetensors", "--adapt", "em",
                                           *where_of(tiny_encoder_files))[2]  # fmt: skip
-    assert "name a soup and its classes" in run("classify", "new")[2]
+    assert "name the classes, and a soup unless it is the run's own" in run("classify", "new")[2]
+
+
+def test_the_runs_own_soup_with_all_its_seeds_is_what_is_taken_where_none_is_named(photos, soup, tiny_encoder_files):
+    other = replace(soup, seed=2, members=(Member("old", n_correct=5, n_images=9),))
+    other.save("artifacts/soups/word/seed2.json")
+    together = replace(soup, members=(*soup.members, *other.members))
+    together.save("together.json")
+    assert "whose report.soup names a soup" in run("classify", "new", "--classes", CLASSES, "--params", "no")[2]
+    how = {"soup": "word", "mode": "score_mean", "confidence": 0.95, "gallery": 0}
+    Path("params.yaml").write_text(json.dumps({"encoder": tiny_encoder_files, "report": how}))
+    wanted = run("classify", "new", "--soup", "together.json", "--classes", CLASSES, "--mode", "score_mean")[1]
+    assert run("classify", "new", "--classes", CLASSES)[1] == wanted  # as it is judged
+    named = run("classify", "new", "--soup", "word", "--classes", CLASSES)[1]
+    assert named == run("classify", "new", "--soup", "together.json", "--classes", CLASSES)[1] != wanted
+    assert run("soup", "export", "--format", "text")[1] == run("soup", "export", "together.json", "--format", "text")[1]
+    assert "all seeds, 4 members" in run("soup", "show")[1]
+    assert "name such as word or word-seed1" in run("soup", "show", "neither")[2]
 
 
 # ------------------------------------------------------------------------------------ labels, unsure, mode, adapt

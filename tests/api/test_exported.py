@@ -139,7 +139,7 @@ def test_the_mean_of_scores_is_exported_when_asked(photos, tiny_encoder):
     [
         (["soup.json", "--format", "npz"], "--format npz is no text; give --out FILE.npz"),
         (["soup.json", "--format", "npz", "--out", "a.onnx"], "--out a.onnx must end in .npz"),
-        (["soup.json", "--format", "npz", "--out", "a.npz"], "name a soup and its classes"),
+        (["soup.json", "--format", "npz", "--out", "a.npz"], "name the classes, and a soup"),
         (
             ["soup.json", "--format", "npz", "--out", "a.npz", "--classes", "a,b", "--pixels"],
             "--pixels is for --format onnx, not npz",

@@ -30,7 +30,7 @@ def test_the_readme_or_a_page_that_it_points_to_names_every_command():
 def test_help_and_usage_errors():
     assert run("--help")[0] == 0
     assert "params.yaml" in run("profile", "--help")[1]
-    assert run("soup", "show")[0] == 2
+    assert run("soup", "diff")[0] == 2
     assert run("nonsense")[0] == 2
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from pydantic import ValidationError
 
-from wsoup.evaluate.classifiers import ClassRow, Row, class_rows, pretrained_rows, shown_soup, tuned_rows
+from wsoup.evaluate.classifiers import ClassRow, Row, class_rows, pretrained_rows, tuned_rows
 from wsoup.evaluate.rows import Material, table
 from wsoup.params.evaluation import EvaluateParams
 
@@ -90,11 +90,8 @@ def test_a_soup_of_any_name_is_counted_as_the_papers_are():
     assert Row("word_k50_soup", (1,), ("slab",)) in tuned_rows(more, params=PARAMS, seed=1)
 
 
-def test_random_chains_and_the_gallery_stand_beside_the_word_soup_or_the_first_one():
-    assert shown_soup(MATERIAL) == Row("word_soup", (1,), ("slab keep", "bins"))
+def test_random_chains_stand_beside_the_word_soup_or_the_first_one():
     other = dataclasses.replace(MATERIAL, soups={"long": {1: ["slab keep bins"], 2: ["hatch"]}})
-    assert shown_soup(other) == Row("long_soup", (1,), ("slab keep bins",))
-    assert shown_soup(other) in pretrained_rows(other, params=PARAMS)
     chains = [row for row in pretrained_rows(other, params=PARAMS) if row.method == "random_chains" and not row.text]
     assert [[len(text.split()) for text in row.texts] for row in chains] == [[3], [1]]
 

@@ -137,7 +137,7 @@ def test_each_prompt_is_encoded_once(tiny_encoder, tests):
 def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
     before, after = Row("class_name", (1,), ("",)), Row("soup", (1,), ("sharp", "old"))
     classifiers = mean_texts([before, after], class_rows={}, tests=tests, encoder=texts)
-    turned = flips(classifiers, pair=(before, after), tests=tests).to_pylist()
+    turned = flips(classifiers, pair=(before, after), mode="centroid", tests=tests).to_pylist()
     wanted = []
     for test in tests:
         for i in range(len(test.labels)):
@@ -147,7 +147,7 @@ def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
                 wanted.append((test.name, 100 + i, label, first, second))
     assert [tuple(row.values()) for row in turned] == wanted
     assert wanted
-    taken = confusion(classifiers, pair=(before, after), tests=tests).to_pylist()
+    taken = confusion(classifiers, pair=(before, after), mode="centroid", tests=tests).to_pylist()
     assert sum(line["n_images"] for line in taken) == sum(len(test.labels) for test in tests)
     one_right = [x["n_images"] for x in taken if (x["before"] == x["label"]) != (x["after"] == x["label"])]
     assert sum(one_right) == len(wanted)

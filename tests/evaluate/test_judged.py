@@ -7,9 +7,9 @@ import pytest
 from evaluate_cases import line
 
 from wsoup.evaluate.bits import unpack_right
-from wsoup.evaluate.classifiers import Row
+from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.counts import evaluate, mean_texts
-from wsoup.evaluate.judged import judged, random_rows, right_images, selection_counts
+from wsoup.evaluate.judged import judged, random_rows, right_images, selection_counts, together_rows
 from wsoup.evaluate.rows import Material
 
 ROWS = [
@@ -41,6 +41,30 @@ def test_the_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers
         m = 2 if (row["method"], row["seed"]) == ("word_soup", 1) else 1
         count = int(unpack_right(row["right"], n_images=row["n_images"]).sum())
         assert count == line(plain, m=m, **where)["n_correct"]
+
+
+def test_the_templates_are_there_with_prompts_of_each_datasets_own_classes(texts, tests):
+    test = tests[0]
+    by_class = {test.name: [ClassRow("ensemble", (1, 2), [[f"a toy {name}."] for name in test.class_names])]}
+    made = mean_texts(ROWS, class_rows=by_class, tests=tests, encoder=texts)
+    right = right_images(made, soups=["word"], tests=tests).to_pylist()
+    assert {row["dataset"] for row in right if row["method"] == "ensemble"} == {test.name}
+    assert len([row for row in right if row["method"] == "ensemble"]) == 2 * 2  # modes, seeds
+
+
+def test_all_seeds_together_are_their_members_and_the_class_name_as_often_as_each_has_it():
+    material = Material(
+        seeds=(1, 2),
+        words=[],
+        descriptors=[],
+        source_class_names=["cat"],
+        soups={"word": {1: ["x y", "z"], 2: ["x y"]}},
+        upper_bound=[],
+        class_name_weights={"word": 2.0},
+    )
+    plain, soup = together_rows("word", material=material)
+    assert plain == Row("", (1, 2), ("",))
+    assert soup == Row("word_all_seeds", (1, 2), ("x y", "z", "x y"), class_name_weight=4.0)
 
 
 def test_selection_images_are_counted_with_the_sources_classes(classifiers, tests):

@@ -40,7 +40,7 @@ REVERSED = Method(
     sized=True,
     alone="reversed word",
 )
-NEW = TableRow("reversed_words", "Reversed words", REVERSED, curve="reversed words", card="Reversed", terminal=True)
+NEW = TableRow("reversed_words", "Reversed words", REVERSED, curve="reversed words", terminal=True)
 
 
 def material(**soups: dict[int, list[str]]) -> Material:
@@ -94,7 +94,7 @@ def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
     return {
         **{name: made.as_csv() for name, made in tables.items()},
         "metrics": str(metrics(run)),
-        "figure": str(plots.by_size(run)),
+        "figure": str(plots.by_size(run, mode="centroid")),
         "terminal": summary(run),
     }
 

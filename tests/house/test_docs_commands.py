@@ -31,7 +31,7 @@ ELSEWHERE = {
     "dvc metrics diff": "tests/pipeline/test_dvc_runs.py",
     "dvc plots diff": "tests/report/test_report_plots.py draws what it draws",
     "wsoup soup export head.safetensors": "tests/api/test_exported.py",
-    "wsoup soup export word-seed1 --format onnx": "tests/api/test_exported.py",
+    "wsoup soup export word --format onnx": "tests/api/test_exported.py",
     "wsoup try": "tests/api/test_trial.py; ViT-B-32 needs its weights",
     "wsoup classify new --head": "tests/api/test_classify.py",
     "wsoup report": "tests/report/test_report_page.py",

@@ -62,14 +62,14 @@ def test_anything_else_is_no_pair(target):
 def test_the_table_has_base_new_and_h_of_every_row():
     made = analyses.base_to_new(halved(), halves=HALVES)
     assert [(row["variant"], row["method"], row["m"]) for row in made.rows] == [
-        ("pretrained", "CLIP ZS", 1.0),
+        ("pretrained", "Class name only", 1.0),
         ("coop", "Word soup", 2.0),
     ]
     for row in made.rows:
         assert (row["base"], row["new"], row["H"], row["H (std)"]) == (50.0, 35.0, 40.0, 0.0)
         assert (row["base (std)"], row["new (std)"]) == pytest.approx((20 / math.sqrt(2), 10 / math.sqrt(2)))
     text = made.as_markdown()
-    assert "| pretrained | CLIP ZS | 1 | 50.00 ± 14.14 | 35.00 ± 7.07 | 40.00 |" in text
+    assert "| pretrained | Class name only | 1 | 50.00 ± 14.14 | 35.00 ± 7.07 | 40.00 |" in text
     assert "Base: pets_base (5 classes, 100 test images), new: pets_new (5 classes, 100 test images)" in text
 
 

@@ -49,15 +49,23 @@ frame.addEventListener("load", async () => {
   page.getElementById("all").click();
   seen.shown = extras();
   const names = page.querySelector("table[data-name=zero_shot] tbody td");
-  const place = () => names.getBoundingClientRect().left;
-  const before = place();
+  const left = () => names.getBoundingClientRect().left;
+  const before = left();
   names.closest(".scroll").scrollLeft = 200;
-  seen.moved = Math.abs(place() - before);
+  seen.moved = Math.abs(left() - before);
   seen.first = [...page.querySelectorAll("[data-figure], table")][0].id;
   seen.overflow = page.documentElement.scrollWidth - frame.clientWidth;
   seen.outside = [...page.querySelectorAll("[src],[href]")].map((e) => e.getAttribute("src") ?? e.getAttribute("href"))
     .filter((address) => !address.startsWith("#") && !address.startsWith("data:"));
   seen.pictures = page.querySelectorAll("#gallery img").length;
+  page.getElementById("all").click();
+  for (const details of page.querySelectorAll("details")) details.open = true;
+  const width = page.documentElement.clientWidth;
+  const right = (e) => e.checkVisibility() ? e.getBoundingClientRect().right : 0;
+  const place = (e) => e.closest("[data-name], [data-figure], section, header")?.outerHTML.slice(0, 60);
+  seen.wide = [...page.body.querySelectorAll("*")].filter((e) => right(e) > width + 1)
+    .map((e) => `${e.tagName} to ${right(e)} of ${width} in ${place(e)}`).slice(0, 5);
+  seen.ground = getComputedStyle(page.body).backgroundColor;
   const result = document.createElement("output");
   result.textContent = JSON.stringify(seen);
   document.body.replaceChildren(result);
@@ -73,7 +81,7 @@ def page(project, tmp_path_factory) -> Path:
     return write_page(out, params_file=project.folder / "params.yaml", root=project.folder)
 
 
-def look(page: Path, *, width: int, folder: Path) -> tuple[dict, list[str]]:
+def look(page: Path, *, width: int, dark: bool, folder: Path) -> tuple[dict, list[str]]:
     """Open the page in a frame of this width: what a script in the browser saw, and what the console said."""
     text = script_json(page.read_text(encoding="utf-8"))
     wrapper = folder / "wrapper.html"
@@ -81,6 +89,7 @@ def look(page: Path, *, width: int, folder: Path) -> tuple[dict, list[str]]:
         f"<!doctype html><html><body>{LOOK.replace('PAGE', text, 1).replace('WIDTH', str(width), 1)}</body></html>"
     )
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
+    options += [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
     options += ["--virtual-time-budget=30000", f"--user-data-dir={folder / 'browser'}", "--dump-dom"]
     done = subprocess.run([str(BROWSER), *options, wrapper.as_uri()], capture_output=True, text=True, timeout=120)
     output = re.search(r"<output>(.*)</output>", done.stdout, flags=re.DOTALL)
@@ -89,9 +98,10 @@ def look(page: Path, *, width: int, folder: Path) -> tuple[dict, list[str]]:
 
 
 @needs_browser
-@pytest.mark.parametrize("width", [390, 1200], ids=["phone", "desktop"])
-def test_the_page_opens_sorts_and_draws(page, width, tmp_path):
-    seen, console = look(page, width=width, folder=tmp_path)
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280], ids=["phone", "desktop"])
+def test_the_page_opens_sorts_and_draws_and_nothing_is_wider_than_the_window(page, width, dark, tmp_path):
+    seen, console = look(page, width=width, dark=dark, folder=tmp_path)
     assert console == []
     assert seen["errors"] == []
     assert set(seen["figures"]) == set(FIGURES) - NONE_HERE
@@ -101,6 +111,8 @@ def test_the_page_opens_sorts_and_draws(page, width, tmp_path):
     assert len(set(seen["rising"])) > 1
     assert seen["sort"] == "ascending"
     assert seen["overflow"] <= 0
+    assert seen["wide"] == []
+    assert (seen["ground"] == "rgb(20, 24, 29)") is dark
     assert seen["hidden"] == 0 < seen["shown"]
     assert seen["moved"] < 1  # row names stay in place
     assert seen["first"] == "figure-gains"
@@ -115,7 +127,7 @@ def test_the_page_shows_the_run(page, project):
         "Word soup, seed 1",
         "tiny-clip",
         "Descriptor soup, seed 2",
-        "What the word soup (centroid, seed 1) changed",
+        "What the word soup (centroid, all seeds) changed",
         "over the class name only",
         "no longer taken for",
         "Class name only: ",

@@ -64,7 +64,7 @@ def test_it_is_kept_for_the_page(repository, tmp_path):
     (read,) = scaling.saved(tmp_path)
     assert read.as_markdown() == table.as_markdown()
     (shown,) = shown_tables([read], source="imagenet")
-    assert [column for column, _ in shown["columns"]][:5] == ["model", "method", "m", "imagenet", "XD mean"]
+    assert [column for column, *_ in shown["columns"]][:5] == ["model", "method", "m", "imagenet", "XD mean"]
     assert [cell["text"] for cell in shown["rows"][0]["cells"]][:2] == ["Open-AI CLIP ViT-B/32", "ZS"]
 
 

@@ -66,7 +66,7 @@ def test_the_toy_world_has_no_figures_of_the_papers():
     assert not [key for key in made.rows[0] if key.endswith("(paper)")]
     header, row = csv.reader(io.StringIO(made.as_csv()))
     assert row[header.index("counts (paper)")] == ""
-    assert "| CLIP ZS | 1 | 1.00 | 2.00 | 2.00 |" in made.as_markdown()
+    assert "| Class name only | 1 | 1.00 | 2.00 | 2.00 |" in made.as_markdown()
 
 
 def test_a_cell_reads_ours_deviation_paper_and_difference():

@@ -56,7 +56,7 @@ class Params(Section):
     landscape: LandscapeParams
     """The 0-1 error over the plane of two initialisations and a tuned prompt, first seed."""
     report: ReportParams
-    """Intervals and the gallery of the report."""
+    """What the run is asked, and how results are shown."""
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Params:
@@ -83,6 +83,8 @@ class Params(Section):
         for key, soup in users.items():
             if soup not in known:
                 raise ValueError(f"{key}: {soup!r} is not among the soups: {', '.join(known)}")
+        if self.report.soup not in self.soups:
+            raise ValueError(f"report.soup: {self.report.soup!r} is not among the soups: {', '.join(self.soups)}")
         return self
 
     @model_validator(mode="after")

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from wsoup.cli.bench import bench_app
 from wsoup.cli.check import check_command, data_app, verify_app
 from wsoup.cli.classify import classify_command
+from wsoup.cli.console import console
 from wsoup.cli.export import soup_app
 from wsoup.cli.options import ParamsFile
 from wsoup.cli.profiles import profile_app
@@ -133,7 +133,7 @@ def plan_command(
     planned = plan(
         params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images
     )
-    show(planned, Console())
+    show(planned, console())
 
 
 @app.command("cache")
@@ -148,7 +148,7 @@ def cache_command(
     from wsoup.pipeline.cache_show import show
 
     if not prune:
-        show(cache.look(), Console())
+        show(cache.look(), console())
         return
     for line in cache.prune(cache.look()):
         print(line)

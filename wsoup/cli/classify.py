@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wsoup.cli import options
-from wsoup.cli.soups import soup_file
+from wsoup.cli.soups import WHICH, load_soup, run_soup, soup_file
 from wsoup.core.errors import ParamsError, one_line
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def classify_command(
     photos: Annotated[list[str], typer.Argument(help="Photos, folders of photos, or a CSV with a column path.")],
-    soup: Annotated[str | None, typer.Option(help="A soup file, or a short name such as word-seed1.")] = None,
+    soup: Annotated[
+        str | None, typer.Option(help=f"{WHICH[0].upper()}{WHICH[1:]} (default: report.soup of params.yaml).")
+    ] = None,
     head: Annotated[Path | None, typer.Option(help="A head file instead: it knows its classes and its soup.")] = None,
     classes: Annotated[
         str | None, typer.Option(help="Class names such as 'cat,dog', or a text file with one a line.")
@@ -35,7 +37,7 @@ def classify_command(
     confusion: Annotated[
         Path | None, typer.Option(help="Also write a .csv table of labels and answers, where photos have labels.")
     ] = None,
-    mode: options.Mode = "centroid",
+    mode: options.Mode = None,
     adapt: Annotated[
         str | None, typer.Option(help="Adapt the soup to these photos, without labels: em or center.")
     ] = None,
@@ -56,7 +58,7 @@ def classify_command(
     all the same. Where photos have labels (a column label or class of a CSV, or folders named as classes), accuracy and
     the pairs of classes that are confused most follow on stderr.
 
-    Example: wsoup classify photos/new --soup word-seed1 --classes "cat,dog" --html sheet.html > predictions.csv
+    Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html > predictions.csv
     """
     from wsoup.api.classify_encoder import Given
     from wsoup.api.classify_outputs import Outputs
@@ -100,7 +102,7 @@ def ready(
     *,
     classes: str | None,
     template: str | None,
-    mode: str,
+    mode: str | None,
     params: Path,
     given: Given,
     device: str,
@@ -110,7 +112,6 @@ def ready(
     from wsoup.api.classify_encoder import encoder_of
     from wsoup.api.photos import class_names
     from wsoup.heads.head import Head
-    from wsoup.soup.soup import Soup
 
     how: Any = {"params": params, "given": given, "device": device}
     if head is not None:
@@ -124,13 +125,17 @@ def ready(
             made_of,
             f"{len(loaded.class_names)} classes with {head.name}",
         )
-    if soup is None or classes is None:
+    if classes is None:
         raise ParamsError(
-            "name a soup and its classes (--soup word-seed1 --classes 'cat,dog'), or a head (--head FILE)"
+            "name the classes, and a soup unless it is the run's own (--classes 'cat,dog' --soup word), or a head "
+            "(--head FILE)"
         )
+    if soup is None:
+        soup, judged = run_soup(params)
+        mode = mode or judged
     file, names = soup_file(soup), class_names(classes)
-    texts = Soup.load(file)
+    texts, mode = load_soup(file), mode or "centroid"
     encoder = encoder_of(texts, about=texts.encoder, origin=str(file), **how)
     made = Classifier.of_soup(texts, encoder=encoder, class_names=names, template=template, mode=mode)
     made_of = {"mode": mode, "template": template or texts.template, "soup": texts.as_json()}
-    return made, made_of, f"{len(names)} classes with {' '.join(Path(file).with_suffix('').parts[-2:])}"
+    return made, made_of, f"{len(names)} classes with {soup}"

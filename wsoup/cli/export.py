@@ -9,14 +9,13 @@ import typer
 
 from wsoup.cli import options
 from wsoup.cli.classify import ready
-from wsoup.cli.soups import SoupName, load, soup_app
+from wsoup.cli.soups import OwnSoup, load, soup_app
 from wsoup.core.errors import ParamsError
 from wsoup.disk.files import check_ending
 
 
 @soup_app.command("export")
 def soup_export(
-    path: SoupName,
     form: Annotated[
         str,
         typer.Option(
@@ -24,6 +23,7 @@ def soup_export(
             help="Of texts: open_clip, clip_benchmark, text or csv. Of a classifier: npz, safetensors or onnx.",
         ),
     ],
+    path: OwnSoup = None,
     classes: Annotated[str | None, typer.Option(help="Class names, or a file of them: write whole prompts.")] = None,
     dataset: Annotated[
         list[str] | None,
@@ -33,7 +33,7 @@ def soup_export(
     out: Annotated[
         Path | None, typer.Option(help="The file to write (default: stdout; a classifier needs one).")
     ] = None,
-    mode: options.Mode = "centroid",
+    mode: options.Mode = None,
     pixels: Annotated[bool, typer.Option("--pixels", help="ONNX with the image tower in it.")] = False,
     params: options.WeightsIn = Path("params.yaml"),
     model: options.Model = None,
@@ -49,7 +49,7 @@ def soup_export(
     Or the classifier itself, of a soup with --classes or of a head file, with names, scale, preprocessing and where it
     comes from.
 
-    Example: wsoup soup export word-seed1 --format open_clip > templates.py
+    Example: wsoup soup export word --format open_clip > templates.py
     """
     from wsoup.api.exported import FORMATS, write
 
@@ -59,7 +59,7 @@ def soup_export(
         check_ending(out, f".{form}", option="--out")
         from wsoup.api.classify_encoder import Given
 
-        head = Path(path) if path.endswith(".safetensors") else None
+        head = Path(path) if path is not None and path.endswith(".safetensors") else None
         given = Given(model, pretrained, config, image_mean, image_std, interpolation)
         classifier, made_of, _ = ready(
             *(None if head else path, head),

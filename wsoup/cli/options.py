@@ -19,6 +19,12 @@ Config = Annotated[str | None, typer.Option(help="Its open_clip JSON config, for
 ImageMean = Annotated[Rgb, typer.Option(help="Mean of red, green and blue, for a local model (default: the same).")]
 ImageStd = Annotated[Rgb, typer.Option(help="Their standard deviation (default: the same).")]
 Interpolation = Annotated[str | None, typer.Option(help="bicubic or bilinear, for a local model (default: the same).")]
-Mode = Annotated[str, typer.Option(help="centroid (the mean text, normalised) or score_mean (the mean of the scores).")]
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        help="centroid (the mean text, normalised; the default) or score_mean (the mean of the scores). The run's own "
+        "soup is used as report.mode says."
+    ),
+]
 Template = Annotated[str | None, typer.Option(help="Prompt template with one {} (default: the soup's).")]
 BatchSize = Annotated[int, typer.Option(min=1, help="Photos in one forward pass.")]

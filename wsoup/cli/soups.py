@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
-from wsoup.core.errors import MissingError
+from wsoup.cli.console import console
+from wsoup.core.errors import MissingError, ParamsError
 from wsoup.disk import remote
 from wsoup.disk.files import shown
 
@@ -18,17 +19,21 @@ if TYPE_CHECKING:
 
 soup_app = typer.Typer(help="Show, compare and export soups.", no_args_is_help=True)
 
-SoupName = Annotated[str, typer.Argument(help="A soup file, or a short name such as word-seed1.")]
+WHICH = "a soup file, or a name: word (all seeds together) or word-seed1"
+SoupName = Annotated[str, typer.Argument(help=f"{WHICH[0].upper()}{WHICH[1:]}.")]
+OwnSoup = Annotated[
+    str | None, typer.Argument(help=f"{WHICH[0].upper()}{WHICH[1:]} (default: report.soup of params.yaml).")
+]
 
 
 @soup_app.command("show")
 def soup_show(
-    path: SoupName,
+    path: OwnSoup = None,
     text: Annotated[bool, typer.Option("--text", help="Print the members' texts alone, one a line.")] = False,
 ) -> None:
     """Show a soup: its members, their accuracies, and how each grew.
 
-    Example: wsoup soup show word-seed1
+    Example: wsoup soup show word
     """
     from wsoup.soup.show import show
 
@@ -51,7 +56,7 @@ def soup_diff(first: SoupName, second: SoupName) -> None:
 
 
 def soup_file(name: str) -> Path | str:
-    """A path or a URL as given, or word-seed1 -> artifacts/soups/word/seed1.json."""
+    """A path or URL as given; word-seed1 -> artifacts/soups/word/seed1.json; word -> folder artifacts/soups/word."""
     path = Path(name)
     if path.is_file():
         return path
@@ -61,18 +66,42 @@ def soup_file(name: str) -> Path | str:
     folder = path.parent if path.parent.name else Path("artifacts/soups")
     if is_short and (short := folder / kind / f"seed{seed}.json").is_file():
         return short
+    for whole in (path, folder / path.name):
+        if any(whole.glob("seed*.json")):
+            return whole
     raise MissingError(
-        f"no soup {name!r}; give a file such as artifacts/soups/word/seed1.json or a name such as word-seed1 "
+        f"no soup {name!r}; give a file such as artifacts/soups/word/seed1.json or a name such as word or word-seed1 "
         "(soups are made by `dvc repro soup@word`)"
     )
 
 
-def load(name: str) -> Soup:
-    """The soup of a file or a short name."""
+def load_soup(file: Path | str) -> Soup:
+    """What `soup_file` found: one seed's soup, or all seeds together."""
+    from wsoup.soup.seeds import load_seeds
     from wsoup.soup.soup import Soup
 
-    return Soup.load(soup_file(name))
+    return load_seeds(file) if Path(file).is_dir() else Soup.load(file)
+
+
+def run_soup(params: Path) -> tuple[str, str]:
+    """The soup that the run is about, and the mode in which it is judged; ParamsError where no params.yaml names it."""
+    from wsoup.evaluate.rows import judged_mode
+    from wsoup.params.base import section
+    from wsoup.params.evaluation import ReportParams
+
+    class Wanted(section.Sections):
+        report: ReportParams
+
+    if not params.is_file():
+        raise ParamsError(f"there is no {params} whose report.soup names a soup; name one: {WHICH}")
+    report = section.load(Wanted, params).report
+    return report.soup, judged_mode(report.soup, mode=report.mode)
+
+
+def load(name: str | None) -> Soup:
+    """The soup of a file or a name, the run's own where none is given."""
+    return load_soup(soup_file(name or run_soup(Path("params.yaml"))[0]))
 
 
 def _print(drawn: RenderableType) -> None:
-    Console(soft_wrap=False).print(drawn, highlight=False)
+    console().print(drawn, highlight=False)

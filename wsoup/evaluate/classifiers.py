@@ -10,7 +10,7 @@ import numpy as np
 
 from wsoup.core import prompts
 from wsoup.disk.artifacts import Artifacts
-from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, TableRow, methods, soup_rows, table
+from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, TableRow, methods, table
 from wsoup.evaluate.testsets import TestSet
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.search.rank.pools import read_pool
@@ -154,11 +154,6 @@ def single_rows(material: Material) -> list[Row]:
             texts = _texts(method, material, seeds=material.seeds[:1], m=count).texts[:count]
             made += [Row(method.name, material.seeds[:1], (text,), text=text) for text in texts]
     return made
-
-
-def shown_soup(material: Material) -> Row:
-    """The soup of the first seed whose images the gallery shows."""
-    return _texts(soup_rows(material.shown)[0].method, material, seeds=material.seeds[:1], m=0)
 
 
 def class_rows(

@@ -218,10 +218,10 @@ def tokens_stored(rows: Sequence[Row], *, tokenizer: Tokenizer) -> list[int]:
     return [sum(size[text] for text in row.texts) for row in rows]
 
 
-def flips(classifiers: Classifiers, *, pair: tuple[Row, Row], tests: Sequence[TestSet]) -> pa.Table:
-    """Images that exactly one of two rows (centroids) gets right, with what each predicts; columns of `FLIPS`."""
+def flips(classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]) -> pa.Table:
+    """Images that exactly one of two rows gets right, with what each predicts; columns of `FLIPS`."""
     lines = []
-    for test, labels, predicted in _predicted(classifiers, pair=pair, tests=tests):
+    for test, labels, predicted in _predicted(classifiers, pair=pair, mode=mode, tests=tests):
         right = predicted == labels
         for i in np.flatnonzero(right[0] != right[1]).tolist():
             line = {"dataset": test.name, "row": int(test.rows[i]), "label": int(labels[i])}
@@ -229,10 +229,10 @@ def flips(classifiers: Classifiers, *, pair: tuple[Row, Row], tests: Sequence[Te
     return pa.Table.from_pylist(lines, schema=FLIPS)
 
 
-def confusion(classifiers: Classifiers, *, pair: tuple[Row, Row], tests: Sequence[TestSet]) -> pa.Table:
-    """How many images of each class two rows (centroids) take for which class; columns of `CONFUSION`, sorted."""
+def confusion(classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]) -> pa.Table:
+    """How many images of each class two rows take for which class; columns of `CONFUSION`, sorted."""
     lines = []
-    for test, labels, predicted in _predicted(classifiers, pair=pair, tests=tests):
+    for test, labels, predicted in _predicted(classifiers, pair=pair, mode=mode, tests=tests):
         kinds, counts = np.unique(np.stack([labels, *predicted], axis=1), axis=0, return_counts=True)  # (kinds, 3)
         for (label, before, after), count in zip(kinds.tolist(), counts.tolist(), strict=True):
             lines.append({"dataset": test.name, "label": label, "before": before, "after": after, "n_images": count})
@@ -240,11 +240,12 @@ def confusion(classifiers: Classifiers, *, pair: tuple[Row, Row], tests: Sequenc
 
 
 def _predicted(
-    classifiers: Classifiers, *, pair: tuple[Row, Row], tests: Sequence[TestSet]
+    classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]
 ) -> Iterator[tuple[TestSet, np.ndarray, np.ndarray]]:
     """Labels (N,) of each dataset, and the classes (2, N) that two rows predict."""
     places = [list(classifiers.rows).index(row) for row in pair]
     for test in tests:
-        classes = normalize(classifiers.of(test)[places])  # (2, C, D)
+        means = classifiers.of(test)[places]
+        classes = normalize(means) if mode == "centroid" else means  # (2, C, D)
         predicted = (test.image_features @ classes.transpose(1, 2)).argmax(dim=2)  # (2, N)
         yield test, test.labels.cpu().numpy(), predicted.cpu().numpy()

@@ -1,13 +1,15 @@
 """What the verdict of a run is computed from (`wsoup.report.judgement`): which images each judged row gets right.
 
-Judged are the class name, every soup at its full size, and beside each soup as many random texts from its own pool, of
-the same numbers of words. All are also counted on the images that the soups were selected on: accuracy there minus
+Judged are the class name, the 80 templates, every soup at its full size, and beside each soup as many random texts from
+its own pool, of the same numbers of words; and the soup that the run is about with all seeds together, which is what is
+handed out. All but the templates are also counted on the images that the soups were selected on: accuracy there minus
 accuracy on held-out source images is the selection's own optimism.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +18,9 @@ from torch import Tensor
 from wsoup.core.scoring import correct_per_candidate, normalize
 from wsoup.evaluate.baselines import random_chains, random_descriptors
 from wsoup.evaluate.bits import pack_right
-from wsoup.evaluate.classifiers import Row
+from wsoup.evaluate.classifiers import ClassRow, Row
 from wsoup.evaluate.counts import MODES, Classifiers
-from wsoup.evaluate.rows import CLASS_NAME, Material, random_beside
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Material, all_seeds, random_beside
 from wsoup.evaluate.testsets import COUNTS, WHERE, TestSet
 
 _ROW = (("method", pa.string()), ("mode", pa.string()), ("seed", pa.int64()))
@@ -45,9 +47,18 @@ def random_rows(material: Material, *, pools: Mapping[str, str]) -> list[Row]:
     return rows
 
 
+def together_rows(name: str, *, material: Material) -> tuple[Row, Row]:
+    """The class name alone, and a soup with all its seeds together (`wsoup.soup.seeds`)."""
+    of_seeds, weight = material.soups[name].values(), material.class_name_weights.get(name, 0.0)
+    texts = tuple(text for texts in of_seeds for text in texts)
+    soup = Row(all_seeds(name), material.seeds, texts, class_name_weight=weight * len(material.seeds))
+    return Row("", material.seeds, ("",)), soup
+
+
 def judged(classifiers: Classifiers, *, soups: Sequence[str]) -> Iterator[tuple[Row, Tensor]]:
     """Rows that the verdict is about, at their full size, each with its mean text features (S, D)."""
-    wanted = {CLASS_NAME.name, *(f"{name}_soup" for name in soups), *(random_beside(name) for name in soups)}
+    of_soup = ((f"{name}_soup", random_beside(name), all_seeds(name)) for name in soups)
+    wanted = {CLASS_NAME.name, *chain.from_iterable(of_soup)}
     largest: dict[tuple[str, tuple[int, ...]], tuple[Row, Tensor]] = {}
     for row, means in zip(classifiers.rows, classifiers.means, strict=True):
         if row.method in wanted and row.text is None and row.offsets == (0,):
@@ -60,9 +71,11 @@ def judged(classifiers: Classifiers, *, soups: Sequence[str]) -> Iterator[tuple[
 def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Sequence[TestSet]) -> pa.Table:
     """Which test images each judged row gets right with each seed, in both modes: columns of `RIGHT`."""
     lines: list[dict[str, object]] = []
-    for row, means in judged(classifiers, soups=soups):
-        for test in tests:
-            for mode, right in _right(test.image_features, test.labels, means[classifiers.prompts.of(test)]):
+    for test in tests:
+        shared = ((row, means[classifiers.prompts.of(test)]) for row, means in judged(classifiers, soups=soups))
+        templates = (pair for pair in classifiers.further.get(test.name, ()) if pair[0].method == ENSEMBLE.name)
+        for row, means in chain[tuple[Row | ClassRow, Tensor]](shared, templates):
+            for mode, right in _right(test.image_features, test.labels, means):
                 about = {"method": row.method, "mode": mode, **test.where, "n_images": len(right)}
                 lines += [{**about, "seed": seed, "right": pack_right(right)} for seed in row.seeds]
     return pa.Table.from_pylist(lines, schema=RIGHT)

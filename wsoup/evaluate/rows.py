@@ -36,7 +36,7 @@ class Material:
 
     @property
     def shown(self) -> str:
-        """The soup that random chains and the gallery stand beside: ``word``, or the first one."""
+        """The soup that random chains stand beside: ``word``, or the first one."""
         return "word" if "word" in self.soups else next(iter(self.soups))
 
 
@@ -99,7 +99,6 @@ class TableRow:
         tuned: whether finetuned models have it.
         scaling: its name in model_scaling.csv.
         curve: its name in the figure over m; None where it is not drawn.
-        card: its name at the head of the page; None where it is not there.
         plain: what it is called where the paper's name for it would not be understood.
         terminal, terminal_tuned: whether the short table shows it, of the pretrained model and of finetuned ones.
         m: members, where it is not the size that tables show.
@@ -113,7 +112,6 @@ class TableRow:
     tuned: bool = True
     scaling: str | None = None
     curve: str | None = None
-    card: str | None = None
     plain: str | None = None
     terminal: bool = False
     terminal_tuned: bool = False
@@ -177,7 +175,6 @@ BEFORE_SOUPS = (
         "CLIP ZS",
         CLASS_NAME,
         scaling="ZS",
-        card="Class name only",
         plain="Class name only",
         terminal=True,
         terminal_tuned=True,
@@ -220,20 +217,20 @@ def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
 def soup_rows(name: str) -> tuple[TableRow, ...]:
     """Rows of one soup: its centroid, its score mean, and with the offset trick.
 
-    In the paper a descriptor soup is used as a centroid and a word soup as a score mean. Soups of other names are shown
-    wherever the word soup is, `CURVE` in the curve alone.
+    Soups of other names are shown wherever the word soup is, `CURVE` in the curve alone.
     """
     if name == CURVE:
         return _curve_rows()
     label, title = soup_label(name), soup_title(name)
     method = _soup_method(name, alone=title)
     plain = TableRow(method.name, label, method, curve=title, terminal=True)
-    mean = TableRow(f"{method.name}_score_mean", f"{label} score mean", method, "score_mean")
+    key, curve = f"{method.name}_score_mean", f"{title}, score mean"
+    mean = TableRow(key, f"{label} score mean", method, "score_mean", curve=curve)
     offsets = TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True)
     if name == "descriptor":
-        return replace(plain, card=f"{label}, centroid"), mean, replace(offsets, scaling="Desc. soup + offsets")
-    used = replace(mean, card=f"{label}, score mean", curve=f"{title}, score mean", terminal=True, terminal_tuned=True)
-    return plain, replace(used, scaling=SOUP_LABELS.get(name)), replace(offsets, tuned=False)
+        return plain, mean, replace(offsets, scaling="Desc. soup + offsets")
+    used = replace(mean, scaling=SOUP_LABELS.get(name), terminal=True, terminal_tuned=True)
+    return plain, used, replace(offsets, tuned=False)
 
 
 def _curve_rows() -> tuple[TableRow, ...]:
@@ -255,19 +252,29 @@ def _soup_method(name: str, *, alone: str | None) -> Method:
     )
 
 
-def judged_row(name: str) -> TableRow:
-    """The row of a soup that the verdict is about: the way in which the paper uses it, and cards show it."""
-    return next(row for row in soup_rows(name) if row.card is not None)
+def judged_mode(name: str, *, mode: str) -> str:
+    """The mode in which a soup is judged and drawn; `mode` is ``report.mode``.
+
+    ``paper``: a descriptor soup is used as a centroid, any other as a score mean.
+    """
+    if mode == "paper":
+        return "centroid" if name == "descriptor" else "score_mean"
+    return mode
 
 
 def judged_soups(names: Sequence[str]) -> list[str]:
     """Soups that the verdict is about: all but the one that only draws a curve."""
-    return [name for name in names if any(row.card is not None for row in soup_rows(name))]
+    return [name for name in names if name != CURVE]
 
 
 def random_beside(name: str) -> str:
     """What the random texts beside a soup are called, where images that are right are stored for the verdict."""
     return f"random_beside_{name}"
+
+
+def all_seeds(name: str) -> str:
+    """The same of a soup whose seeds stand together, as it is handed out (`wsoup.soup.seeds`)."""
+    return f"{name}_all_seeds"
 
 
 def soup_label(name: str) -> str:

@@ -72,8 +72,14 @@ class LandscapeParams(Section):
 
 
 class ReportParams(Section):
-    """How results are shown."""
+    """What a run is asked, before anything is seen, and how results are shown."""
 
+    soup: Name
+    """The soup that the run is about, all seeds together: the verdict's, and what `wsoup classify` and `wsoup soup
+    export` take where none is named. Its comparison with the class name needs no correction for others."""
+    mode: Literal["centroid", "score_mean", "paper"]
+    """How soups are used where they are judged: centroid, as classifiers and exports are; score_mean (`--mode
+    score_mean` there); or paper, a descriptor soup as a centroid and any other as a score mean."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Of intervals, such as 0.95."""
     gallery: Annotated[NonNegativeInt, Field(le=1_000)]

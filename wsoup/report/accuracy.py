@@ -15,14 +15,16 @@ from wsoup.report.tables import MARK, Table
 
 def zero_shot_table(results: Results) -> Table:
     """Every row of the pretrained encoder, beside the paper's for the same encoder where there is one."""
-    rows = [(row.label, PRETRAINED, row, paper.zero_shot(row, encoder=results.encoder)) for row in results.table]
+    rows = [
+        (results.label(row), PRETRAINED, row, paper.zero_shot(row, encoder=results.encoder)) for row in results.table
+    ]
     return accuracy_table(results, rows=rows, name="zero_shot", title="Zero-shot accuracy")
 
 
 def finetuned_table(results: Results) -> Table:
     """Every row of every finetuned method; the paper's are in its own tables."""
     rows: list[tuple[str, str, TableRow, Mapping[str, float]]] = [
-        (variant if row.key == "class_name" else f"{variant} + {row.label}", variant, row, {})
+        (variant if row.key == "class_name" else f"{variant} + {results.label(row)}", variant, row, {})
         for variant in results.variants
         if variant != PRETRAINED
         for row in results.table
@@ -135,7 +137,7 @@ def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:
 
     Of datasets that are the paper's by name; empty on any others.
     """
-    if not any(name in paper.COLUMNS for name in results.datasets()):
+    if not results.papers:
         return {}
     lines = [
         line

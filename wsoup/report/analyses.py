@@ -113,7 +113,7 @@ def alignment(results: Results) -> Table:
     lines = []
     for variant, row, cells in results.rows():
         if row.mode == "centroid":
-            line: dict[str, Any] = {"variant": variant, "method": row.label}
+            line: dict[str, Any] = {"variant": variant, "method": results.label(row)}
             for what in ("alignment", "uniformity"):
                 for role, values in results.by_role(cells, what=what).items():
                     line[f"{role} {what}"] = mean_and_std(values)[0]
@@ -134,7 +134,7 @@ def base_to_new(results: Results, *, halves: tuple[str, str]) -> Table:
     lines = []
     for variant, row, cells in results.rows():
         values = {"base": cells.of([base]), "new": cells.of([new]), "H": results.harmonic(cells)}
-        line = {"variant": variant, "method": row.label, "m": round(cells.texts, 1)}
+        line = {"variant": variant, "method": results.label(row), "m": round(cells.texts, 1)}
         lines.append(line | averaged(values))
     said = {name: "{n_classes} classes, {n_images} test images".format(**results.facts[name]) for name in halves}
     notes = [

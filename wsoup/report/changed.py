@@ -32,12 +32,13 @@ Counts = Mapping[tuple[int, int, int], int]
 
 
 def changed_by(artifacts: Artifacts) -> str:
-    """What the soup is called whose images the gallery shows: ``word soup``."""
-    return soup_title(store.table_attributes(_flips(artifacts))["soup"])
+    """What the soup is called whose images the gallery shows: ``word soup (centroid, all seeds)``."""
+    about = store.table_attributes(_flips(artifacts))
+    return f"{soup_title(about['soup'])} ({about['mode'].replace('_', ' ')}, all seeds)"
 
 
 def gallery(artifacts: Artifacts, *, params: Params) -> list[dict[str, Any]]:
-    """For each dataset, images that the first seed's soup turned right and wrong, as data URIs."""
+    """For each dataset, images that the run's soup turned right and wrong, as data URIs."""
     flips = store.read_table(_flips(artifacts)).to_pylist()
     shown = []
     for name, dataset in params.datasets.items():

@@ -1,14 +1,20 @@
 """The verdict on each soup of a run: are its gains more than noise? `wsoup.statistics.noise` decides, image by image.
 
-A soup is held against the class name alone, as many random texts from its own pool, a soup of kind `sample` from that
-pool, and Algorithm 2 (the soup `word`), in the mode that cards show, on XD and on DG. All comparisons of a run are
-corrected together (Holm): those with datasets held fixed, and those with datasets resampled, each among themselves.
+The run's question is one soup, named in params.yaml before anything is seen (``report.soup``). It is judged as it is
+handed out, all seeds together and in the mode that is asked for, against the class name alone and the 80 templates, on
+the source's test images and on all targets together. These comparisons need no correction for others.
+
+All else is beside that question. Every soup, its seeds apart, is held against the class name alone, the 80 templates,
+as many random texts from its own pool, a soup of kind `sample` from that pool, and Algorithm 2 (the soup `word`), on
+the source, on XD and on DG. These are corrected together (Holm): those with datasets held fixed, and those with
+datasets resampled, each among themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +22,9 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import CLASS_NAME, judged_row, judged_soups, random_beside
-from wsoup.report.means import MEANS
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, all_seeds, judged_mode, judged_soups, random_beside
+from wsoup.params.evaluation import ReportParams
+from wsoup.report.means import PLACES
 from wsoup.report.right import FILE, Right, right_by_row
 from wsoup.search.grow.params import SoupParams
 from wsoup.statistics.noise import Estimate, Verdict, compare_images, judge
@@ -32,8 +39,8 @@ class Judged:
 
     Attributes:
         soup: name in params.yaml.
-        over: the rival: class_name, random, sample or word.
-        role: xd or dg.
+        over: the rival: class_name, ensemble, random, sample or word.
+        role: source, xd or dg.
         fixed: the verdict with datasets held fixed; its word may also be `NO_GAIN`.
         resampled: the same with datasets resampled; None with a single dataset.
         hangs_on: the one dataset without which `fixed` would be noise, or of the other sign; None where there is none.
@@ -69,26 +76,57 @@ class Optimism:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """The soup that the run is about, all seeds together, on the source or on all targets.
+
+    Attributes:
+        datasets: names.
+        soup: its accuracy, per cent, the mean over datasets.
+        rivals: the same of class_name, and of ensemble where that was evaluated.
+        over: the verdict over each of these, not corrected for others.
+        hangs_on: see `Judged`, over the class name.
+    """
+
+    datasets: tuple[str, ...]
+    soup: float
+    rivals: Mapping[str, float]
+    over: Mapping[str, Verdict]
+    hangs_on: str | None
+
+
+@dataclass(frozen=True)
 class Judgement:
     """All that is said of a run.
 
     Attributes:
-        comparisons: in the order of soups, rivals and roles.
+        soup: the one that the run is about.
+        mode: in which it is judged.
+        source, targets: what is said of it there; targets is None where there are none.
+        comparisons: of every soup, in the order of soups, rivals and roles.
         optimism: of each soup.
         confidence: of all intervals.
     """
 
+    soup: str
+    mode: str
+    source: Asked
+    targets: Asked | None
     comparisons: tuple[Judged, ...]
     optimism: tuple[Optimism, ...]
     confidence: float
 
+    @property
+    def asked(self) -> list[Asked]:
+        """What is said of the run's soup, wherever there are images."""
+        return [self.source, *([self.targets] if self.targets else [])]
+
     def against(self, over: str) -> list[Judged]:
-        """The comparisons with one rival: class_name, random, sample or word."""
+        """The comparisons with one rival: class_name, ensemble, random, sample or word."""
         return [judged for judged in self.comparisons if judged.over == over]
 
 
 def load_judgement(
-    results: Path, *, soups: Mapping[str, SoupParams], roles: Mapping[str, str], confidence: float
+    results: Path, *, soups: Mapping[str, SoupParams], roles: Mapping[str, str], report: ReportParams
 ) -> Judgement:
     """Judge every soup from what stage `evaluate` stored.
 
@@ -96,19 +134,20 @@ def load_judgement(
         results: folder of counts.
         soups: definitions by name.
         roles: role of each dataset.
-        confidence: of intervals, such as 0.95.
+        report: which soup the run is about, the mode, and the confidence of intervals.
 
     Raises:
         MissingError: `evaluate` has not run.
     """
     right = store.require(results / PRETRAINED / FILE, made_by="evaluate")
     rows = right_by_row(store.read_table(right).to_pylist())
-    names = judged_soups(list(soups))
+    names, confidence = judged_soups(list(soups)), report.confidence
+    modes = {name: judged_mode(name, mode=report.mode) for name in names}
     compared = {
         (name, over, role): compare_images(_of(soup, roles, role), _of(rival, roles, role))
         for name in names
-        for over, soup, rival in _pairs(name, soups=soups, rows=rows)
-        for role in MEANS
+        for over, soup, rival in _pairs(name, mode=modes[name], soups=soups, rows=rows)
+        for role in PLACES
         if role in roles.values()
     }
     fixed = _verdicts({key: each.fixed for key, each in compared.items()}, confidence=confidence)
@@ -120,8 +159,33 @@ def load_judgement(
     ]
     counts = store.read_table(store.require(right.with_name("selection.parquet"), made_by="evaluate")).to_pylist()
     source = next(name for name, role in roles.items() if role == "source")
-    optimism = tuple(_optimism(name, counts=counts, rows=rows, source=source) for name in names)
-    return Judgement(tuple(judged), optimism, confidence)
+    optimism = tuple(_optimism(name, mode=modes[name], counts=counts, rows=rows, source=source) for name in names)
+    mode, targets = modes[report.soup], [name for name in roles if name != source]
+    asked = partial(_asked, report.soup, mode=mode, rows=rows, confidence=confidence)
+    on_targets = asked(targets) if targets else None
+    return Judgement(report.soup, mode, asked([source]), on_targets, tuple(judged), optimism, confidence)
+
+
+def _asked(
+    soup: str,
+    datasets: Sequence[str],
+    *,
+    mode: str,
+    rows: Mapping[tuple[str, str], Right],
+    confidence: float,
+) -> Asked:
+    def on(method: str) -> Right:
+        return {name: rows[method, mode][name] for name in datasets}
+
+    def per_cent(method: str) -> float:
+        return float(np.mean([100.0 * right.mean() for right in on(method).values()]))
+
+    rivals = [method.name for method in (CLASS_NAME, ENSEMBLE) if (method.name, mode) in rows]
+    compared = {rival: compare_images(on(all_seeds(soup)), on(rival)) for rival in rivals}
+    over = {rival: judge([each.fixed], confidence=confidence)[0] for rival, each in compared.items()}
+    name = CLASS_NAME.name
+    hangs_on = compared[name].hangs_on(over[name].level) if over[name].sure else None
+    return Asked(tuple(datasets), per_cent(all_seeds(soup)), {x: per_cent(x) for x in rivals}, over, hangs_on)
 
 
 def _verdicts(
@@ -142,12 +206,14 @@ def _of(row: Right, roles: Mapping[str, str], role: str) -> Right:
 
 
 def _pairs(
-    name: str, *, soups: Mapping[str, SoupParams], rows: Mapping[tuple[str, str], Right]
+    name: str, *, mode: str, soups: Mapping[str, SoupParams], rows: Mapping[tuple[str, str], Right]
 ) -> Iterator[tuple[str, Right, Right]]:
     """What a soup is held against: (rival, the soup's images, the rival's)."""
-    mode, pool = judged_row(name).mode, soups[name].pool
+    pool = soups[name].pool
     sample = next((other for other, soup in soups.items() if soup.kind == "sample" and soup.pool == pool), None)
-    rivals = {"class_name": CLASS_NAME.name, "random": random_beside(name)}
+    rivals = {"class_name": CLASS_NAME.name}
+    rivals |= {"ensemble": ENSEMBLE.name} if (ENSEMBLE.name, mode) in rows else {}
+    rivals |= {"random": random_beside(name)}
     rivals |= {"sample": f"{sample}_soup"} if sample not in (None, name) else {}
     rivals |= {"word": "word_soup"} if name != "word" and "word" in soups else {}
     for over, rival in rivals.items():
@@ -155,10 +221,8 @@ def _pairs(
 
 
 def _optimism(
-    name: str, *, counts: Sequence[Mapping[str, Any]], rows: Mapping[tuple[str, str], Right], source: str
+    name: str, *, mode: str, counts: Sequence[Mapping[str, Any]], rows: Mapping[tuple[str, str], Right], source: str
 ) -> Optimism:
-    mode = judged_row(name).mode
-
     def seen_and_held_out(method: str) -> tuple[float, float]:
         lines = [line for line in counts if line["method"] == method and line["mode"] == mode]
         seen = float(np.mean([100.0 * line["n_correct"] / line["n_images"] for line in lines]))

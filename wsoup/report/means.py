@@ -12,6 +12,8 @@ import numpy as np
 
 ROLES = ("source", "xd", "dg")
 MEANS = {"xd": "XD mean", "dg": "DG mean"}
+PLACES = {"source": "source", **MEANS}
+"""Where soups are judged: the source's held-out test images, and the targets."""
 
 
 def is_number(value: object) -> bool:

@@ -12,29 +12,31 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 import vl_convert
 
 from wsoup import __version__
 from wsoup.check.whole import load_params
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.evaluate.rows import soup_label
+from wsoup.disk.artifacts import Artifacts
+from wsoup.evaluate.rows import soup_label, soup_title
 from wsoup.report import about, plots, scaling
 from wsoup.report.changed import changed_by, gallery, moved_classes
+from wsoup.report.halves import harmonic
+from wsoup.report.headline import headline
 from wsoup.report.judgement import Judgement
-from wsoup.report.means import MEANS, mean_and_std
-from wsoup.report.results import Results
 from wsoup.report.run import load_run, tables
 from wsoup.report.shown import shown_tables
-from wsoup.report.verdict import sentence
+from wsoup.report.tables import SHOWN
+from wsoup.report.verdict import OVER
 from wsoup.soup.soup import Soup
 
 TEMPLATE = Path(__file__).with_name("page.html")
 TITLE = "Word soups and descriptor soups"
 ROLES = {"source": "the source", "xd": "another label space, XD", "dg": "the source's classes, shifted, DG"}
 FIGURES = {
-    "gains": "Points gained over the class name only, each soup as cards show it; bars are intervals over images and "
-    "seeds, datasets held fixed.",
+    "gains": "Points gained over the class name only, means over seeds; bars are intervals over images and seeds, "
+    "datasets held fixed.",
     "gain_by_cost": "The same against the tokens that a soup's ranking and search encode, mean over seeds: what a kind "
     "of soup costs (log scale, 0 at its left end).",
     "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is no text.",
@@ -66,9 +68,9 @@ def write_page(
     context = {
         "version": __version__,
         "title": title,
-        "sentence": sentence(run.judgement),
+        "headline": headline(run.judgement),
         "roles": ROLES,
-        "headlines": headlines(results, judgement=run.judgement),
+        "cards": cards(run.judgement, halves=results.halves),
         "tables": shown_tables(
             tables(run, saved=scaling.saved(artifacts.reports)), source=results.datasets("source")[0]
         ),
@@ -76,7 +78,7 @@ def write_page(
         "figures": figures,
         "soups": [_soup(name, soup) for name, of_seeds in run.soups.items() for soup in of_seeds],
         "gallery": gallery(artifacts, params=params),
-        "changed_by": f"{changed_by(artifacts)} (centroid, seed {params.seeds[0]})",
+        "changed_by": changed_by(artifacts),
         "moved": moved_classes(artifacts, params=params),
         "facts": about.facts(results),
         **about.datasets(results, artifacts=artifacts),
@@ -86,7 +88,7 @@ def write_page(
         "bundle": vega_bundle(),
     }
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["script_json"] = script_json
+    environment.filters |= {"script_json": script_json, "side": side}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
     with store.replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
@@ -108,26 +110,34 @@ def script_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, sort_keys=True).replace("<", "\\u003c")
 
 
-def headlines(results: Results, *, judgement: Judgement) -> list[dict[str, str]]:
-    """The means of the class name alone and of each soup, with what they gain and its interval."""
-    cards = []
-    for row in (row for row in results.table if row.card is not None):
-        name, cells = str(row.card), results.cells(PRETRAINED, row)
-        for role, title in MEANS.items():
-            names = results.datasets(role)
-            if cells is None or not names:
-                continue
-            mean, _ = mean_and_std(cells.of(names))
-            card = {"name": name, "title": title, "value": f"{mean:.2f} %", "gain": ""}
-            for judged in judgement.comparisons:
-                if (judged.soup, judged.over, judged.role) == (row.method.soup, "class_name", role):
-                    fixed = judged.fixed
-                    card["gain"] = f"{fixed.mean:+.2f} points ({fixed.low:+.2f} to {fixed.high:+.2f})"
-            cards.append(card)
-        if cells is not None and results.halves is not None:
-            mean, _ = mean_and_std(results.harmonic(cells))
-            cards.append({"name": name, "title": "H of base and new", "value": f"{mean:.2f} %", "gain": ""})
-    return cards
+def side(gain: float | None) -> str:
+    """The class of a gain on the page: ``gain`` or ``loss``, and ``soft`` where it reads as 0.00 or is none."""
+    return "soft" if gain is None or abs(gain) < SHOWN else "gain" if gain > 0 else "loss"
+
+
+def cards(judgement: Judgement, *, halves: tuple[str, str] | None = None) -> list[dict[str, str]]:
+    """What the run's soup and its rivals get right, and what the soup gains over the class name alone.
+
+    A base-to-new run's targets are the new half, and there is a card more for the harmonic mean.
+    """
+    soup = f"{soup_title(judgement.soup)}, {judgement.mode.replace('_', ' ')} of all seeds"
+    made = []
+    for asked in judgement.asked:
+        place = asked.datasets[0] if len(asked.datasets) == 1 else f"{len(asked.datasets)} other datasets"
+        over = asked.over["class_name"]
+        gain = f"{over.mean:+.2f} points ({over.low:+.2f} to {over.high:+.2f})"
+        made += [_card(OVER[rival], place, accuracy) for rival, accuracy in asked.rivals.items()]
+        made.append(_card(soup, place, asked.soup, gain=gain))
+    if halves is not None and judgement.targets is not None:
+        base, new = ([*asked.rivals.values(), asked.soup] for asked in judgement.asked)
+        means = harmonic(np.array(base), np.array(new)).tolist()
+        names = [*(OVER[rival] for rival in judgement.source.rivals), soup]
+        made += [_card(name, "harmonic mean", mean) for name, mean in zip(names, means, strict=True)]
+    return made
+
+
+def _card(name: str, place: str, accuracy: float, *, gain: str = "") -> dict[str, str]:
+    return {"name": name, "title": place, "value": f"{accuracy:.2f} %", "gain": gain}
 
 
 def _figures(folder: Path) -> list[dict[str, Any]]:

@@ -16,8 +16,8 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import soup_title
-from wsoup.report.means import MEANS, is_number, mean_and_std
+from wsoup.evaluate.rows import judged_mode, soup_title
+from wsoup.report.means import MEANS, PLACES, is_number, mean_and_std
 from wsoup.report.results import Results
 from wsoup.report.tables import Table
 from wsoup.soup.soup import Soup
@@ -83,14 +83,18 @@ def transfer(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def by_size(results: Results) -> list[dict[str, Any]]:
-    """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}."""
+def by_size(results: Results, *, mode: str) -> list[dict[str, Any]]:
+    """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}.
+
+    Soups in the mode in which they are judged; `mode` is ``report.mode``.
+    """
     points = [
         (drawn.curve, m, name, *mean_and_std(cells.of(results.datasets(role))))
         for drawn in results.table
         if drawn.curve is not None
+        and (drawn.method.soup is None or drawn.mode == judged_mode(drawn.method.soup, mode=mode))
         for m, cells in results.curve(PRETRAINED, method=drawn.method, mode=drawn.mode).items()
-        for role, name in MEANS.items()
+        for role, name in PLACES.items()
     ]
     return [
         {"method": curve, "m": m, "mean": name, "accuracy": round(mean, 3), "std": round(deviation, 3)}
@@ -190,6 +194,7 @@ def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     template = json.loads((TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
     specification: dict[str, Any] = without_revisions(template)
     specification["$schema"] = SCHEMA
+    specification["config"] = {"axis": {"labelSeparation": 8}}  # labels in a row that touch read as one number
     specification["data"] = {"values": list(rows)}
     if name == "landscape":
         means = {row["mean"] for row in rows}  # a run without targets has the source's row of panels alone

@@ -22,6 +22,7 @@ from wsoup.params.base.datasets import DatasetParams
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.report.halves import harmonic, pair_of_halves
 from wsoup.report.means import ROLES
+from wsoup.report.paper import COLUMNS
 from wsoup.report.reading import attributes_of, result_lines
 from wsoup.report.settings import Settings
 
@@ -109,6 +110,15 @@ class Results:
     def theirs(self) -> Settings:
         """What the paper fixes."""
         return Settings.of_paper()
+
+    @cached_property
+    def papers(self) -> bool:
+        """Whether any dataset goes by the name of one of the paper's: then rows are called as in its tables."""
+        return any(name in COLUMNS for name in self.roles)
+
+    def label(self, row: TableRow) -> str:
+        """What tables call a row."""
+        return row.label if self.papers else row.plain or row.label
 
     def datasets(self, role: str | None = None) -> list[str]:
         """Names of the datasets of a role, or of all."""

@@ -70,7 +70,7 @@ def load_run(params: RunParams, *, artifacts: Artifacts) -> Run:
         evaluate=params.evaluate,
         sections=params.model_dump(mode="json", by_alias=True),
     )
-    judgement = load_judgement(folder, soups=params.soups, roles=results.roles, confidence=params.report.confidence)
+    judgement = load_judgement(folder, soups=params.soups, roles=results.roles, report=params.report)
     return Run(params, artifacts, results, judgement)
 
 
@@ -110,7 +110,7 @@ def figures(run: Run) -> dict[str, list[dict[str, Any]]]:
         "gain_by_cost": gain_by_cost(gains(run.judgement), soups=run.soups),
         "candidates": plots.candidates(pools, seed=run.params.seeds[0]),
         "transfer": plots.transfer(survey / "descriptors.parquet"),
-        "accuracy_by_m": plots.by_size(results),
+        "accuracy_by_m": plots.by_size(results, mode=run.params.report.mode),
         "parameters": plots.parameters(analyses.parameters(results, methods=methods)),
         "members_kl": ablations.members_kl(results, methods=methods),
         "training": ablations.training(results, methods=methods),

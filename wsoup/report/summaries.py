@@ -26,7 +26,7 @@ def paired_table(results: Results, *, confidence: float) -> Table:
             differences = cells.of(names) - base.of(names)
             if not np.isnan(differences).any():
                 estimate = over_datasets(differences)
-                line: dict[str, Any] = {"variant": variant, "method": row.label, "role": role}
+                line: dict[str, Any] = {"variant": variant, "method": results.label(row), "role": role}
                 line["difference"] = float(differences.mean())
                 if estimate is not None:
                     line["low"], line["high"] = estimate.interval(confidence)

@@ -10,11 +10,10 @@ from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, soup_title
 from wsoup.report.accuracy import figures_beside
 from wsoup.report.judgement import Judgement
-from wsoup.report.means import MEANS, is_number, mean_and_std
+from wsoup.report.means import MEANS, PLACES, is_number, mean_and_std
 from wsoup.report.results import Cells, Results
 from wsoup.report.tables import MARK
-from wsoup.report.verdict import OVER
-from wsoup.statistics.noise import Verdict
+from wsoup.report.verdict import ALL_SEEDS, OVER, verdict_table
 
 WIDTH = 100
 """Columns beyond this begin a new block of lines."""
@@ -46,9 +45,9 @@ def _figure(mean: float, deviation: float) -> str:
 
 
 def per_target(results: Results) -> str:
-    """The main rows on every target: per cent, and in brackets the points gained over the class name only."""
+    """The main rows everywhere: per cent, and in brackets the points gained over the class name only."""
     plain = results.cells(PRETRAINED, results.table[0])
-    columns = [(title, results.datasets(role)) for role, title in MEANS.items() if results.datasets(role)]
+    columns = [(title, results.datasets(role)) for role, title in PLACES.items() if results.datasets(role)]
     columns += [(name[:16], [name]) for role in MEANS for name in results.datasets(role)]
     if plain is None:
         return ""
@@ -91,26 +90,20 @@ def _with_gain(values: np.ndarray, *, base: np.ndarray) -> str:
 
 
 def verdicts(judgement: Judgement) -> str:
-    """A line for each comparison: gain, interval and verdict, the smallest visible difference, other datasets."""
-    head = f"{'points, ' + format(judgement.confidence, '.0%') + ' interval':<{LABEL + 14}}{'gain':>6}{'':21}"
-    lines = [f"{head}{'':8}{'visible':>8}   other datasets"]
-    for judged in judgement.comparisons:
-        fixed, resampled = judged.fixed, judged.resampled
-        about = f"{judged.role.upper()}: {soup_title(judged.soup)} over {OVER[judged.over]}"
-        line = f"{about[: LABEL + 13]:<{LABEL + 14}}{fixed.mean:>+6.2f} {_interval(fixed):<20}"
-        line += f"{fixed.word:<8}{fixed.smallest_visible:>8.2f}"
-        if resampled is not None:
-            line += f"   {_interval(resampled)} {resampled.word}"
-        lines.append(line)
+    """Every soup over the class name alone, the run's own first, also over the templates: gain, interval and verdict.
+
+    All other comparisons are in the table of verdicts.
+    """
+    table = verdict_table(judgement)
+    shown = [row for row in table.rows if row["over"] == OVER["class_name"] or row["soup"].endswith(ALL_SEEDS)]
+    head = f"points, {judgement.confidence:.0%} interval"
+    lines = [f"{head:<{LABEL + 20}}{'gain':>6}{'':21}"]
+    for row in shown:
+        about = f"{row['soup']} over {row['over']}: {row['on']}"
+        interval = f"({row['low']:+.2f} to {row['high']:+.2f})"
+        lines.append(f"{about:<{LABEL + 20}}{row['gain']:>+6.2f} {interval:<20} {row['verdict']}")
     if judgement.optimism:
-        said = ", ".join(f"{soup_title(one.soup)} {one.excess:+.2f}" for one in judgement.optimism)
-        lines.append(f"optimism, points lost from selection images to held-out ones beyond the class name's: {said}")
-    lines.append(
-        f"better, worse, noise: by Holm's p over these {len(judgement.comparisons)} comparisons; no gain: better than "
-        "its rival, but not than the class name only; visible: the smallest difference that this run could have seen."
-    )
+        lost = ", ".join(f"{soup_title(one.soup)} {one.excess:+.2f}" for one in judgement.optimism)
+        lines.append(f"optimism, points lost from selection images to held-out ones beyond the class name's: {lost}")
+    lines.append(f"better, worse, noise: see reports/tables/verdict.md, which has all {len(table.rows)} comparisons")
     return "\n".join(lines)
-
-
-def _interval(verdict: Verdict) -> str:
-    return f"({verdict.low:+.2f} to {verdict.high:+.2f})"

@@ -1,50 +1,71 @@
-"""What is said of `wsoup.report.judgement`: tables, data of a figure, metrics, and one paragraph in plain words."""
+"""What is said of `wsoup.report.judgement`: tables, data of a figure, metrics; in words: `wsoup.report.headline`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from wsoup.evaluate.rows import soup_title
-from wsoup.report.judgement import NO_GAIN, Judged, Judgement
-from wsoup.report.means import MEANS
+from wsoup.report.headline import headline
+from wsoup.report.judgement import NO_GAIN, Judgement
+from wsoup.report.means import PLACES
 from wsoup.report.tables import Table
 from wsoup.statistics.noise import Verdict
 
 OVER = {
     "class_name": "class name only",
+    "ensemble": "80 prompt templates",
     "random": "random texts of the same m",
     "sample": "a sample of the ranking",
     "word": "Algorithm 2 (word soup)",
 }
 """What soups are held against: key in metrics.json -> what tables say."""
+ALL_SEEDS = ", all seeds"
+"""Behind the name of the soup that a run is about, where its seeds stand together."""
 
 
 def verdict_table(judgement: Judgement) -> Table:
-    """Every comparison: gain, intervals, corrected p values, the smallest visible difference."""
-    lines = []
+    """The run's own question, then every comparison: gain, intervals, p values, the smallest visible difference."""
+    lines = [
+        _line(
+            soup_title(judgement.soup) + ALL_SEEDS,
+            over,
+            on,
+            verdict,
+            hangs_on=asked.hangs_on if over == "class_name" else None,
+        )
+        for on, asked in zip(("source", "all targets"), judgement.asked, strict=False)
+        for over, verdict in asked.over.items()
+    ]
     for judged in judgement.comparisons:
-        fixed, resampled = judged.fixed, judged.resampled
-        line: dict[str, Any] = {"soup": soup_title(judged.soup), "over": OVER[judged.over], "role": judged.role.upper()}
-        line |= {"gain": fixed.mean, "low": fixed.low, "high": fixed.high, "p": fixed.p, "verdict": fixed.word}
-        line |= {"hangs on": judged.hangs_on or "", "smallest visible": fixed.smallest_visible}
+        resampled = judged.resampled
+        line = _line(soup_title(judged.soup), judged.over, PLACES[judged.role], judged.fixed, hangs_on=judged.hangs_on)
         if resampled is not None:
             line |= {"low, other datasets": resampled.low, "high, other datasets": resampled.high}
             line["verdict, other datasets"] = resampled.word
         lines.append(line)
-    columns = ["soup", "over", "role", "gain", "low", "high", "p", "verdict", "hangs on", "smallest visible"]
+    columns = ["soup", "over", "on", "gain", "low", "high", "verdict", "p", "hangs on", "smallest visible"]
     columns += ["low, other datasets", "high, other datasets", "verdict, other datasets"]
     notes = [
-        f"Points; low to high is the {judgement.confidence:.0%} interval over images and seeds, datasets held fixed: "
-        "what other images of these datasets would give.",
+        f"Points, and their {judgement.confidence:.0%} interval (low to high) over images and seeds, datasets held "
+        "fixed: what other images of these datasets would give.",
         "Other datasets: the same with datasets resampled, which is what other datasets of this sort would give.",
-        f"p is Holm's, over the {len(lines)} comparisons of this table; the verdict goes by it.",
+        f"All seeds: the {soup_title(judgement.soup)} that this run is about (report.soup), as it is handed out, the "
+        "members of all seeds together. It was named before anything was seen: its p is not corrected for others.",
+        f"All other lines are means over seeds; their p is Holm's over these {len(judgement.comparisons)} comparisons.",
+        f"The verdict goes by p. The {soup_title(judgement.soup)} is judged as a {judgement.mode.replace('_', ' ')}.",
+        "Source: its held-out test images. XD: datasets with other classes. DG: the source's classes in other styles.",
         "Hangs on: the one dataset without which the verdict would be noise, or the gain of the other sign.",
         f"{NO_GAIN}: better than its rival, but not than the class name only.",
         "Smallest visible: the true difference that a run of this size, with so many comparisons, would call more than "
         "noise in 80 % of cases.",
     ]
     return Table("verdict", "Is it more than noise?", columns, lines, notes)
+
+
+def _line(soup: str, over: str, on: str, verdict: Verdict, *, hangs_on: str | None) -> dict[str, Any]:
+    line: dict[str, Any] = {"soup": soup, "over": OVER[over], "on": on, "hangs on": hangs_on or ""}
+    line |= {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p, "verdict": verdict.word}
+    return line | {"smallest visible": verdict.smallest_visible}
 
 
 def optimism_table(judgement: Judgement) -> Table:
@@ -69,8 +90,17 @@ def optimism_table(judgement: Judgement) -> Table:
 
 
 def verdict_metrics(judgement: Judgement) -> dict[str, Any]:
-    """Key ``verdict`` of metrics.json: soup -> over_<what> -> role -> figures; and optimism."""
-    metrics: dict[str, Any] = {}
+    """Keys ``headline`` and ``verdict`` of metrics.json.
+
+    The verdict is, for ``all_seeds`` and each soup, over_<what> -> source, xd, dg or targets -> figures; and optimism.
+    """
+    asked: dict[str, Any] = {}
+    for on, part in zip(("source", "targets"), judgement.asked, strict=False):
+        for over, verdict in part.over.items():
+            hangs_on = {"hangs_on": part.hangs_on} if part.hangs_on and over == "class_name" else {}
+            about = {"accuracy": round(part.soup, 3), "rival": round(part.rivals[over], 3)}
+            asked.setdefault(f"over_{over}", {})[on] = about | _figures(verdict) | hangs_on
+    metrics: dict[str, Any] = {"all_seeds": {"soup": judgement.soup, "mode": judgement.mode, **asked}}
     for judged in judgement.comparisons:
         entry = _figures(judged.fixed) | ({"hangs_on": judged.hangs_on} if judged.hangs_on else {})
         if judged.resampled is not None:
@@ -80,7 +110,7 @@ def verdict_metrics(judgement: Judgement) -> dict[str, Any]:
     for one in judgement.optimism:
         figures = {"selection": one.selection, "held_out": one.held_out, "excess_over_class_name": one.excess}
         metrics.setdefault(f"{one.soup}_soup", {})["optimism"] = {key: round(v, 3) for key, v in figures.items()}
-    return metrics
+    return {"headline": headline(judgement), "verdict": metrics}
 
 
 def _figures(verdict: Verdict) -> dict[str, Any]:
@@ -95,40 +125,6 @@ def gains(judgement: Judgement) -> list[dict[str, Any]]:
     rows = []
     for judged in judgement.against("class_name"):
         figures = _figures(judged.fixed)
-        row = {"soup": soup_title(judged.soup), "mean": MEANS[judged.role]}
+        row = {"soup": soup_title(judged.soup), "mean": PLACES[judged.role]}
         rows.append(row | {key: figures[key] for key in ("gain", "low", "high", "verdict")})
     return rows
-
-
-def sentence(judgement: Judgement) -> str:
-    """What a run found over the class name only and over a sample, in plain words; "" where there is no target."""
-    over_name, over_sample = judgement.against("class_name"), judgement.against("sample")
-    if not over_name:
-        return ""
-    better, worse, noise = (
-        [judged for judged in over_name if judged.fixed.word == word] for word in ("better", "worse", "noise")
-    )
-    smallest = max((judged.fixed.smallest_visible for judged in noise), default=0.0)
-    unsure = f"{_listed(noise)}; this run could have seen differences from {smallest:.2f} points."
-    said = [f"More than noise over the class name only: {_listed(better)}."] if better else []
-    said += [f"Worse than the class name only: {_listed(worse)}."] if worse else []
-    none = "No more than noise" if said else "No soup's gain over the class name only is more than noise"
-    said += [f"{none}: {unsure}"] if noise else []
-    searched = [judged for judged in over_sample if judged.fixed.word == "better"]
-    if searched:
-        said.append(f"Better than a sample of the ranking by more than noise: {_listed(searched)}.")
-    elif over_sample:
-        said.append("No search is better than a sample of the ranking by more than noise.")
-    return " ".join(said)
-
-
-def _listed(comparisons: Sequence[Judged]) -> str:
-    """word soup +2.74 points on XD and +2.48 points on DG, ..."""
-    by_soup: dict[str, list[str]] = {}
-    for judged in comparisons:
-        text = f"{judged.fixed.mean:+.2f} points on {judged.role.upper()}"
-        if judged.fixed.sure and judged.resampled is not None and not judged.resampled.sure:
-            text += " (on these datasets; not beyond them)"
-        text += f" (hangs on {judged.hangs_on})" if judged.hangs_on else ""
-        by_soup.setdefault(soup_title(judged.soup), []).append(text)
-    return ", ".join(f"{title} {' and '.join(texts)}" for title, texts in by_soup.items())

@@ -8,10 +8,10 @@ from wsoup.check.whole import load_params
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.store import cache_dir
 from wsoup.report.about import costs_shown
+from wsoup.report.headline import headline
 from wsoup.report.reading import as_written
 from wsoup.report.run import load_run
 from wsoup.report.terminal import per_target, summary, verdicts
-from wsoup.report.verdict import sentence
 
 
 def whole_run(params_file: str | Path) -> str:
@@ -24,5 +24,5 @@ def whole_run(params_file: str | Path) -> str:
     with as_written():
         run = load_run(params, artifacts=Artifacts())
         costs = costs_shown(cache_dir() / "timings.jsonl")
-        parts = [summary(run.results), per_target(run.results), verdicts(run.judgement), sentence(run.judgement)]
+        parts = [summary(run.results), per_target(run.results), verdicts(run.judgement), headline(run.judgement)]
     return "\n\n".join([*parts, *([costs] if costs else [])])

@@ -64,7 +64,7 @@ def export(
 def _python(soup: Soup, templates: Sequence[str]) -> str:
     lines = "".join(f"    {text!r},\n" for text in templates)
     made_for = f"{soup.encoder.get('model')} / {soup.encoder.get('pretrained')}"
-    about = shown(f"{len(templates)} members, kind {soup.kind}, seed {soup.seed}, found with {made_for}.")
+    about = shown(f"{len(templates)} members, kind {soup.kind}, {soup.drawn_by}, found with {made_for}.")
     return (
         f"# A soup of wsoup: {about}\n"  # of one line, whatever stands in it: what comes after would be run
         "# open_clip.build_zero_shot_classifier(model, tokenizer, classnames, templates)\n"

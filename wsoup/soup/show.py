@@ -41,7 +41,7 @@ def summary(soup: Soup) -> str:
     """A soup in one line."""
     encoder = soup.encoder
     return shown(
-        f"{soup.kind} soup, seed {soup.seed}, {len(soup.members)} members, "
+        f"{soup.kind} soup, {soup.drawn_by}, {len(soup.members)} members, "
         f"encoder {encoder.get('model')}/{encoder.get('pretrained')}, template {soup.template!r}"
     )
 

@@ -48,7 +48,7 @@ class Soup:
 
     Attributes:
         kind: how it was made, as in params.yaml (``greedy``, ``chains``, ...), or ``class_name``, ``upper_bound``.
-        seed: whose few-shot images it was selected on.
+        seed: whose few-shot images it was selected on; None: all seeds together (`wsoup.soup.seeds`).
         template: of the source dataset, with one ``{}``.
         encoder: id of the encoder that it was selected with.
         members: in the order in which they were added.
@@ -61,7 +61,7 @@ class Soup:
     """
 
     kind: Words
-    seed: Count
+    seed: Count | None
     template: Annotated[Words, AfterValidator(prompts.checked)]
     encoder: EncoderId
     members: Members
@@ -74,13 +74,18 @@ class Soup:
     def __repr__(self) -> str:
         texts = [*map(repr, self.texts[:3]), *(["..."] if len(self.members) > 3 else [])]
         made_for = f"{self.encoder.get('model')}/{self.encoder.get('pretrained')}"
-        return f"<{self.kind} soup, seed {self.seed}, {made_for}, {len(self.members)} members: {', '.join(texts)}>"
+        return f"<{self.kind} soup, {self.drawn_by}, {made_for}, {len(self.members)} members: {', '.join(texts)}>"
 
     @property
     def weighted_texts(self) -> list[tuple[str, float]]:
         """Texts and their weights in the mean of text features: each member 1, and "" where the class name joins."""
         name = [("", self.class_name_weight)] if self.class_name_weight else []
         return [*((text, 1.0) for text in self.texts), *name]
+
+    @property
+    def drawn_by(self) -> str:
+        """``seed 1``, or ``all seeds``."""
+        return "all seeds" if self.seed is None else f"seed {self.seed}"
 
     @property
     def together(self) -> bool:

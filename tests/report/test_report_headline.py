@@ -1,0 +1,71 @@
+"""The answer of a run: what to use, and what it does, in at most three sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from wsoup.report.headline import headline
+from wsoup.report.judgement import Asked, Judgement
+from wsoup.statistics.noise import Verdict
+
+NOISE = "no difference that this run can tell from noise"
+
+
+def asked(gain: float, *, over_templates: float | None = None, names=("photos",), sure=2.0, hangs_on=None) -> Asked:
+    """A soup at 46 + gain per cent beside a class name at 46; a difference from `sure` points up is more than noise."""
+
+    def verdict(mean: float) -> Verdict:
+        word = "noise" if abs(mean) < sure else "better" if mean > 0 else "worse"
+        return Verdict(mean, mean - sure, mean + sure, 0.5, 0.05, word, sure)
+
+    rivals, over = {"class_name": 46.0}, {"class_name": verdict(gain)}
+    if over_templates is not None:
+        rivals["ensemble"], over["ensemble"] = 46.0 + gain - over_templates, verdict(over_templates)
+    return Asked(names, 46.0 + gain, rivals, over, hangs_on)
+
+
+def said(source: Asked, targets: Asked | None = None, *, mode: str = "centroid") -> str:
+    return headline(Judgement("top", mode, source, targets, (), (), 0.95))
+
+
+def test_a_run_without_targets_says_two_sentences():
+    assert said(asked(-0.4)) == (
+        "Keep the class name alone: `top` gains nothing beyond noise. "
+        f"Test images of photos: 45.6 % instead of 46.0 %, -0.4 points [-2.4, +1.6]: {NOISE}."
+    )
+
+
+def test_a_gain_elsewhere_is_a_reason_to_use_it_and_says_what_it_hangs_on():
+    targets = asked(5.5, names=("a", "b", "eurosat"), hangs_on="eurosat")
+    assert said(asked(-0.4), targets) == (
+        "Use `top`, centroid of all seeds. "
+        f"Test images of photos: 45.6 % instead of 46.0 %, -0.4 points [-2.4, +1.6]: {NOISE}. "
+        "3 other datasets: 51.5 % instead of 46.0 %, +5.5 points [+3.5, +7.5], "
+        "more than noise, but not without eurosat."
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "targets", "advice"),
+    [
+        (3.0, 3.0, "Use `top`, centroid of all seeds"),
+        (-3.0, 0.0, "Keep the class name alone: `top` is worse"),
+        (3.0, -3.0, "Use `top`, centroid of all seeds, for the source and the class name alone for other datasets"),
+        (-3.0, 3.0, "Use `top`, centroid of all seeds, for other datasets and the class name alone for the source"),
+    ],
+)
+def test_what_to_use_goes_by_the_verdicts_over_the_class_name(source, targets, advice):
+    assert said(asked(source), asked(targets, names=("sketch",))).startswith(f"{advice}. ")
+
+
+def test_the_templates_are_the_answer_where_they_beat_the_soup():
+    beaten = "Use the 80 prompt templates: they beat `top` by more than noise. "
+    assert said(asked(3.0, over_templates=-2.5)).startswith(beaten)
+    assert said(asked(-6.0, over_templates=-2.5)).startswith("Keep the class name alone")  # they are worse than it, too
+    assert said(asked(3.0, over_templates=1.0)).startswith("Use `top`")
+    mixed = asked(3.0, over_templates=2.5), asked(3.0, over_templates=-2.5, names=("sketch",))
+    assert said(*mixed).startswith("Use `top`")
+
+
+def test_the_mode_that_was_judged_is_named():
+    assert said(asked(3.0), mode="score_mean").startswith("Use `top`, score mean of all seeds. ")

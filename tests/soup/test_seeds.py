@@ -1,0 +1,45 @@
+"""All seeds of a soup as one: what is judged, and what is handed out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from wsoup.core.errors import MismatchError, MissingError
+from wsoup.soup.member import Member
+from wsoup.soup.seeds import load_seeds, together
+from wsoup.soup.show import summary
+from wsoup.soup.soup import Soup
+
+ENCODER = {"model": "m", "pretrained": "p"}
+FIRST = Soup("top", 2, "a photo of a {}.", ENCODER, (Member("sharp", 7, 10), Member("old", 6, 10)))
+SECOND = replace(FIRST, seed=10, members=(Member("sharp", 8, 10),))
+
+
+def test_members_stand_in_the_order_of_seeds_each_as_often_as_it_was_selected(tmp_path):
+    SECOND.save(tmp_path / "seed10.json")
+    FIRST.save(tmp_path / "seed2.json")
+    soup = load_seeds(tmp_path)
+    assert (soup.seed, soup.texts) == (None, ["sharp", "old", "sharp"])
+    assert "all seeds, 3 members" in summary(soup)
+    soup.save(tmp_path / "whole.json")
+    assert Soup.load(tmp_path / "whole.json") == soup
+
+
+def test_the_class_name_joins_as_often_as_in_each():
+    soups = [replace(soup, class_name_weight=2.0) for soup in (FIRST, SECOND)]
+    assert together(soups, origin="here").weighted_texts[-1] == ("", 4.0)
+
+
+def test_a_single_seed_is_itself():
+    assert together([FIRST], origin="here") is FIRST
+
+
+def test_soups_that_do_not_belong_together_are_refused(tmp_path):
+    with pytest.raises(MismatchError, match="here holds soups of several definitions"):
+        together([FIRST, replace(SECOND, kind="chains")], origin="here")
+    with pytest.raises(MismatchError, match="here"):
+        together([FIRST, replace(SECOND, encoder={"model": "other", "pretrained": "p"})], origin="here")
+    with pytest.raises(MissingError, match=r"holds no seed<k>.json; soups are made by stage 'soup'"):
+        load_seeds(tmp_path)
