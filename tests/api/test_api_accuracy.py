@@ -69,8 +69,10 @@ def test_what_does_not_fit_is_said():
     features, labels = torch.eye(2), [0, 1]
     with pytest.raises(MismatchError, match=r"classifier has shape \(3, 2\); expected \(2, C\), features by classes"):
         wsoup.zero_shot_accuracy(features, labels, classifier=torch.zeros(3, 2))
-    with pytest.raises(DataError, match="classifier holds NaN"):
+    with pytest.raises(DataError, match=r"classifier\.T has NaN or infinity in rows 0, 1; make it again"):
         wsoup.zero_shot_accuracy(features, labels, classifier=torch.full((2, 2), float("nan")))
+    with pytest.raises(DataError, match=r"classifier\.T holds nothing but zeros in rows 1; make it again"):
+        wsoup.zero_shot_accuracy(features, labels, classifier=torch.diag(torch.tensor([1.0, 0.0])))
     with pytest.raises(DataError, match=r"labels\[1\] is 5"):
         wsoup.zero_shot_accuracy(features, [0, 5], classifier=torch.eye(2))
     with pytest.raises(MismatchError, match="classifier is of 2 classes, class_names has 1"):

@@ -76,9 +76,9 @@ def test_adaptation_takes_a_classifier_and_a_scale(model, images):
     by_scale = wsoup.adapt(images.features.numpy(), classifier=classifier.numpy(), logit_scale=1e-3, kind="center")
     assert not by_scale.adapted
     np.testing.assert_allclose(by_scale.classifier, 1e-3 * classifier, rtol=1e-5)
-    with pytest.raises(MismatchError, match="class texts have shape"):
+    with pytest.raises(MismatchError, match="classifier has shape"):
         wsoup.adapt(images.features, classifier=classifier[:5])
-    with pytest.raises(DataError, match="classifier holds NaN"):
+    with pytest.raises(DataError, match=r"classifier\.T has NaN"):
         wsoup.adapt(images.features, classifier=classifier * torch.nan)
 
 

@@ -82,7 +82,7 @@ def test_a_bad_file_is_named_or_becomes_nan(files, tiny_encoder):
 @pytest.mark.parametrize(
     ("changed", "error", "text"),
     [
-        ({"paths": "a.png"}, DataError, "paths is one path, 'a.png'; expected a list"),
+        ({"paths": "a.png"}, DataError, "paths is one string, 'a.png'; expected a list"),
         ({"paths": []}, DataError, "paths is empty"),
         ({"model": object()}, ModelError, "model is object, which has no encode_image"),
         ({"on_bad_image": "skip"}, ParamsError, "on_bad_image is 'skip'; expected 'stop' or 'nan'"),

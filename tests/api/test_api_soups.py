@@ -20,6 +20,7 @@ from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.search.rank.pools import write_pool
+from wsoup.soup.member import Member
 
 
 @pytest.fixture
@@ -95,7 +96,9 @@ def test_the_classifier_is_what_open_clip_builds_of_the_templates(given, tiny_en
 
 
 def test_braces_outside_of_the_placeholder_stay_as_they_are():
-    member = wsoup.Soup("greedy", 0, "a {big} photo of a {c}.", {}, ()).class_name_soup()
+    member = wsoup.Soup(
+        "greedy", 0, "a {big} photo of a {c}.", {"model": "m", "pretrained": None}, (Member("sharp"),)
+    ).class_name_soup()
     assert [template.format("cat") for template in member.templates()] == ["a {big} photo of a cat."]
 
 
@@ -180,14 +183,14 @@ def broken(features, *, row, value):
         ({"class_names": ["cat", " ", "a", "b"]}, DataError, r"class_names\[1\] is ' '"),
         ({"class_names": []}, DataError, "class_names is empty"),
         ({"model": object()}, ModelError, "model is object, which has no encode_text"),
-        ({"tokenizer": None}, ModelError, "tokenizer is NoneType"),
+        ({"tokenizer": None}, ParamsError, "tokenizer is None; expected callable"),
         ({"template": "a photo"}, ParamsError, "must hold exactly one placeholder"),
-        ({"precision": "fp8"}, ParamsError, "precision 'fp8' must be one of"),
+        ({"precision": "fp8"}, ParamsError, "precision is 'fp8'; expected 'fp32', 'bf16'"),
         ({"encoder": {"name": "x"}}, ParamsError, "encoder has 'name'; expected model and pretrained"),
-        ({"seed": -1}, ParamsError, "seed is -1; expected a whole number"),
+        ({"seed": -1}, ParamsError, "seed is -1; expected greater than or equal to 0"),
         ({"k0": 20}, ParamsError, r"word_soup: .*k0 \(20\) must not exceed k1 \(12\)"),
-        ({"m": 0}, ParamsError, "word_soup: m: 0 is not valid"),
-        ({"words": "time"}, ParamsError, "words is one string, 'time'"),
+        ({"m": 0}, ParamsError, "m is 0; expected greater than or equal to 1"),
+        ({"words": "time"}, DataError, "words is one string, 'time'"),
         ({"words": ["a", "a"]}, PoolError, "words holds 'a' more than once"),
         ({"words": ["time"]}, PoolError, "k1 is 12 but the pool words holds 1"),
         ({"words": ["very " * 80]}, PoolError, "does not fit the model's context of 77 tokens"),

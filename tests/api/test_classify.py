@@ -87,7 +87,7 @@ def test_explain_names_the_members_that_alone_say_the_same(photos, soup, tiny_en
     for row, path in zip(rows, photos, strict=True):
         agreeing = []
         for member in soup.members:
-            alone = Soup(soup.kind, 1, soup.template, {}, (member,))
+            alone = Soup(soup.kind, 1, soup.template, {"model": "m", "pretrained": None}, (member,))
             if CLASSES.split(",")[int(expected([path], alone, tiny_encoder).argmax())] == row["class"]:
                 agreeing.append(member.text)
         assert row["members"] == "; ".join(agreeing)

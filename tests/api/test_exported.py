@@ -68,7 +68,7 @@ def where(kind: str) -> list[str]:
 
 def exported(arguments: list[str], file: str, *options: str) -> str:
     form = file.rpartition(".")[2]
-    code, _, errors = run("soup", "export", *arguments, "--format", form, "--out", file, *options)
+    code, _, errors = run("soup", "export", *arguments, "--format", form, "--out", file, "--force", *options)
     assert code == 0, errors
     return file
 

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,13 +20,19 @@ from corrupt import corrupted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal
+from rich.table import Table
+from rich.text import Text
 
+from wsoup.api.classify import Prediction
+from wsoup.api.classify_outputs import csv_lines, write_json_line
+from wsoup.api.photos import Photo
+from wsoup.cli.output import Terminal
 from wsoup.core.errors import PoolError
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.fits import check_prompts, check_texts
 from wsoup.evaluate.testsets import TestSet
-from wsoup.report.tables import Table
+from wsoup.report import tables
 from wsoup.soup.member import Member, Step
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
@@ -43,6 +50,12 @@ ODD = [
     "+1",
     "-1",
     "@SUM(A1)",
+    "＝1+2",
+    "＠SUM(A1)",
+    "\t=1+2",
+    "\n=1+2",
+    "\x1b]0;title\x07",
+    "\x9b31mred",
     "\x1b[31mred",
     "two\nlines",
     "a\tb",
@@ -84,6 +97,55 @@ def test_a_soup_is_shown_whatever_stands_in_it(tmp_path: Path, variables: dict[s
     assert plain.returncode == 0, plain.stderr
 
 
+ORDERS = ["\x1b]0;title\x07", "\x1b[2J", "\x9b31m", "\x07", "\u202e", "\x1b]8;;http://x.example\x1b\\here"]
+"""What a terminal would do something on."""
+PLAIN = {*map(chr, range(32, 127))}
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=ascii)
+def test_no_text_gives_an_order_to_a_terminal(tmp_path: Path, order: str) -> None:
+    """`wsoup soup export` and `show --text` write a soup as it is, but for a terminal, here a real one."""
+    soup_of([f"sharp{order}"]).save(tmp_path / "soup.json")
+    for arguments in (["export", "--format", "text"], ["export", "--format", "clip_benchmark"], ["show", "--text"]):
+        command = [sys.executable, "-m", "wsoup.cli.app", "soup", arguments[0], str(tmp_path / "soup.json")]
+        ours, theirs = os.openpty()
+        subprocess.run([*command, *arguments[1:]], stdout=theirs, check=True)
+        os.close(theirs)
+        printed = os.read(ours, 10_000).decode()
+        os.close(ours)
+        assert "sharp\\" in printed
+        assert not set(order) & set(printed) - PLAIN
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=ascii)
+def test_a_console_shows_an_order_as_it_is_written(order: str) -> None:
+    drawn = Table(title=order)
+    drawn.add_column(f"head{order}")
+    drawn.add_row(f"cell{order}")
+    for what in (drawn, f"text{order}", Text(order)):
+        file = io.StringIO()
+        console = Terminal(file=file, force_terminal=True, width=200, color_system="truecolor")
+        console.print(what, markup=False, style="bold red")
+        printed = re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue())  # rich's own colours
+        assert not set(order) & set(printed) - PLAIN
+
+
+class Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=ascii)
+def test_predictions_on_a_terminal_are_one_line_each(order: str) -> None:
+    terminal = Tty()
+    prediction = Prediction(Photo(f"a{order}.png"), (f"cat{order}",), (0.5,), (order,))
+    csv_lines(terminal, top=1, explain=True, inputs=())(prediction)
+    write_json_line(prediction, file=terminal)
+    printed = terminal.getvalue()
+    assert printed.count("\n") == 3
+    assert printed.replace("\n", "").isprintable()
+
+
 def test_an_error_is_shown_on_an_ascii_terminal() -> None:
     done = wsoup("soup", "show", "Größe ±", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 1
@@ -95,9 +157,9 @@ def test_an_error_is_shown_on_an_ascii_terminal() -> None:
 # ---------------------------------------------------------------------------------------------------- table files
 
 
-def table(texts: list[str]) -> Table:
+def table(texts: list[str]) -> tables.Table:
     rows = [{"row": text, "x": 1.5, "x (std)": 0.25, "n": -3} for text in texts]
-    return Table("t", "Title", ("row", "x", "x (std)", "n"), rows)
+    return tables.Table("t", "Title", ("row", "x", "x (std)", "n"), rows)
 
 
 def test_markdown_tables_keep_their_columns_and_hold_no_html() -> None:
@@ -115,7 +177,7 @@ def test_csv_cells_are_no_formulas_and_numbers_stay_numbers() -> None:
     _, *rows = csv.reader(io.StringIO(table(ODD).as_csv()))
     for text, (first, x, deviation, n) in zip(ODD, rows, strict=True):
         assert first.lstrip("'") == text.replace("\n", " ").lstrip("'")
-        assert not first.startswith(("=", "+", "-", "@"))
+        assert not first.startswith(("=", "+", "-", "@", "＝", "\t"))
         assert (float(x), float(deviation), int(n)) == (1.5, 0.25, -3)
 
 

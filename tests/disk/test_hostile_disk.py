@@ -90,7 +90,7 @@ def write_folder(path: Path) -> None:
 
 def write_soup(path: Path) -> None:
     members = tuple(Member("x" * BIG, n_correct=1, trace=()) for _ in range(2))
-    Soup("greedy", 1, "a {}.", {}, members, {}).save(path)
+    Soup("greedy", 1, "a {}.", {"model": "m", "pretrained": None}, members, {}).save(path)
 
 
 WRITERS: dict[str, Callable[[Path], None]] = {

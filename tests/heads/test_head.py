@@ -97,7 +97,7 @@ def test_few_images_promise_little():
     few_shots = head(counts=(2, 2))
     assert few_shots.threshold(0.95) == math.inf
     assert few_shots.n_images == 4
-    with pytest.raises(ParamsError, match=r"precision is 1\.5; expected a share between 0 and 1"):
+    with pytest.raises(ParamsError, match=r"precision is 1\.5; expected less than 1"):
         few_shots.threshold(1.5)
 
 

@@ -375,6 +375,29 @@ def test_another_worlds_committed_reports_are_removed_and_ones_own_stay(in_tmp: 
     assert Path("params.yaml").read_text() == text
 
 
+def test_nothing_of_a_users_is_replaced_without_force_and_what_is_stays_beside_it(in_tmp: Path) -> None:
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"]
+    subprocess.run(["git", "init", "-q"], check=True)
+    Path("reports").mkdir()
+    Path("reports/metrics.json").write_text('{"mine": 1}')
+    mine = toy.demo().replace("shots: 16", "shots: 8")
+    assert mine != toy.demo()
+    Path("params.yaml").write_text(mine)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "mine"], check=True)
+    write_image_folder(Path("photos"), splits={"train": 3, "test": 1}, classes=COLOURS)
+    for name, options in (("demo", []), ("methods", []), ("own", ["--images", "photos"])):
+        code, _, said = run("profile", name, *options, "--out", "params.yaml")
+        assert (code, Path("params.yaml").read_text()) == (1, mine)
+        assert "params.yaml is there already; --force replaces it and keeps it as params.yaml.1, or name" in said
+    assert run("profile", "own", "--images", "photos", "--out", "params.yaml", "--force")[0] == 0
+    assert Path("params.yaml.1").read_text() == mine
+    assert Path("reports/metrics.json").read_text() == '{"mine": 1}'  # committed, and the user's own
+    assert run("profile", "demo", "--out", "params.yaml", "--force")[0] == 0
+    assert "photos" in Path("params.yaml.2").read_text()
+    assert run("profile", "methods", "--out", "params.yaml")[0] == 0  # the toy world's, as in every clone
+
+
 def test_images_below_the_pipeline_are_kept_out_of_git_once(in_tmp: Path) -> None:
     subprocess.run(["git", "init", "-q"], check=True)
     Path(".gitignore").write_text("/artifacts/")

@@ -9,6 +9,7 @@ import json
 import pyarrow as pa
 import pytest
 from repository import commit, git, new_repository
+from run_cli import run
 
 from wsoup.core.errors import MissingError
 from wsoup.disk import store
@@ -43,6 +44,15 @@ def repository(tmp_path):
     commit(tmp_path, "second")
     git(tmp_path, "update-ref", "refs/exps/ab/" + "c" * 38 + "/fast-moth", "HEAD")
     return tmp_path
+
+
+def test_a_param_gives_no_order_to_a_terminal(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    (repository / "params.yaml").write_text('template: "a {}\\e]0;title\\a"\nseeds: [1, 2]\n')
+    code, printed, _ = run("compare", "HEAD", "--row", "all")
+    assert code == 0
+    assert "a {}\\x1b]0;title" in printed
+    assert printed.replace("\n", "").isprintable()
 
 
 def test_params_that_changed_came_or_went():

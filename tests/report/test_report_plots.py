@@ -18,15 +18,26 @@ from wsoup.soup.soup import Soup
 
 TRACE = (Step("sharp", 5), Step("old", 6))
 SOUPS = {
-    "word": [Soup("chains", 1, "a {}.", {}, (Member("sharp old", 6, 10, TRACE),) * 2)],
-    "descriptor": [Soup("greedy", 1, "a {}.", {}, tuple(Member(s.added, s.n_correct, 10, (s,)) for s in TRACE))],
+    "word": [Soup("chains", 1, "a {}.", {"model": "m", "pretrained": None}, (Member("sharp old", 6, 10, TRACE),) * 2)],
+    "descriptor": [
+        Soup(
+            "greedy",
+            1,
+            "a {}.",
+            {"model": "m", "pretrained": None},
+            tuple(Member(s.added, s.n_correct, 10, (s,)) for s in TRACE),
+        )
+    ],
 }
 
 
 def costing(ranking: int, search: int) -> list[Soup]:
     """Two seeds, of which the second searched for nothing."""
     costs = [{"ranking": Cost(10, ranking, None), "search": cost} for cost in (Cost(2, 2 * search, None), NOTHING)]
-    return [Soup("top", seed, "a {}.", {}, (), cost=cost) for seed, cost in enumerate(costs)]
+    return [
+        Soup("top", seed, "a {}.", {"model": "m", "pretrained": None}, (Member("sharp"),), cost=cost)
+        for seed, cost in enumerate(costs)
+    ]
 
 
 COSTS = {"free": costing(0, 0), "dear": costing(10**6, 0), "dearer": costing(10**6, 1000), "dearest": costing(10**9, 0)}

@@ -75,6 +75,24 @@ def test_clip_benchmark_fills_the_exported_templates_with_the_same_texts(soup):
     assert list(json.loads(printed)) == ["cars", "vtab/dtd"]
 
 
+def test_a_members_own_braces_are_no_placeholder(soup):
+    odd = Soup("greedy", 1, "a {} of {{x}}.", ENCODER, (Member("has {} and {c}"), Member("{0}{a.b}")))
+    assert clip_benchmarks_texts(json.loads(export(odd, form="clip_benchmark"))["imagenet1k"], "cat") == [
+        "a cat of {{x}}, has {} and {c}.",
+        "a cat of {{x}}, {0}{a.b}.",
+    ]
+
+
+def test_a_soup_is_not_replaced_by_its_export(soup):
+    file = Path("artifacts/soups/word/seed1.json")
+    before = file.read_bytes()
+    code, _, said = run("soup", "export", str(file), "--format", "open_clip", "--out", str(file))
+    assert (code, file.read_bytes()) == (1, before)
+    assert "seed1.json is there already; --force replaces it and keeps it as seed1.json.1, or name another" in said
+    assert run("soup", "export", str(file), "--format", "text", "--out", str(file), "--force")[0] == 0
+    assert Path(f"{file}.1").read_bytes() == before
+
+
 def test_clip_benchmark_itself_gets_the_same_accuracy(soup, tiny_encoder):
     benchmark = pytest.importorskip("clip_benchmark.metrics.zeroshot_classification")
     templates = json.loads(export(soup, form="clip_benchmark"))["imagenet1k"]

@@ -66,7 +66,7 @@ def test_a_class_name_that_ends_in_a_period_keeps_it_in_templates_and_in_the_pip
 
 def test_a_file_that_is_not_a_soup_is_refused(tmp_path):
     store.write_json(tmp_path / "x.json", {"kind": "chains"})
-    with pytest.raises(MismatchError, match="not a soup: seed: Field required"):
+    with pytest.raises(MismatchError, match=r"not a soup: .* missing 4 required positional arguments: .seed."):
         Soup.load(tmp_path / "x.json")
     (tmp_path / "y.json").write_text("{")
     with pytest.raises(MismatchError, match="not JSON"):

@@ -150,7 +150,7 @@ def test_a_learned_prompt_takes_the_place_of_the_first_tokens(family, plain):
 def test_a_causal_tower_with_a_replaced_part_is_left_to_encode_text_with_a_warning(family):
     model = copy.deepcopy(family("custom_text")[0])
     block = model.text.transformer.resblocks[0]
-    block.mlp.c_fc = nn.Sequential(block.mlp.c_fc)
+    block.mlp.c_fc.__class__ = type("OtherLinear", (nn.Linear,), {})
     with pytest.warns(UserWarning, match=r"does not know this causal text tower's ResidualAttentionBlock"):
         assert not PromptEncoder(model, family("custom_text")[1], device=CPU).fast
 

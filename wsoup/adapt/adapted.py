@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import Tensor
+
+from wsoup.core.arrays import rows, tensor
 
 SCORES_PER_BLOCK = 1 << 24
 """Logits held at a time (64 MiB in float32)."""
@@ -28,22 +32,19 @@ class Adapted:
     adapted: bool
     note: str
 
-    def logits(self, features: Tensor) -> Tensor:
+    def logits(self, features: Any) -> Tensor:
         """(N, D) -> (N, C) float32."""
-        return features.float() @ self.classifier + self.bias
+        return rows(features, name="features", size=len(self.classifier)) @ self.classifier + self.bias
 
-    def predict_proba(self, features: Tensor) -> Tensor:
+    def predict_proba(self, features: Any) -> Tensor:
         """(N, D) -> (N, C) float32, rows of sum 1; not calibrated."""
         return self.logits(features).softmax(dim=1)
 
-    def predict(self, features: Tensor) -> Tensor:
+    def predict(self, features: Any) -> Tensor:
         """(N, D) -> (N,) int64, block by block; among equals the lowest label."""
-        answers = features.new_empty(len(features)).long()
-        for rows, block in zip(
-            answers.split(rows_at_once(self.bias)), features.split(rows_at_once(self.bias)), strict=True
-        ):
-            rows[:] = self.logits(block).argmax(dim=1)
-        return answers
+        x = tensor(features, name="features")
+        blocks = x.split(rows_at_once(self.bias)) if x.dim() else (x,)
+        return torch.cat([self.logits(block).argmax(dim=1) for block in blocks])
 
 
 def rows_at_once(classes: Tensor) -> int:

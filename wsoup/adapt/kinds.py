@@ -7,7 +7,7 @@ from torch import Tensor
 from wsoup.adapt.adapted import Adapted
 from wsoup.adapt.center import center
 from wsoup.adapt.em import em
-from wsoup.core.errors import DataError, MismatchError, ParamsError
+from wsoup.core.errors import DataError, MismatchError, ParamsError, shown_value
 
 KINDS = {"em": em, "center": center}
 """By name, as in params.yaml."""
@@ -28,7 +28,7 @@ def adapt(features: Tensor, *, texts: Tensor, logit_scale: float, kind: str) -> 
         ParamsError: no such kind, or a logit scale that is no number above 0.
     """
     if kind not in KINDS:
-        raise ParamsError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
+        raise ParamsError(f"kind is {shown_value(kind)}; expected one of {', '.join(KINDS)}")
     if not 0 < logit_scale < float("inf"):
         raise ParamsError(f"logit_scale is {logit_scale}; expected a number above 0, such as model.logit_scale.exp()")
     if features.dim() != 2 or not len(features):

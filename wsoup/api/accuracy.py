@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from wsoup.api.arguments import checked_features, checked_labels, checked_names
-from wsoup.core.errors import DataError, MismatchError, ParamsError
-from wsoup.core.scoring import correct, normalize
+from wsoup.api.arguments import Features, Names, checked_classifier, checked_labels
+from wsoup.core.arguments import Natural, Share, Whole, at_the_door, checked_fields
+from wsoup.core.errors import MismatchError
+from wsoup.core.scoring import correct
 from wsoup.statistics.noise import compare_images
 
 
@@ -59,9 +59,12 @@ class Accuracy:
         gain: over the baseline, where one was given.
     """
 
-    n_correct: int
-    n_images: int
+    n_correct: Natural
+    n_images: Whole
     gain: Gain | None = None
+
+    def __post_init__(self) -> None:
+        checked_fields(self)
 
     @property
     def percent(self) -> float:
@@ -73,14 +76,15 @@ class Accuracy:
         return f"{self.percent:.2f} % ({self.n_correct} of {self.n_images}){gain}"
 
 
+@at_the_door
 def zero_shot_accuracy(
-    features: Any,
+    features: Features,
     labels: Any,
     *,
     classifier: Any,
     baseline: Any = None,
-    class_names: Sequence[str] | None = None,
-    confidence: float = 0.95,
+    class_names: Names | None = None,
+    confidence: Share = 0.95,
 ) -> Accuracy:
     """How many images a classifier gets right, and how many more than a baseline.
 
@@ -95,13 +99,10 @@ def zero_shot_accuracy(
     Raises:
         DataError, MismatchError: shapes that do not fit each other, labels out of range.
     """
-    if not 0 < confidence < 1:
-        raise ParamsError(f"confidence is {confidence}; expected a number between 0 and 1, such as 0.95")
-    x = checked_features(features)
-    right = _right(x, labels, classifier, class_names=class_names, name="classifier")
+    right = _right(features, labels, classifier, class_names=class_names, name="classifier")
     gain = None
     if baseline is not None:
-        baseline_right = _right(x, labels, baseline, class_names=class_names, name="baseline")
+        baseline_right = _right(features, labels, baseline, class_names=class_names, name="baseline")
         gain = Gain.of(right, baseline_right, confidence=confidence)
     return Accuracy(int(right.sum()), len(right), gain)
 
@@ -110,16 +111,9 @@ def _right(
     features: Tensor, labels: Any, classifier: Any, *, class_names: Sequence[str] | None, name: str
 ) -> np.ndarray:
     """(N,) bool: which images a classifier gets right."""
-    weights = torch.as_tensor(classifier).detach().float()
-    if weights.dim() != 2 or weights.shape[0] != features.shape[1]:
-        raise MismatchError(
-            f"{name} has shape {tuple(weights.shape)}; expected ({features.shape[1]}, C), features by classes"
-        )
-    if not torch.isfinite(weights).all():
-        raise DataError(f"{name} holds NaN or infinity; make it again")
-    names = [str(i) for i in range(weights.shape[1])] if class_names is None else checked_names(class_names)
-    if len(names) != weights.shape[1]:
-        raise MismatchError(f"{name} is of {weights.shape[1]} classes, class_names has {len(names)}")
+    weights = checked_classifier(classifier, n_features=features.shape[1], name=name)  # (C, D)
+    names = [str(i) for i in range(len(weights))] if class_names is None else class_names
+    if len(names) != len(weights):
+        raise MismatchError(f"{name} is of {len(weights)} classes, class_names has {len(names)}")
     y = checked_labels(labels, n_images=len(features), class_names=names)
-    device = weights.device
-    return correct(features.to(device), y.to(device), normalize(weights.T)).cpu().numpy()
+    return correct(features.to(weights.device), y.to(weights.device), weights).cpu().numpy()

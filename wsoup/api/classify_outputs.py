@@ -17,7 +17,7 @@ from wsoup.api.photos import Photo
 from wsoup.core.errors import ParamsError, needing
 from wsoup.disk import store
 from wsoup.disk.cells import defused, defused_path
-from wsoup.disk.files import check_ending
+from wsoup.disk.files import check_ending, shown
 
 
 def columns(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[str, Any]:
@@ -97,12 +97,18 @@ def csv_lines(file: IO[str], *, top: int, explain: bool, inputs: Sequence[str]) 
     empty = Prediction(Photo(""), (), (), () if explain else None)
     writer = csv.DictWriter(file, list(columns(empty, top=top, inputs=inputs)), lineterminator="\n")
     writer.writeheader()
-    return lambda prediction: writer.writerow(columns(prediction, top=top, inputs=inputs))
+    terminal = file.isatty()
+    return lambda prediction: writer.writerow(
+        {
+            column: shown(value) if terminal and isinstance(value, str) else value
+            for column, value in columns(prediction, top=top, inputs=inputs).items()
+        }
+    )
 
 
 def write_json_line(prediction: Prediction, *, file: IO[str]) -> None:
-    """Write one JSON object on a line; in ASCII where the stream is not UTF-8."""
-    only_ascii = "utf" not in str(getattr(file, "encoding", "")).lower()
+    """Write one JSON object on a line; in ASCII on a terminal, and where the stream is not UTF-8."""
+    only_ascii = file.isatty() or "utf" not in str(getattr(file, "encoding", "")).lower()
     pairs = zip(prediction.classes, prediction.probabilities, strict=True)
     line: dict[str, Any] = {
         "path": prediction.photo.path,

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import torch
 
 from wsoup.adapt import kinds as adapting
 from wsoup.adapt.adapted import Adapted
-from wsoup.api.arguments import checked_features, checked_labels, checked_names
+from wsoup.api.arguments import EncoderNames, Features, Names, Precision, checked_classifier, checked_labels
 from wsoup.api.classify import logit_scale_of
-from wsoup.api.model import Tokenizer, at_work, autocast_dtype, check_model, device_of, identity
+from wsoup.api.model import Tokenizer, at_work, device_of, identity
 from wsoup.api.soups import TEMPLATE, soup_features
-from wsoup.core import prompts
-from wsoup.core.errors import DataError, MismatchError
-from wsoup.core.scoring import normalize
+from wsoup.core.arguments import Template, at_the_door
+from wsoup.core.arrays import Positive
 from wsoup.heads import fewshot
 from wsoup.heads.choose import ANY
 from wsoup.heads.head import Head, made
 from wsoup.soup import soup as soups
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import preprocessing_of
+from wsoup.towers.encoder import AUTOCAST, preprocessing_of
 
 
+@at_the_door
 def fit_head(
-    features: Any,
+    features: Features,
     labels: Any,
     *,
-    class_names: Iterable[str],
+    class_names: Names,
     model: Any,
     tokenizer: Tokenizer,
     soup: soups.Soup | None = None,
     kind: str | Sequence[str] | None = None,
-    template: str | None = None,
-    precision: str = "fp32",
-    encoder: Mapping[str, str | None] | None = None,
+    template: Template | None = None,
+    precision: Precision = "fp32",
+    encoder: EncoderNames | None = None,
 ) -> Head:
     """A classifier for classes of which there are a few labelled images: closed form, in seconds.
 
@@ -58,25 +56,24 @@ def fit_head(
             under two labels.
         ParamsError, ModelError, MismatchError: another kind, or a model that will not do.
     """
-    names = checked_names(class_names)
-    x = checked_features(features)
-    y = checked_labels(labels, n_images=len(x), class_names=names)
+    names = list(class_names)
+    y = checked_labels(labels, n_images=len(features), class_names=names)
     with at_work(model, bars=False):
-        check_model(model, tokenizer)
+        texts = PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision])
         about = identity(model, tokenizer, names=encoder, precision=precision)
-        texts = PromptEncoder(model, tokenizer, device=device_of(model), dtype=autocast_dtype(precision))
-        plain, name = prompts.checked(template or TEMPLATE), (soups.Member(""),)
-        of = soup or soups.Soup("class_name", 0, plain, about, name, preprocessing=preprocessing_of(model))
+        name, how = (soups.Member(""),), preprocessing_of(model)
+        of = soup or soups.Soup("class_name", 0, template or TEMPLATE, about, name, preprocessing=how)
         wanted = template or of.template
         centroids = soup_features(of, template=wanted, class_names=names, encoder=texts)[1]  # (C, D)
     scale = logit_scale_of(model)
-    shots, said = fewshot.checked(x.cpu(), y.cpu(), texts=centroids.T.cpu(), logit_scale=scale, names=names)
+    shots, said = fewshot.checked(features.cpu(), y.cpu(), texts=centroids.T.cpu(), logit_scale=scale, names=names)
     kinds = [kind] if isinstance(kind, str) else list(ANY if kind is None else kind)
     return made(shots, kinds=kinds, soup=of, template=wanted, class_names=names, encoder=about, note=said)
 
 
+@at_the_door
 def adapt(
-    features: Any, *, classifier: Any, kind: str = "em", model: Any = None, logit_scale: float | None = None
+    features: Features, *, classifier: Any, kind: str = "em", model: Any = None, logit_scale: Positive | None = None
 ) -> Adapted:
     """A classifier adapted to a pile of unlabelled images, or the texts' own where that is safer.
 
@@ -93,11 +90,6 @@ def adapt(
     Raises:
         DataError, MismatchError, ParamsError: shapes that do not fit each other, NaN, no images, another kind.
     """
-    x = checked_features(features).cpu()
-    texts = torch.as_tensor(classifier).detach().float().cpu()
-    if texts.dim() != 2:
-        raise MismatchError(f"classifier has shape {tuple(texts.shape)}; expected ({x.shape[1]}, C)")
-    if not torch.isfinite(texts).all():
-        raise DataError("classifier holds NaN or infinity; make it again")
+    texts = checked_classifier(classifier, n_features=features.shape[1]).T.cpu()
     scale = logit_scale_of(model) if logit_scale is None else logit_scale
-    return adapting.adapt(x, texts=normalize(texts.T).T, logit_scale=scale, kind=kind)
+    return adapting.adapt(features.cpu(), texts=texts, logit_scale=scale, kind=kind)

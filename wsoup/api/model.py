@@ -17,6 +17,7 @@ from wsoup.core.errors import MismatchError, ModelError, ParamsError
 from wsoup.runtime.process import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.texts.tried import check_texts
 from wsoup.towers.encoder import AUTOCAST, Encoder, check_device, preprocessing_of
 from wsoup.towers.identity import encoder_id
 
@@ -50,28 +51,6 @@ def device_of(model: Any) -> torch.device:
     return next((weight.device for weight in as_module(model).parameters()), torch.device("cpu"))
 
 
-def autocast_dtype(precision: str) -> torch.dtype | None:
-    """Autocast dtype of a precision, None for float32 throughout."""
-    if precision not in AUTOCAST:
-        raise ParamsError(f"precision {precision!r} must be one of {', '.join(AUTOCAST)}")
-    return AUTOCAST[precision]
-
-
-def check_has(model: Any, method: str) -> None:
-    """Raise ModelError where a model lacks a method."""
-    if not callable(getattr(model, method, None)):
-        raise ModelError(
-            f"model is {type(model).__name__}, which has no {method}; expected an open_clip model or the like"
-        )
-
-
-def check_model(model: Any, tokenizer: Any) -> None:
-    """Raise ModelError where a model has no `encode_text`, or its tokenizer cannot be called."""
-    check_has(model, "encode_text")
-    if not callable(tokenizer):
-        raise ModelError(f"tokenizer is {type(tokenizer).__name__}; expected texts -> (P, context) token ids")
-
-
 def text_encoder(
     model: Any, tokenizer: Tokenizer, *, names: Mapping[str, str | None] | None, precision: str
 ) -> Encoder:
@@ -81,7 +60,7 @@ def text_encoder(
         ModelError: it has no `encode_text`, the tokenizer cannot be called, or it is on a device without float64.
         ParamsError: see `identity`.
     """
-    check_model(model, tokenizer)
+    check_texts(model, tokenizer, device=device_of(model))
     return Encoder(
         model=model,
         tokenizer=tokenizer,
@@ -90,15 +69,14 @@ def text_encoder(
         id=identity(model, tokenizer, names=names, precision=precision),
         preprocessing=preprocessing_of(model),
         device=check_device(device_of(model)),
-        dtype=autocast_dtype(precision),
+        dtype=AUTOCAST[precision],
     )
 
 
 def image_encoder(
     model: Any, preprocess: Callable[[Image.Image], Tensor], *, preprocessing: dict[str, Any], precision: str
 ) -> Encoder:
-    """A model in memory with its preprocessing, for images alone; ModelError where it has no `encode_image`."""
-    check_has(model, "encode_image")
+    """A model in memory with its preprocessing, for images alone."""
     return Encoder(
         model=model,
         tokenizer=_not_made_for_this,
@@ -107,7 +85,7 @@ def image_encoder(
         id=identity(model, None, names=None, precision=precision),
         preprocessing=preprocessing,
         device=device_of(model),
-        dtype=autocast_dtype(precision),
+        dtype=AUTOCAST[precision],
     )
 
 

@@ -5,7 +5,7 @@ What is left open takes the paper's values (arXiv 2311.13612, section 3), as par
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.api.arguments import checked_names, checked_seed, checked_source, checked_texts
-from wsoup.api.model import Tokenizer, at_work, autocast_dtype, check_model, check_sizes, device_of, text_encoder
+from wsoup.api.arguments import EncoderNames, Features, Names, Pool, Precision, checked_source
+from wsoup.api.model import Tokenizer, at_work, check_sizes, device_of, text_encoder
 from wsoup.core import prompts
+from wsoup.core.arguments import Flag, Natural, Template, Whole, at_the_door
 from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import MODES, normalize, weighted_mean
 from wsoup.disk import code, project
@@ -32,6 +33,7 @@ from wsoup.search.rank.source import Source, check_fits
 from wsoup.soup import soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.fits import check_fits as check_context
+from wsoup.towers.encoder import AUTOCAST
 
 TEMPLATE = "a photo of a {}."
 COMMON_WORDS = 10_000
@@ -47,15 +49,16 @@ class Soup(soup.Soup):
         """The same soup, of this class."""
         return cls(**{field.name: getattr(made, field.name) for field in fields(made)})
 
+    @at_the_door
     def classifier(
         self,
         *,
-        class_names: Iterable[str],
+        class_names: Names,
         model: Any,
-        tokenizer: Any,
-        template: str | None = None,
+        tokenizer: Tokenizer,
+        template: Template | None = None,
         mode: str = "centroid",
-        precision: str = "fp32",
+        precision: Precision = "fp32",
     ) -> Tensor:
         """Class weights: the mean of the members' text features for each class, normalised (centroids).
 
@@ -75,33 +78,32 @@ class Soup(soup.Soup):
         Raises:
             DataError, ModelError, ParamsError: names, model or template that will not do.
         """
-        names = checked_names(class_names)
         with at_work(model, bars=False):
-            check_model(model, tokenizer)
-            encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=autocast_dtype(precision))
+            encoder = PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision])
             wanted = template or self.template
-            return soup_features(self, template=wanted, class_names=names, encoder=encoder, mode=mode)[1].T
+            return soup_features(self, template=wanted, class_names=class_names, encoder=encoder, mode=mode)[1].T
 
 
+@at_the_door
 def word_soup(
-    features: Any,
+    features: Features,
     labels: Any,
     *,
-    class_names: Iterable[str],
+    class_names: Names,
     model: Any,
     tokenizer: Tokenizer,
-    seed: int,
-    template: str = TEMPLATE,
-    words: Iterable[str] | None = None,
-    k0: int = 250,
-    k1: int = 1000,
-    patience: int = 250,
-    m: int = 8,
-    max_words: int = 10,
-    period: bool = False,
-    precision: str = "fp32",
-    encoder: Mapping[str, str | None] | None = None,
-    progress: bool = True,
+    seed: Natural,
+    template: Template = TEMPLATE,
+    words: Pool | None = None,
+    k0: Whole = 250,
+    k1: Whole = 1000,
+    patience: Whole = 250,
+    m: Whole = 8,
+    max_words: Whole = 10,
+    period: Flag = False,
+    precision: Precision = "fp32",
+    encoder: EncoderNames | None = None,
+    progress: Flag = True,
 ) -> Soup:
     """Algorithm 2: m chains of words, each grown from one of the k0 best words.
 
@@ -127,27 +129,28 @@ def word_soup(
     """
     shape = {"k0": k0, "k1": k1, "patience": patience, "m": m, "max_words": max_words}
     definition = parse(ChainsSoup, {"kind": "chains", "pool": "words", **shape}, origin="word_soup")
-    pool = common_words(COMMON_WORDS) if words is None else checked_texts(words, name="words")
+    pool = words or common_words(COMMON_WORDS)
     asked = _Asked(class_names, template=template, seed=seed, precision=precision, encoder=encoder, progress=progress)
     with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
         return asked.soup(definition, pool=pool, source=source, period=period)
 
 
+@at_the_door
 def descriptor_soup(
-    features: Any,
+    features: Features,
     labels: Any,
     *,
-    class_names: Iterable[str],
+    class_names: Names,
     model: Any,
     tokenizer: Tokenizer,
-    seed: int = 0,
-    template: str = TEMPLATE,
-    descriptors: Iterable[str] | None = None,
-    m: int = 16,
-    period: bool = True,
-    precision: str = "fp32",
-    encoder: Mapping[str, str | None] | None = None,
-    progress: bool = True,
+    seed: Natural = 0,
+    template: Template = TEMPLATE,
+    descriptors: Pool | None = None,
+    m: Whole = 16,
+    period: Flag = True,
+    precision: Precision = "fp32",
+    encoder: EncoderNames | None = None,
+    progress: Flag = True,
 ) -> Soup:
     """Algorithm 1: the best descriptor, then each next one that makes the centroid strictly better, up to m.
 
@@ -159,27 +162,25 @@ def descriptor_soup(
             `word_soup`, and so are the errors.
     """
     definition = parse(GreedySoup, {"kind": "greedy", "pool": "descriptors", "m": m}, origin="descriptor_soup")
-    if descriptors is None:
-        pool = pools.descriptors([project.file("data/toy/descriptors.txt")])
-    else:
-        pool = checked_texts(descriptors, name="descriptors")
+    pool = descriptors or pools.descriptors([project.file("data/toy/descriptors.txt")])
     asked = _Asked(class_names, template=template, seed=seed, precision=precision, encoder=encoder, progress=progress)
     with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
         return asked.soup(definition, pool=pool, source=source, period=period)
 
 
+@at_the_door
 def score_texts(
-    features: Any,
+    features: Features,
     labels: Any,
     *,
-    texts: Iterable[str],
-    class_names: Iterable[str],
+    texts: Pool,
+    class_names: Names,
     model: Any,
     tokenizer: Tokenizer,
-    template: str = TEMPLATE,
-    period: bool = True,
-    precision: str = "fp32",
-    progress: bool = True,
+    template: Template = TEMPLATE,
+    period: Flag = True,
+    precision: Precision = "fp32",
+    progress: Flag = True,
 ) -> dict[str, list[Any]]:
     """What every text alone does, appended to every class name: columns of a table, for example of pandas.
 
@@ -193,16 +194,16 @@ def score_texts(
         other classes' texts), near_ties (answers within 1e-6 of another), k2 (likelihood) and gain_se (images; both see
         `wsoup.search.rank.statistics`); P values each, in the order of `texts`.
     """
-    pool = checked_texts(texts, name="texts")
     asked = _Asked(class_names, template=template, seed=0, precision=precision, encoder=None, progress=progress)
     with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
-        check_fits(pool, source=source, origin="texts")
-        columns = _scores(pool, source=source, period=period, label="score texts")
-    n_images = [len(source.labels)] * len(pool)
-    return {"text": pool, "n_images": n_images, **{name: columns[name].tolist() for name in COLUMNS}}
+        check_fits(texts, source=source, origin="texts")
+        columns = _scores(texts, source=source, period=period, label="score texts")
+    n_images = [len(source.labels)] * len(texts)
+    return {"text": list(texts), "n_images": n_images, **{name: columns[name].tolist() for name in COLUMNS}}
 
 
-def common_words(count: int) -> list[str]:
+@at_the_door
+def common_words(count: Whole) -> list[str]:
     """The `count` most common English words, the pool of word soups: see `wsoup.search.rank.pools.common_words`."""
     return pools.common_words(count)
 
@@ -227,36 +228,37 @@ class _Asked:
 
     def __init__(
         self,
-        class_names: Iterable[str],
+        class_names: Names,
         *,
         template: str,
         seed: int,
-        precision: str,
-        encoder: Mapping[str, str | None] | None,
+        precision: Precision,
+        encoder: EncoderNames | None,
         progress: bool,
     ) -> None:
-        self.class_names, self.template = checked_names(class_names), prompts.checked(template)
-        self.seed = checked_seed(seed)
+        self.class_names, self.template, self.seed = list(class_names), template, seed
         self.precision, self.encoder, self.bars = precision, encoder, progress
 
     @contextmanager
     def source(self, features: Any, labels: Any, *, model: Any, tokenizer: Tokenizer) -> Iterator[Source]:
         """The images with the seed's subset, all of them; within, the model is in eval mode."""
-        x, y = checked_source(features, labels, class_names=self.class_names)
+        y = checked_source(features, labels, class_names=self.class_names)
         with at_work(model, bars=self.bars):
             encoder = text_encoder(model, tokenizer, names=self.encoder, precision=self.precision)
-            x, y = x.to(encoder.device), y.to(encoder.device)
+            x, y = features.to(encoder.device), y.to(encoder.device)
             everything = {self.seed: torch.arange(len(y), device=encoder.device)}
             source = Source(encoder, x, y, everything, self.template, self.class_names)
             check_sizes(x, source.texts)
             yield source
 
-    def soup(self, definition: SoupParams, *, pool: list[str], source: Source, period: bool) -> Soup:
+    def soup(self, definition: SoupParams, *, pool: Sequence[str], source: Source, period: bool) -> Soup:
         """Rank the pool and search, as stages score and soup do."""
         check_fits(pool, source=source, origin=definition.pool)
         columns = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
         cost = pool_cost(source, pool, period=period)
-        best = ranked(pool, n_correct=columns["n_correct"], log_likelihood=columns["k2"], period=period, cost=cost)
+        best = ranked(
+            list(pool), n_correct=columns["n_correct"], log_likelihood=columns["k2"], period=period, cost=cost
+        )
         chosen = soups.candidates(definition, best)
         parts = progress_bar(range(definition.parts), label=f"{definition.kind} soup", unit="part")
         made = [soups.members(definition, ranked=chosen, source=source, seed=self.seed, part=part) for part in parts]

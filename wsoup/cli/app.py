@@ -16,9 +16,9 @@ import typer
 from wsoup.cli.bench import bench_app
 from wsoup.cli.check import check_command, data_app, verify_app
 from wsoup.cli.classify import classify_command
-from wsoup.cli.console import console
 from wsoup.cli.export import soup_app
 from wsoup.cli.options import ParamsFile
+from wsoup.cli.output import Terminal
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
 from wsoup.cli.trial import try_command
@@ -133,7 +133,7 @@ def plan_command(
     planned = plan(
         params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images
     )
-    show(planned, console())
+    show(planned, Terminal())
 
 
 @app.command("cache")
@@ -148,7 +148,7 @@ def cache_command(
     from wsoup.pipeline.cache_show import show
 
     if not prune:
-        show(cache.look(), console())
+        show(cache.look(), Terminal())
         return
     for line in cache.prune(cache.look()):
         print(line)

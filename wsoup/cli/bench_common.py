@@ -10,11 +10,12 @@ from fnmatch import fnmatch
 from typing import Any
 
 import torch
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from torch import Tensor
 from torch.nn import functional as F
 
+from wsoup.cli.output import Terminal
 from wsoup.core.errors import ParamsError
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.params.base.section import parse
@@ -101,7 +102,7 @@ def show(result: Result, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(result, indent=2))
     else:
-        Console().print(table(result), highlight=False)
+        Terminal().print(table(result), highlight=False)
 
 
 def table(result: Result) -> Group:

@@ -9,8 +9,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from wsoup.cli.console import console
 from wsoup.cli.options import ParamsFile
+from wsoup.cli.output import Terminal
 from wsoup.core.errors import one_line
 from wsoup.disk.artifacts import Artifacts
 
@@ -40,14 +40,14 @@ def check_command(
     from wsoup.pipeline import packages
     from wsoup.towers.encoder import imagenet_class_names
 
-    settings, out = load_params(params), console()
+    settings, console = load_params(params), Terminal()
     encoder = check_encoder(settings)
     for kind, texts in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
         for text in texts:
-            out.print(f"{kind}encoder: {text}", highlight=False, markup=False, soft_wrap=True)
+            console.print(f"{kind}encoder: {text}", highlight=False, markup=False, soft_wrap=True)
     decode = load_rgb if deep else None
     findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
-    show(findings, out)
+    show(findings, console)
     others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     if packages.VERSIONS.is_file():
         others += [f"{clause} ({packages.VERSIONS})" for clause in packages.differences(code.installed())]
@@ -62,7 +62,7 @@ def data_layouts() -> None:
     """Show which files belong where: every layout, and the paper's 15 datasets in CoOp's folders."""
     from wsoup.check.data_show import show_layouts
 
-    show_layouts(console())
+    show_layouts(Terminal())
 
 
 @verify_app.command("paper")
@@ -89,15 +89,15 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
         step, mark = line.step, "" if abs(line.difference) <= within else " !"
         figures = (f"{step.theirs:.3f}", f"{line.ours:.3f}", f"{line.difference:+.3f}{mark}")
         table.add_row(step.soup, str(step.seed), escape(step.text), *figures)
-    out = console()
-    out.print(table, highlight=False)
+    console = Terminal()
+    console.print(table, highlight=False)
     away = sum(abs(line.difference) > within for line in checked)
-    out.print(
+    console.print(
         f"{len(checked) - away} of {len(checked)} accuracies within {within} points (theirs: half precision, bilinear)",
         highlight=False,
     )
     for agreement in agreements:
         says = f"{'' if agreement.holds else 'does not agree: '}{agreement.says}"
-        out.print(says, highlight=False, markup=False, soft_wrap=True)
+        console.print(says, highlight=False, markup=False, soft_wrap=True)
     if away or not all(agreement.holds for agreement in agreements):
         raise typer.Exit(1)

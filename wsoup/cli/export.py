@@ -9,6 +9,7 @@ import typer
 
 from wsoup.cli import options
 from wsoup.cli.classify import ready
+from wsoup.cli.output import put
 from wsoup.cli.soups import OwnSoup, load, soup_app
 from wsoup.core.errors import ParamsError
 from wsoup.disk.files import check_ending
@@ -43,6 +44,7 @@ def soup_export(
     image_std: options.ImageStd = None,
     interpolation: options.Interpolation = None,
     device: options.Device = "auto",
+    force: options.Force = False,
 ) -> None:
     """Write a soup for use elsewhere: exactly the texts that were measured, with template, comma and period.
 
@@ -52,6 +54,7 @@ def soup_export(
     Example: wsoup soup export word --format open_clip > templates.py
     """
     from wsoup.api.exported import FORMATS, write
+    from wsoup.disk.store import kept_aside, replacing
 
     if form in FORMATS:
         if out is None:
@@ -70,6 +73,7 @@ def soup_export(
             given=given,
             device=device,
         )
+        kept_aside(out, force=force)
         write(out, classifier, form=form, made_of=made_of, pixels=pixels)
         return
     from wsoup.api.photos import class_names
@@ -78,9 +82,8 @@ def soup_export(
     names = None if classes is None else class_names(classes)
     written = export(load(path), form=form, class_names=names, datasets=dataset or [ANY_DATASET], template=template)
     if out is None:
-        print(written, end="")
+        put(written)
         return
-    from wsoup.disk.store import replacing
-
+    kept_aside(out, force=force)
     with replacing(out) as temporary:
         temporary.write_text(written, encoding="utf-8")

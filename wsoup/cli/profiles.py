@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from wsoup.cli.options import ParamsFile
+from wsoup.cli.options import Force, ParamsFile
 from wsoup.core.errors import ParamsError
 
 profile_app = typer.Typer(help="Write a params.yaml to start from.", no_args_is_help=True)
@@ -26,25 +26,25 @@ MethodsGroup = Annotated[
 
 
 @profile_app.command("demo")
-def profile_demo(out: Out = None) -> None:
+def profile_demo(out: Out = None, force: Force = False) -> None:
     """The toy world: everything drawn and trained by the pipeline itself.
 
     Example: wsoup profile demo --out params.yaml
     """
     from wsoup.profiles import toy
 
-    _put(toy.demo(), out=out)
+    _put(toy.demo(), out=out, force=force)
 
 
 @profile_app.command("methods")
-def profile_methods(methods: MethodsGroup = "all", out: Out = None) -> None:
+def profile_methods(methods: MethodsGroup = "all", out: Out = None, force: Force = False) -> None:
     """The toy world with every finetuned method and ablation.
 
     Example: wsoup profile methods --out params.yaml
     """
     from wsoup.profiles import toy
 
-    _put(toy.methods(methods), out=out)
+    _put(toy.methods(methods), out=out, force=force)
 
 
 @profile_app.command("base_to_new")
@@ -54,6 +54,7 @@ def profile_base_to_new(
     gpt_descriptors: GptDescriptors = None,
     without_descriptors: WithoutDescriptors = False,
     out: Out = None,
+    force: Force = False,
 ) -> None:
     """Base-to-new generalisation: half of a dataset's classes is the source, the other half the target.
 
@@ -64,7 +65,7 @@ def profile_base_to_new(
     text = base_to_new(
         dataset, data_root=data_root, gpt_descriptors=gpt_descriptors, without_descriptors=without_descriptors
     )
-    _put(text, out=out)
+    _put(text, out=out, force=force)
 
 
 @profile_app.command("paper")
@@ -95,6 +96,7 @@ def profile_paper(
     ] = None,
     params: ParamsFile = Path("params.yaml"),
     out: Out = None,
+    force: Force = False,
 ) -> None:
     """The paper: 15 datasets, 3 seeds, 16 shots, ViT-B-16 with OpenAI's weights.
 
@@ -120,7 +122,7 @@ def profile_paper(
         fewshot_pickles=fewshot_pickles,
         laion=laion,
     )
-    _put(text, out=out)
+    _put(text, out=out, force=force)
 
 
 @profile_app.command("own")
@@ -165,6 +167,7 @@ def profile_own(
     ] = None,
     remove: Annotated[str | None, typer.Option(help="Take a target out of it.")] = None,
     out: Out = None,
+    force: Force = False,
 ) -> None:
     """Your own images: source and targets from a folder. Paths are written whole, wherever --out lies.
 
@@ -175,7 +178,7 @@ def profile_own(
 
     if add is not None or remove is not None:
         file = out or Path("params.yaml")
-        _put(changed(file, add=add, remove=remove, images=images, template=template), out=file)
+        _put(changed(file, add=add, remove=remove, images=images, template=template), out=file, force=True)
         return
     if images is None:
         raise ParamsError("profile own needs --images, the folder of your images")
@@ -197,15 +200,15 @@ def profile_own(
         descriptors=descriptors,
         test_fraction=test_fraction,
     )
-    _put(text, out=out)
+    _put(text, out=out, force=force)
 
 
-def _put(text: str, *, out: Path | None) -> None:
+def _put(text: str, *, out: Path | None, force: bool) -> None:
     """Print a profile, or write it and say what to do next."""
     if out is None:
         print(text, end="")
         return
     from wsoup.profiles.written import write
 
-    for line in [*write(text, out=out), f"wrote {out}; next: wsoup check"]:
+    for line in [*write(text, out=out, force=force), f"wrote {out}; next: wsoup check"]:
         print(line, file=sys.stderr)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from wsoup.cli.console import console
 from wsoup.cli.options import ParamsFile
+from wsoup.cli.output import Terminal
 from wsoup.core.errors import ParamsError
 
 
@@ -122,7 +122,7 @@ def _print_table(table: Any) -> None:
         drawn.add_column(column, overflow="fold", no_wrap=column == "row")  # its names would break in mid-word
     for row in table.rows:
         drawn.add_row(*(cell(row, column) for column in columns))
-    out = console()
-    out.print(drawn, highlight=False, markup=False)
+    console = Terminal()
+    console.print(drawn, highlight=False, markup=False)
     for note in table.notes:
-        out.print(note, highlight=False, markup=False)
+        console.print(note, highlight=False, markup=False)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
 
-from wsoup.cli.console import console
+from wsoup.cli.output import Terminal, put
 from wsoup.core.errors import MissingError, ParamsError
 from wsoup.disk import remote
-from wsoup.disk.files import shown
 
 if TYPE_CHECKING:
     from wsoup.soup.soup import Soup
@@ -39,7 +37,7 @@ def soup_show(
 
     soup = load(path)
     if text:
-        print("\n".join(map(shown, soup.texts) if sys.stdout.isatty() else soup.texts))
+        put("".join(f"{member}\n" for member in soup.texts))
     else:
         _print(show(soup))
 
@@ -104,4 +102,4 @@ def load(name: str | None) -> Soup:
 
 
 def _print(drawn: RenderableType) -> None:
-    console().print(drawn, highlight=False)
+    Terminal().print(drawn, highlight=False)

@@ -25,6 +25,7 @@ def try_command(
     words: Annotated[int, typer.Option(min=1, max=10_000, help="Random common words in the soup.")] = 64,
     seed: Annotated[int, typer.Option(min=0, help="Of the words and the shots.")] = 1,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("tried"),
+    force: options.Force = False,
     batch_size: options.BatchSize = 64,
     device: options.Device = "auto",
 ) -> None:
@@ -36,7 +37,9 @@ def try_command(
     """
     from wsoup.api.classify_encoder import Given
     from wsoup.api.trial import trial
+    from wsoup.disk.store import kept_aside
 
+    kept_aside(out, force=force)
     given = Given(model, pretrained, config, image_mean, image_std, interpolation)
     encoder = given.load(device=device, origin="wsoup try", known={"model": "ViT-B-32", "pretrained": "openai"})
     tried = trial(photos, encoder=encoder, shots=shots, m=words, seed=seed, template=template, batch_size=batch_size)

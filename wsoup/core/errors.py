@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import reprlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,25 @@ def one_line(text: object, *, limit: int = LONGEST) -> str:
     line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
     half = (limit - 5) // 2
     return line if len(line) <= limit else f"{line[:half]} ... {line[-half:]}"
+
+
+SHOWN_VALUE = 80
+"""Letters of a wrong value in a message."""
+
+
+def shown_value(value: object) -> str:
+    """A wrong value in a few letters, whatever it is: a long text, a whole section, a number of 10,000 digits."""
+    return one_line(_Short().repr(value))
+
+
+class _Short(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = self.maxlong = SHOWN_VALUE
+        self.maxlevel = self.maxlist = self.maxdict = 3
+
+    def repr_int(self, x: int, level: int) -> str:
+        return super().repr_int(x, level) if abs(x) < 10**1000 else "a number of more than 1,000 digits"
 
 
 class WsoupError(Exception):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the beginning of a formula; behind an apostrophe it is text."""
+FORMULAS = (*"=+-@\t\r\n", *"＝＋－＠")
+"""What a spreadsheet takes for the beginning of a formula, also in full width; behind an apostrophe it is text."""
 
 
 def defused(text: str) -> str:

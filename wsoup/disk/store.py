@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from wsoup.core.errors import (
     DataError,
     MismatchError,
     MissingError,
+    ParamsError,
     StorageError,
     WsoupError,
     needing,
@@ -65,6 +67,24 @@ def replacing(path: str | Path) -> Iterator[Path]:
         raise
     except OSError as error:
         raise storage_error(error, path=path) from None
+
+
+def kept_aside(path: Path, *, force: bool) -> str:
+    """Copy what stands at a place to a free name beside it, before a user's command replaces it.
+
+    Returns:
+        A line on it, "" where nothing stands there.
+
+    Raises:
+        ParamsError: something does, and `force` was not asked for.
+    """
+    if not os.path.lexists(path):
+        return ""
+    copy = next(place for n in count(1) if not os.path.lexists(place := path.with_name(f"{path.name}.{n}")))
+    if not force:
+        raise ParamsError(f"{path} is there already; --force replaces it and keeps it as {copy.name}, or name another")
+    shutil.copytree(path, copy) if path.is_dir() else shutil.copy2(path, copy)
+    return f"what stood in {path} is kept as {copy.name}"
 
 
 def check_no_link(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Row:
     texts: tuple[str, ...]
     offsets: tuple[int, ...] = (0,)
     text: str | None = None
-    offset_formula: str = "wording"
+    offset_formula: Literal["wording", "code"] = "wording"
     class_name_weight: float = 0.0
 
     @property

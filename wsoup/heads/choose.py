@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wsoup.core.errors import ParamsError
+from wsoup.core.errors import ParamsError, shown_value
 from wsoup.heads.calibrate import log_loss, temperature
 from wsoup.heads.fewshot import FewShot
 from wsoup.heads.kinds import KINDS, Setting
@@ -66,7 +66,9 @@ def choose(shots: FewShot, *, kinds: Sequence[str]) -> Chosen:
     """
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown or not kinds:
-        raise ParamsError(f"kind is {unknown[0] if unknown else 'none'!r}; expected one of {', '.join(KINDS)}")
+        raise ParamsError(
+            f"kind is {shown_value(unknown[0]) if unknown else 'none'}; expected one of {', '.join(KINDS)}"
+        )
     if not shots.n_folds:
         none = torch.zeros(0, dtype=torch.float64)
         return Chosen(kinds[0], KINDS[kinds[0]].DEFAULT, 0, 0, math.nan, 1.0, none, none.bool(), NOTHING_LEFT_OUT)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
+from wsoup.core.arguments import Place, Share, at_the_door
+from wsoup.core.arrays import rows
 from wsoup.core.errors import MismatchError, ParamsError
 from wsoup.disk import store
 from wsoup.heads import file
@@ -25,6 +27,7 @@ from wsoup.soup.soup import Soup
 PRECISION = 0.95
 """Of the abstention threshold that a file holds."""
 ABSTAINED = -1
+AtLeast = Annotated[float, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -79,30 +82,28 @@ class Head:
 
     def logits(self, features: Any) -> Tensor:
         """(N, D) L2-normalised, of torch or NumPy -> (N, C) float32; MismatchError where D is another."""
-        x, size = torch.as_tensor(features).float().cpu(), len(self.fitted.classifier)
-        if x.dim() != 2 or x.shape[1] != size:
-            raise MismatchError(f"features have shape {tuple(x.shape)}; expected (N, {size}), as the head's images had")
-        return self.fitted.logits(x)
+        return self.fitted.logits(rows(features, name="features", size=len(self.fitted.classifier)).cpu())
 
     def predict_proba(self, features: Any) -> Tensor:
         """Probabilities at the head's temperature: (N, D) -> (N, C) float32."""
         return (self.logits(features) / self.temperature).softmax(dim=1)
 
-    def predict(self, features: Any, *, at_least: float = 0.0) -> Tensor:
+    @at_the_door
+    def predict(self, features: Any, *, at_least: AtLeast = 0.0) -> Tensor:
         """Labels (N,) int64; -1 where no probability reaches `at_least`, for example `head.threshold()`."""
         confidences, labels = self.predict_proba(features).max(dim=1)
         return torch.where(confidences >= at_least, labels, ABSTAINED)
 
-    def threshold(self, precision: float = PRECISION) -> float:
+    @at_the_door
+    def threshold(self, precision: Share = PRECISION) -> float:
         """The least probability from which answers were right that often on left-out images; infinity if none was.
 
         See `wsoup.heads.calibrate.threshold`: at least 19 left-out images have to be right for 0.95.
         """
-        if not 0 < precision < 1:
-            raise ParamsError(f"precision is {precision}; expected a share between 0 and 1, such as 0.95")
         return threshold(self.confidences, self.right, precision=precision)
 
-    def save(self, path: str | Path) -> None:
+    @at_the_door
+    def save(self, path: Place) -> None:
         """Write it as safetensors, whole or not at all, the soup in it."""
         arrays = {
             **{name: getattr(self.fitted, name) for name in ("classifier", "bias", "support", "weights")},
@@ -121,7 +122,8 @@ class Head:
         file.write(path, arrays={name: array.numpy() for name, array in arrays.items()}, about=about)
 
     @classmethod
-    def load(cls, path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> Self:
+    @at_the_door
+    def load(cls, path: Place, *, encoder: Mapping[str, Any] | None = None) -> Self:
         """Read what `save` wrote.
 
         Args:

@@ -10,25 +10,30 @@ from typing import Any
 import yaml
 
 from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.store import replacing
+from wsoup.disk.store import kept_aside, replacing
+from wsoup.profiles import toy
 from wsoup.runtime.git import git
 
 
-def write(text: str, *, out: Path) -> list[str]:
+def write(text: str, *, out: Path, force: bool = False) -> list[str]:
     """Write a profile to `out`; what was done beside it, one line each.
 
+    With `force` alone it replaces another file, which is kept beside it; but the toy world's own, as clones have it.
+
     Images below the folder of `out` that git would offer to add are named in its .gitignore: DVC reads them where they
-    lie. `dvc metrics diff` compares with the last commit. Where that holds the reports of another world (a fresh clone
-    has those of the toy world), they are removed, so that the first commit of the user's own makes the comparison
-    theirs. Reports that git does not hold as they stand are left alone.
+    lie. `dvc metrics diff` compares with the last commit. Where that holds the reports of the toy world, as in a fresh
+    clone, they are removed, so that the first commit of the user's own makes the comparison theirs. Reports that git
+    does not hold as they stand are left alone.
     """
-    before = _world(out.read_text(encoding="utf-8")) if out.is_file() else {}
+    stood = out.read_bytes() if out.is_file() else b""
+    fresh = stood == toy.demo().encode()
+    kept = "" if fresh or stood == text.encode() else kept_aside(out, force=force)
     _put(out, text)
-    folder, world, said = out.resolve().parent, _world(text), []
+    folder, world, said = out.resolve().parent, _world(text), [kept] if kept else []
     if ignored := _ignore(world.get("roots", {}), folder=folder):
         said.append(f".gitignore names {', '.join(ignored)}: images stay out of git")
     reports = folder / Artifacts().reports
-    if before not in ({}, world) and reports.is_dir() and _committed(reports):
+    if fresh and world != _world(toy.demo()) and reports.is_dir() and _committed(reports):
         shutil.rmtree(reports)
         said.append(
             f"removed {Artifacts().reports}/, the last commit's, which are of other datasets: commit now "

@@ -48,7 +48,7 @@ def export(
         return _python(soup, templates)
     if form == "clip_benchmark":
         # Its classifier fills `{c}` by name.
-        by_name = [text.replace("{}", "{c}") for text in templates]
+        by_name = soup.templates(template, place="{c}")
         return json.dumps(dict.fromkeys(datasets, by_name), indent=2, ensure_ascii=False) + "\n"
     if form == "text":
         lines = [text.format(name) for name in class_names for text in templates] if class_names else templates

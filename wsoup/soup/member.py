@@ -5,28 +5,24 @@ Their bounds (`Words`, `Count`) hold for soup files, which come from anywhere; w
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import ConfigDict, Field
 
+from wsoup.core.arguments import Words
 
-def _speakable(text: str) -> str:
-    if any(letter == "\0" or unicodedata.category(letter) == "Cs" for letter in text):
-        raise ValueError(f"{text[:40]!r} is not text: it holds NUL or half a character")
-    return text
-
-
-Words = Annotated[str, Field(max_length=10_000), AfterValidator(_speakable)]
-"""Any text of a soup; no model's context holds a tenth of the letters."""
 Count = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Sum = Annotated[int, Field(ge=0, lt=10**30, strict=True)]
+ALL = ConfigDict(revalidate_instances="always")
+"""Values that were made in memory are looked at as those of a file are."""
 
 
 @dataclass(frozen=True)
 class Step:
     """One thing added, and the count of correct images after it."""
+
+    __pydantic_config__ = ALL
 
     added: Words
     n_correct: Count
@@ -44,6 +40,7 @@ class Member:
         trace: what was added, and the count after it, as it stood in the search.
     """
 
+    __pydantic_config__ = ALL
     text: Words
     n_correct: Count | None = None
     n_images: Count | None = None
@@ -72,6 +69,7 @@ class Cost:
             that only `encode_text` knows.
     """
 
+    __pydantic_config__ = ALL
     texts: Sum
     tokens: Sum
     flops: Sum | None

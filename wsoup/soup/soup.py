@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import AfterValidator, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from wsoup.core import prompts
+from wsoup.core.arguments import Place, Template, Words, at_the_door, checked_fields
 from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
 from wsoup.disk import store
-from wsoup.soup.member import Cost, Count, Member, Words
+from wsoup.soup.member import Cost, Count, Member
 
 
 def _named(encoder: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -31,12 +32,12 @@ def _as_written(value: Any, read: ValidatorFunctionWrapHandler) -> Member:
     return member
 
 
-EncoderId = Annotated[Mapping[Words, Words | bool | int | float | None], AfterValidator(_named)]
-Preprocessing = Annotated[
-    Mapping[Words, Words | int | float | Annotated[list[int | float], Field(max_length=3)] | None], Field(max_length=20)
-]
+Plain = Words | bool | Annotated[int, Field(lt=2**63)] | Annotated[float, Field(allow_inf_nan=False)] | None
+EncoderId = Annotated[Mapping[Words, Plain], AfterValidator(_named)]
+Numbers = Annotated[list[int | float], Field(max_length=3)]
+Preprocessing = Annotated[Mapping[Words, Plain | Numbers], Field(max_length=20)]
 """What is done to images before the encoder: size, mean, std, interpolation, resize_mode; empty where nobody knows."""
-Members = Annotated[tuple[Annotated[Member, WrapValidator(_as_written)], ...], Field(max_length=10_000)]
+Members = Annotated[tuple[Annotated[Member, WrapValidator(_as_written)], ...], Field(min_length=1, max_length=10_000)]
 
 COUNTED_TOGETHER = ("greedy", "joint")
 """Kinds of soup whose members are counted with those before them, not alone."""
@@ -62,7 +63,7 @@ class Soup:
 
     kind: Words
     seed: Count | None
-    template: Annotated[Words, AfterValidator(prompts.checked)]
+    template: Template
     encoder: EncoderId
     members: Members
     made_with: Mapping[Words, Words] = field(default_factory=dict)
@@ -70,6 +71,9 @@ class Soup:
     class_name_weight: Annotated[float, Field(ge=0, le=1e6, strict=True)] = 0.0
     class_name_correct: Count | None = None
     cost: Mapping[str, Cost] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checked_fields(self)
 
     def __repr__(self) -> str:
         texts = [*map(repr, self.texts[:3]), *(["..."] if len(self.members) > 3 else [])]
@@ -105,11 +109,13 @@ class Soup:
         """The members, bare: M."""
         return [member.text for member in self.members]
 
-    def templates(self, template: str | None = None) -> list[str]:
+    @at_the_door
+    def templates(self, template: Template | None = None, *, place: Words = "{}") -> list[str]:
         """Whole prompt templates with one ``{}`` for the class name, as `open_clip.build_zero_shot_classifier` takes.
 
         Args:
             template: of another dataset (default: the soup's).
+            place: what stands for the class name.
 
         Raises:
             ParamsError: the class name's weight is not a whole number of members.
@@ -122,7 +128,7 @@ class Soup:
             )
         texts = [*self.texts, *[""] * int(self.class_name_weight)]
         whole = [prompts.prompt(template or self.template, "\0", text) for text in texts]
-        return [text.replace("{", "{{").replace("}", "}}").replace("\0", "{}") for text in whole]
+        return [text.replace("{", "{{").replace("}", "}}").replace("\0", place) for text in whole]
 
     def class_name_soup(self) -> Self:
         """The soup without a text, of the same template and encoder: class names alone, to compare with."""
@@ -142,12 +148,14 @@ class Soup:
             "cost": {part: cost.as_json() for part, cost in self.cost.items()},
         }
 
-    def save(self, path: str | Path) -> None:
+    @at_the_door
+    def save(self, path: Place) -> None:
         """Write it as JSON, whole or not at all; a path may be a URL such as ``s3://...`` or ``hf://...``."""
         store.write_json(path, self.as_json())
 
     @classmethod
-    def load(cls, path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> Self:
+    @at_the_door
+    def load(cls, path: Place, *, encoder: Mapping[str, Any] | None = None) -> Self:
         """Read what `save` wrote.
 
         Args:
@@ -173,18 +181,8 @@ class Soup:
     def from_json(cls, value: Any, *, origin: str | Path) -> Self:
         """What `as_json` made, wherever it comes from; MismatchError, naming `origin`, where it is no soup."""
         try:
-            return cls(**vars(_SOUP.validate_python(value)))
-        except (ValidationError, OverflowError) as error:
-            raise MismatchError(f"{one_line(origin)} is not a soup: {one_line(_problem(error), limit=300)}") from None
-
-
-_SOUP = TypeAdapter(Soup)
-
-
-def _problem(error: Exception) -> str:
-    """The first thing that is wrong with a soup's values."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else first["msg"]
+            if not isinstance(value, Mapping):
+                raise ValueError("expected an object")
+            return cls(**value)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise MismatchError(f"{one_line(origin)} is not a soup: {one_line(error, limit=300)}") from None

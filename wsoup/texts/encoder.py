@@ -13,11 +13,14 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
-from torch import Tensor, nn
+from pydantic import Field
+from torch import Tensor
 
+from wsoup.core.arguments import Natural, Texts, Whole, at_the_door
+from wsoup.core.arrays import Device
 from wsoup.core.errors import ModelError, PoolError
 from wsoup.texts.finite import finite
 from wsoup.texts.fits import beyond_context, refuse
@@ -27,6 +30,7 @@ from wsoup.texts.reading import masked_padding, read_tower
 from wsoup.texts.shared import SharedTexts
 from wsoup.texts.states import Slab
 from wsoup.texts.tokens import Seams, Tokenizer, Tokens, last_token, split_head
+from wsoup.texts.tried import check_texts
 from wsoup.towers.encoder import Encoder
 
 CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 1024, 65536
@@ -39,6 +43,7 @@ CACHE_BYTES = 3 << 29
 """Keys and values kept between calls, 1.5 GiB: 1,000 class prompts take 0.5 GiB in ViT-B, 0.7 GiB in ViT-L."""
 GRID_BYTES = 1 << 28
 """Features in one block of `PromptEncoder.grid_blocks`."""
+OffsetFormula = Literal["wording", "code"]
 NULL: Tokens = (0,)
 KEPT_PREFIX_LISTS = 4
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
@@ -63,17 +68,19 @@ class PromptEncoder:
         cache_bytes: keys and values kept between calls.
     """
 
+    @at_the_door
     def __init__(
         self,
-        model: nn.Module,
+        model: Any,
         tokenizer: Tokenizer,
         *,
-        device: torch.device,
+        device: Device,
         dtype: torch.dtype | None = None,
-        batch_tokens: int | None = None,
-        cache_bytes: int = CACHE_BYTES,
+        batch_tokens: Whole | None = None,
+        cache_bytes: Natural = CACHE_BYTES,
     ) -> None:
         self.device, self.dtype, self.tokenizer = torch.device(device), dtype, tokenizer
+        check_texts(model, tokenizer, device=self.device)
         self._origin: Encoder | None = None
         batch_tokens = batch_tokens or default_batch_tokens(self.device)
         self._plain = PlainTexts(
@@ -147,8 +154,9 @@ class PromptEncoder:
         """Multiplications and additions in the matrix products of the fast path so far, without attention."""
         return self._shared.flops + self._shared.states.flops if self._shared else 0
 
+    @at_the_door
     @torch.no_grad()
-    def encode(self, prompts: Sequence[str]) -> Tensor:
+    def encode(self, prompts: Texts) -> Tensor:
         """Features of whole texts: P texts -> (P, D) float32, L2-normalised, in the order given."""
         fast = self.fast
         self._texts += len(prompts)
@@ -159,14 +167,15 @@ class PromptEncoder:
             return self._plain.encode(prompts or PROBE_PREFIXES)[: len(prompts)]
         return self._shared.encode(self._seams.sequences(prompts))
 
+    @at_the_door
     @torch.no_grad()
     def encode_grid(
         self,
-        prefixes: Sequence[str],
-        suffixes: Sequence[str],
+        prefixes: Texts,
+        suffixes: Texts,
         *,
-        token_offset: int = 0,
-        offset_formula: str = "wording",
+        token_offset: Annotated[int, Field(lt=2**63, strict=True)] = 0,
+        offset_formula: OffsetFormula = "wording",
     ) -> Tensor:
         """Features of every prefix with every suffix appended.
 
@@ -208,7 +217,7 @@ class PromptEncoder:
         suffixes: Sequence[str],
         *,
         token_offset: int = 0,
-        offset_formula: str = "wording",
+        offset_formula: OffsetFormula = "wording",
         block_bytes: int = GRID_BYTES,
     ) -> Iterator[tuple[slice, Tensor]]:
         """`encode_grid` in bounded memory: (which suffixes, their (n, C, D) features), in the order given.

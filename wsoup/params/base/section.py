@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import reprlib
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Annotated, Any, TypeVar, get_args
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from wsoup.core.errors import LONGEST, MissingError, ParamsError, StorageError, one_line
+from wsoup.core.errors import LONGEST, SHOWN_VALUE, MissingError, ParamsError, StorageError, one_line, shown_value
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 """A name that serves in stage and file names: letters, digits, dash and underscore."""
@@ -57,8 +56,6 @@ LARGEST_FILE = 200_000
 """Letters of params.yaml; the paper's has 10,000."""
 MOST_VALUES = 50_000
 """Values in params.yaml, each alias counted as what it stands for: a few lines may stand for 10^9."""
-SHOWN_VALUE = 80
-"""Letters of a wrong value in a message."""
 
 
 class Section(BaseModel):
@@ -208,25 +205,10 @@ def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) ->
     if problem["type"] == "missing":
         return f"key {where!r} is missing"
     if problem["type"] == "string_pattern_mismatch":  # only names have a pattern
-        return f"{where}: {_shown(problem['input'])} is not valid: {NAME_RULE}"
+        return f"{where}: {shown_value(problem['input'])} is not valid: {NAME_RULE}"
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
-    return f"{where}: {_shown(problem['input'])} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"
-
-
-def _shown(value: Any) -> str:
-    """A wrong value in a few letters, whatever it is: a long text, a whole section, a number of 10,000 digits."""
-    return _Short().repr(value)
-
-
-class _Short(reprlib.Repr):
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxstring = self.maxother = self.maxlong = SHOWN_VALUE
-        self.maxlevel = self.maxlist = self.maxdict = 3
-
-    def repr_int(self, x: int, level: int) -> str:
-        return super().repr_int(x, level) if abs(x) < 10**1000 else "a number of more than 1,000 digits"
+    return f"{where}: {shown_value(problem['input'])} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
 def _as_written(location: list[Any], *, raw: Any, missing: bool) -> list[str]:

@@ -1,0 +1,375 @@
+"""Whatever is handed to what `import wsoup` offers: a right result, or a WsoupError of one line before any work."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from api_world import DESCRIPTORS, NAMES, SMALL, WORDS, photos
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+import wsoup
+from wsoup.core.errors import LONGEST, DataError, ModelError, ParamsError, WsoupError
+from wsoup.soup.member import Member
+
+ENCODER = {"model": "m", "pretrained": None}
+SOUP = wsoup.Soup("greedy", 1, "a photo of a {}.", ENCODER, (Member("sharp"), Member("flat")))
+
+
+class Raises:
+    """Nothing can be asked of it."""
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        raise RuntimeError("no array\nat all")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no name")
+
+
+VALUES: dict[str, Callable[[], Any]] = {
+    "None": lambda: None,
+    "True": lambda: True,
+    "0": lambda: 0,
+    "-1": lambda: -1,
+    "2": lambda: 2,
+    "1.5": lambda: 1.5,
+    "nan": lambda: float("nan"),
+    "inf": lambda: float("inf"),
+    "10**30": lambda: 10**30,
+    "10**5000": lambda: 10**5000,
+    "complex": lambda: 1j,
+    "empty_text": lambda: "",
+    "text": lambda: "a",
+    "one_placeholder": lambda: "a {}",
+    "two_placeholders": lambda: "{}{c}",
+    "NUL": lambda: "a {}\0",
+    "half_a_character": lambda: "a {}\ud800",
+    "10,001_letters": lambda: "a {}" + "b" * 10_001,
+    "escape": lambda: "\x1b]0;x\a {}",
+    "bytes": lambda: b"a {}",
+    "path": lambda: Path("nowhere/x.png"),
+    "empty_list": list,
+    "list_of_None": lambda: [None, None],
+    "list_of_1": lambda: [1],
+    "list_of_text": lambda: ["a", "b"],
+    "list_twice": lambda: ["a", "a"],
+    "list_of_NUL": lambda: ["a\0", "b"],
+    "list_of_long": lambda: ["a" * 10_001],
+    "list_of_halves": lambda: ["\ud800", "b"],
+    "list_of_lists": lambda: [["a"], ["b"]],
+    "ragged": lambda: [[1.0], [1.0, 2.0]],
+    "tuple": lambda: ("a", "b", "c", "d"),
+    "set": lambda: {"cat", "dog", "bird", "fish"},
+    "dict": lambda: {"cat": 0, "dog": 1, "bird": 2, "fish": 3},
+    "dict_of_lists": lambda: {"model": ["m"]},
+    "generator": lambda: (name for name in NAMES),
+    "function": lambda: len,
+    "class": lambda: dict,
+    "object": object,
+    "raises": Raises,
+    "no_tensor": lambda: torch.zeros(0),
+    "number_tensor": lambda: torch.tensor(0.5),
+    "int_tensor": lambda: torch.ones(60, 16, dtype=torch.int64),
+    "bool_tensor": lambda: torch.ones(60, dtype=torch.bool),
+    "complex_tensor": lambda: torch.ones(60, 16, dtype=torch.complex64),
+    "sparse_tensor": lambda: torch.eye(60, 16).to_sparse(),
+    "csr_tensor": lambda: torch.eye(60, 16).to_sparse_csr(),
+    "meta_tensor": lambda: torch.ones(60, 16, device="meta"),
+    "meta_number": lambda: torch.ones((), device="meta"),
+    "quantized": lambda: torch.quantize_per_tensor(torch.ones(60, 16), 0.1, 0, torch.quint8),
+    "three_axes": lambda: torch.ones(60, 16, 1),
+    "needs_grad": lambda: torch.eye(60, 16).add(0.1).requires_grad_(),
+    "half": lambda: torch.eye(60, 16).add(0.1).half(),
+    "double": lambda: torch.eye(60, 16).add(0.1).double().numpy(),
+    "too_large": lambda: torch.eye(60, 16).add(0.1) * 1e25,
+    "too_small": lambda: torch.eye(60, 16).add(0.1) * 1e-30,
+    "beyond_float": lambda: np.full((60, 16), 1e300),
+    "NaNs": lambda: np.full((60, 16), np.nan),
+    "zeros": lambda: torch.zeros(60, 16),
+    "zero_classifier": lambda: torch.zeros(16, 4),
+    "classifier_with_a_zero": lambda: torch.eye(16, 4) * torch.tensor([1.0, 1, 1, 0]),
+    "identity": lambda: torch.eye(16, 4),
+    "masked": lambda: np.ma.masked_greater(np.eye(60, 16) + 0.1, 1),
+    "masked_labels": lambda: np.ma.masked_equal(np.arange(60) % 4, 2),
+    "object_array": lambda: np.array([object()] * 60),
+    "record_array": lambda: np.zeros(60, dtype=[("x", "f4")]),
+    "dates": lambda: np.zeros(60, dtype="datetime64[s]"),
+    "byte_order": lambda: np.eye(60, 16).astype(">f4") + np.float32(0.1),
+    "long_double": lambda: np.eye(60, 16, dtype=np.longdouble),
+    "uint64": lambda: np.full(60, 2**64 - 1, dtype=np.uint64),
+    "float_labels": lambda: np.zeros(60),
+    "labels": lambda: np.arange(60) % 4,
+    "names": lambda: [NAMES[i % 4] for i in range(60)],
+    "mixed_names": lambda: ["cat", 1, None, ["x"]] * 15,
+    "numpy_int": lambda: np.int64(3),
+    "numpy_bool": lambda: np.True_,
+    "numpy_text": lambda: np.str_("a {}"),
+    "module": lambda: torch.nn.Linear(1, 1),
+    "soup": lambda: SOUP,
+    "member": lambda: Member("x"),
+    "members": lambda: (Member("x"), Member(3)),  # type: ignore[arg-type]
+    "lists_of_tokens": lambda: lambda texts: [[1, 2] for _ in texts],
+    "float_tokens": lambda: lambda texts: torch.rand(len(texts), 77),
+    "one_row": lambda: lambda texts: torch.ones(1, 77, dtype=torch.long),
+    "no_tokens": lambda: lambda texts: torch.ones(len(texts), 0, dtype=torch.long),
+    "unknown_tokens": lambda: lambda texts: torch.full((len(texts), 77), 10**6),
+}
+"""By name, so that a failure says which."""
+DOES_NOT_ENCODE: dict[str, Any] = {
+    "None": lambda self, x: None,
+    "list": lambda self, x: [[1.0, 2.0]] * len(x),
+    "one_row": lambda self, x: torch.ones(1, 16),
+    "three_axes": lambda self, x: torch.ones(len(x), 4, 4),
+    "raises": lambda self, x: 1 / 0,
+    "no_features": lambda self, x: torch.ones(len(x), 0),
+    "complex": lambda self, x: torch.ones(len(x), 16, dtype=torch.complex64),
+    "meta": lambda self, x: torch.ones(len(x), 16, device="meta"),
+    "NaN": lambda self, x: torch.full((len(x), 16), float("nan")),
+}
+
+
+@pytest.fixture(scope="module")
+def calls(tiny_encoder: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Callable[..., Any], dict]]:
+    """What is offered, by name, each with arguments that it takes."""
+    found = photos(tiny_encoder)
+    picture = tmp_path_factory.mktemp("pictures") / "x.png"
+    Image.new("RGB", (8, 8), (200, 30, 30)).save(picture)
+    towers = {"model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
+    names = {"class_names": NAMES, **towers}
+    images = {"features": found.features, "labels": found.labels}
+    classifier = wsoup.Soup.of(SOUP).classifier(**names)
+    search = {**images, **names, "template": "a {}.", "precision": "fp32", "progress": False, "period": True}
+    head = wsoup.fit_head(**images, **names)
+    adapted = wsoup.adapt(found.features, classifier=classifier)
+    texts = wsoup.PromptEncoder(**towers, device="cpu")
+    soup = {**SOUP.as_json(), "members": (Member("x"),)}
+    place = {"path": tmp_path_factory.mktemp("saved") / "x"}
+    return {
+        "word_soup": (wsoup.word_soup, {**search, **SMALL, "words": WORDS, "seed": 1, "encoder": None}),
+        "descriptor_soup": (wsoup.descriptor_soup, {**search, "descriptors": DESCRIPTORS, "seed": 1, "m": 2}),
+        "score_texts": (wsoup.score_texts, {**search, "texts": DESCRIPTORS}),
+        "common_words": (wsoup.common_words, {"count": 3}),
+        "zero_shot_accuracy": (
+            wsoup.zero_shot_accuracy,
+            {**images, "classifier": classifier, "baseline": classifier, "class_names": NAMES, "confidence": 0.9},
+        ),
+        "fit_head": (
+            wsoup.fit_head,
+            {**images, **names, "soup": None, "kind": None, "template": None, "precision": "fp32", "encoder": None},
+        ),
+        "adapt": (
+            wsoup.adapt,
+            {"features": found.features, "classifier": classifier, "kind": "em", "model": None, "logit_scale": 100.0},
+        ),
+        "encode_images": (
+            wsoup.encode_images,
+            {
+                "paths": [str(picture)],
+                "model": tiny_encoder.model,
+                "preprocess": tiny_encoder.preprocess,
+                "batch_size": 2,
+                "precision": "fp32",
+                "on_bad_image": "nan",
+                "progress": False,
+            },
+        ),
+        "classifier": (wsoup.Soup.of(SOUP).classifier, {**names, "template": None, "precision": "fp32"}),
+        "Soup": (lambda **how: wsoup.Soup(**how).classifier(**names), soup),
+        "Soup.templates": (SOUP.templates, {"template": None}),
+        "Soup.save": (SOUP.save, place),
+        "Soup.load": (wsoup.Soup.load, place),
+        "Soup.from_json": (wsoup.Soup.from_json, {"value": SOUP.as_json(), "origin": "x"}),
+        "Head.predict": (head.predict, {"features": found.features, "at_least": 0.5}),
+        "Head.predict_proba": (head.predict_proba, {"features": found.features}),
+        "Head.threshold": (head.threshold, {"precision": 0.9}),
+        "Head.save": (head.save, place),
+        "Head.load": (wsoup.Head.load, place),
+        "Adapted.predict": (adapted.predict, {"features": found.features}),
+        "Adapted.predict_proba": (adapted.predict_proba, {"features": found.features}),
+        "PromptEncoder": (
+            wsoup.PromptEncoder,
+            {**towers, "device": "cpu", "dtype": None, "batch_tokens": 512, "cache_bytes": 1 << 20},
+        ),
+        "PromptEncoder.encode": (texts.encode, {"prompts": ["a"]}),
+        "PromptEncoder.encode_grid": (
+            texts.encode_grid,
+            {"prefixes": ["a"], "suffixes": ["b"], "token_offset": 0, "offset_formula": "wording"},
+        ),
+        "Accuracy": (lambda **how: str(wsoup.Accuracy(**how)), {"n_correct": 1, "n_images": 2, "gain": None}),
+    }
+
+
+def finite(made: Any) -> bool:
+    """Whether a result is one: no NaN and nothing but numbers in what is made of numbers."""
+    if isinstance(made, torch.Tensor):
+        return not made.is_floating_point() or bool(torch.isfinite(made).all())
+    if isinstance(made, wsoup.Soup):
+        return len(made.members) > 0 and wsoup.Soup.from_json(made.as_json(), origin="made") == made
+    return True
+
+
+def answer(call: Callable[..., Any], how: dict[str, Any], changed: dict[str, Callable[[], Any]]) -> None:
+    """A right result, or one line."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # features of another length; torch's own of odd tensors
+        made, said = None, ""
+        try:
+            made = call(**how, **{name: make() for name, make in changed.items()})
+        except WsoupError as error:
+            said = str(error) or "an error without a word\n"
+    assert len(said.splitlines()) <= 1
+    assert len(said) <= LONGEST + 200
+    assert finite(made)
+
+
+ARGUMENTS = {
+    "word_soup": "features labels class_names model tokenizer template precision progress period k0 k1 patience m "
+    "max_words words seed encoder",
+    "descriptor_soup": "descriptors m",
+    "score_texts": "texts",
+    "common_words": "count",
+    "zero_shot_accuracy": "features labels classifier baseline class_names confidence",
+    "fit_head": "features labels class_names model tokenizer soup kind template precision encoder",
+    "adapt": "features classifier kind model logit_scale",
+    "encode_images": "paths model preprocess batch_size precision on_bad_image progress",
+    "classifier": "class_names model tokenizer template precision",
+    "Soup": "kind seed template encoder members made_with",
+    "Soup.templates": "template",
+    "Soup.save": "path",
+    "Soup.load": "path",
+    "Soup.from_json": "value",
+    "Head.predict": "features at_least",
+    "Head.predict_proba": "features",
+    "Head.threshold": "precision",
+    "Head.save": "path",
+    "Head.load": "path",
+    "Adapted.predict": "features",
+    "Adapted.predict_proba": "features",
+    "PromptEncoder": "model tokenizer device dtype batch_tokens cache_bytes",
+    "PromptEncoder.encode": "prompts",
+    "PromptEncoder.encode_grid": "prefixes suffixes token_offset offset_formula",
+    "Accuracy": "n_correct n_images gain",
+}
+PAIRS = [(name, argument) for name, arguments in ARGUMENTS.items() for argument in arguments.split()]
+
+
+@pytest.mark.parametrize(("name", "argument"), PAIRS, ids=lambda value: value)
+def test_an_argument_of_any_type(calls: dict, in_tmp: Path, name: str, argument: str) -> None:
+    """Each of VALUES in the place of one argument."""
+    call, how = calls[name]
+    others = {key: value for key, value in how.items() if key != argument}
+    wrong = {}
+    for value, make in VALUES.items():
+        try:
+            answer(call, others, {argument: make})
+        except (Exception, Warning) as error:
+            wrong[value] = f"{type(error).__name__}: {str(error)[:150]}"
+    assert wrong == {}
+
+
+class Towers:
+    """Something like a model, which encodes as it is told."""
+
+    def __init__(self, encode: Callable[..., Any]) -> None:
+        self.encode = encode
+
+    def encode_text(self, tokens: torch.Tensor) -> Any:
+        return self.encode(tokens)
+
+    encode_image = encode_text
+
+
+@pytest.mark.parametrize("how", DOES_NOT_ENCODE)
+@pytest.mark.parametrize("name", ["word_soup", "score_texts", "fit_head", "encode_images", "classifier"])
+def test_a_model_that_does_not_encode(calls: dict, in_tmp: Path, name: str, how: str) -> None:
+    call, arguments = calls[name]
+    model = Towers(DOES_NOT_ENCODE[how])
+    with pytest.raises(WsoupError, match=r"^(model\.encode|text features of this|.*its features are not)") as raised:
+        call(**{**arguments, "model": model})
+    assert "\n" not in str(raised.value)
+
+
+DRAWN = st.sampled_from(sorted(ARGUMENTS)).flatmap(
+    lambda name: st.tuples(
+        st.just(name),
+        st.dictionaries(
+            st.sampled_from(ARGUMENTS[name].split()), st.sampled_from(sorted(VALUES)), min_size=1, max_size=3
+        ),
+    )
+)
+
+
+@given(drawn=DRAWN)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_arguments_of_any_types(calls: dict, in_tmp: Path, drawn: tuple[str, dict[str, str]]) -> None:
+    """Up to three arguments at once."""
+    name, changed = drawn
+    call, how = calls[name]
+    others = {key: value for key, value in how.items() if key not in changed}
+    answer(call, others, {argument: VALUES[value] for argument, value in changed.items()})
+
+
+# ----------------------------------------------------------------------------------------------- each by its number
+
+
+def test_features_of_any_length_give_the_soup_of_those_of_length_1(calls: dict) -> None:
+    call, how = calls["descriptor_soup"]
+    expected = call(**how)
+    for factor in (1e25, 1e-25):
+        with pytest.warns(UserWarning, match="they are normalised"):
+            assert call(**{**how, "features": how["features"] * factor}) == expected
+
+
+def test_labels_of_numpy_are_names_or_numbers(calls: dict) -> None:
+    call, how = calls["score_texts"]
+    names = [NAMES[label] for label in how["labels"].tolist()]
+    expected = call(**how)
+    for labels in (how["labels"].numpy(), np.array(names), np.array(names, dtype=object)):
+        assert call(**{**how, "labels": labels}) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "value", "error", "said"),
+    [
+        ("score_texts", "class_names", "set", DataError, r"class_names is \{'.*'\}; expected a list"),
+        ("score_texts", "features", "masked", DataError, "features hides 16 values behind a mask"),
+        ("score_texts", "labels", "masked_labels", DataError, "labels hides 15 values behind a mask"),
+        ("zero_shot_accuracy", "classifier", "zero_classifier", DataError, r"classifier\.T holds nothing but zeros in"),
+        ("zero_shot_accuracy", "classifier", "classifier_with_a_zero", DataError, "nothing but zeros in rows 3; make"),
+        ("zero_shot_accuracy", "confidence", "text", ParamsError, "confidence is 'a'; expected a valid number"),
+        ("word_soup", "features", "sparse_tensor", DataError, "features is a sparse, quantized or meta tensor"),
+        ("word_soup", "features", "meta_tensor", DataError, "features is a sparse, quantized or meta tensor"),
+        ("word_soup", "features", "int_tensor", DataError, r"features holds torch\.int64; expected floats"),
+        ("word_soup", "features", "None", DataError, "features is not an array of numbers"),
+        ("word_soup", "words", "list_of_1", ParamsError, "words.0 is 1; expected a valid string"),
+        ("word_soup", "words", "list_of_NUL", ParamsError, "words.0 is .*it holds NUL or half a character"),
+        ("word_soup", "words", "list_of_long", ParamsError, "words.0 is 'aaa.*at most 10000 characters"),
+        ("word_soup", "template", "None", ParamsError, "template is None; expected a valid string"),
+        ("word_soup", "template", "10,001_letters", ParamsError, "template is 'a .*at most 10000 characters"),
+        ("word_soup", "tokenizer", "lists_of_tokens", ModelError, r"tokenizer gives \[\[1, 2\], \[1, 2\]\] for 2"),
+        ("word_soup", "encoder", "dict_of_lists", ParamsError, "encoder is .*expected a valid string"),
+        ("encode_images", "batch_size", "0", ParamsError, "batch_size is 0; expected greater than or equal to 1"),
+        ("Soup", "members", "empty_list", ParamsError, "members is .*at least 1 item"),
+        ("Soup", "template", "NUL", ParamsError, "it holds NUL or half a character"),
+        ("Soup", "members", "members", ParamsError, "members.1 is 3; expected a valid string"),
+    ],
+)
+def test_one_line_says_which_argument(
+    calls: dict, name: str, argument: str, value: str, error: type[WsoupError], said: str
+) -> None:
+    call, how = calls[name]
+    with pytest.raises(error, match=said) as raised:
+        call(**{**how, argument: VALUES[value]()})
+    assert "\n" not in str(raised.value)
+
+
+def test_an_argument_that_is_not_there_is_pythons_own_error() -> None:
+    with pytest.raises(TypeError, match="missing a required argument: 'count'"):
+        wsoup.common_words()
