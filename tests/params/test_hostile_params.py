@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 import yaml
 from corrupt import corrupted
+from dvc.utils.serialize import parse_yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import ROOT
 
 from wsoup.check.whole import Params, load_params, parse_params
-from wsoup.core.errors import LONGEST, WsoupError
+from wsoup.core.errors import LONGEST, ParamsError, WsoupError
+from wsoup.params.base import section
 from wsoup.profiles import toy
+from wsoup.profiles.common import one_line
 
 QUIET = [HealthCheck.function_scoped_fixture]
 
@@ -170,6 +173,76 @@ def test_a_file_that_is_none(tmp_path: Path, text: str | bytes, said: str, monke
     assert found is not None
     assert said in found
     assert not (tmp_path / "ran").exists()
+
+
+SCALARS_OF_YAML = [
+    *("010", "-010", "0777", "08", "00", "01", "0o10", "0o7", "0O7", "0x1F", "0x_1F", "0xG", "0b11", "0b", "+1", "-0"),
+    *("1_000", "1__0", "_1", "12_", "1e3", "1E3", "1e+3", "1e-4", "1.0e3", "1.5e-5", "+12e03", "-2e5", "1e5.", "e5"),
+    *("1.", ".5", "-.5", "+.5", ".5e3", ".5e+3", "1_0.5", "0.1_0", "1.2.3", ".inf", "-.INF", "+.Inf", "inf", ".nan"),
+    *("yes", "no", "on", "off", "Yes", "NO", "On", "OFF", "y", "n", "Y", "N", "true", "True", "TRUE", "tRUE", "False"),
+    *("~", "null", "Null", "NULL", "", "none", "1:30", "190:20:30", "1:30.5", "-1:30", "60:00", "1:99", "2001-01-01"),
+    *("2001-1-1", "2001-01-01 10:00:00", "2001-01-01T10:00:00Z", "10:00:00", "9" * 30, "0" * 30, "'no'", '"010"'),
+    *("!!str 010", "!!int 010", "!!float 1e3", "!!bool true", "! 010", "0.0", "-0.0", "1e400", "0e0", "+e1", "--1"),
+]
+"""As YAML 1.1 and 1.2 read them, other things in part."""
+
+
+def by_dvc(text: str) -> Any:
+    """A document as DVC reads it."""
+    return parse_yaml(text, "params.yaml")
+
+
+@pytest.mark.parametrize("scalar", SCALARS_OF_YAML)
+@pytest.mark.parametrize("form", ["k: {}", "k: [{}]", "{}: 1"])
+def test_a_scalar_is_what_dvc_reads(scalar: str, form: str) -> None:
+    text = form.format(scalar)
+    try:
+        theirs = by_dvc(text)
+    except Exception:  # whatever DVC raises: a file that it does not read is none
+        theirs = None
+    try:
+        ours: Any = section.parse_yaml(text, origin="params.yaml")
+    except ParamsError as error:
+        ours = str(error)
+    assert ours == theirs or repr(ours) == repr(theirs) or isinstance(ours, str)  # NaN is not equal to itself
+
+
+@pytest.mark.parametrize(
+    "text", [*SCALARS_OF_YAML, "a: b", "- a", "#", "&a", "*a", "%", "@", "`", "|", ">", " a ", "="]
+)
+def test_a_text_that_a_profile_writes_is_that_text_to_both(text: str) -> None:
+    document = f"k: {one_line(text)}\n{one_line('x' + text)}: 1\n"
+    assert by_dvc(document) == section.parse_yaml(document, origin="x") == {"k": text, f"x{text}": 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("k0: 250", "k0: 1:30", "soups.word.k0: '1:30' is not valid: input should be a valid integer"),
+        ("k0: 250", "k0: yes", "soups.word.k0: 'yes' is not valid"),
+        ("k0: 250", "k0: 1e3", r"soups.word.k0: 1000.0 is not valid"),
+        ("period: false", "period: no", "period: 'no' is not valid: input should be a valid boolean"),
+        ("period: false", 'period: "no"', "period: 'no' is not valid: input should be a valid boolean"),
+        ("period: false", "period: off", "period: 'off' is not valid"),
+        ("period: false", "period: 0", "period: 0 is not valid"),
+        ("ensemble: true", "ensemble: yes", "evaluate.ensemble: 'yes' is not valid"),
+        ("seeds: [1, 2, 3]", "seeds: [on]", "seeds.0: 'on' is not valid"),
+        ("source:", "%YAML 1.1\n---\nsource:", "params are YAML 1.2, as DVC reads them: take that line out"),
+    ],
+)
+def test_one_reading_of_yaml(tmp_path: Path, old: str, new: str, said: str) -> None:
+    text = (ROOT / "params.yaml").read_text()
+    assert old in text
+    text = text.replace(old, new, 1)
+    found = refusal(write(tmp_path, text[text.index("%YAML") :] if "%YAML" in text else text))
+    assert found is not None
+    assert said in found
+
+
+def test_zeros_before_a_number_say_nothing(tmp_path: Path) -> None:
+    text = (ROOT / "params.yaml").read_text()
+    assert "k0: 250" in text
+    assert load_params(write(tmp_path, text.replace("k0: 250", "k0: 0250"))).soups["word"].k0 == 250
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_param_gives_no_order_to_a_terminal(repository, monkeypatch):
     (repository / "params.yaml").write_text('template: "a {}\\e]0;title\\a"\nseeds: [1, 2]\n')
     code, printed, _ = run("compare", "HEAD", "--row", "all")
     assert code == 0
-    assert "a {}\\x1b]0;title" in printed
+    assert "a {}\\x1b]0;title\\x07" in printed
     assert printed.replace("\n", "").isprintable()
 
 

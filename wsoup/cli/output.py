@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.segment import Segment
+from rich.text import Text
 
 from wsoup.disk.files import shown
 
@@ -20,6 +21,10 @@ class Terminal(Console):
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**{"width": None if sys.stdout.isatty() else UNCUT, **how})
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """As `Console.render_str`: texts are measured as they are shown."""
+        return super().render_str(visible(text), **how)
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """As `Console.render`, which all that is printed goes through."""

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from wsoup.core.arguments import Flag
 from wsoup.params.base.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
 
 Some = Annotated[PositiveInt, Field(le=10_000)]
@@ -132,7 +133,7 @@ class LoraTune(BlocksTune):
     """How many of the last blocks."""
     rank: Some
     """Rank of the update."""
-    piles_up: bool = False
+    piles_up: Flag = False
     """In training, every pass adds the update to the weights for good, as the authors' code does (models.py:185);
     false: weights and update are added anew each time. The finished update is added once, either way."""
 
@@ -314,7 +315,7 @@ class AugmentParams(Section):
 
     crop: tuple[Fraction, Fraction]
     """RandomResizedCrop: smallest and largest share of the area (the paper: [0.08, 1.0])."""
-    flip: bool
+    flip: Flag
     """Mirror half of the images, at random (the paper: true)."""
 
     @model_validator(mode="after")

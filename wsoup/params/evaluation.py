@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from wsoup.core.arguments import Flag
 from wsoup.core.prompts import bare
 from wsoup.params.base.section import Name, NonNegativeInt, PositiveInt, Section, Text
 
@@ -41,7 +42,7 @@ class EvaluateParams(Section):
     offset_formula: Literal["wording", "code"] = "wording"
     """Where they stand: `wording` as the paper says, after the comma ("a dog, ! ! ! which ..."); `code` as the authors'
     code has it (models.py:429), behind the whole prompt, its period and its end of text ("a dog. <end> ! , which")."""
-    ensemble: bool
+    ensemble: Flag
     """Also evaluate OpenAI's 80 prompt templates."""
     texts: Annotated[list[Text], Field(max_length=1000)]
     """Texts of your own, each counted alone beside the class name, such as "a type of pet"."""

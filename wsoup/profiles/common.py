@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from wsoup.disk import project
+from wsoup.params.base.yaml12 import dump
 
 DATA = project.file("data")
 FOLDER = DATA / "profiles"
@@ -77,5 +78,5 @@ def descriptors(*paths: str, watch: str) -> dict[str, str]:
 
 def one_line(value: Any) -> str:
     """A value in YAML on one line, keys in their order."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), sort_keys=False)
+    text = dump(value, default_flow_style=True, width=float("inf"), sort_keys=False)
     return text.removesuffix("...\n").strip()

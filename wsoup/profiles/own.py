@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from wsoup.check.whole import parse_params
 from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import folder, fraction
 from wsoup.datasets.listing import Listing
 from wsoup.params.base.encoder import EncoderParams
+from wsoup.params.base.section import parse_yaml
 from wsoup.profiles.common import NOTHING_TO_WATCH, block, filled, lines, one_line
 from wsoup.profiles.common import descriptors as descriptors_of
 from wsoup.profiles.common import template as template_of
@@ -68,7 +68,7 @@ def own(
         **descriptors_of(pool, watch=pool),
     }
     text = filled(template_of("own"), values)
-    parse_params(yaml.safe_load(text), origin="wsoup profile own")
+    parse_params(parse_yaml(text, origin="wsoup profile own"), origin="wsoup profile own")
     return text
 
 

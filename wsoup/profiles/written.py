@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from wsoup.core.errors import ParamsError
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.store import kept_aside, replacing
+from wsoup.params.base.section import parse_yaml
 from wsoup.profiles import toy
 from wsoup.runtime.git import git
 
@@ -50,10 +50,10 @@ def _put(file: Path, text: str) -> None:
 def _world(text: str) -> dict[str, Any]:
     """Where the images of a params.yaml come from; empty where it does not say."""
     try:
-        params = yaml.safe_load(text)
+        params = parse_yaml(text, origin="params.yaml")
         roots = {name: section["root"] for name, section in params["datasets"].items()}
         return {"source": params["source"], "roots": roots}
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError):
+    except (ParamsError, KeyError, TypeError, AttributeError):
         return {}
 
 

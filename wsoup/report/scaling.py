@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from wsoup.core.errors import MissingError, ParamsError, WsoupError
 from wsoup.disk import store
 from wsoup.evaluate.rows import table as rows_of
+from wsoup.params.base.section import parse_yaml, read_yaml
+from wsoup.params.base.yaml12 import dump
 from wsoup.report import paper
 from wsoup.report.compare import PARAMS, WORKSPACE, experiments, read_at
 from wsoup.report.tables import MARK, Table
@@ -38,9 +38,9 @@ def encoder_of(text: str) -> dict[str, Any]:
     {'model': 'ViT-B-32', 'pretrained': 'openai'}
     """
     if text.endswith((".yaml", ".yml")):
-        section = yaml.safe_load(store.require(Path(text), made_by="you").read_text(encoding="utf-8"))
-        if isinstance(section, dict) and {"model", "pretrained"} <= set(section):
-            return section
+        section = read_yaml(text)
+        if {"model", "pretrained"} <= set(section):
+            return dict(section)
         raise ParamsError(f"--encoder {text}: expected the keys of section encoder, at least model and pretrained")
     model, _, tag = text.rpartition("/")
     if not (model and tag):
@@ -61,7 +61,7 @@ def run(encoders: Sequence[Mapping[str, Any]], *, root: Path = Path()) -> list[s
         WsoupError: an experiment failed; those before it are kept, and the same command goes on from there.
     """
     there, names = experiments(root=root), [name_of(encoder) for encoder in encoders]
-    params = yaml.safe_load((root / PARAMS).read_text(encoding="utf-8"))
+    params = read_yaml(root / PARAMS)
     zero_shot = [f"~finetune.methods.{name}" for name in params["finetune"]["methods"]] + ["landscape.methods=[]"]
     for name, encoder in zip(names, encoders, strict=True):
         if name in there:
@@ -82,7 +82,7 @@ def _override(value: Any) -> str:
     """A value as Hydra's overrides write it."""
     if value is None:
         return "null"
-    return f"'{value}'" if isinstance(value, str) else yaml.safe_dump(value, default_flow_style=True).split("\n")[0]
+    return f"'{value}'" if isinstance(value, str) else dump(value, default_flow_style=True).split("\n")[0]
 
 
 def scaling_table(revisions: Sequence[str] = (), *, root: Path = Path()) -> Table:
@@ -102,7 +102,7 @@ def scaling_table(revisions: Sequence[str] = (), *, root: Path = Path()) -> Tabl
         raise MissingError("there is no experiment with another encoder; add --run, or name revisions")
     tables: dict[tuple[str, str], Table] = {}
     for revision in names:
-        encoder = yaml.safe_load(read_at(revision, PARAMS, root=root))["encoder"]
+        encoder = parse_yaml(read_at(revision, PARAMS, root=root), origin=f"{PARAMS} of {revision}")["encoder"]
         pair = str(encoder["model"]).removesuffix(paper.QUICK_GELU), str(encoder["pretrained"])
         tables.setdefault(pair, _of_revision(revision, title=_title(pair), root=root))
     order = [*TITLES, *sorted(set(tables) - set(TITLES))]

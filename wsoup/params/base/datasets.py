@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from wsoup.core.arguments import Flag
 from wsoup.core.prompts import checked
 from wsoup.params.base.section import Name, Place, PositiveInt, Section, Text
 
@@ -43,9 +44,9 @@ class DatasetParams(Section):
     all begin with "a photo of a" (gpt_helpers.py:187), and UCF's classes are "a type of action" there (:53)."""
     fewshot_pickles: Place | None = None
     """A folder with CoOp's own few-shot draws, shot_16-seed_1.pkl and so on."""
-    verify: bool = False
+    verify: Flag = False
     """DVC looks at the images themselves at every run: watch is their folder."""
-    download: bool = False
+    download: Flag = False
     """Let torchvision fetch it."""
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from wsoup.core.arguments import Flag
 from wsoup.params.base.section import Place, PositiveInt, Section, Text
 
 Mean = Annotated[float, Field(ge=-1e6, le=1e6)]
@@ -23,7 +24,7 @@ class EncoderParams(Section):
     """A tag of open_clip, or a weights file; null where `model` says where they lie."""
     config: Place | None = None
     """A local open_clip JSON config; null for a model that open_clip knows."""
-    quick_gelu: bool | None = None
+    quick_gelu: Flag | None = None
     """The activation that local weights were trained with, where their config does not say; a tag says it."""
     image_mean: tuple[Mean, Mean, Mean] | None = None
     """Mean of red, green and blue that images are normalised with; null: as the model says."""

@@ -17,6 +17,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from wsoup.core.errors import LONGEST, SHOWN_VALUE, MissingError, ParamsError, StorageError, one_line, shown_value
+from wsoup.params.base.yaml12 import Loader
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 """A name that serves in stage and file names: letters, digits, dash and underscore."""
@@ -127,7 +128,7 @@ def parse_yaml(text: str, *, origin: str) -> Mapping[str, Any]:
 
 def _construct(text: str) -> Any:
     """The value of a YAML document, looked over before anything is made of it: merged keys are multiplied, too."""
-    loader = yaml.SafeLoader(text)
+    loader = Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from wsoup.core.arguments import Flag
 from wsoup.params.base.section import Place, PositiveInt, Section
 
 Texts = Annotated[PositiveInt, Field(le=1_000_000)]
@@ -21,7 +22,7 @@ class WordPoolParams(Section):
     """A text file, one word a line; null: the most common English words (wordfreq)."""
     count: Texts
     """How many words are taken, from the top."""
-    period: bool
+    period: Flag
     """Whether a candidate carries the prompt's final period while it is ranked and searched."""
 
 
@@ -30,7 +31,7 @@ class DescriptorPoolParams(Section):
 
     paths: list[Place]
     """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}; none: no descriptors."""
-    period: bool
+    period: Flag
     """Whether a candidate carries the prompt's final period while it is ranked and searched."""
 
 

@@ -1,0 +1,175 @@
+"""Wherever and however stages are started, they end in the same bytes: locales, rights, clocks, switches of Python."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project import ROOT, write_miniature
+
+from wsoup.disk import code
+from wsoup.pipeline import packages
+
+CHAIN = "prepare:photo prepare:other candidates fewshot embed_train score:words score:descriptors soup:word"
+RUN = """
+import os, runpy, sys
+for stage in sys.argv.pop(1).split():
+    name, _, item = stage.partition(":")
+    sys.argv[1:] = [item] if item else []
+    os.environ["DVC_STAGE"] = stage.replace(":", "@")
+    runpy.run_module(f"stages.{name}", run_name="__main__", alter_sys=True)
+"""
+VARIABLES: dict[str, dict[str, str | None]] = {
+    "locale_C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    "locale_of_nowhere": {"LC_ALL": "xx_YY.UTF-8", "LANG": "zz"},
+    "ascii_streams": {"PYTHONIOENCODING": "ascii"},
+    "hash_seed": {"PYTHONHASHSEED": "12345"},
+    "no_home": {"HOME": None, "XDG_CACHE_HOME": None},
+    "home_is_nowhere": {"HOME": "/nowhere"},
+    "no_path": {"PATH": ""},
+    "temporary_folder_is_nowhere": {"TMPDIR": "/nowhere"},
+    "time_zone": {"TZ": "Pacific/Kiritimati"},
+    "time_zone_of_nowhere": {"TZ": ":x/y"},
+    "no_bytecode": {"PYTHONDONTWRITEBYTECODE": "1"},
+    "narrow_terminal": {"COLUMNS": "1", "LINES": "1", "TERM": "dumb"},
+    "no_terminal": {"TERM": None},
+    "one_thread": {"OMP_NUM_THREADS": "1"},
+    "three_threads": {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"},
+    "no_threads": {"OMP_NUM_THREADS": "0"},
+    "device_named": {"WSOUP_DEVICE": "cpu"},
+    "no_workers": {"WSOUP_WORKERS": "0"},
+    "many_workers": {"WSOUP_WORKERS": "5"},
+    "malloc_of_ones_own": {"MALLOC_ARENA_MAX": "1"},
+    "own_cache": {"WSOUP_CACHE": "elsewhere/cache"},
+    "proxy": {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"},
+    "offline": {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"},
+}
+SWITCHES = ["-O", "-OO", "-B", "-u", "-X utf8=0", "-X dev", "-W default", "-I"]
+QUICK = {"locale_C", "-O", "umask_077", "clock_goes_back"}
+"""The others take minutes together."""
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = [path for path in (folder / "artifacts").rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def run(folder: Path, *switches: str, chain: str = CHAIN, **variables: str | None) -> subprocess.CompletedProcess[str]:
+    """The stages one after the other in one process, as a user's shell would start it."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "WSOUP_CACHE")}
+    environment = {key: value for key, value in {**environment, **variables}.items() if value is not None}
+    command = [sys.executable, *switches, "-c", f"import sys; sys.path.insert(0, '.')\n{RUN}", chain]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str, str]) -> Path:
+    """A miniature before its first run."""
+    folder = tmp_path_factory.mktemp("environments") / "start"
+    for name in ("stages", "wsoup", "data"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "world", "encoder"))
+    shutil.copy(ROOT / "dvc.yaml", folder)
+    (folder / packages.VERSIONS).write_text(packages.as_yaml(code.installed()))
+    write_miniature(folder, encoder=tiny_encoder_files)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(start: Path) -> dict[str, str]:
+    """What a plain run leaves."""
+    folder = Path(shutil.copytree(start, start.with_name("plain")))
+    ran = run(folder)
+    assert ran.returncode == 0, ran.stderr
+    assert len(digests(folder)) > 10
+    return digests(folder)
+
+
+def umask_077(folder: Path) -> Callable[[], object]:
+    before = os.umask(0o077)
+    return lambda: os.umask(before)
+
+
+def read_only_home(folder: Path) -> Callable[[], object]:
+    home = folder.with_name(f"{folder.name}-home")
+    home.mkdir(mode=0o555)
+    os.environ["HOME"], before = str(home), os.environ.get("HOME", "")
+    return lambda: os.environ.update(HOME=before)
+
+
+def times(seconds: float) -> Callable[[Path], Callable[[], object]]:
+    """Every file of a folder is of that time."""
+
+    def change(folder: Path) -> Callable[[], object]:
+        for path in folder.rglob("*"):
+            os.utime(path, (seconds, seconds))
+        return lambda: None
+
+    return change
+
+
+def clock_goes_back(folder: Path) -> Callable[[], object]:
+    """Half of the stages ran tomorrow, by a clock that has been put right since."""
+    assert run(folder, chain=" ".join(CHAIN.split()[:5])).returncode == 0
+    return times(time.time() + 86_400)(folder)
+
+
+def rights(mode: int, *names: str) -> Callable[[Path], Callable[[], object]]:
+    """Folders that are only read."""
+
+    def change(folder: Path) -> Callable[[], object]:
+        for name in names:
+            for path in [*(folder / name).rglob("*"), folder / name]:
+                path.chmod(mode if path.is_dir() else 0o444)
+        return lambda: [path.chmod(0o755) for path in [folder / name for name in names]]
+
+    return change
+
+
+def strange_files(folder: Path) -> Callable[[], object]:
+    """What editors, desktops and killed processes leave about."""
+    (folder / ".cache/wsoup").mkdir(parents=True)
+    (folder / "artifacts").mkdir()
+    for name in ("photo/.DS_Store", "photo/train/Thumbs.db", "artifacts/.x.999999999-ab.tmp", ".cache/wsoup/x", "core"):
+        (folder / name).write_bytes(b"\0")
+    return lambda: None
+
+
+PREPARED: dict[str, Callable[[Path], Callable[[], object]]] = {
+    "umask_077": umask_077,
+    "read_only_home": read_only_home,
+    "clock_goes_back": clock_goes_back,
+    "files_of_1970": times(0),
+    "files_before_1970": times(-86_400),
+    "files_of_2100": times(4_102_444_800),
+    "read_only_images": rights(0o555, "photo", "other", "dim"),
+    "read_only_code": rights(0o555, "wsoup", "stages"),
+    "strange_files": strange_files,
+}
+NAMES = ["a b", "Größe", "$(touch x)", "a'b\"c", "-rf", "\u202e", "a\nb", "%s{}", "日本", "x" * 200]
+CASES = [
+    *((name, name in QUICK) for name in [*VARIABLES, *SWITCHES, *PREPARED]),
+    *((f"folder {name!a}", False) for name in NAMES),
+]
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=() if quick else pytest.mark.slow, id=name) for name, quick in CASES]
+)
+def test_the_outs_are_the_same(start: Path, expected: dict[str, str], tmp_path: Path, case: str) -> None:
+    names = {f"folder {name!a}": name for name in NAMES}
+    folder = Path(shutil.copytree(start, tmp_path / names.get(case, "run")))
+    undo = PREPARED.get(case, times(time.time()))(folder)
+    try:
+        ran = run(folder, *(case.split() if case in SWITCHES else ()), **VARIABLES.get(case, {}))
+    finally:
+        undo()
+    assert ran.returncode == 0, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert digests(folder) == expected
