@@ -14,6 +14,7 @@ from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_row
 from wsoup.evaluate.counts import confusion, evaluate, flips, mean_texts
 from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.judged import random_rows, right_images, selection_counts, together_rows
+from wsoup.evaluate.nearest import nearest_prompts
 from wsoup.evaluate.rows import judged_mode, judged_soups, table
 from wsoup.evaluate.testsets import load_tests
 from wsoup.params.base.datasets import Datasets
@@ -59,6 +60,7 @@ def main(owner: Owner) -> None:
         seeds=params.seeds,
         templates=ensemble_templates() if params.evaluate.ensemble else [],
         gpt=store.read_object(artifacts.gpt),
+        nearest=nearest_prompts(tests, pool=material.descriptors, m=params.evaluate.baseline_m, encoder=texts),
     )
     classifiers = encode_rows(
         rows, class_rows=by_class, tests=tests, encoder=encoder, texts=texts, owner=owner, label="evaluate"

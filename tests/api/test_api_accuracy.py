@@ -25,6 +25,14 @@ def test_accuracy_is_a_count():
     assert again == accuracy
 
 
+def test_a_score_mean_is_counted_as_it_is_used_and_not_normalised():
+    """Of (0.6, 0.8): 0.64 up, 0.72 right where the mean text is as long as 1.2; normalised it would be up."""
+    longer = torch.tensor([[0.0, 0.8], [1.2, 0.0]]).T
+    features = torch.tensor([[0.6, 0.8]])
+    assert wsoup.zero_shot_accuracy(features, [1], classifier=longer).n_correct == 1
+    assert wsoup.zero_shot_accuracy(features, [1], classifier=RIGHT_ANSWERS).n_correct == 0
+
+
 def test_the_gain_counts_images_that_changed():
     features, labels = torch.tensor([UP, RIGHT, UP, UP]), [0, 1, 0, 1]
     accuracy = wsoup.zero_shot_accuracy(features, labels, classifier=RIGHT_ANSWERS, baseline=RIGHT_ANSWERS.flip(1))

@@ -48,6 +48,8 @@ def test_the_projects_own_params_are_good():
         ("seeds", [], "seeds: [] is not valid: list should have at least 1 item"),
         ("seeds", [1, 1], "seeds: [1, 1] holds a seed twice"),
         ("source", "photos", "source 'photos' is not among the datasets"),
+        ("report.soup", "wrod", "report.soup: 'wrod' is not among the soups: descriptor, word, top, sample, joint"),
+        ("report.mode", "mean", "report.mode: 'mean' is not valid: input should be 'centroid'"),
         ("datasets.counts.role", "source", "exactly one dataset has role: source"),
         ("datasets.counts.template", "a photo", "must hold exactly one placeholder"),
         ("landscape.methods", ["cop"], "landscape.methods: 'cop' is not among finetune.methods: ce, ce_diverse, coop"),

@@ -59,7 +59,10 @@ def test_a_plan_takes_none_of_dvcs_locks(project, monkeypatch):
 def test_texts_and_tokens_are_those_that_the_stage_computes(project, planned, stage):
     name, _, item = stage.partition("@")
     least, most = line(planned, stage).need.text[:, :2].tolist()
-    assert [tuple(most)] == really_encoded(project, name, *([item] if item else []))
+    ((n_texts, n_tokens),) = really_encoded(project, name, *([item] if item else []))
+    assert most[0] == n_texts
+    # Which descriptors are nearest a class is not known before the stage ran; they differ by a few tokens.
+    assert most[1] == pytest.approx(n_tokens, rel=0.02 if name == "evaluate" else 0)
     assert least == most
 
 

@@ -161,12 +161,12 @@ def test_what_the_paper_has_not_is_refused() -> None:
             of_paper(**choice)
 
 
-def test_every_soup_of_the_profiles_has_a_sample_to_beat_and_as_many_members(tmp_path: Path) -> None:
+def test_every_soup_of_the_profiles_has_a_sample_to_beat_of_64_members_at_least(tmp_path: Path) -> None:
     """What the verdict holds selections against; a small pool of one's own descriptors is drawn from as a whole."""
     root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
     for params in (of_paper(), loaded(toy.demo()), loaded(own(images=str(root), encoder=TAG))):
         for name in ("word", "top", "joint"):
-            assert params.soups[name].m == params.soups["sample"].m
+            assert params.soups["sample"].m >= 64  # 8 random words are noisy
             assert params.soups[name].pool == params.soups["sample"].pool
     paper_soups = of_paper().soups
     assert paper_soups["descriptor"].m == paper_soups["descriptor_sample"].m

@@ -88,6 +88,15 @@ def test_the_runs_soup_is_judged_with_all_seeds_together_and_is_not_corrected_fo
     assert written["over_class_name"]["source"]["accuracy"] == pytest.approx(judgement.source.soup, abs=1e-3)
 
 
+def test_without_targets_the_answer_is_about_the_source_alone(tmp_path):
+    made = judge(tmp_path, roles={"photo": "source"})
+    assert made.targets is None
+    assert {row["on"] for row in verdict_table(made).rows} == {"source"}
+    assert {row["mean"] for row in gains(made)} == {"source"}
+    assert headline(made).startswith("Use `word`, centroid of all seeds. Test images of photo: ")
+    assert set(verdict_metrics(made)["verdict"]["all_seeds"]["over_class_name"]) == {"source"}
+
+
 def test_the_mode_that_is_asked_for_is_the_one_that_is_judged(tmp_path):
     assert judge(tmp_path, mode="score_mean").mode == "score_mean"
     assert judge(tmp_path, mode="paper").mode == "score_mean"

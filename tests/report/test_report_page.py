@@ -138,6 +138,17 @@ def test_the_page_shows_the_run(page, project):
     assert soup["members"][0]["trace"][0]["added"] in text
 
 
+def test_the_soup_that_classifies_is_the_one_that_was_judged(page, project):
+    """What the headline says of the source's test images is what `wsoup classify` gets right of them."""
+    metrics = json.loads((project.folder / "reports/metrics.json").read_text())
+    judged = metrics["verdict"]["all_seeds"]["over_class_name"]["source"]["accuracy"]
+    classes = sorted(path.name for path in (project.folder / "photo/test").iterdir())
+    told = project.run("wsoup", "classify", "photo/test", "--classes", ",".join(classes))
+    assert float(re.search(r"accuracy ([0-9.]+) %", told)[1]) == pytest.approx(judged, abs=0.005)
+    for shown in (page.read_text(encoding="utf-8"), project.run("wsoup", "results")):
+        assert metrics["headline"] in shown
+
+
 def test_each_figure_is_also_a_file(page):
     assert {path.stem for path in (page.parent / "figures").glob("*.svg")} == set(FIGURES) - NONE_HERE
 

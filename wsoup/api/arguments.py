@@ -93,7 +93,7 @@ def checked_source(x: Tensor, labels: Any, *, class_names: Sequence[str]) -> Ten
 
 
 def checked_classifier(classifier: Any, *, n_features: int, name: str = "classifier") -> Tensor:
-    """Class weights (D, C) as (C, D) float32 of length 1, where they are.
+    """Class weights (D, C) as (C, D) float32, where they are and as long as they are: those of a score mean differ.
 
     Raises:
         MismatchError: of another size than the images.
@@ -102,7 +102,8 @@ def checked_classifier(classifier: Any, *, n_features: int, name: str = "classif
     weights = tensor(classifier, name=name)
     if weights.dim() != 2 or weights.shape[0] != n_features or not weights.shape[1]:
         raise MismatchError(f"{name} has shape {tuple(weights.shape)}; expected ({n_features}, C), features by classes")
-    return unit_rows(weights.T, name=f"{name}.T", step="make it again")
+    unit_rows(weights.T, name=f"{name}.T", step="make it again")
+    return weights.T.float()
 
 
 def _pool(texts: Sequence[str], info: ValidationInfo) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import model_validator
 
 from wsoup.check import watch
+from wsoup.evaluate.rows import judged_soups
 from wsoup.finetune.params import FinetuneParams, PromptTune, SoftDescriptorsTune
 from wsoup.params.base.datasets import Datasets, FewshotParams
 from wsoup.params.base.encoder import EmbedParams, EncoderParams
@@ -83,8 +84,9 @@ class Params(Section):
         for key, soup in users.items():
             if soup not in known:
                 raise ValueError(f"{key}: {soup!r} is not among the soups: {', '.join(known)}")
-        if self.report.soup not in self.soups:
-            raise ValueError(f"report.soup: {self.report.soup!r} is not among the soups: {', '.join(self.soups)}")
+        judged = judged_soups(list(self.soups))
+        if self.report.soup not in judged:
+            raise ValueError(f"report.soup: {self.report.soup!r} is not among the soups: {', '.join(judged)}")
         return self
 
     @model_validator(mode="after")

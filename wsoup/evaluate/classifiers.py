@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -163,6 +164,7 @@ def class_rows(
     seeds: Sequence[int],
     templates: Sequence[Callable[[str], str]],
     gpt: Mapping[str, Mapping[str, Sequence[str]]],
+    nearest: Mapping[str, Sequence[Sequence[str]]] = MappingProxyType({}),
 ) -> dict[str, list[ClassRow]]:
     """Rows with prompts by class of each dataset, by its name; whichever there are.
 
@@ -172,11 +174,13 @@ def class_rows(
         seeds: the seeds that the rows stand for.
         templates: the ensemble's templates; none leaves it out.
         gpt: dataset -> class -> descriptors; a dataset that is not there has no such row.
+        nearest: dataset -> prompts of each class with the descriptors nearest to it; alike.
     """
     by_dataset: dict[str, list[ClassRow]] = {}
     for test in tests:
         template = test.baseline_template or test.template
         classes = ClassMaterial(template, test.class_names, templates, gpt.get(test.name), test.gpt_names)
+        classes = replace(classes, nearest=nearest.get(test.name, ()))
         made = [
             ClassRow(method.name, tuple(seeds), method.prompts(classes))
             for method in methods(rows)

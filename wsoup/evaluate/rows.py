@@ -50,6 +50,7 @@ class ClassMaterial:
         templates: of the prompt ensemble; none leaves it out.
         gpt: class -> descriptors; None where the dataset has none.
         gpt_names: what some classes are called with them.
+        nearest: prompts with the descriptors nearest to each class (`wsoup.evaluate.nearest`).
     """
 
     template: str
@@ -57,6 +58,7 @@ class ClassMaterial:
     templates: Sequence[Callable[[str], str]]
     gpt: Mapping[str, Sequence[str]] | None
     gpt_names: Mapping[str, str] = field(default_factory=dict)
+    nearest: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,7 @@ WAFFLE = Method(
     drawn=True,
     sized=True,
 )
+NEAREST = Method("nearest_descriptors", prompts=lambda classes: classes.nearest, by_seed=False)
 RANDOM_CHAINS = Method(
     "random_chains",
     lambda material, seed, m: baselines.random_chains(
@@ -193,6 +196,7 @@ BEFORE_SOUPS = (
     TableRow("waffle", "Waffle CLIP", WAFFLE, scaling="Waffle CLIP", curve="Waffle", terminal=True),
     TableRow("waffle_offsets", "Waffle CLIP + offset trick", WAFFLE, offsets=True, tuned=False),
     TableRow("random_chains", "Random word chains", RANDOM_CHAINS, tuned=False),
+    TableRow("nearest_descriptors", "Nearest descriptors", NEAREST, tuned=False, terminal=True),
 )
 AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
 SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}

@@ -34,7 +34,7 @@ class EvaluateParams(Section):
     m: Annotated[list[Members], Field(min_length=1, max_length=100)]
     """Soup sizes on the accuracy-against-m curve, rising."""
     baseline_m: Members
-    """Random and Waffle descriptors of the pretrained rows."""
+    """Random, Waffle and nearest descriptors of the pretrained rows."""
     tuned_baseline_m: Members
     """The same for finetuned models."""
     offsets: Annotated[list[Tokens], Field(min_length=1, max_length=100)]

@@ -16,8 +16,9 @@ from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.classifiers import Row, class_rows, pretrained_rows, tuned_rows
 from wsoup.evaluate.cost import flops_per_token
-from wsoup.evaluate.judged import random_rows
-from wsoup.evaluate.rows import table
+from wsoup.evaluate.judged import random_rows, together_rows
+from wsoup.evaluate.nearest import nearest_prompts
+from wsoup.evaluate.rows import judged_soups, table
 from wsoup.evaluate.testsets import ClassPrompts
 from wsoup.evaluate.training import trained_row
 from wsoup.images.cost import image_flops
@@ -194,7 +195,8 @@ class Needs:
     def _evaluate(self) -> Need:
         material, soups = self.world.material, self.params.soups
         rows = pretrained_rows(material, params=self.params.evaluate)
-        beside = random_rows(material, pools={name: definition.pool for name, definition in soups.items()})
+        pools = {name: soups[name].pool for name in judged_soups(list(soups))}
+        beside = [*together_rows(self.params.report.soup, material=material), *random_rows(material, pools=pools)]
         known = self.world.upper_bound and all(map(self.world.soups, soups))
         return self._text(
             self._rows(rows, beside=beside, tuned=False),
@@ -210,7 +212,8 @@ class Needs:
         images = sum(sizes)
         if method.snapshots is not None:
             one, copies = [trained_row(rows, soup=method.soup)], self._snapshots(name)
-            text += copies * plan_texts.evaluation(self.world.encoder, one, class_rows=[], beside=[], tests=tests)
+            texts = PromptEncoder.of(self.world.encoder)
+            text += copies * plan_texts.evaluation(texts, one, class_rows=[], beside=[], tests=tests)
             images += copies * sum(min(method.snapshots.images, size) for size in sizes)
         images *= method.tune.tunes_images  # else those of the pretrained tower are used
         return self._text(
@@ -224,17 +227,18 @@ class Needs:
     def _rows(self, rows: list[Row], *, beside: list[Row], tuned: bool) -> np.ndarray:
         """Rows on every dataset, and those with prompts of their own for each class beside them: (3,)."""
         ensemble, gpt = self.params.evaluate.ensemble and not tuned, Artifacts().gpt
+        texts, pool = PromptEncoder.of(self.world.encoder), [] if tuned else self.world.material.descriptors
+        nearest = nearest_prompts(self.world.tests, pool=pool, m=self.params.evaluate.baseline_m, encoder=texts)
         own = class_rows(
             self.world.tests,
             rows=[row for row in table(list(self.params.soups)) if ensemble or row.tuned],
             seeds=self.params.seeds,
             templates=ensemble_templates() if ensemble else [],
             gpt=store.read_object(gpt) if gpt.exists() else {},
+            nearest=nearest,
         )
         by_class = [row for of_dataset in own.values() for row in of_dataset]
-        return plan_texts.evaluation(
-            self.world.encoder, rows, class_rows=by_class, beside=beside, tests=self.world.tests
-        )
+        return plan_texts.evaluation(texts, rows, class_rows=by_class, beside=beside, tests=self.world.tests)
 
     def _features_and_means(self, n_rows: int) -> int:
         """Test features of all datasets at once, and the mean texts of every row."""

@@ -28,7 +28,6 @@ from wsoup.search.rank.racing import Round, part_of
 from wsoup.search.rank.scores import shards
 from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import Encoder
 
 MANY_TEXTS = 2_000_000
 """Beyond so many texts shards are sampled, and the rest is told from them."""
@@ -169,7 +168,7 @@ def _grown(source: Source, ranked: list[str], definition: Growth, *, seed: int, 
 
 
 def evaluation(
-    encoder: Encoder,
+    texts: PromptEncoder,
     rows: Sequence[Row],
     *,
     class_rows: Sequence[ClassRow],
@@ -177,8 +176,8 @@ def evaluation(
     tests: Sequence[TestSet],
 ) -> np.ndarray:
     """Every text of the rows with every class prompt, block by block, the prompts by class, and random rows beside the
-    soups, in one go: (3,)."""
-    texts, every = PromptEncoder.of(encoder), ClassPrompts(tests).stems
+    soups, in one go, with what `texts` encoded before: (3,)."""
+    every = ClassPrompts(tests).stems
     for start in range(0, len(every), CLASS_PROMPTS):
         mean_of_stems(rows, stems=every[start : start + CLASS_PROMPTS], encoder=texts)
     for row in class_rows:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE
 from wsoup.report.judgement import Asked, Judgement
+from wsoup.report.tables import signed
 
 NOISE = "no difference that this run can tell from noise"
 
@@ -52,8 +53,10 @@ def _templates_win(judgement: Judgement) -> bool:
 def _compared(asked: Asked) -> str:
     """45.6 % instead of 46.0 %, -0.4 points [-1.9, +1.1]: no difference that this run can tell from noise."""
     verdict = asked.over[CLASS_NAME.name]
-    text = f"{asked.soup:.1f} % instead of {asked.rivals[CLASS_NAME.name]:.1f} %, {verdict.mean:+.1f} points"
-    text += f" [{verdict.low:+.1f}, {verdict.high:+.1f}]"
+    text = (
+        f"{asked.soup:.1f} % instead of {asked.rivals[CLASS_NAME.name]:.1f} %, {signed(verdict.mean, places=1)} points"
+    )
+    text += f" [{signed(verdict.low, places=1)}, {signed(verdict.high, places=1)}]"
     if not verdict.sure:
         return f"{text}: {NOISE}"
     return f"{text}, more than noise" + (f", but not without {asked.hangs_on}" if asked.hangs_on else "")

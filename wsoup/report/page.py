@@ -38,7 +38,7 @@ FIGURES = {
     "gains": "Points gained over the class name only, means over seeds; bars are intervals over images and seeds, "
     "datasets held fixed.",
     "gain_by_cost": "The same against the tokens that a soup's ranking and search encode, mean over seeds: what a kind "
-    "of soup costs (log scale, 0 at its left end).",
+    "of soup costs.",
     "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is no text.",
     "transfer": "Each point is one descriptor that nobody selected.",
     "accuracy_by_m": "Means over datasets and seeds; bars are ± one standard deviation over seeds.",

@@ -194,7 +194,8 @@ def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     template = json.loads((TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
     specification: dict[str, Any] = without_revisions(template)
     specification["$schema"] = SCHEMA
-    specification["config"] = {"axis": {"labelSeparation": 8}}  # labels in a row that touch read as one number
+    # Labels in a row that touch read as one number; symbols that are black by themselves are not seen in the dark.
+    specification["config"] = {"axis": {"labelSeparation": 8}, "legend": {"symbolBaseFillColor": "#888"}}
     specification["data"] = {"values": list(rows)}
     if name == "landscape":
         means = {row["mean"] for row in rows}  # a run without targets has the source's row of panels alone

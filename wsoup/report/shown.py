@@ -12,7 +12,7 @@ from typing import Any
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import BEFORE_SOUPS
 from wsoup.report.means import MEANS, PLACES, is_number
-from wsoup.report.tables import SIZES, Table, cell, shown_columns
+from wsoup.report.tables import SIZES, Table, cell, shown_columns, signed
 from wsoup.report.verdict import ALL_SEEDS, OVER
 
 FIRST = ("model", "method", "variant", "m", "stored", "base", "new", "H", "source", *MEANS.values())
@@ -65,7 +65,7 @@ def _with_intervals(table: Table) -> Table:
             columns.remove(high)
             for row in rows:
                 ends = row.pop(low, None), row.pop(high, None)
-                row[interval] = "[{:+.2f}, {:+.2f}]".format(*ends) if all(map(is_number, ends)) else ""
+                row[interval] = f"[{', '.join(map(signed, ends))}]" if all(map(is_number, ends)) else ""
     return replace(table, columns=columns, rows=rows)
 
 

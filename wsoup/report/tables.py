@@ -106,6 +106,15 @@ def averaged(values: Mapping[str, np.ndarray]) -> dict[str, float]:
     return cells
 
 
+def signed(value: float, *, places: int = 2) -> str:
+    """A difference as it is shown; one that reads as zero has no minus.
+
+    >>> signed(1.25), signed(-0.001), signed(-0.44, places=1)
+    ('+1.25', '+0.00', '-0.4')
+    """
+    return f"{round(value, places) + 0.0:+.{places}f}"
+
+
 def shown_columns(columns: Sequence[str]) -> list[str]:
     """Columns of their own: not the paper's figures, differences and deviations that stand in another's cell."""
     return [column for column in columns if not column.endswith((" (paper)", " (diff)", " (std)"))]

@@ -12,7 +12,7 @@ from wsoup.report.accuracy import figures_beside
 from wsoup.report.judgement import Judgement
 from wsoup.report.means import MEANS, PLACES, is_number, mean_and_std
 from wsoup.report.results import Cells, Results
-from wsoup.report.tables import MARK
+from wsoup.report.tables import MARK, signed
 from wsoup.report.verdict import ALL_SEEDS, OVER, verdict_table
 
 WIDTH = 100
@@ -86,7 +86,7 @@ def _with_gain(values: np.ndarray, *, base: np.ndarray) -> str:
     if not is_number(mean):
         return ""
     gain = mean - mean_and_std(base)[0]
-    return f"{mean:.2f}" + (" " * 8 if np.array_equal(values, base) or not is_number(gain) else f" ({gain:+.2f})")
+    return f"{mean:.2f}" + (" " * 8 if np.array_equal(values, base) or not is_number(gain) else f" ({signed(gain)})")
 
 
 def verdicts(judgement: Judgement) -> str:
@@ -96,12 +96,12 @@ def verdicts(judgement: Judgement) -> str:
     """
     table = verdict_table(judgement)
     shown = [row for row in table.rows if row["over"] == OVER["class_name"] or row["soup"].endswith(ALL_SEEDS)]
-    head = f"points, {judgement.confidence:.0%} interval"
-    lines = [f"{head:<{LABEL + 20}}{'gain':>6}{'':21}"]
-    for row in shown:
-        about = f"{row['soup']} over {row['over']}: {row['on']}"
-        interval = f"({row['low']:+.2f} to {row['high']:+.2f})"
-        lines.append(f"{about:<{LABEL + 20}}{row['gain']:>+6.2f} {interval:<20} {row['verdict']}")
+    labels = [f"{row['soup']} over {row['over']}: {row['on']}" for row in shown]
+    width = max(map(len, labels))
+    lines = [f"{f'points, {judgement.confidence:.0%} interval':<{width}}{'gain':>8}"]
+    for label, row in zip(labels, shown, strict=True):
+        interval = f"({signed(row['low'])} to {signed(row['high'])})"
+        lines.append(f"{label:<{width}}{signed(row['gain']):>8} {interval:<20} {row['verdict']}")
     if judgement.optimism:
         lost = ", ".join(f"{soup_title(one.soup)} {one.excess:+.2f}" for one in judgement.optimism)
         lines.append(f"optimism, points lost from selection images to held-out ones beyond the class name's: {lost}")
