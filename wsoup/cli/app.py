@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+import wsoup
 from wsoup.cli.bench import bench_app
 from wsoup.cli.check import check_command, data_app, verify_app
 from wsoup.cli.classify import classify_command
@@ -51,6 +52,21 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"wsoup {wsoup.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of wsoup itself; the help is the app's own."""
 
 
 def main() -> None:
