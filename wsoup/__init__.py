@@ -23,6 +23,7 @@ _PLACES = {
     "descriptor_soup": "wsoup.api.soups",
     "encode_images": "wsoup.api.images",
     "fit_head": "wsoup.api.heads",
+    "from_transformers": "wsoup.api.hf",
     "score_texts": "wsoup.api.soups",
     "word_soup": "wsoup.api.soups",
     "zero_shot_accuracy": "wsoup.api.accuracy",

@@ -10,6 +10,7 @@ import yaml
 from project import ROOT
 from run_cli import run
 
+import wsoup
 from wsoup.check.whole import parse_params
 from wsoup.cli import app as cli
 
@@ -50,3 +51,7 @@ def test_errors_are_one_line_and_exit_code_1(in_tmp: Path):
     assert (code, printed) == (1, "")
     assert errors.startswith("error: no soup 'word-seed7'")
     assert errors.count("\n") == 1
+
+
+def test_wsoup_says_its_version():
+    assert run("--version") == (0, f"wsoup {wsoup.__version__}\n", "")

@@ -25,6 +25,7 @@ from rich.text import Text
 
 from wsoup.api.classify import Prediction
 from wsoup.api.classify_outputs import csv_lines, write_json_line
+from wsoup.api.photos import Photo
 from wsoup.cli.output import Terminal
 from wsoup.core.errors import PoolError
 from wsoup.evaluate.classifiers import Row
@@ -137,8 +138,8 @@ class Tty(io.StringIO):
 @pytest.mark.parametrize("order", ORDERS, ids=ascii)
 def test_predictions_on_a_terminal_are_one_line_each(order: str) -> None:
     terminal = Tty()
-    prediction = Prediction(f"a{order}.png", (f"cat{order}",), (0.5,), (order,))
-    csv_lines(terminal, top=1, explain=True)(prediction)
+    prediction = Prediction(Photo(f"a{order}.png"), (f"cat{order}",), (0.5,), (order,))
+    csv_lines(terminal, top=1, explain=True, inputs=())(prediction)
     write_json_line(prediction, file=terminal)
     printed = terminal.getvalue()
     assert printed.count("\n") == 3

@@ -12,7 +12,7 @@ from wsoup.core.errors import EXTRAS, PackageError, needing
 
 WITHOUT = """
 import sys
-for name in ("dvc", "zarr", "pyarrow", "jinja2", "vl_convert", "sklearn", "transformers", "datasets", "ray"):
+for name in ("dvc", "zarr", "pyarrow", "jinja2", "vl_convert", "sklearn", "onnx", "transformers", "datasets", "ray"):
     sys.modules[name] = None
 """
 FACTS = {
@@ -26,6 +26,7 @@ FACTS = {
         soup.save(sys.argv[1])
         wsoup.Soup.load(sys.argv[1]).classifier(class_names=["a", "b"], model=model, tokenizer=tokenizer)
         import wsoup.api.images, wsoup.api.classify, wsoup.api.classify_outputs, wsoup.api.sheet
+        import wsoup.api.trial
     """,
     "the command line says what is missing": """
         from wsoup.cli import app
@@ -61,4 +62,4 @@ def test_every_extra_names_its_packages():
         raise ModuleNotFoundError("No module named 'zarr.core'", name="zarr.core")
     with pytest.raises(ModuleNotFoundError, match="nothing of ours"), needing():
         raise ModuleNotFoundError("nothing of ours", name="nothing")
-    assert set(EXTRAS) == {"pipeline", "report", "hf", "ray", "sklearn"}
+    assert set(EXTRAS) == {"pipeline", "report", "hf", "ray", "sklearn", "onnx"}

@@ -133,7 +133,7 @@ def test_a_text_of_two_lines_is_not_exported_as_two(in_tmp: Path) -> None:
 def test_an_export_never_takes_the_place_of_a_folder(in_tmp: Path) -> None:
     write(in_tmp, GOOD)
     (in_tmp / "mine").mkdir()
-    code, _, errors = run("soup", "export", "soup.json", "--format", "csv", "--out", "mine")
+    code, _, errors = run("soup", "export", "soup.json", "--format", "csv", "--out", "mine", "--force")
     assert code == 1
     assert "is a folder, expected a file" in errors
 

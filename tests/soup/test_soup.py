@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import fsspec
 import pytest
 
-from wsoup.core.errors import MismatchError, MissingError
+from wsoup.core.errors import DataError, MismatchError, MissingError
 from wsoup.core.prompts import prompt
 from wsoup.disk import store
 from wsoup.soup.member import Member, Step
@@ -21,6 +22,30 @@ def test_a_soup_comes_back_as_it_was(tmp_path):
     SOUP.save(tmp_path / "x.json")
     assert Soup.load(tmp_path / "x.json", encoder=ENCODER) == SOUP
     assert SOUP.texts == ["sharp clean", ""]
+
+
+def test_a_soup_is_told_in_a_line():
+    assert repr(SOUP) == "<chains soup, seed 1, m/p, 2 members: 'sharp clean', ''>"
+    assert repr(replace(SOUP, members=4 * (Member("x"),))).endswith("4 members: 'x', 'x', 'x', ...>")
+
+
+def test_a_soup_lies_behind_a_url():
+    url = "memory://bucket/soups/word.json"
+    with pytest.raises(MissingError, match=r"memory://bucket/soups/word\.json does not exist; soups are made by"):
+        Soup.load(url)
+    SOUP.save(url)
+    assert Soup.load(url, encoder=ENCODER) == SOUP
+    fsspec.filesystem("memory").pipe_file("/bucket/soups/broken.json", b"{")
+    with pytest.raises(MismatchError, match=r"broken\.json is not JSON"):
+        Soup.load("memory://bucket/soups/broken.json")
+    with pytest.raises(DataError, match=r"odd://x\.json.*odd"):
+        SOUP.save("odd://x.json")
+    fsspec.filesystem("memory").rm("/bucket/soups", recursive=True)
+
+
+def test_a_folder_has_a_url_too(tmp_path):
+    SOUP.save(f"file://{tmp_path}/word.json")
+    assert Soup.load(tmp_path / "word.json") == SOUP
 
 
 def test_templates_hold_one_place_for_the_class_name_whatever_a_member_says():
@@ -46,7 +71,7 @@ def test_a_file_that_is_not_a_soup_is_refused(tmp_path):
     (tmp_path / "y.json").write_text("{")
     with pytest.raises(MismatchError, match="not JSON"):
         Soup.load(tmp_path / "y.json")
-    with pytest.raises(MissingError, match=r"z.json does not exist; soups are made by stage 'soup'"):
+    with pytest.raises(MissingError, match=r"z.json does not exist; soups are made by wsoup.word_soup"):
         Soup.load(tmp_path / "z.json")
 
 

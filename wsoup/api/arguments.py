@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator, Validation
 from torch import Tensor
 
 from wsoup.core.arguments import Words, listed, name_of, ordered
-from wsoup.core.arrays import array, rows, tensor, unit_rows
+from wsoup.core.arrays import array, tensor, unit_rows
 from wsoup.core.errors import DataError, MismatchError, shown_value
 from wsoup.core.prompts import bare
 from wsoup.search.rank.pools import unique
@@ -93,7 +93,7 @@ def checked_source(x: Tensor, labels: Any, *, class_names: Sequence[str]) -> Ten
 
 
 def checked_classifier(classifier: Any, *, n_features: int, name: str = "classifier") -> Tensor:
-    """Class weights (D, C) as (C, D) float32, of whatever length: a score mean's are shorter than 1.
+    """Class weights (D, C) as (C, D) float32, where they are and as long as they are: those of a score mean differ.
 
     Raises:
         MismatchError: of another size than the images.
@@ -102,10 +102,8 @@ def checked_classifier(classifier: Any, *, n_features: int, name: str = "classif
     weights = tensor(classifier, name=name)
     if weights.dim() != 2 or weights.shape[0] != n_features or not weights.shape[1]:
         raise MismatchError(f"{name} has shape {tuple(weights.shape)}; expected ({n_features}, C), features by classes")
-    made = rows(weights.T, name=f"{name}.T", step="make it again")
-    if (made == 0).all(dim=1).any():
-        raise DataError(f"{name} has a class with nothing but zeros; make it again")
-    return made
+    unit_rows(weights.T, name=f"{name}.T", step="make it again")
+    return weights.T.float()
 
 
 def _pool(texts: Sequence[str], info: ValidationInfo) -> list[str]:

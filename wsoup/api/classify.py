@@ -56,8 +56,8 @@ class Classifier:
     Attributes:
         encoder: image and text towers.
         class_names: C names.
-        fitted: logits of image features.
-        temperature: that logits are divided by.
+        fitted: scores of image features.
+        logit_scale: that they are multiplied by before they are probabilities.
         texts, members: of the soup, M and (M, C, D), where it is known which member says what.
         note: of the adaptation, what it did and why.
         bad: error text of each photo that could not be read, by path; filled by `predictions`.
@@ -66,7 +66,7 @@ class Classifier:
     encoder: Encoder
     class_names: Sequence[str]
     fitted: Fitted
-    temperature: float = 1.0
+    logit_scale: float
     texts: Sequence[str] = ()
     members: Tensor | None = None
     note: str = ""
@@ -81,13 +81,13 @@ class Classifier:
         members, weights = soup_features(
             soup, template=template or soup.template, class_names=class_names, encoder=texts, mode=mode
         )  # (M, C, D), (C, D)
-        fitted = Fitted.linear(logit_scale_of(encoder.model) * weights.T.cpu())
-        return cls(encoder, class_names, fitted, texts=soup.texts, members=members.cpu())
+        fitted, scale = Fitted.linear(weights.T.cpu()), logit_scale_of(encoder.model)
+        return cls(encoder, class_names, fitted, scale, texts=soup.texts, members=members.cpu())
 
     @classmethod
     def of_head(cls, head: Head, *, encoder: Encoder) -> Classifier:
         """A head, for the classes that it was made of."""
-        return cls(encoder, head.class_names, head.fitted, head.temperature)
+        return cls(encoder, head.class_names, head.fitted, 1 / head.temperature)
 
     def predictions(
         self, photos: Sequence[Photo], *, top: int, threshold: float, explain: bool, batch_size: int, adapt: str | None
@@ -115,7 +115,7 @@ class Classifier:
             encoded = iter(every := list(encoded))
             self._adapt([features for _, features, _ in every if len(features)], kind=adapt)
         for positions, features, bad in encoded:
-            read = self._of([photos[place] for place in positions], features, top=top, explain=explain)
+            read = self.answers([photos[place] for place in positions], features, top=top, explain=explain)
             answers = dict(zip(positions, read, strict=True))
             for place in sorted([*positions, *bad]):
                 answer = answers.get(place, Prediction(photos[place], (), (), () if explain else None, "not read"))
@@ -137,15 +137,16 @@ class Classifier:
     def _adapt(self, features: Sequence[Tensor], *, kind: str) -> None:
         """Take the classifier that is adapted to all of these features, or leave the texts' own."""
         if features:
-            texts, scale = normalize(self.fitted.classifier.T).T, logit_scale_of(self.encoder.model)
-            made = adapting.adapt(torch.cat([*features]), texts=texts, logit_scale=scale, kind=kind)
-            self.fitted = Fitted.linear(made.classifier, made.bias)
+            texts = normalize(self.fitted.classifier.T).T
+            made = adapting.adapt(torch.cat([*features]), texts=texts, logit_scale=self.logit_scale, kind=kind)
+            self.fitted, self.logit_scale = Fitted.linear(made.classifier, made.bias), 1.0
             self.note = made.note or f"adapted to {sum(map(len, features))} photos ({kind})"
 
-    def _of(self, photos: Sequence[Photo], features: Tensor, *, top: int, explain: bool) -> Iterator[Prediction]:
+    def answers(self, photos: Sequence[Photo], features: Tensor, *, top: int, explain: bool) -> Iterator[Prediction]:
+        """Photos whose features (B, D) are known; arguments as `predictions`."""
         if not photos:
             return
-        logits = self.fitted.logits(features) / self.temperature  # (B, C)
+        logits = self.logit_scale * self.fitted.logits(features)  # (B, C)
         chances, order = logits.softmax(dim=1).sort(dim=1, descending=True, stable=True)
         votes = None
         if explain and self.members is not None:

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from wsoup.core.errors import MismatchError, MissingError, ModelError
+from wsoup.api import hf
+from wsoup.core.errors import MismatchError, MissingError, ModelError, ParamsError
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.params.base.section import parse, read_yaml
 from wsoup.soup.soup import Soup
@@ -46,6 +47,12 @@ class Given:
             ModelError, MissingError: nobody has said where its weights are, or they cannot be loaded.
         """
         section = {"precision": "fp32", "watch": "data/nothing_to_watch.txt", **known, **self.options}
+        if str(section["model"]).startswith(hf.HF):
+            if unused := {*self.options} - {"model"}:
+                raise ParamsError(
+                    f"{section['model']} brings its own weights and preprocessing; leave out {min(unused)}"
+                )
+            return hf.load(section["model"], device=choose_device(device), precision=section["precision"])
         wanted = parse(EncoderParams, section, origin=f"encoder of {origin}")
         _check_there(wanted, origin=origin)
         return load_encoder(wanted, device=choose_device(device))

@@ -13,6 +13,7 @@ from wsoup.api.model import Tokenizer, at_work, device_of, identity
 from wsoup.api.soups import TEMPLATE, soup_features
 from wsoup.core.arguments import Template, at_the_door
 from wsoup.core.arrays import Positive
+from wsoup.core.scoring import normalize
 from wsoup.heads import fewshot
 from wsoup.heads.choose import ANY
 from wsoup.heads.head import Head, made
@@ -61,8 +62,8 @@ def fit_head(
     with at_work(model, bars=False):
         texts = PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision])
         about = identity(model, tokenizer, names=encoder, precision=precision)
-        name, pixels = (soups.Member(""),), preprocessing_of(model)
-        of = soup or soups.Soup("class_name", 0, template or TEMPLATE, about, name, preprocessing=pixels)
+        name, how = (soups.Member(""),), preprocessing_of(model)
+        of = soup or soups.Soup("class_name", 0, template or TEMPLATE, about, name, preprocessing=how)
         wanted = template or of.template
         centroids = soup_features(of, template=wanted, class_names=names, encoder=texts)[1]  # (C, D)
     scale = logit_scale_of(model)
@@ -90,6 +91,6 @@ def adapt(
     Raises:
         DataError, MismatchError, ParamsError: shapes that do not fit each other, NaN, no images, another kind.
     """
-    texts = checked_classifier(classifier, n_features=features.shape[1]).T.cpu()
+    texts = normalize(checked_classifier(classifier, n_features=features.shape[1])).T.cpu()
     scale = logit_scale_of(model) if logit_scale is None else logit_scale
     return adapting.adapt(features.cpu(), texts=texts, logit_scale=scale, kind=kind)

@@ -97,7 +97,7 @@ def identity(
     Args:
         model, tokenizer: as handed in; no tokenizer where only images are encoded.
         names: `model` and `pretrained`, as open_clip knows them, so that others can load the encoder by its id; None:
-            the name of its class.
+            its `name`, or that of its class.
         precision: of the matrix products.
 
     Raises:
@@ -111,7 +111,7 @@ def identity(
     about = encoder_id(
         module,
         tokenizer=tokenizer or _no_tokens,
-        model_name=names.get("model") or type(model).__name__,
+        model_name=names.get("model") or getattr(model, "name", None) or type(model).__name__,
         pretrained=names.get("pretrained"),
         precision=precision,
     )

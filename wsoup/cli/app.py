@@ -13,14 +13,16 @@ from typing import Annotated
 
 import typer
 
+import wsoup
 from wsoup.cli.bench import bench_app
 from wsoup.cli.check import check_command, data_app, verify_app
 from wsoup.cli.classify import classify_command
+from wsoup.cli.export import soup_app
 from wsoup.cli.options import ParamsFile
 from wsoup.cli.output import Terminal
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
-from wsoup.cli.soups import soup_app
+from wsoup.cli.trial import try_command
 from wsoup.core.errors import not_installed
 from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, keep_memory, print_anything
 
@@ -40,6 +42,7 @@ for name, group in {
 }.items():
     app.add_typer(group, name=name)
 COMMANDS: dict[str, Callable[..., None]] = {
+    "try": try_command,
     "check": check_command,
     "results": results_command,
     "report": report_command,
@@ -49,6 +52,21 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"wsoup {wsoup.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of wsoup itself; the help is the app's own."""
 
 
 def main() -> None:

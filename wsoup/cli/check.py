@@ -46,16 +46,16 @@ def check_command(
     from wsoup.pipeline import packages
     from wsoup.towers.encoder import imagenet_class_names
 
-    settings, out = load_params(params), Terminal()
+    settings, console = load_params(params), Terminal()
     encoder = check_encoder(settings)
     for kind, texts in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
         for text in texts:
-            out.print(f"{kind}encoder: {text}", highlight=False, markup=False, soft_wrap=True)
+            console.print(f"{kind}encoder: {text}", highlight=False, markup=False, soft_wrap=True)
     decode = load_rgb if deep else None
     findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
-    show(findings, out)
+    show(findings, console)
     for theirs, text in paper_pools.of_params(settings):
-        out.print(f"{'' if theirs else 'warning: '}{text}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{'' if theirs else 'warning: '}{text}", highlight=False, markup=False, soft_wrap=True)
     others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     if packages.VERSIONS.is_file():
         others += [f"{clause} ({packages.VERSIONS})" for clause in packages.differences(code.installed())]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,9 +42,7 @@ def classify_command(
         str | None, typer.Option(help="Adapt the soup to these photos, without labels: em or center.")
     ] = None,
     template: options.Template = None,
-    params: Annotated[Path, typer.Option(help="The params file that says where local weights are.")] = Path(
-        "params.yaml"
-    ),
+    params: options.WeightsIn = Path("params.yaml"),
     model: options.Model = None,
     pretrained: options.Pretrained = None,
     config: options.Config = None,
@@ -72,7 +70,7 @@ def classify_command(
     outputs.check_apart([*photos, *(str(part) for part in (soup, head, classes) if part is not None)])
     found = find_photos(photos)
     given = Given(model, pretrained, config, image_mean, image_std, interpolation)
-    classifier, title = _classifier(
+    classifier, _, title = ready(
         soup, head, classes=classes, template=template, mode=mode, params=params, given=given, device=device
     )
     named = labelled(found, class_names=classifier.class_names)
@@ -98,7 +96,7 @@ def classify_command(
         print(f"{len(classifier.bad)} of {len(found)} photos could not be read", file=sys.stderr)
 
 
-def _classifier(
+def ready(
     soup: str | None,
     head: Path | None,
     *,
@@ -108,23 +106,25 @@ def _classifier(
     params: Path,
     given: Given,
     device: str,
-) -> tuple[Classifier, str]:
-    """A soup for classes or a head ready for photos, and what to call it."""
+) -> tuple[Classifier, dict[str, Any], str]:
+    """A soup for classes or a head ready for photos, what it was made of as JSON values, and what to call it."""
     from wsoup.api.classify import Classifier
     from wsoup.api.classify_encoder import encoder_of
     from wsoup.api.photos import class_names
     from wsoup.heads.head import Head
 
+    how: Any = {"params": params, "given": given, "device": device}
     if head is not None:
         if (soup, classes, template) != (None, None, None):
-            raise ParamsError(
-                "--head knows its soup, its classes and its template; leave out --soup, --classes, --template"
-            )
+            raise ParamsError("--head knows its soup, its classes and its template; leave those options out")
         loaded = Head.load(head)
-        encoder = encoder_of(
-            loaded.soup, about=loaded.encoder, origin=str(head), params=params, given=given, device=device
+        encoder = encoder_of(loaded.soup, about=loaded.encoder, origin=str(head), **how)
+        made_of = {"kind": loaded.kind, "template": loaded.template, "soup": loaded.soup.as_json()}
+        return (
+            Classifier.of_head(loaded, encoder=encoder),
+            made_of,
+            f"{len(loaded.class_names)} classes with {head.name}",
         )
-        return Classifier.of_head(loaded, encoder=encoder), f"{len(loaded.class_names)} classes with {head.name}"
     if classes is None:
         raise ParamsError(
             "name the classes, and a soup unless it is the run's own (--classes 'cat,dog' --soup word), or a head "
@@ -134,7 +134,8 @@ def _classifier(
         soup, judged = run_soup(params)
         mode = mode or judged
     file, names = soup_file(soup), class_names(classes)
-    texts = load_soup(file)
-    encoder = encoder_of(texts, about=texts.encoder, origin=str(file), params=params, given=given, device=device)
-    made = Classifier.of_soup(texts, encoder=encoder, class_names=names, template=template, mode=mode or "centroid")
-    return made, f"{len(names)} classes with {soup}"
+    texts, mode = load_soup(file), mode or "centroid"
+    encoder = encoder_of(texts, about=texts.encoder, origin=str(file), **how)
+    made = Classifier.of_soup(texts, encoder=encoder, class_names=names, template=template, mode=mode)
+    made_of = {"mode": mode, "template": template or texts.template, "soup": texts.as_json()}
+    return made, made_of, f"{len(names)} classes with {soup}"

@@ -9,6 +9,7 @@ import typer
 
 Rgb = tuple[float, float, float] | None
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
+WeightsIn = Annotated[Path, typer.Option("--params", help="The params file that says where local weights are.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there; it is kept beside it.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
 Model = Annotated[

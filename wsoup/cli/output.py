@@ -13,7 +13,7 @@ from rich.text import Text
 from wsoup.disk.files import shown
 
 UNCUT = 100_000
-"""Columns off a terminal, where rich would take 80 and cut."""
+"""Columns off a terminal (a file, a pipe), where rich would take 80 and cut tables."""
 
 
 class Terminal(Console):
@@ -23,9 +23,7 @@ class Terminal(Console):
     """
 
     def __init__(self, **how: Any) -> None:
-        super().__init__(**how)
-        if not self.is_terminal and "width" not in how:
-            self.width = UNCUT
+        super().__init__(**{"width": None if sys.stdout.isatty() else UNCUT, **how})
 
     def render_str(self, text: str, **how: Any) -> Text:
         """As `Console.render_str`: texts are measured as they are shown."""

@@ -137,8 +137,8 @@ def profile_paper(
 @profile_app.command("own")
 def profile_own(
     images: Annotated[
-        str, typer.Option(help="A folder with train/<class>/ and test/<class>/, or a folder of such folders.")
-    ],
+        str | None, typer.Option(help="A folder with train/<class>/ and test/<class>/, or a folder of such folders.")
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="An open_clip model, hf-hub:owner/name or local-dir:FOLDER (default: ViT-B-32).")
     ] = None,
@@ -154,7 +154,9 @@ def profile_own(
     quick_gelu: Annotated[
         bool, typer.Option("--quick-gelu", help="For a local model that was trained with it.")
     ] = False,
-    template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
+    template: Annotated[
+        str | None, typer.Option(help="Prompt template with one {} (default: 'a photo of a {}.').")
+    ] = None,
     shots: Annotated[
         int | None,
         typer.Option(help="Training images per class and seed (default: 16, or what the smallest class has)."),
@@ -169,15 +171,26 @@ def profile_own(
         float | None,
         typer.Option(help="Share of images to test on where there is no train/ and test/, for example 0.3."),
     ] = None,
+    add: Annotated[
+        str | None, typer.Option(help="Add a target of that name to params.yaml, or to --out; all else stays.")
+    ] = None,
+    remove: Annotated[str | None, typer.Option(help="Take a target out of it.")] = None,
     out: Out = None,
     force: Force = False,
 ) -> None:
-    """Your own images: source and targets from a folder.
+    """Your own images: source and targets from a folder. Paths are written whole, wherever --out lies.
 
     Example: wsoup profile own --images photos --out params.yaml
     """
     from wsoup.profiles.own import own
+    from wsoup.profiles.targets import changed
 
+    if add is not None or remove is not None:
+        file = out or Path("params.yaml")
+        _put(changed(file, add=add, remove=remove, images=images, template=template), out=file, force=True)
+        return
+    if images is None:
+        raise ParamsError("profile own needs --images, the folder of your images")
     encoder = {
         "model": model or (Path(config).stem if config else "ViT-B-32"),
         "pretrained": pretrained,
@@ -191,7 +204,7 @@ def profile_own(
     text = own(
         images=images,
         encoder=encoder,
-        template=template,
+        template=template or "a photo of a {}.",
         shots=shots,
         descriptors=descriptors,
         test_fraction=test_fraction,

@@ -122,7 +122,7 @@ def _print_table(table: Any) -> None:
         drawn.add_column(column, overflow="fold", no_wrap=column == "row")  # its names would break in mid-word
     for row in table.rows:
         drawn.add_row(*(cell(row, column) for column in columns))
-    out = Terminal()
-    out.print(drawn, highlight=False, markup=False)
+    console = Terminal()
+    console.print(drawn, highlight=False, markup=False)
     for note in table.notes:
-        out.print(note, highlight=False, markup=False)
+        console.print(note, highlight=False, markup=False)

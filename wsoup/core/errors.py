@@ -136,6 +136,7 @@ EXTRAS = {
     "hf": ("datasets", "transformers"),
     "ray": ("ray",),
     "sklearn": ("sklearn",),
+    "onnx": ("onnx", "onnxscript"),
 }
 """What `pip install 'wsoup[...]'` brings, by the names that are imported."""
 

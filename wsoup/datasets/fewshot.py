@@ -6,12 +6,15 @@ permutation of its sorted paths: the 4-shot split lies within the 16-shot split.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from wsoup.core.errors import DataError, MismatchError
 from wsoup.datasets.listing import Split
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def draw(split: Split, *, class_names: list[str], shots: int, seed: int, origin: str) -> np.ndarray:
@@ -45,6 +48,9 @@ def split_of_seed(manifest: pa.Table, *, seed: int) -> pa.Table:
     Raises:
         MismatchError: the manifest knows no such seed.
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     seeds = manifest["seeds"].combine_chunks()
     rows = pc.list_parent_indices(seeds).to_numpy()[pc.list_flatten(seeds).to_numpy() == seed]
     if not len(rows):

@@ -49,6 +49,11 @@ def read(path: str) -> bytes:
     return _asked(path, "cat_file")
 
 
+def write(path: str, payload: bytes) -> None:
+    """Put bytes behind a URL; raises as `read`."""
+    _asked(path, "pipe_file", payload)
+
+
 def size(path: str) -> int:
     """Bytes of the file behind a URL; raises as `read`."""
     return int(_asked(path, "info").get("size") or 0)
@@ -66,16 +71,17 @@ def stamp(path: str) -> tuple[int, int]:
     return int(about.get("size") or 0), int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
-def _asked(path: str, method: str) -> Any:
+def _asked(path: str, method: str, *payload: bytes) -> Any:
     import fsspec
 
     try:
         filesystem, inner = fsspec.core.url_to_fs(path)
-        return getattr(filesystem, method)(inner)
+        return getattr(filesystem, method)(inner, *payload)
     except FileNotFoundError:
         raise MissingError(f"{path} cannot be read (no such file)") from None
     except ImportError as error:
         raise DataError(f"{path}: {' '.join(str(error).split())[:200]}") from None
     except Exception as error:  # every kind of storage has errors of its own
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"{path} cannot be read ({reason}); check the URL and the credentials") from None
+        done = "written" if payload else "read"
+        raise DataError(f"{path} cannot be {done} ({reason}); check the URL and the credentials") from None

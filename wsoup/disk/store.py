@@ -30,6 +30,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from wsoup.core.errors import (
+    DataError,
     MismatchError,
     MissingError,
     ParamsError,
@@ -39,6 +40,7 @@ from wsoup.core.errors import (
     one_line,
     storage_error,
 )
+from wsoup.disk import remote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -254,9 +256,13 @@ def read_checked(path: str | Path) -> bytes:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write JSON with sorted keys, two spaces and a final newline."""
+    """Write JSON with sorted keys, two spaces and a final newline; a path may be a URL."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    if remote.is_remote(path):
+        remote.write(str(path), text.encode())
+        return
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
 
 
 LARGEST_JSON = 1 << 28
@@ -264,15 +270,24 @@ LARGEST_JSON = 1 << 28
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file; a missing or broken one is one clear error, and so is a key that appears twice, or NaN."""
+    """Read a JSON file; a missing or broken one is one clear error, and so is a key that appears twice, or NaN.
+
+    A path may be a URL.
+    """
     try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_JSON:
+        if remote.is_remote(path):
+            known, size = True, remote.size(str(path))
+        else:
+            status = os.stat(path)
+            known, size = stat.S_ISREG(status.st_mode), status.st_size
+        if not known or size > LARGEST_JSON:
             raise ValueError(f"no file, or one of more than {LARGEST_JSON:,} bytes")
-        text = Path(path).read_text(encoding="utf-8")
+        text = (remote.read(str(path)) if remote.is_remote(path) else Path(path).read_bytes()).decode("utf-8")
         return json.loads(text, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
     except FileNotFoundError:
         raise MissingError(f"{path} does not exist") from None
+    except DataError:  # of storage elsewhere
+        raise
     except (ValueError, RecursionError, OSError) as error:  # numbers and depth that Python does not have, among others
         raise MismatchError(
             f"{path} is not JSON ({one_line(error, limit=200)}); make it again with `dvc repro`"
@@ -481,9 +496,9 @@ def check_encoder(actual: Mapping[str, Any], *, expected: Mapping[str, Any], whe
 # ------------------------------------------------------------------------------------------------- arrays, hashes
 
 
-def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Named arrays as the bytes of a safetensors file."""
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+def pack_arrays(arrays: Mapping[str, np.ndarray], *, about: dict[str, str] | None = None) -> bytes:
+    """Named arrays as the bytes of a safetensors file, with what its header says about them."""
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=about)
 
 
 def unpack_arrays(payload: bytes, *, origin: str | Path) -> dict[str, np.ndarray]:

@@ -34,9 +34,8 @@ def _as_written(value: Any, read: ValidatorFunctionWrapHandler) -> Member:
 
 Plain = Words | bool | Annotated[int, Field(lt=2**63)] | Annotated[float, Field(allow_inf_nan=False)] | None
 EncoderId = Annotated[Mapping[Words, Plain], AfterValidator(_named)]
-Preprocessing = Annotated[
-    Mapping[Words, Words | int | float | Annotated[list[int | float], Field(max_length=3)] | None], Field(max_length=20)
-]
+Numbers = Annotated[list[int | float], Field(max_length=3)]
+Preprocessing = Annotated[Mapping[Words, Plain | Numbers], Field(max_length=20)]
 """What is done to images before the encoder: size, mean, std, interpolation, resize_mode; empty where nobody knows."""
 Members = Annotated[tuple[Annotated[Member, WrapValidator(_as_written)], ...], Field(min_length=1, max_length=10_000)]
 
@@ -44,7 +43,7 @@ COUNTED_TOGETHER = ("greedy", "joint")
 """Kinds of soup whose members are counted with those before them, not alone."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Soup:
     """Texts that all classes share; their features are averaged (centroid), or their scores (score mean).
 
@@ -68,13 +67,18 @@ class Soup:
     encoder: EncoderId
     members: Members
     made_with: Mapping[Words, Words] = field(default_factory=dict)
-    preprocessing: Preprocessing = field(default_factory=dict, repr=False)
+    preprocessing: Preprocessing = field(default_factory=dict)
     class_name_weight: Annotated[float, Field(ge=0, le=1e6, strict=True)] = 0.0
     class_name_correct: Count | None = None
     cost: Mapping[str, Cost] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checked_fields(self)
+
+    def __repr__(self) -> str:
+        texts = [*map(repr, self.texts[:3]), *(["..."] if len(self.members) > 3 else [])]
+        made_for = f"{self.encoder.get('model')}/{self.encoder.get('pretrained')}"
+        return f"<{self.kind} soup, {self.drawn_by}, {made_for}, {len(self.members)} members: {', '.join(texts)}>"
 
     @property
     def weighted_texts(self) -> list[tuple[str, float]]:
@@ -146,7 +150,7 @@ class Soup:
 
     @at_the_door
     def save(self, path: Place) -> None:
-        """Write it as JSON, whole or not at all."""
+        """Write it as JSON, whole or not at all; a path may be a URL such as ``s3://...`` or ``hf://...``."""
         store.write_json(path, self.as_json())
 
     @classmethod
@@ -155,16 +159,20 @@ class Soup:
         """Read what `save` wrote.
 
         Args:
-            path: a soup file.
+            path: a soup file, which may be a URL.
             encoder: the id that it must be of; None takes any.
 
         Raises:
             MissingError: no such file.
             MismatchError: no soup, or a soup of another encoder.
         """
-        if not Path(path).exists():
-            raise MissingError(f"{path} does not exist; soups are made by stage 'soup': run `dvc repro`")
-        soup = cls.from_json(store.read_json(path), origin=path)
+        try:
+            value = store.read_json(path)
+        except MissingError:
+            raise MissingError(
+                f"{path} does not exist; soups are made by wsoup.word_soup and the like, or by `dvc repro soup`"
+            ) from None
+        soup = cls.from_json(value, origin=path)
         if encoder is not None:
             store.check_encoder(soup.encoder, expected=encoder, where=path)
         return soup

@@ -434,7 +434,9 @@ def _check_finite(model: nn.Module, *, origin: str) -> None:
 
 
 def preprocessing_of(model: Any) -> dict[str, Any]:
-    """What the `preprocess` of an open_clip model does, as it says itself, as JSON values; of another model nothing."""
+    """What a model says of its `preprocess`, as JSON values: open_clip's do, others may in `preprocessing`."""
+    if isinstance(said := getattr(model, "preprocessing", None), dict):
+        return said
     about = getattr(getattr(model, "visual", None), "preprocess_cfg", None)
     if not about:
         return {}

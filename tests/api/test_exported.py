@@ -1,0 +1,153 @@
+"""Facts about exported classifiers: who reads the file without wsoup gets the probabilities of `wsoup classify`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from run_cli import run
+from safetensors import safe_open
+from small_world import COLOURS, write_image_folder
+
+import wsoup
+from wsoup.images.decode import load_rgb
+from wsoup.soup.member import Member
+
+NAMES = sorted(COLOURS)
+
+
+@pytest.fixture
+def photos(in_tmp, tiny_encoder, tiny_encoder_files) -> torch.Tensor:
+    """Pixels of photos; beside them a soup, two heads and a params.yaml that knows where the weights lie."""
+    members = tuple(Member(text) for text in ("sharp", "which is flat"))
+    about = {"encoder": tiny_encoder.id, "preprocessing": tiny_encoder.preprocessing}
+    soup = wsoup.Soup(kind="chains", seed=1, template="a photo of a {}.", members=members, **about)
+    soup.save("soup.json")
+    Path("params.yaml").write_text(json.dumps({"encoder": tiny_encoder_files}))
+    paths = sorted(write_image_folder(Path("new"), splits={"a": 3}, classes=COLOURS).rglob("*.png"))
+    pixels = torch.stack([tiny_encoder.preprocess(load_rgb(str(path))) for path in paths])
+    how = {"class_names": NAMES, "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
+    features, labels = tiny_encoder.encode_images(pixels), [path.parent.name for path in paths]
+    for kind in ("gda", "ridge"):
+        head = wsoup.fit_head(features, labels, soup=soup, kind=kind, encoder={"model": "tiny-clip"}, **how)
+        head.save(f"{kind}.safetensors")
+    return pixels
+
+
+WHAT = {
+    "soup": (["soup.json", "--classes", ",".join(NAMES)], ["--soup", "soup.json", "--classes", ",".join(NAMES)]),
+    "gda": (["gda.safetensors"], ["--head", "gda.safetensors"]),
+    "ridge": (["ridge.safetensors"], ["--head", "ridge.safetensors"]),
+}
+
+
+@pytest.fixture(params=WHAT)
+def expected(request, photos) -> tuple[list[str], np.ndarray]:
+    """Arguments of the export, and the probabilities (N, C) that `wsoup classify` gives."""
+    export, classify = WHAT[request.param]
+    code, printed, errors = run("classify", "new", *classify, "--top", "4", *where(request.param))
+    assert code == 0, errors
+    chances = np.zeros((len(photos), len(NAMES)))
+    for i, row in enumerate(csv.DictReader(io.StringIO(printed))):
+        for end in ("", "_2", "_3", "_4"):
+            chances[i, NAMES.index(row[f"class{end}"])] = row[f"probability{end}"]
+    return [*export, *where(request.param)], chances
+
+
+def where(kind: str) -> list[str]:
+    """A head of a model in memory does not say where its weights lie; params.yaml is of the soup's encoder."""
+    return (
+        [] if kind == "soup" else ["--pretrained", json.loads(Path("params.yaml").read_text())["encoder"]["pretrained"]]
+    )
+
+
+def exported(arguments: list[str], file: str, *options: str) -> str:
+    form = file.rpartition(".")[2]
+    code, _, errors = run("soup", "export", *arguments, "--format", form, "--out", file, "--force", *options)
+    assert code == 0, errors
+    return file
+
+
+def by_hand(features: np.ndarray, arrays) -> np.ndarray:
+    """The formula of the docs."""
+    scores = features @ arrays["classifier"] + arrays["bias"]
+    if "support" in arrays:
+        scores += np.exp(-arrays["sharpness"] * (1 - features @ arrays["support"].T)) @ arrays["weights"]
+    scores = np.exp(arrays["logit_scale"] * (scores - scores.max(1, keepdims=True)))
+    return scores / scores.sum(1, keepdims=True)
+
+
+def test_npz_is_read_by_numpy_alone(expected, photos, tiny_encoder):
+    arguments, chances = expected
+    arrays = np.load(exported(arguments, "c.npz"), allow_pickle=False)
+    np.testing.assert_allclose(by_hand(tiny_encoder.encode_images(photos).numpy(), arrays), chances, atol=2e-6)
+    assert arrays["class_names"].tolist() == NAMES
+    about = json.loads(str(arrays["about"]))
+    assert about["preprocessing"] == tiny_encoder.preprocessing
+    assert about["encoder"]["weights"] == tiny_encoder.id["weights"]
+    assert [member["text"] for member in about["soup"]["members"]] == ["sharp", "which is flat"]
+    first = Path("c.npz").read_bytes()
+    assert Path(exported(arguments, "c.npz")).read_bytes() == first
+
+
+def test_safetensors_hold_the_same(expected, photos, tiny_encoder):
+    arguments, chances = expected
+    with safe_open(exported(arguments, "c.safetensors"), "np") as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no dict
+        about = json.loads(file.metadata()["about"])
+    np.testing.assert_allclose(by_hand(tiny_encoder.encode_images(photos).numpy(), arrays), chances, atol=2e-6)
+    assert about["class_names"] == NAMES
+
+
+def test_onnx_runs_elsewhere(expected, photos, tiny_encoder):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    arguments, chances = expected
+    session = runtime.InferenceSession(exported(arguments, "c.onnx"))
+    features = 3 * tiny_encoder.encode_images(photos).numpy()  # of any length
+    np.testing.assert_allclose(session.run(["probabilities"], {"image_features": features})[0], chances, atol=2e-6)
+    about = session.get_modelmeta().custom_metadata_map
+    assert json.loads(about["class_names"]) == NAMES
+    assert json.loads(about["preprocessing"]) == tiny_encoder.preprocessing
+
+
+def test_onnx_takes_pixels_where_the_tower_exports(photos):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    session = runtime.InferenceSession(exported(WHAT["soup"][0], "p.onnx", "--pixels"))
+    printed = run("classify", "new", *WHAT["soup"][1])[1]
+    chances = session.run(["probabilities"], {"pixels": photos.numpy()})[0]
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert [NAMES[i] for i in chances.argmax(1)] == [row["class"] for row in rows]
+    np.testing.assert_allclose(chances.max(1), [float(row["probability"]) for row in rows], atol=2e-5)
+
+
+def test_the_mean_of_scores_is_exported_when_asked(photos, tiny_encoder):
+    how = {"class_names": NAMES, "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer, "mode": "score_mean"}
+    arrays = np.load(exported(WHAT["soup"][0], "c.npz", "--mode", "score_mean"))
+    np.testing.assert_allclose(arrays["classifier"], wsoup.Soup.load("soup.json").classifier(**how), atol=1e-6)
+    assert json.loads(str(arrays["about"]))["mode"] == "score_mean"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["soup.json", "--format", "npz"], "--format npz is no text; give --out FILE.npz"),
+        (["soup.json", "--format", "npz", "--out", "a.onnx"], "--out a.onnx must end in .npz"),
+        (["soup.json", "--format", "npz", "--out", "a.npz"], "name the classes, and a soup"),
+        (
+            ["soup.json", "--format", "npz", "--out", "a.npz", "--classes", "a,b", "--pixels"],
+            "--pixels is for --format onnx, not npz",
+        ),
+        (["soup.json", "--format", "yaml"], "must be one of open_clip, clip_benchmark, text, csv"),
+    ],
+)
+def test_what_will_not_do_is_one_line(photos, arguments, said):
+    code, printed, errors = run("soup", "export", *arguments)
+    assert (code, printed) == (1, "")
+    assert said in errors
