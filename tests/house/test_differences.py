@@ -23,7 +23,7 @@ from wsoup.check import paper_search
 from wsoup.check.whole import Params, parse_params
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
-from wsoup.core.scoring import rank
+from wsoup.core.scoring import mean_cosines, rank
 from wsoup.evaluate import baselines, counts, upper_bound
 from wsoup.evaluate.rows import Material, soup_rows, table
 from wsoup.finetune import tuners
@@ -282,6 +282,17 @@ def test_null_tokens_stand_after_the_comma(tiny_encoder):
     wording = fast.encode_grid(*grid, token_offset=5)
     torch.testing.assert_close(plain.encode_grid(*grid, token_offset=5, offset_formula="code"), wording)
     assert not torch.allclose(fast.encode_grid(*grid, token_offset=5, offset_formula="code"), wording, atol=1e-4)
+
+
+@claim("Alignment and uniformity are mean cosines")
+def test_alignment_and_uniformity_by_hand():
+    """One image on its own class's text, cosine 1, and at a right angle to the other."""
+    classes = torch.eye(2)[None]  # (1, C, D)
+    sums = torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=torch.float64)
+    assert [float(value) for value in mean_cosines(classes, sums=sums, n_images=1)] == [1.0, 0.0]
+    for source, text in (("oxford_pets", "a type of pet"), ("dtd", "a type of texture")):
+        params = params_of(source=source)
+        assert (params.datasets[source].template, params.evaluate.texts) == ("a photo of a {}.", [text])
 
 
 @claim("Waffle's shapes come from the source's class names")

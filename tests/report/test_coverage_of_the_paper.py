@@ -13,7 +13,7 @@ from wsoup.check.whole import Params, parse_params
 from wsoup.core.errors import ParamsError
 from wsoup.profiles.paper import ENCODERS, paper
 from wsoup.report import paper as theirs
-from wsoup.report.coverage import coverage, unknown
+from wsoup.report.coverage import coverage, figures, unknown
 from wsoup.report.paper import TABLES, PaperRow
 
 
@@ -149,6 +149,18 @@ def test_pools_are_read_where_they_are_and_said_to_be_unknown_where_not(tmp_path
     assert marks["Word soup"] == ("candidates.words: 1,500 texts, not the authors' list of 9,894 (--words)",)
     assert marks["CLIP ZS"] == ()
     assert not any("words" in what for what in unknown(few))
+
+
+def test_every_figure_has_a_line_that_says_what_differs():
+    """Of profile paper all but training curves and single texts, which are runs of their own."""
+    lines = figures(params_of())
+    assert [line[2] for line in lines] == list("--****" + "*-")
+    assert lines[0] == "  -  Single descriptors on Pets (table 1): params.yaml has no datasets.oxford_pets.role=source"
+    assert lines[3].endswith("Accuracy against m: reports/plots/accuracy_by_m; differs: GPT centroids are not drawn")
+    pets = params_of(source="oxford_pets", fewshot_pickles=None)
+    assert figures(pets)[0].startswith(
+        "  *  Single descriptors on Pets (table 1): reports/tables/given_texts; differs: "
+    )
 
 
 def test_the_list_is_printed_for_the_present_params(tmp_path):

@@ -113,10 +113,12 @@ def profile_paper(
 
     if table is not None:
         from wsoup.check.whole import load_params
-        from wsoup.report.coverage import coverage, shown, unknown
+        from wsoup.report.coverage import coverage, figures, shown, unknown
 
         given = load_params(params)
         print(shown(coverage(given, table=table), unsure=unknown(given)), end="")
+        if table == "all":
+            print("figures, and tables of single texts:", *figures(given), sep="\n")
         return
     if data_root is None:
         raise ParamsError("profile paper needs --data-root, the folder that holds CoOp's folders")

@@ -24,7 +24,8 @@ SINGLE_TEXTS = {
     "oxford_pets": ["a type of pet"],
     "dtd": ["a type of texture"],
 }
-"""Single descriptors that the paper counts alone, of the sources that they are about."""
+"""Single descriptors that the paper counts alone, of the sources that they are about: behind the plain template there
+(the authors' main_crossdataset.alignment.py:74), so that "a type of pet" is said once."""
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
 """What is taken out of the template where there are no descriptors."""
 DATASET_OF_HALVES = "shapes"
@@ -131,7 +132,8 @@ def _datasets(source: str, *, data_root: str, gpt: str | None, laion: str | None
         sections["laion"] = sections.pop("imagenet") | {"layout": f"laion:{laion}"}
     elif source != "imagenet":
         sections["imagenet"]["role"] = "xd"
-    return {source: sections.pop(source) | {"role": "source"}, **sections}
+    about = {"role": "source"} | ({"template": PAPER["imagenet"].template} if source in SINGLE_TEXTS else {})
+    return {source: sections.pop(source) | about, **sections}
 
 
 def _dataset(name: str, *, data_root: str, gpt: str | None) -> dict[str, Any]:

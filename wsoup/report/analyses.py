@@ -25,7 +25,7 @@ Measured = Mapping[str, Mapping[str, float]]
 
 
 def single_texts(path: Path, *, results: Results) -> Table:
-    """Members of the first seed's soups alone, beside random texts: accuracy, change against no text, alignment.
+    """Members of the first seed's soups alone, beside random texts: accuracy, change against no text, mean cosines.
 
     Args:
         path: texts.parquet of stage evaluate.
@@ -40,10 +40,14 @@ def single_texts(path: Path, *, results: Results) -> Table:
             for group, names in groups.items():
                 line[group] = _mean(measured, "accuracy", names)
                 line[f"{group} change"] = _change(measured, "accuracy", names, plain=plain)
-                line[f"{group} alignment"] = _mean(measured, "alignment", names)
+                line |= {f"{group} {what}": _mean(measured, what, names) for what in MEASURES[1:]}
             lines.append(line)
-    columns = ["kind", "text", *(f"{group}{end}" for group in groups for end in ("", " change", " alignment"))]
-    notes = ["Per cent, change in points against the class name alone, and alignment; random texts are the grey rows."]
+    ends = ("", " change", *(f" {what}" for what in MEASURES[1:]))
+    columns = ["kind", "text", *(f"{group}{end}" for group in groups for end in ends)]
+    notes = [
+        "Per cent, change in points against the class name alone, and mean cosines with an image's own class "
+        "(alignment) and with the others (uniformity); random texts are the grey rows."
+    ]
     return Table("single_texts", "Members of the soups, each alone", columns, lines, notes)
 
 

@@ -17,7 +17,7 @@ from wsoup.evaluate.rows import TableRow
 from wsoup.evaluate.rows import table as rows_of
 from wsoup.report import paper
 from wsoup.report.paper import TABLES, PaperRow
-from wsoup.report.settings import Settings, dataset_differs, marks
+from wsoup.report.settings import Settings, dataset_differs, flat, marks
 
 
 def coverage(params: Params, *, table: str) -> list[PaperRow]:
@@ -121,6 +121,19 @@ def _encoder_id(params: Params) -> dict[str, Any]:
         "pretrained": encoder.pretrained,
         "quick_gelu": said or encoder.pretrained == "openai",
     }
+
+
+def figures(params: Params) -> list[str]:
+    """Every figure of the paper, and its tables of single texts: whether params.yaml makes it, where, what differs."""
+    made = flat(params.model_dump(mode="json", by_alias=True))
+    lines = []
+    for line in paper.read("figures"):
+        key, _, value = line["needs"].partition("=")
+        if made.get(key) == value if value else made.get(key):
+            lines.append(f"  *  {line['what']}: {line['made_by']}; differs: {line['differs']}")
+        else:
+            lines.append(f"  -  {line['what']}: params.yaml has no {line['needs']}")
+    return lines
 
 
 def shown(rows: list[PaperRow], *, unsure: list[str]) -> str:
