@@ -27,7 +27,7 @@ def test_a_small_pool_is_taken_whole_and_an_empty_one_makes_no_row(texts, photo)
     (whole,) = nearest_prompts([photo], pool=POOL[:3], m=16, encoder=texts).values()
     assert {len(prompts) for prompts in whole} == {3}
     assert nearest_prompts([photo], pool=[], m=16, encoder=texts) == {}
-    how = {"rows": table(["word"]), "seeds": [1], "templates": [], "gpt": {}}
+    how = {"rows": table(["word"]), "seeds": [1], "templates": []}
     (row,) = class_rows([photo], nearest={"photo": whole}, **how)["photo"]
     assert (row.method, row.m, row.prompts) == ("nearest_descriptors", 3, whole)
     assert class_rows([photo], **how)["photo"] == []
