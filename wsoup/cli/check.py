@@ -38,7 +38,7 @@ def check_command(
     from wsoup.check.whole import load_params
     from wsoup.disk import code
     from wsoup.images.decode import load_rgb
-    from wsoup.pipeline import packages
+    from wsoup.pipeline import inputs, packages
     from wsoup.towers.encoder import imagenet_class_names
 
     settings, console = load_params(params), Console()
@@ -50,6 +50,7 @@ def check_command(
     findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
     show(findings, console)
     others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
+    others += inputs.misrecorded()
     if packages.VERSIONS.is_file():
         others += [f"{clause} ({packages.VERSIONS})" for clause in packages.differences(code.installed())]
     if cache:
