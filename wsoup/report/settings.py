@@ -121,7 +121,7 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: TableRow) ->
             phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
     if variant != PRETRAINED or row.method.soup:
         phrases += _images_differ(run)
-    if row.method.prompts is not None:
+    if row.method.name in ("ensemble", "gpt"):
         phrases += _baselines_differ(run, keys=BY_CLASS if row.method.name == "gpt" else BY_CLASS[:1])
     return phrases + [phrase for pool in _pools(row, soups=soups) for phrase in _pool_differs(pool, run, paper)]
 
