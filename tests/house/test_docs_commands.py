@@ -109,6 +109,7 @@ def test_commands_of_the_docs_run(page: str, line: str, used: Path, monkeypatch)
     assert words[0] == "wsoup", f"{page}: {line}: say in ELSEWHERE where this is run"
     if words[:2] == ["wsoup", "profile"]:
         words[words.index("--out") + 1] = "other.yaml"
+        Path("other.yaml").unlink(missing_ok=True)
     code, printed, errors = run(*words[1:])
     assert code == 0, errors
     assert printed or errors

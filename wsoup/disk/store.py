@@ -95,12 +95,12 @@ def kept_aside(path: Path, *, force: bool) -> str:
     Raises:
         ParamsError: something does, and `force` was not asked for.
     """
-    if not os.path.lexists(path):
+    if not os.path.lexists(path) or path.is_dir():  # a folder is replaced by no command
         return ""
     copy = next(place for n in count(1) if not os.path.lexists(place := path.with_name(f"{path.name}.{n}")))
     if not force:
         raise ParamsError(f"{path} is there already; --force replaces it and keeps it as {copy.name}, or name another")
-    shutil.copytree(path, copy) if path.is_dir() else shutil.copy2(path, copy)
+    shutil.copy2(path, copy)
     return f"what stood in {path} is kept as {copy.name}"
 
 
