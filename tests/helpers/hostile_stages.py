@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 from wsoup.core.errors import LONGEST
 
 Stage = tuple[str, ...]
@@ -14,6 +16,8 @@ FIRST: list[Stage] = [("prepare", "photo"), ("prepare", "other"), ("candidates",
 """Those that need no model."""
 LONG: list[Stage] = [("embed_train",), ("embed", "photo"), ("score", "words"), ("soup", "word"), ("finetune", "ce")]
 """Those whose finished parts are kept."""
+LANDSCAPE: Stage = ("landscape", "coop_diverse")
+"""One more, where `with_landscape` has asked for it."""
 REST: list[Stage] = [
     *(
         ("embed", "other"),
@@ -25,6 +29,13 @@ REST: list[Stage] = [
     ),
     *(("soup", "descriptor"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce"), ("report",)),
 ]
+
+
+def with_landscape(folder: Path) -> None:
+    """Ask for the plane of a tuned prompt, which the miniature's params leave out."""
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    params["landscape"].update(steps=2, margin=0, methods=[LANDSCAPE[1]])
+    (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
 
 
 def start(folder: Path, stage: Stage) -> subprocess.Popen[str]:

@@ -131,3 +131,42 @@ def test_a_queued_experiment_runs_the_code_that_was_queued(other):
     run_stage(other.folder, "soup", "word", root=other.folder)
     assert members(other) == of_the_experiment, "the soups of the edited code"
     assert other.run("dvc", "status", "soup@word").strip() == "Data and pipelines are up to date."
+
+
+def test_a_temporary_experiment_is_what_the_stage_makes_in_place(other):
+    before = members(other)
+    other.run("dvc", "exp", "run", "--temp", "--name", "temporary", "-S", "soups.word.k0=7", "soup@word")
+    assert (members(other), other.changed()) == (before, set()), "the workspace is as it was"
+    other.run("dvc", "exp", "apply", "temporary")
+    of_the_experiment = members(other)
+    run_stage(other.folder, "soup", "word", root=other.folder)
+    assert members(other) == of_the_experiment
+    other.git("checkout", "-q", ".")
+    other.run("dvc", "checkout", "-q")
+
+
+def test_clones_that_share_a_cache_run_the_same_stage_at_once(other, tmp_path):
+    """One of them with a umask of 077: each has its own locks and shards, and both end in the same bytes."""
+    clones = []
+    for name in ("first", "second"):
+        other.git("clone", "-q", str(other.folder), str(tmp_path / name))
+        clone = Project.__new__(Project)
+        clone.folder = tmp_path / name
+        clone.run("dvc", "cache", "dir", "--local", str(other.folder / ".dvc/cache"))
+        clone.run("dvc", "checkout", "-q")
+        assert clone.changed() == set()
+        clone.edit("soups.word", k0=8)
+        clones.append(clone)
+    runs = [
+        clone.start("sh", "-c", f"umask {umask}; dvc repro soup@word")
+        for clone, umask in zip(clones, ("022", "077"), strict=True)
+    ]
+    for process in runs:
+        printed, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, printed
+    first, second = clones
+    assert members(first) == members(second)
+    assert first.outs() == second.outs()
+    for clone in clones:
+        assert clone.run("dvc", "status", "soup@word").strip() == "Data and pipelines are up to date."
+    assert other.changed() == set()
