@@ -17,6 +17,7 @@ from corrupt import corrupted
 from project import DESCRIPTORS, WORDS, miniature_params
 
 from wsoup.check import params as preflight
+from wsoup.check.texts import problems as long_texts
 from wsoup.check.whole import parse_params
 from wsoup.cli.app import app
 from wsoup.core.errors import LONGEST, WsoupError
@@ -159,6 +160,17 @@ def test_data_check_names_all_of_them(raw: dict[str, Any], in_tmp: Path) -> None
     assert done.exit_code == 1
     assert "error: soups.word.k1 is 12 but the pool descriptors holds 5" in done.output
     assert "error: evaluate.baseline_m is 6 but the pool descriptors holds 5" in done.output
+
+
+def test_all_texts_that_are_too_long_are_named_at_once(raw: dict[str, Any], in_tmp: Path) -> None:
+    long = [f"which has {word} " + "very " * 80 for word in ("one", "two", "three")]
+    (in_tmp / "pools/descriptors.txt").write_text("\n".join([*DESCRIPTORS, *long]))
+    params = parse_params(raw, origin="params.yaml")
+    said = [*long_texts(params, class_names=["red", "dark green"])]
+    assert ["one" in said[0], "two" in said[1], "three" in said[2]] == [True] * 3
+    assert all("does not fit the model's context after 'a " in line for line in said)
+    assert all("shorten it or leave it out" in line and len(line) <= LONGEST for line in said)
+    assert [*long_texts(params, class_names=[])] == []
 
 
 # ------------------------------------------------------------------------------------------- pools and GPT files

@@ -38,6 +38,7 @@ def check_command(
     from wsoup.check import data as datacheck
     from wsoup.check import paper_pools
     from wsoup.check import params as preflight
+    from wsoup.check import texts
     from wsoup.check.data_show import show
     from wsoup.check.encoder import check_encoder
     from wsoup.check.whole import load_params
@@ -48,8 +49,8 @@ def check_command(
 
     settings, console = load_params(params), Terminal()
     encoder = check_encoder(settings)
-    for kind, texts in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
-        for text in texts:
+    for kind, said in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
+        for text in said:
             console.print(f"{kind}encoder: {text}", highlight=False, markup=False, soft_wrap=True)
     decode = load_rgb if deep else None
     findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
@@ -58,6 +59,8 @@ def check_command(
         console.print(f"{'' if theirs else 'warning: '}{text}", highlight=False, markup=False, soft_wrap=True)
     others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     others += inputs.misrecorded()
+    source = next(finding for finding in findings if finding.name == settings.source)
+    others += texts.problems(settings, class_names=source.class_names)
     if packages.VERSIONS.is_file():
         others += [f"{clause} ({packages.VERSIONS})" for clause in packages.differences(code.installed())]
     if cache:

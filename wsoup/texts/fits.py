@@ -36,11 +36,19 @@ def check_fits(
         step: what to do about it.
         token_offset: null tokens between the two.
     """
+    for stem, text in too_long(texts, stems=stems, tokenizer=tokenizer, token_offset=token_offset):
+        refuse(text, after=stem, tokenizer=tokenizer, origin=origin, step=step, token_offset=token_offset)
+
+
+def too_long(
+    texts: Sequence[str], *, stems: Sequence[str], tokenizer: Tokenizer, token_offset: int = 0
+) -> Iterator[tuple[str, str]]:
+    """The longest class prompt with each text that does not fit behind it; arguments as `check_fits`."""
     endings = [prompts.after_comma(text, period=True) for text in texts]
     for c, i in beyond_context(prompts.with_comma(stems), endings, tokenizer=tokenizer, token_offset=token_offset):
         whole = stems[c] + prompts.ending(texts[i], period=True)
         if token_offset or int(token_lengths([whole], tokenizer=tokenizer)) >= _capacity(tokenizer):
-            refuse(texts[i], after=stems[c], tokenizer=tokenizer, origin=origin, step=step, token_offset=token_offset)
+            yield stems[c], texts[i]
 
 
 def check_prompts(texts: Sequence[str], *, tokenizer: Tokenizer, origin: object, step: str) -> None:

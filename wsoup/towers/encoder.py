@@ -181,7 +181,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
         torch.backends.cudnn.allow_tf32 = False  # of convolutions, which torch else lets have it
     device = device or choose_device()
     model, augment, preprocess = build(params, device=device)
-    tokenizer = _tokenizer(params.model)
+    tokenizer = tokenizer_of(params.model)
     _check_finite(model, origin=str(params.pretrained or params.model))
     model.eval().requires_grad_(False)
     identity = encoder_id(
@@ -296,7 +296,7 @@ def random_model(name: str, *, seed: int) -> tuple[nn.Module, Callable[[Sequence
     with _quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = open_clip.create_model(name, load_weights=False)
-    return model.eval().requires_grad_(False), _tokenizer(name)
+    return model.eval().requires_grad_(False), tokenizer_of(name)
 
 
 def known_tags(model: str) -> list[str]:
@@ -333,7 +333,7 @@ def _check_name(params: EncoderParams) -> Config | None:
     return config
 
 
-def _tokenizer(model: str) -> Callable[[Sequence[str]], Tensor]:
+def tokenizer_of(model: str) -> Callable[[Sequence[str]], Tensor]:
     """The tokenizer of a model; one that is not there, or needs a package that is not, in one line."""
     try:
         with needing():
@@ -356,7 +356,7 @@ def weightless_encoder(params: EncoderParams) -> Encoder:
     try:
         with _quiet():
             model, preprocess = _on_meta(params.model)
-            tokenizer = _tokenizer(params.model)
+            tokenizer = tokenizer_of(params.model)
     except (RuntimeError, ValueError, OSError, KeyError, AssertionError, ImportError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"encoder {params.model} cannot be built from its configuration: {reason}") from None
