@@ -104,9 +104,10 @@ def profile_paper(
 
     if table is not None:
         from wsoup.check.whole import load_params
-        from wsoup.report.coverage import coverage, shown
+        from wsoup.report.coverage import beside, coverage, shown
 
-        print(shown(coverage(load_params(params), table=table)), end="")
+        read = load_params(params)
+        print(shown(coverage(read, table=table)) + beside(read), end="")
         return
     if data_root is None:
         raise ParamsError("profile paper needs --data-root, the folder that holds CoOp's folders")

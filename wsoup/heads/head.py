@@ -104,6 +104,11 @@ class Head:
 
     def save(self, path: str | Path) -> None:
         """Write it as safetensors, whole or not at all, the soup in it."""
+        with store.replacing(path) as temporary:
+            temporary.write_bytes(self.as_bytes())
+
+    def as_bytes(self) -> bytes:
+        """What `save` writes."""
         arrays = {
             **{name: getattr(self.fitted, name) for name in ("classifier", "bias", "support", "weights")},
             "confidences": self.confidences,
@@ -118,7 +123,7 @@ class Head:
             "encoder": dict(self.encoder),
             "soup": self.soup.as_json(),
         }
-        file.write(path, arrays={name: array.numpy() for name, array in arrays.items()}, about=about)
+        return file.packed({name: array.numpy() for name, array in arrays.items()}, about=about)
 
     @classmethod
     def load(cls, path: str | Path, *, encoder: Mapping[str, Any] | None = None) -> Self:
