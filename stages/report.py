@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.finetune.params import FinetuneParams
 from wsoup.params.base.datasets import Datasets, FewshotParams
 from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import Sections, Seeds, load
+from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.pipeline import stage
 from wsoup.report.reading import as_written
@@ -30,6 +32,8 @@ class Wanted(Sections):
     candidates: CandidatesParams
     soups: Soups
     finetune: FinetuneParams
+    heads: dict[Name, Any]  # what kinds there are is no matter here
+    adapt: dict[Name, Any]
     evaluate: EvaluateParams
     landscape: LandscapeParams
     report: ReportParams

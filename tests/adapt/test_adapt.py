@@ -13,14 +13,16 @@ from adapt_cases import pile, right
 from torch import Tensor
 
 from wsoup.adapt import adapted as adapted_module
+from wsoup.adapt import answers as answers_module
 from wsoup.adapt import center as center_module
 from wsoup.adapt import em as em_module
 from wsoup.adapt import guard, kinds, passes
 from wsoup.adapt import stream as stream_module
 from wsoup.adapt.adapted import Adapted, texts_alone
+from wsoup.adapt.answers import answers
 from wsoup.adapt.em import estimated
 from wsoup.adapt.kinds import KINDS, adapt
-from wsoup.adapt.passes import Seen, look
+from wsoup.adapt.passes import look
 from wsoup.adapt.stream import stream
 from wsoup.core.errors import DataError, MismatchError, ParamsError
 
@@ -32,21 +34,30 @@ SCALE = 20.0
 
 def test_what_an_answer_tells_is_one_where_answers_are_sure_and_differ():
     """Two images, two classes: sure of one each tells log 2 of log 2; both of the same, or in doubt, nothing."""
-    texts = texts_alone(torch.eye(2), logit_scale=1e3, kind="em", note="")
-    assert look(torch.eye(2), by=texts).information == pytest.approx(1)
-    assert look(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), by=texts).information == pytest.approx(0)
-    assert look(torch.tensor([[0.6, 0.6], [0.7, 0.7]]), by=texts).information == pytest.approx(0, abs=1e-9)
+    texts = texts_alone(torch.eye(2), logit_scale=1e3, kind="em")
+    assert look(torch.eye(2), by=texts)[0].information == pytest.approx(1)
+    assert look(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), by=texts)[0].information == pytest.approx(0)
+    assert look(torch.tensor([[0.6, 0.6], [0.7, 0.7]]), by=texts)[0].information == pytest.approx(0, abs=1e-9)
 
 
 def test_a_pass_adds_up_images_by_their_probabilities():
     """Logits (log 3, 0): three quarters of the image go to the first class."""
     by = Adapted("em", torch.tensor([[math.log(3), 0.0]]), torch.zeros(2), True, "")
-    seen = look(torch.ones(4, 1), by=by)
+    seen, answers = look(torch.ones(4, 1), by=by)
     assert seen.counts.tolist() == pytest.approx([3, 1])
     assert seen.sums[:, 0].tolist() == pytest.approx([3, 1])
     assert seen.mean.tolist() == pytest.approx([1])
-    assert seen.answers.tolist() == [0, 0, 0, 0]
+    assert answers.tolist() == [0, 0, 0, 0]
     assert seen.effective_classes == pytest.approx(1 / 2)
+
+
+def test_two_passes_add_up_to_one_over_all_and_one_stands_for_many():
+    images = pile()
+    by = texts_alone(images.texts, logit_scale=SCALE, kind="em")
+    whole, first, rest = (look(part, by=by)[0] for part in (images.features, *images.features.split([100, 200])))
+    for seen in (first + rest, whole * 0.5 + whole * 0.5):
+        torch.testing.assert_close(seen.sums, whole.sums, rtol=1e-4, atol=1e-4)
+        assert (seen.n, seen.information) == pytest.approx((300, whole.information), rel=1e-5)
 
 
 def test_blocks_change_nothing(monkeypatch):
@@ -89,12 +100,14 @@ def slow_em(features: np.ndarray, texts: np.ndarray, *, scale: float, rounds: in
 def test_em_is_its_formula(monkeypatch):
     images = pile(counts=(30, 12, 5))
     monkeypatch.setattr(em_module, "SETTLED", -1.0)
-    alone = texts_alone(images.texts, logit_scale=SCALE, kind="em", note="")
+    alone = texts_alone(images.texts, logit_scale=SCALE, kind="em")
     first = look(images.features, by=alone)
-    made, seen = estimated(images.features, alone=alone, logit_scale=SCALE, first=first)
+    made = estimated(images.features, alone=alone, logit_scale=SCALE, first=first)
     slow = slow_em(images.features.double().numpy(), images.texts.double().numpy(), scale=SCALE, rounds=10)
-    np.testing.assert_allclose(made.logits(images.features), slow, atol=1e-3)
-    assert seen.answers.tolist() == slow.argmax(axis=1).tolist()
+    np.testing.assert_allclose(made.adapted.logits(images.features), slow, atol=1e-3)
+    answers, before = slow.argmax(axis=1), (images.features @ images.texts).argmax(dim=1).numpy()
+    assert made.after.answered.tolist() == np.bincount(answers, minlength=3).tolist()
+    assert made.stays == (answers == before).sum()
 
 
 def test_center_takes_the_mean_image_off():
@@ -107,7 +120,7 @@ def test_center_takes_the_mean_image_off():
 
 def test_em_ends_when_answers_settle():
     images = pile(noise=0.01, off=0.1)
-    alone = texts_alone(images.texts, logit_scale=SCALE, kind="em", note="")
+    alone = texts_alone(images.texts, logit_scale=SCALE, kind="em")
     looks = []
     real = em_module.look
     try:
@@ -173,11 +186,8 @@ def test_one_image_or_one_class_of_images_changes_nothing(kind):
 
 
 def test_what_overturns_most_answers_is_not_believed():
-    sums, counts = torch.zeros(2, 1).double(), torch.zeros(2).double()
-    texts = Seen(sums, counts, torch.tensor([0, 0, 1, 1]), 1.0)
-    assert guard.after(texts, Seen(sums, counts, torch.tensor([0, 1, 0, 1]), 1.0)) == ""
-    said = guard.after(texts, Seen(sums, counts, torch.tensor([1, 1, 0, 1]), 1.0))
-    assert said == "adaptation would overturn 75 % of the texts' answers: theirs stay"
+    assert guard.after(0.5) == ""
+    assert guard.after(0.25) == "adaptation would overturn 75 % of the texts' answers: theirs stay"
 
 
 def test_the_mean_of_few_classes_is_not_taken_off():
@@ -190,26 +200,83 @@ def test_the_mean_of_few_classes_is_not_taken_off():
 # ------------------------------------------------------------------------------------------------- streams, labels
 
 
+HOW = {"logit_scale": SCALE, "kind": "em"}
+
+
 def test_a_batch_is_answered_with_what_came_before_it():
+    """While few images are known, all of them are answered again with each batch that makes them a quarter more."""
     images = pile(off=1.2)
     batches = images.features.split(64)
-    how = {"texts": images.texts, "logit_scale": SCALE, "kind": "em"}
-    answered = list(stream(batches, **how, memory=1000))
+    answered = list(stream(batches, texts=images.texts, **HOW))
     assert [len(batch) for batch, _ in answered] == [64, 64, 64, 64, 44]
-    for i, (_, made) in enumerate(answered):
-        torch.testing.assert_close(made.classifier, adapt(torch.cat(batches[: i + 1]), **how).classifier)
-    last = list(stream(batches, **how, memory=100))[-1][1]
-    torch.testing.assert_close(last.classifier, adapt(images.features[-100:], **how).classifier)
+    for i, (_, made) in enumerate(answered[:4]):
+        whole = adapt(torch.cat(batches[: i + 1]), texts=images.texts, **HOW)
+        torch.testing.assert_close(made.classifier, whole.classifier, rtol=1e-4, atol=1e-4)
+
+
+def test_between_those_a_batch_adds_its_sums_to_those_of_the_batches_before(monkeypatch):
+    """By loops, from the docstrings: soft answers of the second batch by the first one's classifier, one round."""
+    monkeypatch.setattr(stream_module, "GROWTH", 1e9)
+    monkeypatch.setattr(guard, "before", lambda seen: "")
+    monkeypatch.setattr(guard, "after", lambda share: "")
+    images = pile(counts=(30, 20, 20), off=1.0)
+    first, second = images.features.split([40, 30])
+    (_, one), (_, two) = stream([first, second], texts=images.texts, **HOW)
+    mean = images.features.double().mean(dim=0)
+    sums, counts = torch.zeros(3, 32).double(), torch.zeros(3).double()
+    for batch in (first, second):
+        for f in batch:
+            p = one.predict_proba(f[None])[0].double()
+            sums += p[:, None] * f.double()
+            counts += p
+    centres = torch.nn.functional.normalize(sums + 32 * mean, dim=1)
+    by_hand = SCALE * (images.texts.double() + 2 * centres.T)
+    torch.testing.assert_close(two.classifier.double(), by_hand, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(two.bias.double(), ((counts + 32) / (70 + 3 * 32)).log(), rtol=1e-3, atol=1e-3)
+
+
+def test_however_long_a_stream_is_a_few_images_are_kept_and_a_batch_costs_the_same(monkeypatch):
+    """Of 3,000 images 200 to 399 are kept, and answered again whenever there are a quarter more: not once a batch."""
+    monkeypatch.setattr(stream_module, "KEPT", 200)
+    looked_at = []
+
+    def counted(features, *, by):
+        looked_at.append(len(features))
+        return look(features, by=by)
+
+    monkeypatch.setattr(em_module, "look", counted)
+    images = pile(counts=(600,) * 5, off=1.0)
+    answered = list(stream(images.features.split(10), texts=images.texts, **HOW))
+    assert max(looked_at) < 400
+    assert sum(n > 10 for n in looked_at) <= 24 * em_module.ROUNDS  # 10 x 1.25^24 = 2,118
+    last = answered[-1][1]
+    whole = adapt(images.features, texts=images.texts, **HOW)
+    assert last.adapted
+    assert abs(right(last.classifier, last.bias, images) - right(whole.classifier, whole.bias, images)) < 60
+
+
+def test_a_pile_or_its_batches_give_as_many_answers_as_images_and_say_how_many_are_adapted():
+    images = pile(off=1.2)
+    for batch in (0, 64):
+        made = answers(images.features, texts=images.texts, batch=batch, **HOW)
+        assert len(made.before) == len(made.after) == 300
+        assert made.before.tolist() == (images.features @ images.texts).argmax(dim=1).tolist()
+        assert made.adapted == 1.0
+        assert (made.after == images.labels).sum() > (made.before == images.labels).sum()
+    flat = torch.nn.functional.normalize(torch.ones(32, 5) + 0.01 * images.texts, dim=0)
+    left = answers(images.features, texts=flat, batch=64, **HOW)
+    assert left.adapted == 0.0
+    assert torch.equal(left.before, left.after)
 
 
 def test_no_function_takes_a_label():
-    for module in (em_module, center_module, guard, kinds, passes, stream_module, adapted_module):
+    for module in (em_module, center_module, guard, kinds, passes, stream_module, adapted_module, answers_module):
         for _, function in inspect.getmembers(module, inspect.isfunction):
             if function.__module__ == module.__name__:
                 names = {*inspect.signature(function).parameters}
                 assert names <= {
                     *("features", "texts", "logit_scale", "kind", "alone", "first", "by", "classes", "shares"),
-                    *("batches", "memory", "adapted", "note"),
+                    *("batches", "batch", "earlier", "rounds", "estimate", "share", "adapted"),
                 }, (module, function)
     assert "labels" not in typing.get_type_hints(Adapted)
 

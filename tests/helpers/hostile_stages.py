@@ -27,7 +27,8 @@ REST: list[Stage] = [
         ("mix",),
         ("class_name_soup",),
     ),
-    *(("soup", "descriptor"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce"), ("report",)),
+    *(("soup", "descriptor"), ("head", "chosen"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce")),
+    *(("evaluate_head", "chosen"), ("piles",), ("adapt", "em"), ("report",)),
 ]
 
 

@@ -217,10 +217,27 @@ def test_the_reference_is_made_from_the_schema_and_has_every_key() -> None:
 
 def _keys(value: Any, *, prefix: str) -> Iterator[str]:
     """Keys of a params.yaml as the reference writes them: names become <name>."""
-    named = prefix in ("datasets.", "soups.", "finetune.methods.")
+    named = prefix in ("datasets.", "soups.", "finetune.methods.", "heads.", "adapt.")
     for key, inner in value.items():
         place = f"{prefix}{'<name>' if named else key}"
         if isinstance(inner, dict):
             yield from _keys(inner, prefix=f"{place}.")
         else:
             yield place
+
+
+def test_the_params_of_heads_md_are_good_ones_and_a_head_may_not_be_called_as_a_method() -> None:
+    raw = yaml.safe_load((ROOT / "docs/heads.yaml").read_text())
+    params = parse_params(raw, origin="heads.yaml")
+    assert {head.kind for head in params.heads.values()} == {"chosen", "prototypes", "tip", "gda", "ridge"}
+    assert {one.kind for one in params.adapt.values()} == {"em", "center"}
+    for heads, said in (
+        ({"coop": {"kind": "gda", "soup": "word"}}, "heads: 'coop' is a name under finetune.methods, too"),
+        ({"mine": {"kind": "gda", "soup": "none"}}, "heads.mine.soup: 'none' is not among the soups"),
+        ({"pretrained": {"kind": "gda", "soup": "word"}}, "heads: the name 'pretrained' is taken by wsoup itself"),
+        ({"mine": {"kind": "svm", "soup": "word"}}, "heads.mine.kind: 'svm' is not valid"),
+    ):
+        with pytest.raises(ParamsError, match=said):
+            parse_params({**raw, "heads": heads}, origin="heads.yaml")
+    with pytest.raises(ParamsError, match=r"adapt\.em\.soup: 'none' is not among the soups"):
+        parse_params({**raw, "adapt": {"em": {"kind": "em", "soup": "none"}}}, origin="heads.yaml")

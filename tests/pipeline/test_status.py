@@ -52,7 +52,7 @@ def test_a_new_report_table_is_the_reports_own_affair(edited):
 def test_a_new_baseline_is_evaluated_and_nothing_before_it_runs_again(edited):
     append(edited, "wsoup/evaluate/baselines.py", "wsoup/params/evaluation.py")
     evaluated = {name for name in TRAINED if name.startswith("evaluate_tuned")}
-    assert edited.changed() == evaluated | {"evaluate", "survey", "report"}
+    assert edited.changed() == evaluated | {"evaluate", "evaluate_head@chosen", "piles", "survey", "report"}
 
 
 def test_a_new_kind_of_soup_embeds_scores_and_trains_nothing_again(edited):
@@ -113,9 +113,13 @@ STAGES = {
     "class_name_soup": [],
     "soup": ["word"],
     "finetune": ["ce"],
+    "head": ["chosen"],
     "evaluate": [],
     "survey": [],
     "evaluate_tuned": ["ce"],
+    "evaluate_head": ["chosen"],
+    "piles": [],
+    "adapt": ["em"],
     "landscape": ["ce"],
     "report": [],
 }

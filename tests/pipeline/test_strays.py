@@ -25,6 +25,11 @@ MADE = {
     "results": ["ce.parquet", "old.parquet"],
     "results/pretrained": ["results.parquet", "texts.parquet", "flips.parquet"],
     "results/landscape": ["ce.parquet", "old.parquet"],
+    "heads/mine": ["seed1.safetensors"],
+    "heads/old": ["seed1.safetensors"],
+    "results/heads": ["mine.parquet", "old.parquet"],
+    "results/adapted": ["mine.parquet", "old.parquet"],
+    "results/piles": ["labels.parquet"],
 }
 NOT_OURS = {
     "manifests": ["notes.txt", "old.parquet.bak", ".old.parquet.1-ab.tmp"],
@@ -37,7 +42,15 @@ NOT_OURS = {
     "results/backup": ["old.parquet"],
     "scores": ["old.parquet"],
 }
-PARAMS = {"source": "photo", "datasets": ["photo", "other"], "soups": ["word"], "methods": ["ce"], "landscapes": ["ce"]}
+PARAMS = {
+    "source": "photo",
+    "datasets": ["photo", "other"],
+    "soups": ["word"],
+    "methods": ["ce"],
+    "landscapes": ["ce"],
+    "heads": ["mine"],
+    "adaptations": ["mine"],
+}
 
 
 def fill(root: Path, made: dict[str, list[str]]) -> None:
@@ -59,6 +72,9 @@ def test_a_stray_is_what_params_name_no_more(tmp_path: Path) -> None:
         "finetuned/old": "params.yaml names no method 'old'",
         "results/old.parquet": "params.yaml names no method 'old'",
         "results/landscape/old.parquet": "params.yaml names no landscape of method 'old'",
+        "heads/old": "params.yaml names no head 'old'",
+        "results/heads/old.parquet": "params.yaml names no head 'old'",
+        "results/adapted/old.parquet": "params.yaml names no adaptation 'old'",
     }
 
 

@@ -13,7 +13,7 @@ from wsoup.check.whole import Params, parse_params
 from wsoup.core.errors import ParamsError
 from wsoup.profiles.paper import ENCODERS, paper
 from wsoup.report import paper as theirs
-from wsoup.report.coverage import coverage, figures, unknown
+from wsoup.report.coverage import beside, coverage, figures, unknown
 from wsoup.report.paper import TABLES, PaperRow
 
 
@@ -66,6 +66,14 @@ def test_every_row_of_every_table_is_listed_once_in_the_papers_order():
     for table in TABLES:
         labels = [row.label.split(": ")[-1] for row in rows if row.table == table]
         assert labels == [line["method"] for line in theirs.read(table)]
+
+
+def test_heads_and_adaptations_are_listed_as_not_the_papers():
+    assert beside(params_of()) == ""
+    raw = yaml.safe_load(paper("/data", without_descriptors=True))
+    raw |= {"heads": {"mine": {"kind": "gda", "soup": "word"}}, "adapt": {"em": {"kind": "em", "soup": "class_name"}}}
+    said = "not the paper's:\n  +  heads.mine: gda, word\n  +  adapt.em: em, class_name\n"
+    assert beside(parse_params(raw, origin="paper")) == said
 
 
 def test_rows_that_others_reported_are_named_as_such():

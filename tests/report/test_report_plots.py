@@ -181,7 +181,7 @@ def test_every_figure_draws_its_data(scores, surveyed, plane):
         "candidates": plots.candidates(scores, seed=1),
         "transfer": plots.transfer(surveyed),
         "accuracy_by_m": plots.by_size(run, mode="centroid"),
-        "parameters": plots.parameters(analyses.parameters(run, methods={})),
+        "parameters": plots.parameters(analyses.parameters(run, trained={})),
         "growth": plots.growth(SOUPS),
         "members_kl": [{"method": "ce", "lambda": 0.5, "iteration": i, "kl": 0.1 * i, "std": 0.1} for i in range(3)],
         "training": [

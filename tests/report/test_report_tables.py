@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ import pytest
 from report_made import CLASS_NAME, PAPER_ENCODER, TOY_ENCODER, both_seeds, results
 from report_made import line as line_of
 
-from wsoup.check.whole import load_params
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
@@ -204,8 +202,7 @@ def test_sizes_and_stored_numbers():
     rows = size_table(results()).rows
     assert [(row["m"], row["xd"]) for row in rows if row["method"] == "word_soup"] == [(1, 1.0), (2, 35.0)]
     lines = both_seeds("word_soup", WORD, m=2, stored=7) + both_seeds("class_name", WORD, variant="ce", stored=0)
-    ce = load_params(Path(__file__).parents[2] / "params.yaml").finetune.methods["ce"]
-    rows = analyses.parameters(results(lines, parameters={"ce": 1000}), methods={"ce": ce}).rows
+    rows = analyses.parameters(results(lines, parameters={"ce": 1000}), trained={"ce": "last_blocks"}).rows
     assert [(row["method"], row["trained"], row["texts"], row["stored"]) for row in rows] == [
         ("Word soup m=2", "nothing", "word soup", 7.0),
         ("ce", "last_blocks", "class name", 1000.0),

@@ -52,6 +52,7 @@ def rows_at_once(classes: Tensor) -> int:
     return max(1, SCORES_PER_BLOCK // max(1, len(classes)))
 
 
-def texts_alone(texts: Tensor, *, logit_scale: float, kind: str, note: str) -> Adapted:
+def texts_alone(texts: Tensor, *, logit_scale: float, kind: str) -> Adapted:
     """The texts' own answer: (D, C)."""
-    return Adapted(kind, logit_scale * texts.float(), texts.new_zeros(texts.shape[1]).float(), False, note)
+    classifier = (logit_scale * texts.float()).T.contiguous().T  # a class's numbers beside each other, as centres have
+    return Adapted(kind, classifier, texts.new_zeros(texts.shape[1]).float(), False, "")

@@ -7,24 +7,18 @@ in about equal parts, and wrong where the mean image is mostly some classes' own
 
 from __future__ import annotations
 
-from torch import Tensor
+from dataclasses import replace
 
 from wsoup.adapt import guard
-from wsoup.adapt.adapted import Adapted, texts_alone
-from wsoup.adapt.em import estimated
-from wsoup.adapt.passes import look
+from wsoup.adapt.adapted import Adapted
+from wsoup.adapt.em import Estimate
 
 KIND = "center"
 
 
-def center(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
-    """Take the mean image off, or leave the texts alone where the guard says so; arguments as `wsoup.adapt.em.em`."""
-    alone = texts_alone(texts, logit_scale=logit_scale, kind=KIND, note="")
-    before = look(features, by=alone)
-    why_not = guard.before(before)
-    if not why_not:
-        _, after = estimated(features, alone=alone, logit_scale=logit_scale, first=before)
-        why_not = guard.all_there(after)
+def center(estimate: Estimate) -> Adapted:
+    """The mean image taken off, or the texts alone where the guard says so."""
+    alone, why_not = estimate.alone, guard.all_there(estimate.after)
     if why_not:
-        return texts_alone(texts, logit_scale=logit_scale, kind=KIND, note=why_not)
-    return Adapted(KIND, alone.classifier, -(before.mean.float() @ alone.classifier), True, "")
+        return replace(alone, note=why_not)
+    return Adapted(KIND, alone.classifier, -(estimate.before.mean.float() @ alone.classifier), True, "")

@@ -14,10 +14,13 @@ drawn to equal ones where few images are seen. The result is linear in f: W = s 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
+import torch
 from torch import Tensor
 
 from wsoup.adapt import guard
-from wsoup.adapt.adapted import Adapted, texts_alone
+from wsoup.adapt.adapted import Adapted
 from wsoup.adapt.passes import Seen, look
 from wsoup.core.scoring import normalize
 
@@ -31,46 +34,71 @@ SETTLED = 1e-3
 """Share of the answers; where no more change in a round, it ends."""
 
 
-def em(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
-    """Adapt class texts to a pile of images, or leave them alone where the guard says so.
+@dataclass(frozen=True)
+class Estimate:
+    """What images say, before it is decided whether to believe it.
 
-    Args:
-        features: (N, D) L2-normalised; read in blocks, so it may be mapped from a file.
-        texts: T (D, C), columns of length 1, on the CPU as features.
-        logit_scale: s of the model: `model.logit_scale.exp()`. The guard relies on it.
-
-    Returns:
-        The adapted classifier, or the texts'. The order of images does not matter.
+    Attributes:
+        alone: the texts' own classifier.
+        before: what its answers add up to.
+        adapted: the classifier of centres and weights; texts, centres and log weights are all in it.
+        after: what its answers add up to.
+        stays: how many images have the same answer from both.
     """
-    alone = texts_alone(texts, logit_scale=logit_scale, kind=KIND, note="")
-    before = look(features, by=alone)
-    why_not = guard.before(before)
-    if why_not:
-        return texts_alone(texts, logit_scale=logit_scale, kind=KIND, note=why_not)
-    adapted, after = estimated(features, alone=alone, logit_scale=logit_scale, first=before)
-    why_not = guard.after(before, after)
-    if why_not:
-        return texts_alone(texts, logit_scale=logit_scale, kind=KIND, note=why_not)
-    return adapted
+
+    alone: Adapted
+    before: Seen
+    adapted: Adapted
+    after: Seen
+    stays: float
+
+    def __mul__(self, factor: float) -> Estimate:
+        """As if there were so many times as many images of the same sort."""
+        before, after = self.before * factor, self.after * factor
+        return replace(self, before=before, after=after, stays=self.stays * factor)
 
 
-def estimated(features: Tensor, *, alone: Adapted, logit_scale: float, first: Seen) -> tuple[Adapted, Seen]:
-    """The adapted classifier without a guard, and its answers.
+def em(estimate: Estimate) -> Adapted:
+    """The adapted classifier, or the texts' where it would turn too much."""
+    why_not = guard.after(estimate.stays / estimate.before.n)
+    return replace(estimate.alone, note=why_not) if why_not else estimate.adapted
+
+
+def estimated(
+    features: Tensor,
+    *,
+    alone: Adapted,
+    logit_scale: float,
+    first: tuple[Seen, Tensor],
+    earlier: Estimate | None = None,
+    rounds: int = ROUNDS,
+) -> Estimate:
+    """Centres and weights of images, and of those before them, whose own answers stay as they were.
 
     Args:
         features: (N, D).
         alone: the texts' own classifier.
         logit_scale: s.
-        first: what the texts' answers add up to.
+        first: what `look` has of these images by the texts.
+        earlier: of the images before these; only its sums are read.
+        rounds: of re-estimation, at most.
     """
-    n, n_classes = len(first.answers), len(first.counts)
-    mean, seen = first.mean, first
-    for _ in range(ROUNDS):
-        centres = normalize((seen.sums + ANCHOR * mean) / (seen.counts + ANCHOR)[:, None])  # (C, D)
-        shares = (seen.counts + ANCHOR) / (n + n_classes * ANCHOR)
-        classifier = alone.classifier + CENTRES * logit_scale * centres.T.float()
+    before, texts_answers = first
+    seen, answers = first
+    if earlier is not None:
+        before = earlier.before + before
+        seen, answers = look(features, by=earlier.adapted)
+    n, n_classes, mean = before.n, len(before.counts), before.mean
+    for _ in range(rounds):
+        whole = seen if earlier is None else earlier.after + seen
+        centres = normalize(whole.sums + ANCHOR * mean.float())  # (C, D); of length 1, whatever they are divided by
+        shares = (whole.counts + ANCHOR) / (n + n_classes * ANCHOR)
+        classifier = torch.add(alone.classifier, centres.T, alpha=CENTRES * logit_scale)
         adapted = Adapted(KIND, classifier, shares.log().float(), True, "")
-        last, seen = seen, look(features, by=adapted)
-        if float((last.answers != seen.answers).double().mean()) <= SETTLED:
+        last, (seen, answers) = answers, look(features, by=adapted)
+        if float((last != answers).double().mean()) <= SETTLED:
             break
-    return adapted, seen
+    stays = int((answers == texts_answers).sum())
+    if earlier is None:
+        return Estimate(alone, before, adapted, seen, stays)
+    return Estimate(alone, before, adapted, earlier.after + seen, earlier.stays + stays)

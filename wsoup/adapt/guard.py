@@ -25,9 +25,8 @@ def before(texts: Seen) -> str:
     return ""
 
 
-def after(texts: Seen, adapted: Seen) -> str:
-    """Why an adapted answer is not to be trusted; "" where it is."""
-    share = float((texts.answers == adapted.answers).double().mean())
+def after(share: float) -> str:
+    """Why an adapted answer is not to be trusted, by the share of images whose answer stays; "" where it is."""
     if share < AGREEMENT:
         return f"adaptation would overturn {100 * (1 - share):.0f} % of the texts' answers: theirs stay"
     return ""

@@ -13,9 +13,11 @@ from typing import Any
 
 from pydantic import model_validator
 
+from wsoup.adapt.params import Adaptations
 from wsoup.check import watch
 from wsoup.evaluate.rows import judged_soups
 from wsoup.finetune.params import FinetuneParams, PromptTune, SoftDescriptorsTune
+from wsoup.heads.params import Heads
 from wsoup.params.base.datasets import Datasets, FewshotParams
 from wsoup.params.base.encoder import EmbedParams, EncoderParams
 from wsoup.params.base.section import Name, Section, Seeds, load, parse
@@ -25,7 +27,11 @@ from wsoup.search.rank.params import CandidatesParams, ScoreParams
 
 SCHEMA = Path(__file__).parents[2] / "data" / "params.schema.json"
 """Named in the first line of params.yaml and of every profile."""
-RESERVED = {"soups": ("class_name", "upper_bound"), "finetune.methods": ("pretrained", "landscape")}
+RESERVED = {
+    "soups": ("class_name", "upper_bound"),
+    "finetune.methods": ("pretrained", "landscape", "heads", "adapted"),
+    "heads": ("pretrained",),
+}
 """Names that results and artifacts use themselves."""
 
 
@@ -52,6 +58,10 @@ class Params(Section):
     """Definitions by name, any number; `word` and `descriptor` are the paper's."""
     finetune: FinetuneParams
     """What finetuned methods share, and the methods by name."""
+    heads: Heads
+    """Closed-form heads on the source's few-shot images, by name; {} for none (docs/heads.md)."""
+    adapt: Adaptations
+    """Adaptation to each target's images without labels, by name; {} for none (docs/heads.md)."""
     evaluate: EvaluateParams
     """Which rows are evaluated."""
     landscape: LandscapeParams
@@ -73,12 +83,17 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Params:
-        for section, names in (("soups", self.soups), ("finetune.methods", self.finetune.methods)):
+        methods, heads = self.finetune.methods, self.heads
+        for section, names in (("soups", self.soups), ("finetune.methods", methods), ("heads", heads)):
             for name in RESERVED[section]:
                 if name in names:
                     raise ValueError(f"{section}: the name {name!r} is taken by wsoup itself; choose another")
+        for name in (name for name in heads if name in methods):
+            raise ValueError(f"heads: {name!r} is a name under finetune.methods, too; tables could not tell them apart")
         known = ("class_name", *self.soups)
-        users = {f"finetune.methods.{name}.soup": m.soup for name, m in self.finetune.methods.items()}
+        users = {f"finetune.methods.{name}.soup": m.soup for name, m in methods.items()}
+        users |= {f"heads.{name}.soup": head.soup for name, head in heads.items()}
+        users |= {f"adapt.{name}.soup": one.soup for name, one in self.adapt.items()}
         if self.landscape.methods:
             users["landscape.soup"] = self.landscape.soup
         for key, soup in users.items():

@@ -36,9 +36,8 @@ def check_command(
     Example: wsoup check --deep
     """
     from wsoup.check import data as datacheck
-    from wsoup.check import paper_pools
+    from wsoup.check import paper_pools, texts
     from wsoup.check import params as preflight
-    from wsoup.check import texts
     from wsoup.check.data_show import show
     from wsoup.check.encoder import check_encoder
     from wsoup.check.whole import load_params

@@ -113,10 +113,10 @@ def profile_paper(
 
     if table is not None:
         from wsoup.check.whole import load_params
-        from wsoup.report.coverage import coverage, figures, shown, unknown
+        from wsoup.report.coverage import beside, coverage, figures, shown, unknown
 
         given = load_params(params)
-        print(shown(coverage(given, table=table), unsure=unknown(given)), end="")
+        print(shown(coverage(given, table=table), unsure=unknown(given)) + beside(given), end="")
         if table == "all":
             print("figures, and tables of single texts:", *figures(given), sep="\n")
         return

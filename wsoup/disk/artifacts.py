@@ -45,6 +45,15 @@ class Artifacts:
         """Image features of the pretrained encoder, of split train or test."""
         return self.folder / "embeddings" / PRETRAINED / f"{dataset}-{split}.zarr"
 
+    def tests(self) -> list[Path]:
+        """The test features of every dataset, sorted."""
+        return sorted(self.features("*", split="test").parent.glob(self.features("*", split="test").name))
+
+    @property
+    def piles(self) -> Path:
+        """The folder of targets' images without labels."""
+        return self.folder / "piles"
+
     def pool(self, name: str) -> Path:
         """A pool of candidates, one bare text a line."""
         return self.folder / "pools" / f"{name}.txt"
@@ -75,6 +84,10 @@ class Artifacts:
         """The folder of one finetuned model."""
         return self.folder / "finetuned" / method / f"seed{seed}"
 
+    def head(self, name: str, *, seed: int) -> Path:
+        """One head file."""
+        return self.folder / "heads" / name / f"seed{seed}.safetensors"
+
     @property
     def results(self) -> Path:
         """The folder of counts."""
@@ -93,6 +106,8 @@ class Artifacts:
         soups: Collection[str],
         methods: Collection[str],
         landscapes: Collection[str],
+        heads: Collection[str],
+        adaptations: Collection[str],
     ) -> Iterator[tuple[Path, str]]:
         """What earlier params left behind: paths, and what params.yaml does not name any more.
 
@@ -109,6 +124,9 @@ class Artifacts:
             (made / "finetuned", "", methods, "method", _holds_seeds),
             (self.results, r"\.parquet", methods, "method", Path.is_file),
             (self.results / "landscape", r"\.parquet", landscapes, "landscape of method", Path.is_file),
+            (made / "heads", "", heads, "head", _holds_seeds),
+            (self.results / "heads", r"\.parquet", heads, "head", Path.is_file),
+            (self.results / "adapted", r"\.parquet", adaptations, "adaptation", Path.is_file),
         ):
             for path, name in _named(folder, re.compile(_NAME + pattern), ours=ours):
                 if name not in kept:
@@ -127,8 +145,8 @@ def _is_zarr(path: Path) -> bool:
 
 
 def _holds_seeds(path: Path) -> bool:
-    """seed1.json, seed2.json, ... or folders seed1, seed2, ..., and nothing else."""
+    """seed1.json, seed2.json, ... (or .safetensors), or folders seed1, seed2, ..., and nothing else."""
     if path.is_symlink() or not path.is_dir():
         return False
     names = [inner.name for inner in path.iterdir()]
-    return bool(names) and all(re.fullmatch(r"seed\d+(\.json)?", name) for name in names)
+    return bool(names) and all(re.fullmatch(r"seed\d+(\.json|\.safetensors)?", name) for name in names)

@@ -36,16 +36,15 @@ ABOUT = (*PLAIN, "setting", "class_names", "encoder", "soup")
 """All that it says of itself."""
 
 
-def write(path: str | Path, *, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
-    """Write arrays and what they are, with a checksum over both, whole or not at all."""
+def packed(arrays: Mapping[str, np.ndarray], *, about: Mapping[str, Any]) -> bytes:
+    """A head file's content: arrays and what they are, with a checksum over both."""
     text = json.dumps(about, sort_keys=True, ensure_ascii=False)
-    packed = {**arrays, "about": np.frombuffer(text.encode(), dtype=np.uint8)}
-    with store.replacing(path) as temporary:
-        temporary.write_bytes(store.pack_arrays({**packed, "checksum": _checksum(packed)}))
+    whole = {**arrays, "about": np.frombuffer(text.encode(), dtype=np.uint8)}
+    return store.pack_arrays({**whole, "checksum": _checksum(whole)})
 
 
 def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """What `write` wrote: arrays of their types and shapes, finite, and values within bounds (but for the soup's).
+    """What `packed` holds: arrays of their types and shapes, finite, and values within bounds (but for the soup's).
 
     Raises:
         MissingError: no such file.

@@ -105,6 +105,11 @@ class Head:
     @at_the_door
     def save(self, path: Place) -> None:
         """Write it as safetensors, whole or not at all, the soup in it."""
+        with store.replacing(path) as temporary:
+            temporary.write_bytes(self.as_bytes())
+
+    def as_bytes(self) -> bytes:
+        """What `save` writes."""
         arrays = {
             **{name: getattr(self.fitted, name) for name in ("classifier", "bias", "support", "weights")},
             "confidences": self.confidences,
@@ -119,7 +124,7 @@ class Head:
             "encoder": dict(self.encoder),
             "soup": self.soup.as_json(),
         }
-        file.write(path, arrays={name: array.numpy() for name, array in arrays.items()}, about=about)
+        return file.packed({name: array.numpy() for name, array in arrays.items()}, about=about)
 
     @classmethod
     @at_the_door

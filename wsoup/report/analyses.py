@@ -13,7 +13,6 @@ from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import GIVEN, soup_label, soup_title
 from wsoup.evaluate.rows import methods as methods_of
-from wsoup.finetune.params import MethodParams
 from wsoup.report.accuracy import bound_notes
 from wsoup.report.means import ROLES, is_number, mean_and_std
 from wsoup.report.results import Cells, Results
@@ -150,12 +149,12 @@ def base_to_new(results: Results, *, halves: tuple[str, str]) -> Table:
     return Table("base_to_new", "Base to new classes", columns, lines, notes + bound_notes(lines))
 
 
-def parameters(results: Results, *, methods: Mapping[str, MethodParams]) -> Table:
+def parameters(results: Results, *, trained: Mapping[str, str]) -> Table:
     """Numbers that each method stores, and what they buy: a word soup one integer a token, a soft token D floats.
 
     Args:
         results: the run.
-        methods: section finetune.methods, to say what each trains.
+        trained: what each finetuned method trains, and what each head is.
     """
     lines = []
     for method in methods_of(results.table):
@@ -170,7 +169,7 @@ def parameters(results: Results, *, methods: Mapping[str, MethodParams]) -> Tabl
         if tuned is not None:
             texts = "class name" if soup is None else soup_title(soup)
             about = {"method": variant if soup is None else f"{variant} + {texts}", "texts": texts}
-            about["trained"] = methods[variant].tune.kind
+            about["trained"] = trained[variant]
             lines.append(about | _stored(results, tuned, stored=count + (tuned.stored or 0.0)))
     columns = ["method", "trained", "texts", "stored", *with_std(ROLES)]
     return Table("parameters", "Numbers stored, and accuracy", columns, lines, ["Mean over seeds; per cent."])

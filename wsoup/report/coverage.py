@@ -151,6 +151,13 @@ def shown(rows: list[PaperRow], *, unsure: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def beside(params: Params) -> str:
+    """Rows of a run that no table of the paper has: heads and adaptations, one a line; "" where there are none."""
+    own: dict[str, Mapping[str, Any]] = {"heads": params.heads, "adapt": params.adapt}
+    lines = [f"  +  {key}.{name}: {one.kind}, {one.soup}\n" for key, of in own.items() for name, one in of.items()]
+    return "".join(["not the paper's:\n", *lines]) if lines else ""
+
+
 def _line(row: PaperRow) -> str:
     if row.missing:
         return f"  -  {row.label}: {row.missing}"

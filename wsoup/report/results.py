@@ -71,9 +71,10 @@ class Results:
         evaluate: the sizes of drawn rows.
         facts: what results say of each dataset.
         encoder: id of the encoder.
-        parameters: numbers that each finetuned method stores.
+        parameters: numbers that each finetuned method and each head stores.
         divergence: of each method trained over several texts: iteration -> KL between members, one a seed.
         training: of each method that kept snapshots: lines of seed, iteration, dataset, n_correct, n_images.
+        heads: which of the variants are heads, that have one way of use.
         halves: the base and the new half of one dataset, where the run is such a run.
         halved: datasets of which the run has half the classes only.
         settings: of the run, to be held against the paper's.
@@ -91,6 +92,7 @@ class Results:
         parameters: Mapping[str, int],
         divergence: Mapping[str, Mapping[int, Sequence[float]]],
         training: Mapping[str, Sequence[Sequence[Any]]] = MappingProxyType({}),
+        heads: Collection[str] = (),
         halves: tuple[str, str] | None,
         halved: Collection[str],
         settings: Settings,
@@ -98,7 +100,7 @@ class Results:
         self.settings = settings
         self.table = tuple(table)
         self.parameters, self.divergence, self.training = parameters, divergence, training
-        self.halves, self.halved = halves, halved
+        self.heads, self.halves, self.halved = heads, halves, halved
         self.roles, self.evaluate, self.facts, self.encoder = roles, evaluate, facts, encoder
         self.variants = sorted({line["variant"] for line in lines}, key=lambda name: (name != PRETRAINED, name))
         self.seeds = tuple(sorted({line["seed"] for line in lines}))
@@ -198,14 +200,15 @@ def load_results(
     datasets: Mapping[str, DatasetParams],
     soups: Sequence[str],
     methods: Collection[str],
+    heads: Collection[str],
     evaluate: EvaluateParams,
     sections: Mapping[str, Any],
 ) -> Results:
-    """Read ``pretrained/results.parquet`` and the ``<method>.parquet`` of each method that there is in `folder`.
+    """Read ``pretrained/results.parquet``, ``<method>.parquet`` and ``heads/<head>.parquet``, as far as they are there.
 
     Args:
         folder: of results.
-        datasets, soups, methods, evaluate: as in params.yaml; of soups and methods the names.
+        datasets, soups, methods, heads, evaluate: as in params.yaml; of soups, methods and heads the names.
         sections: of params.yaml as JSON values, whose settings are held against the paper's.
     """
     first = folder / PRETRAINED / "results.parquet"
@@ -216,8 +219,8 @@ def load_results(
     parameters: dict[str, int] = {}
     divergence: dict[str, dict[int, list[float]]] = {}
     training: dict[str, list[list[Any]]] = {}
-    for method in methods:
-        path = folder / f"{method}.parquet"
+    for method in (*methods, *heads):
+        path = (folder / "heads" if method in heads else folder) / f"{method}.parquet"
         if path.exists():
             lines += result_lines(path, variant=method, datasets=datasets)
             about = attributes_of(path, "parameters", "members_kl")
@@ -236,6 +239,7 @@ def load_results(
         parameters=parameters,
         divergence=divergence,
         training=training,
+        heads=heads,
         halves=pair_of_halves(datasets),
         halved=[name for name, dataset in datasets.items() if dataset.classes != "all"],
         settings=Settings.of_run(sections, pools=attributes.get("pools", {})),

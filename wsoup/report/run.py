@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from wsoup.finetune.params import FinetuneParams
 from wsoup.params.base.datasets import Datasets
 from wsoup.params.base.section import Seeds
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
-from wsoup.report import ablations, analyses, plots
+from wsoup.report import ablations, analyses, photos, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.cost import cost_table, gain_by_cost
 from wsoup.report.judgement import Judgement, load_judgement
@@ -35,13 +35,19 @@ class RunParams(Protocol):
     landscape: LandscapeParams
     report: ReportParams
 
+    @property
+    def heads(self) -> Mapping[str, Any]: ...
+
+    @property
+    def adapt(self) -> Mapping[str, Any]: ...
+
     def model_dump(self, *, mode: str, by_alias: bool) -> dict[str, Any]:
         """All sections as JSON values."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What stages `evaluate` and `evaluate_tuned` left behind; see `load_run`."""
+    """What stages that evaluate left behind; see `load_run`."""
 
     params: RunParams
     artifacts: Artifacts
@@ -67,6 +73,7 @@ def load_run(params: RunParams, *, artifacts: Artifacts) -> Run:
         datasets=params.datasets,
         soups=list(params.soups),
         methods=list(params.finetune.methods),
+        heads=list(params.heads),
         evaluate=params.evaluate,
         sections=params.model_dump(mode="json", by_alias=True),
     )
@@ -84,6 +91,11 @@ def tables(run: Run, *, saved: Sequence[Table] = ()) -> list[Table]:
     if results.variants != [PRETRAINED]:
         made += [finetuned_table(results), *paper_tables(results)]
         made.append(ablations.diversity(results, methods=params.finetune.methods))
+    folder, confidence = run.artifacts.results, params.report.confidence
+    if params.heads:
+        made.append(photos.heads_table(folder, heads=list(params.heads), roles=results.roles, confidence=confidence))
+    if params.adapt:
+        made.append(photos.adapted_table(folder, adaptations=list(params.adapt), confidence=confidence))
     return [
         *made,
         optimism_table(judgement),
@@ -93,10 +105,15 @@ def tables(run: Run, *, saved: Sequence[Table] = ()) -> list[Table]:
         *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
         analyses.single_texts(texts, results=results),
         analyses.alignment(results),
-        analyses.parameters(results, methods=params.finetune.methods),
+        analyses.parameters(results, trained=trained(params)),
         size_table(results),
         analyses.counts(results),
     ]
+
+
+def trained(params: RunParams) -> dict[str, str]:
+    """What each finetuned method trains; a head nothing, it is a closed form."""
+    return {name: m.tune.kind for name, m in params.finetune.methods.items()} | dict.fromkeys(params.heads, "head")
 
 
 def figures(run: Run) -> dict[str, list[dict[str, Any]]]:
@@ -111,7 +128,7 @@ def figures(run: Run) -> dict[str, list[dict[str, Any]]]:
         "candidates": plots.candidates(pools, seed=run.params.seeds[0]),
         "transfer": plots.transfer(survey / "descriptors.parquet"),
         "accuracy_by_m": plots.by_size(results, mode=run.params.report.mode),
-        "parameters": plots.parameters(analyses.parameters(results, methods=methods)),
+        "parameters": plots.parameters(analyses.parameters(results, trained=trained(run.params))),
         "members_kl": ablations.members_kl(results, methods=methods),
         "training": ablations.training(results, methods=methods),
         "landscape": plots.landscape({name: landscapes / f"{name}.parquet" for name in run.params.landscape.methods}),

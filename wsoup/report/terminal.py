@@ -67,7 +67,7 @@ def per_target(results: Results) -> str:
 def _rows(results: Results) -> Iterator[tuple[str, tuple[str, str], Cells]]:
     """The main rows: as they are called here, their (variant, key), and their cells."""
     for variant, row, cells in results.rows():
-        if row.terminal if variant == PRETRAINED else row.terminal_tuned:
+        if row.terminal if variant == PRETRAINED else row.terminal_tuned or variant in results.heads:
             label = said(row) if variant == PRETRAINED else f"{variant}: {said(row)}"
             yield label, (variant, row.key), cells
 

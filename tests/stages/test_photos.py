@@ -1,0 +1,213 @@
+"""Stages head, evaluate_head, piles and adapt on a small real encoder: who sees which images; rows, resume, errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+import yaml
+from project import ROOT, call_stage, stage_module
+
+from wsoup.core.errors import DataError, ParamsError
+from wsoup.disk import store
+from wsoup.disk.shards import Owner
+from wsoup.heads.head import Head
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
+from wsoup.texts.classes import class_texts
+from wsoup.texts.encoder import PromptEncoder
+
+TEMPLATE = "a photo of a {}."
+NAMES = ["ant", "bee", "cat", "dog"]
+TESTS = {"photo": ("source", NAMES), "sketch": ("dg", ["dog", "bee"]), "other": ("xd", ["sky", "soil", "sea"])}
+
+
+@pytest.fixture
+def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
+    """Image features around class texts, of a source, some of its classes in another style, and other classes."""
+    monkeypatch.setenv("WSOUP_DEVICE", "cpu")
+    for seed in (1, 2):
+        for name, members in {"class_name": ("",), "word": ("sharp", "old nice")}.items():
+            soup = Soup(name, seed, TEMPLATE, tiny_encoder.id, tuple(map(Member, members)))
+            soup.save(f"artifacts/soups/{name}/seed{seed}.json")
+    texts, draw = PromptEncoder.of(tiny_encoder), torch.Generator().manual_seed(0)
+    for name, (role, class_names) in TESTS.items():
+        of_classes = class_texts(soup, template=TEMPLATE, class_names=class_names, encoder=texts)
+        for split, per_class in (("test", 30), ("train", 6 if role == "source" else 0)):
+            labels = torch.arange(len(class_names)).repeat_interleave(per_class)
+            noise = 0.15 * torch.randn(len(labels), 16, generator=draw)
+            x = torch.nn.functional.normalize(of_classes[labels] + noise, dim=1).numpy()
+            about = {"dataset": name, "split": split, "role": role, "class_names": class_names, "template": TEMPLATE}
+            about["encoder"] = tiny_encoder.id
+            path = f"artifacts/embeddings/pretrained/{name}-{split}.zarr"
+            if per_class:
+                store.write_features(path, store.ImageFeatures(x, labels.numpy(), np.arange(len(x)), about))
+    for seed in (1, 2):
+        rows = [row for row in range(24) if row % 6 != seed]
+        store.write_table(f"artifacts/splits/photo/seed{seed}.parquet", pa.table({"row": rows}))
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params |= {"source": "photo", "seeds": [1, 2], "encoder": tiny_encoder_files}
+    params["heads"] = {"mine": {"kind": "gda", "soup": "word"}, "plain": {"kind": "prototypes", "soup": "class_name"}}
+    params["adapt"] = {"em": {"kind": "em", "soup": "word"}, "center": {"kind": "center", "soup": "class_name"}}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    return in_tmp
+
+
+def edit(**sections: object) -> None:
+    Path("params.yaml").write_text(yaml.safe_dump({**yaml.safe_load(Path("params.yaml").read_text()), **sections}))
+
+
+# ---------------------------------------------------------------------------------------------------------------- heads
+
+
+def test_a_head_is_made_of_each_seeds_few_shot_images_and_soup(world, tiny_encoder):
+    call_stage("head", "mine")
+    for seed in (1, 2):
+        head = Head.load(f"artifacts/heads/mine/seed{seed}.safetensors", encoder=tiny_encoder.id)
+        assert (head.kind, head.n_images, list(head.class_names), head.soup.seed) == ("gda", 20, NAMES, seed)
+        assert head.logit_scale == pytest.approx(float(tiny_encoder.model.logit_scale.exp()))
+
+
+def test_it_reads_no_test_image(world):
+    call_stage("head", "mine")
+    first = Path("artifacts/heads/mine/seed1.safetensors").read_bytes()
+    for path in Path("artifacts/embeddings/pretrained").glob("*-test.zarr/image_features/c/0/0"):
+        path.unlink()
+    call_stage("head", "mine")
+    assert Path("artifacts/heads/mine/seed1.safetensors").read_bytes() == first
+
+
+def test_its_rows_are_of_the_source_and_of_its_classes_and_of_no_others(world):
+    for name in ("mine", "plain"):
+        call_stage("head", name)
+        call_stage("evaluate_head", name)
+    lines = store.read_table("artifacts/results/heads/mine.parquet").to_pylist()
+    assert {(line["dataset"], line["role"]) for line in lines} == {("photo", "source"), ("sketch", "dg")}
+    assert {(line["variant"], line["method"], line["mode"], line["m"]) for line in lines} == {
+        ("mine", "word_soup", "centroid", 2)
+    }
+    assert len(lines) == 4
+    head = Head.load("artifacts/heads/mine/seed2.safetensors")
+    sketch = store.read_features("artifacts/embeddings/pretrained/sketch-test.zarr")
+    logits = head.logits(sketch.features)
+    by_hand = sum(int(logits[i, [3, 1]].argmax()) == label for i, label in enumerate(sketch.labels))
+    (line,) = [line for line in lines if (line["dataset"], line["seed"]) == ("sketch", 2)]
+    assert (line["n_correct"], line["n_images"]) == (by_hand, 60)
+    about = store.table_attributes("artifacts/results/heads/mine.parquet")
+    assert (about["parameters"], about["soup"]) == (16 * 4 + 4, "word")
+    assert about["left_out"] == [["gda", head_.n_correct, 20] for head_ in map(load, (1, 2))]
+    assert store.read_table("artifacts/results/heads/plain.parquet")["method"][0].as_py() == "class_name"
+
+
+def load(seed: int) -> Head:
+    return Head.load(f"artifacts/heads/mine/seed{seed}.safetensors")
+
+
+def test_an_interrupted_head_goes_on_with_the_seed_that_is_missing(world, monkeypatch, capsys):
+    module = stage_module("head")
+    owner, real, calls = Owner.of(ROOT / "stages/head.py", name="head@mine"), module.made, []
+
+    def interrupted(*arguments, **given):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments, **given)
+
+    monkeypatch.setattr(module, "made", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        module.main(owner, "mine")
+    module.main(owner, "mine")
+    assert len(calls) == 3
+    assert "1 of 2 seeds were finished before" in capsys.readouterr().err
+    resumed = [Path(f"artifacts/heads/mine/seed{seed}.safetensors").read_bytes() for seed in (1, 2)]
+    call_stage("head", "mine")
+    assert [Path(f"artifacts/heads/mine/seed{seed}.safetensors").read_bytes() for seed in (1, 2)] == resumed
+
+
+def test_a_class_without_a_few_shot_image_is_named(world):
+    store.write_table("artifacts/splits/photo/seed1.parquet", pa.table({"row": [0, 6, 12]}))
+    with pytest.raises(DataError, match="no image of 'dog': a head needs one of each class"):
+        call_stage("head", "mine")
+
+
+def test_names_that_params_do_not_have_are_refused(world):
+    with pytest.raises(ParamsError, match="heads has no 'other'; it has mine, plain"):
+        call_stage("head", "other")
+    edit(adapt={})
+    with pytest.raises(ParamsError, match="adapt has no 'em'; it has none"):
+        call_stage("adapt", "em")
+
+
+# ----------------------------------------------------------------------------------------------------------- adaptation
+
+
+def test_what_adaptation_is_given_holds_every_targets_images_and_no_label(world):
+    call_stage("piles")
+    assert sorted(path.name for path in Path("artifacts/piles").iterdir()) == [
+        *("other.parquet", "other.zarr", "sketch.parquet", "sketch.zarr")
+    ]
+    for name in ("other", "sketch"):
+        given = store.read_features(f"artifacts/piles/{name}.zarr")
+        assert set(given.labels) == set(given.rows) == {-1}
+        test = store.read_features(f"artifacts/embeddings/pretrained/{name}-test.zarr")
+        assert not np.array_equal(given.features, test.features)
+        assert np.array_equal(np.sort(given.features, axis=0), np.sort(test.features, axis=0))
+        assert store.read_table(f"artifacts/piles/{name}.parquet").column_names == ["regime", "seed", "batch", "images"]
+    key = store.read_table("artifacts/results/piles/labels.parquet").to_pylist()
+    (line,) = [one for one in key if (one["dataset"], one["regime"], one["seed"]) == ("sketch", "sorted", 2)]
+    given, test = (
+        store.read_features(f"artifacts/{p}.zarr") for p in ("piles/sketch", "embeddings/pretrained/sketch-test")
+    )
+    for place, label in zip(line["images"], line["labels"], strict=True):
+        assert label == test.labels[(test.features == given.features[place]).all(axis=1)][0]
+
+
+def test_stage_adapt_depends_on_nothing_that_holds_a_label():
+    deps = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["adapt"]["do"]["deps"]
+    assert [dep for dep in deps if dep.startswith("artifacts/")] == ["artifacts/soups/${item.soup}", "artifacts/piles"]
+
+
+@pytest.mark.parametrize("name", ["em", "center"])
+def test_its_answers_are_to_every_pile_of_every_target_before_and_after(world, name):
+    call_stage("piles")
+    call_stage("adapt", name)
+    path = f"artifacts/results/adapted/{name}.parquet"
+    lines = {(one["dataset"], one["regime"], one["seed"]): one for one in store.read_table(path).to_pylist()}
+    key = store.read_table("artifacts/results/piles/labels.parquet").to_pylist()
+    assert len(lines) == len(key) == 2 * 5 * 2
+    for pile in key:
+        line = lines[pile["dataset"], pile["regime"], pile["seed"]]
+        assert len(line["before"]) == len(line["after"]) == len(pile["labels"])
+        assert (line["before"] == line["after"]) or line["adapted"] > 0
+    assert store.table_attributes(path)["kind"] == name
+
+
+def test_an_interrupted_adaptation_goes_on_with_what_is_missing(world, monkeypatch, capsys):
+    call_stage("piles")
+    module, calls = stage_module("adapt"), []
+    owner, real = Owner.of(ROOT / "stages/adapt.py", name="adapt@em"), module.answers
+
+    def interrupted(*arguments, **given):
+        calls.append(1)
+        if len(calls) == 8:  # of 20 piles: in the second shard of four
+            raise KeyboardInterrupt
+        return real(*arguments, **given)
+
+    monkeypatch.setattr(module, "answers", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        module.main(owner, "em")
+    module.main(owner, "em")
+    assert len(calls) == 8 + 15
+    assert "1 of 4 targets were finished before" in capsys.readouterr().err
+    resumed = Path("artifacts/results/adapted/em.parquet").read_bytes()
+    call_stage("adapt", "em")
+    assert Path("artifacts/results/adapted/em.parquet").read_bytes() == resumed
+
+
+def test_without_adaptations_no_image_is_copied(world):
+    edit(adapt={})
+    call_stage("piles")
+    assert [*Path("artifacts/piles").iterdir()] == [*Path("artifacts/results/piles").iterdir()] == []
