@@ -90,7 +90,8 @@ def tables(run: Run, *, saved: Sequence[Table] = ()) -> list[Table]:
     made.append(zero_shot_table(results))
     if results.variants != [PRETRAINED]:
         made += [finetuned_table(results), *paper_tables(results)]
-        made.append(ablations.diversity(results, methods=params.finetune.methods))
+        if params.finetune.methods:
+            made.append(ablations.diversity(results, methods=params.finetune.methods))
     folder, confidence = run.artifacts.results, params.report.confidence
     if params.heads:
         made.append(photos.heads_table(folder, heads=list(params.heads), roles=results.roles, confidence=confidence))
