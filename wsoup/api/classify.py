@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from wsoup.adapt import kinds as adapting
 from wsoup.api.photos import Photo
-from wsoup.api.soups import soup_features
 from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import normalize
 from wsoup.heads.fitted import Fitted
@@ -19,11 +17,9 @@ from wsoup.heads.head import Head
 from wsoup.images.decode import batches
 from wsoup.runtime.progress import progress
 from wsoup.soup.soup import Soup
+from wsoup.texts.classes import logit_scale_of, soup_features
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
-
-LOGIT_SCALE = 100.0
-"""Of a model that has none of its own: what CLIP's is after training."""
 
 
 @dataclass(frozen=True)
@@ -159,9 +155,3 @@ class Classifier:
                 agreeing = tuple(text for text, yes in zip(self.texts, same, strict=True) if yes)
             names = tuple(self.class_names[label] for label in labels)
             yield Prediction(photo, names, tuple(chances[i, :top].tolist()), agreeing)
-
-
-def logit_scale_of(model: Any) -> float:
-    """What the model multiplies cosines by; 100, as CLIP's, where it has no `logit_scale`."""
-    scale = getattr(model, "logit_scale", None)
-    return float(scale.detach().exp()) if isinstance(scale, Tensor) else LOGIT_SCALE

@@ -8,9 +8,8 @@ from typing import Any
 from wsoup.adapt import kinds as adapting
 from wsoup.adapt.adapted import Adapted
 from wsoup.api.arguments import EncoderNames, Features, Names, Precision, checked_classifier, checked_labels
-from wsoup.api.classify import logit_scale_of
 from wsoup.api.model import Tokenizer, at_work, device_of, identity
-from wsoup.api.soups import TEMPLATE, soup_features
+from wsoup.api.soups import TEMPLATE
 from wsoup.core.arguments import Template, at_the_door
 from wsoup.core.arrays import Positive
 from wsoup.core.scoring import normalize
@@ -18,6 +17,7 @@ from wsoup.heads import fewshot
 from wsoup.heads.choose import ANY
 from wsoup.heads.head import Head, made
 from wsoup.soup import soup as soups
+from wsoup.texts.classes import logit_scale_of, soup_features
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import AUTOCAST, preprocessing_of
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from wsoup.api.classify import LOGIT_SCALE
 from wsoup.api.heads import fit_head
 from wsoup.api.soups import TEMPLATE, descriptor_soup, word_soup
 from wsoup.core.errors import DataError, ParamsError, needing
+from wsoup.texts.classes import logit_scale_of
 
 with needing():
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -83,8 +83,7 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         self.soup_ = search(_unit(features), labels, **given)
         classifier = self.soup_.classifier(class_names=names, model=self.model, tokenizer=self.tokenizer)
         self.weights_ = classifier.cpu().numpy()
-        scale = getattr(self.model, "logit_scale", None)
-        self.logit_scale_ = LOGIT_SCALE if scale is None else float(scale.detach().exp())
+        self.logit_scale_ = logit_scale_of(self.model)
         self.head_ = None
         if self.head is not None:
             how = {name: given[name] for name in ("class_names", "model", "tokenizer")}

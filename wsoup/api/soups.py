@@ -17,10 +17,7 @@ from torch import Tensor
 
 from wsoup.api.arguments import EncoderNames, Features, Names, Pool, Precision, checked_source
 from wsoup.api.model import Tokenizer, at_work, check_sizes, device_of, text_encoder
-from wsoup.core import prompts
 from wsoup.core.arguments import Flag, Mode, Natural, Template, Whole, at_the_door
-from wsoup.core.errors import ParamsError
-from wsoup.core.scoring import MODES, normalize, weighted_mean
 from wsoup.disk import code, project
 from wsoup.params.base.section import parse
 from wsoup.runtime.progress import progress as progress_bar
@@ -31,8 +28,8 @@ from wsoup.search.rank.ranking import ranked
 from wsoup.search.rank.scores import COLUMNS, pool_cost, right_by_name, scores, shards
 from wsoup.search.rank.source import Source, check_fits
 from wsoup.soup import soup
+from wsoup.texts.classes import soup_features
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.fits import check_fits as check_context
 from wsoup.towers.encoder import AUTOCAST
 
 TEMPLATE = "a photo of a {}."
@@ -206,21 +203,6 @@ def score_texts(
 def common_words(count: Whole) -> list[str]:
     """The `count` most common English words, the pool of word soups: see `wsoup.search.rank.pools.common_words`."""
     return pools.common_words(count)
-
-
-def soup_features(
-    of: soup.Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder, mode: str = "centroid"
-) -> tuple[Tensor, Tensor]:
-    """Features of every member with every class, (M, C, D), and the soup's weights of each class, (C, D)."""
-    if mode not in MODES:
-        raise ParamsError(f"mode is {mode!r}; expected {' or '.join(MODES)}")
-    stems = prompts.stems(prompts.checked(template), class_names)
-    texts, weights = zip(*of.weighted_texts, strict=True)
-    step = "it would be cut; shorten the class name or the template"
-    check_context(texts, stems=stems, tokenizer=encoder.tokenizer, step=step)
-    features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in texts])
-    mean = weighted_mean(features, weights)
-    return features[: len(of.members)], normalize(mean) if mode == "centroid" else mean
 
 
 class _Asked:

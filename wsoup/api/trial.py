@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from wsoup.api.accuracy import Accuracy, Gain
-from wsoup.api.classify import Classifier, logit_scale_of
+from wsoup.api.classify import Classifier
 from wsoup.api.images import encode_images
 from wsoup.api.photos import Photo
 from wsoup.api.sheet import write_sheet
@@ -36,6 +36,7 @@ from wsoup.runtime.progress import progress
 from wsoup.search.grow.singles import sample
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
+from wsoup.texts.classes import logit_scale_of
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.fits import check_fits
 from wsoup.towers.encoder import Encoder, ensemble_templates

@@ -8,7 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.scoring import normalize, weighted_mean
+from wsoup.core.errors import ParamsError
+from wsoup.core.scoring import MODES, normalize, weighted_mean
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.fits import check_fits
@@ -17,18 +18,29 @@ LOGIT_SCALE = 100.0
 """CLIP's own; for a model that has none."""
 
 
-def class_texts(of: Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder) -> Tensor:
-    """The soup's centroid of each class, on the CPU: (C, D).
+def soup_features(
+    of: Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder, mode: str = "centroid"
+) -> tuple[Tensor, Tensor]:
+    """Features of every member with every class, (M, C, D), and the soup's weights of each class, (C, D).
 
     Raises:
         PoolError: a text does not fit the model's context behind a class.
+        ParamsError: no such mode.
     """
-    stems = prompts.stems(template, class_names)
+    if mode not in MODES:
+        raise ParamsError(f"mode is {mode!r}; expected {' or '.join(MODES)}")
+    stems = prompts.stems(prompts.checked(template), class_names)
     texts, weights = zip(*of.weighted_texts, strict=True)
     step = "it would be cut; shorten the class name or the template"
     check_fits(texts, stems=stems, tokenizer=encoder.tokenizer, step=step)
-    features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in texts])  # (M, C, D)
-    return normalize(weighted_mean(features, weights)).cpu()
+    features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in texts])
+    mean = weighted_mean(features, weights)
+    return features[: len(of.members)], normalize(mean) if mode == "centroid" else mean
+
+
+def class_texts(of: Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder) -> Tensor:
+    """The soup's centroid of each class, on the CPU: (C, D)."""
+    return soup_features(of, template=template, class_names=class_names, encoder=encoder)[1].cpu()
 
 
 def logit_scale_of(model: Any) -> float:
