@@ -10,6 +10,7 @@ from wsoup.core.errors import MissingError
 from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right
 from wsoup.report.photos import adapted_table, heads_table
+from wsoup.report.shown import shown_tables
 
 N = 200
 ROLES = {"photo": "source", "sketch": "dg", "pets": "xd"}
@@ -56,6 +57,13 @@ def test_a_head_is_held_against_the_class_name_and_against_its_texts_where_its_c
         *("mine", "gda/ridge", "word soup", 68),
         90.0,
     )
+
+
+def test_the_page_shows_heads_whatever_they_are_held_against(results):
+    table = heads_table(results, heads=["mine"], roles=ROLES, confidence=0.95)
+    (shown,) = shown_tables([table], source="photo")
+    assert len(shown["rows"]) == 4
+    assert not any(row["extra"] for row in shown["rows"])
 
 
 def test_a_head_of_one_shot_has_nothing_left_out(results):

@@ -145,7 +145,8 @@ def _base(table: Table, rows: Sequence[Mapping[str, Any]], *, variant: str) -> M
 
 def _extra(row: Mapping[str, Any]) -> bool:
     """Hidden until asked for: offset tricks, and what the verdict holds against others than the class name alone."""
-    beside = row.get("over", CLASS_NAME) != CLASS_NAME and not str(row["soup"]).endswith(ALL_SEEDS)
+    soup = str(row.get("soup", ALL_SEEDS))
+    beside = row.get("over", CLASS_NAME) != CLASS_NAME and not soup.endswith(ALL_SEEDS)
     return beside or "offset trick" in str(row.get("method", ""))
 
 
