@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from wsoup.core.convolution import _PackedConvolution
 from wsoup.towers.encoder import random_model
-from wsoup.towers.fast import _FirstRow, with_fast_images
+from wsoup.towers.fast import _FirstRow, _OneQuery, with_fast_images
 
 
 def features(model: nn.Module, pixels: torch.Tensor) -> torch.Tensor:
@@ -77,6 +77,7 @@ def test_batch_norms_of_a_resnet_are_folded():
     quick, pixels = with_fast_images(model, dtype=None), pixels_of(model)
     assert (features(quick, pixels) - features(model, pixels)).norm(dim=1).max() < 2e-6
     assert not [part for part in quick.visual.modules() if isinstance(part, nn.BatchNorm2d)]
+    assert type(with_fast_images(model, dtype=torch.bfloat16).visual.attnpool) is _OneQuery
     assert [part for part in quick.visual.modules() if isinstance(part, _PackedConvolution)]
 
 

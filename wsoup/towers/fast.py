@@ -1,8 +1,9 @@
 """Image towers laid out for speed: the same features up to rounding, in less time.
 
 Of a ViT whose features are its class token, the last block's other tokens are read by nothing once attention is done
-(6.9 % of the FLOPs of ViT-B-16). On a CPU in float32 products are packed for oneDNN and batch norms are folded into
-convolutions, too. The tower's own structure decides, not its name, and a first image holds the result to the original.
+(6.9 % of the FLOPs of ViT-B-16), and of a ResNet's attention pool one query is. On a CPU in float32 products are packed
+for oneDNN and batch norms are folded into convolutions, too. The tower's own structure decides, not its name, and a
+first image holds the result to the original.
 """
 
 from __future__ import annotations
@@ -64,34 +65,51 @@ def _agree(visual: Any, made: nn.Module) -> bool:
 
 
 def _first_row_last(visual: Any) -> nn.Module:
-    """The same tower, of whose last block the first row alone comes out; itself where more than that row is read."""
+    """The same tower, which computes one row alone where no other is read: its last block's, or its pool's."""
+    if type(visual) is open_clip.modified_resnet.ModifiedResNet:
+        pool = visual.attnpool
+        return _with(visual, "attnpool", _sharing(_OneQuery, pool)) if type(pool) is _OneQuery.__base__ else visual
     if type(visual) is not open_clip.transformer.VisionTransformer or visual.output_tokens:
         return visual
-    last = visual.transformer.resblocks[-1]
-    standard = type(last) is open_clip.transformer.ResidualAttentionBlock and not hasattr(last, "ln_1_kv")
+    last, blocks = visual.transformer.resblocks[-1], len(visual.transformer.resblocks)
+    standard = type(last) is _FirstRow.__base__ and not hasattr(last, "ln_1_kv")
     if visual.attn_pool is not None or visual.pool_type != "tok" or not visual.transformer.batch_first or not standard:
         return visual
-    made, transformer, blocks = (
-        copy.copy(visual),
-        copy.copy(visual.transformer),
-        copy.copy(visual.transformer.resblocks),
-    )
-    blocks._modules = {**blocks._modules, str(len(blocks) - 1): _FirstRow.of(last)}
-    transformer._modules = {**transformer._modules, "resblocks": blocks}
-    made._modules = {**made._modules, "transformer": transformer}
+    return _with(visual, f"transformer.resblocks.{blocks - 1}", _sharing(_FirstRow, last))
+
+
+def _with(module: nn.Module, name: str, child: nn.Module) -> nn.Module:
+    """The same module with another one at a dotted name; it shares all else."""
+    first, _, rest = name.partition(".")
+    made = copy.copy(module)
+    made._modules = {**module._modules, first: _with(module.get_submodule(first), rest, child) if rest else child}
+    return made
+
+
+def _sharing(cls: Any, module: nn.Module) -> Any:
+    """A module of another class that shares everything with this one."""
+    made = cls.__new__(cls)
+    made.__dict__.update(module.__dict__)
     return made
 
 
 class _FirstRow(open_clip.transformer.ResidualAttentionBlock):
     """A block that shares everything with another one, and has its first row alone: (B, T, width) -> (B, 1, width)."""
 
-    @classmethod
-    def of(cls, block: nn.Module) -> _FirstRow:
-        made = cls.__new__(cls)
-        made.__dict__.update(block.__dict__)
-        return made
-
     def forward(self, x: Tensor, *_: Any, **options: Any) -> Tensor:
         normed = self.ln_1(x)
         row = x[:, :1] + self.ls_1(self.attn(normed[:, :1], normed, normed, need_weights=False)[0])
         return row + self.ls_2(self.mlp(self.ln_2(row)))
+
+
+class _OneQuery(open_clip.modified_resnet.AttentionPool2d):
+    """A ResNet's pool that shares everything with another one; only its mean asks: (B, C, H, W) -> (B, D)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(2).transpose(1, 2)
+        x = torch.cat([x.mean(dim=1, keepdim=True), x], dim=1) + self.positional_embedding.to(x.dtype)
+        q, k, v = (
+            project(part).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for project, part in ((self.q_proj, x[:, :1]), (self.k_proj, x), (self.v_proj, x))
+        )
+        return self.c_proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(1))
