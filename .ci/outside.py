@@ -93,9 +93,9 @@ def main() -> None:
     print(run("wsoup", "init", "soups"), end="")
     folder = Path("soups")
     assert "python -m stages.report" in run("dvc", "repro", "--dry", "--force", cwd=folder)
-    assert "Running stage 'candidates'" in run("dvc", "repro", "candidates", cwd=folder)
-    assert len((folder / "artifacts/pools/words.txt").read_text().split()) == 10_000
-    assert "Running stage" not in run("dvc", "repro", "candidates", cwd=folder)
+    assert "Running stage 'prepare@shapes'" in run("dvc", "repro", "prepare@shapes", cwd=folder)
+    assert (folder / "artifacts/manifests/shapes.parquet").is_file()
+    assert "Running stage" not in run("dvc", "repro", "prepare@shapes", cwd=folder)
     print("init: a pipeline that runs")
 
 

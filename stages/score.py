@@ -39,7 +39,8 @@ def main(owner: Owner, pool: str) -> None:
     source = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
     pooled = read_pool(artifacts.pool(pool))
     texts = ["", *pooled]  # the first row is the class name without a descriptor
-    check_fits(pooled, source=source, origin=artifacts.pool(pool))
+    otherwise = ", or set candidates.on_long_text: skip"
+    check_fits(pooled, source=source, origin=artifacts.pool(pool), otherwise=otherwise)
     size, period = params.score.shard_size, params.candidates.period(pool)
     rounds = rounds_of(params.score.race(pool), n_classes=len(source.class_names))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from PIL import Image
 from small_world import COLOURS, write_image_folder
 
 import wsoup
-from wsoup.core.errors import DataError, ModelError, ParamsError
+from wsoup.core.errors import ChangedError, DataError, ModelError, ParamsError
 from wsoup.images import features as image_features
 from wsoup.images.decode import load_rgb
 
@@ -32,6 +33,47 @@ def test_features_are_the_encoders_own_in_the_order_asked_for(files, tiny_encode
     again = encode([Path(path) for path in reversed(files)], tiny_encoder)
     torch.testing.assert_close(again, encode(files, tiny_encoder).flip(0), atol=1e-6, rtol=0)
     assert not again.is_inference()
+
+
+def test_images_of_pillow_stand_beside_paths_and_give_what_their_files_give(files, tiny_encoder):
+    expected = encode(files, tiny_encoder)
+    opened = [Image.open(path) for path in files]
+    torch.testing.assert_close(encode(opened, tiny_encoder), expected, atol=1e-6, rtol=0)
+    mixed = [path if i % 3 else image for i, (path, image) in enumerate(zip(files, opened, strict=True))]
+    torch.testing.assert_close(encode(mixed, tiny_encoder), expected, atol=1e-6, rtol=0)
+    clear = Image.new("RGBA", (40, 30), (0, 0, 0, 0))
+    white = Image.new("L", (40, 30), 255)
+    assert torch.equal(encode([clear], tiny_encoder), encode([white], tiny_encoder)), "transparency lies over white"
+
+
+def test_an_image_of_pillow_that_cannot_be_read_is_named_by_its_place(files, tiny_encoder):
+    cut = Image.open(BytesIO(Path(files[0]).read_bytes()[:60]))
+    given = [files[0], cut, Image.new("F", (9, 9))]
+    with pytest.raises(DataError, match=r"^paths\[1\] cannot be decoded"):
+        encode(given, tiny_encoder)
+    found = encode(given, tiny_encoder, on_bad_image="nan")
+    assert found.isnan().all(dim=1).tolist() == [False, True, True]
+    with pytest.raises(DataError, match=r"none of the 2 images could be decoded; the first: paths\[0\] "):
+        encode(given[1:], tiny_encoder, on_bad_image="nan")
+
+
+def test_the_next_step_is_that_of_python(files, tiny_encoder):
+    Path("text.png").write_text("no image")
+    with pytest.raises(
+        DataError, match=r'text\.png is not an image .*; replace or remove it, or pass on_bad_image="nan"$'
+    ):
+        encode([*files, "text.png"], tiny_encoder)
+
+
+def test_a_file_that_changes_meanwhile_is_named_without_a_step_of_the_pipeline(files, tiny_encoder, short_shards):
+    class Painter(Adapter):
+        def encode_image(self, pixels):
+            if self.images:
+                Image.new("RGB", (9, 9)).save(files[-1])
+            return super().encode_image(pixels)
+
+    with pytest.raises(ChangedError, match=r"changed since it was listed; call encode_images again$"):
+        encode(files, tiny_encoder, model=Painter(tiny_encoder, factor=1), resume="v1")
 
 
 def test_a_short_list_and_a_model_without_a_name_leave_nothing_behind(files, tiny_encoder, short_shards):

@@ -16,9 +16,11 @@ from stages import score as score_stage
 from stages import soup as soup_stage
 from wsoup.api import soups as api_soups
 from wsoup.core.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
-from wsoup.disk import store
+from wsoup.disk import project, store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
+from wsoup.profiles.own import OWN_DESCRIPTORS
+from wsoup.search.rank import pools
 from wsoup.search.rank.pools import write_pool
 from wsoup.soup.member import Member
 
@@ -76,6 +78,12 @@ def test_the_soup_is_the_pipelines_own_byte_for_byte(in_tmp, given, tiny_encoder
     for name in ("word", "descriptor"):
         assert Path(f"{name}.json").read_bytes() == artifacts.soup(name, seed=3).read_bytes()
     assert len(wsoup.Soup.load("word.json").members) == SMALL["m"]
+
+
+def test_the_pool_of_those_who_bring_none_is_not_the_toy_worlds():
+    own, toy = ({*pools.descriptors([project.file(name)])} for name in (OWN_DESCRIPTORS, "data/toy/descriptors.txt"))
+    assert len(own) > 300
+    assert len(own & toy) < len(own) / 4
 
 
 def test_scores_are_those_of_stage_score(in_tmp, given, tiny_encoder, tiny_encoder_files):

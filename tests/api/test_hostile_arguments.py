@@ -327,6 +327,25 @@ def test_features_of_any_length_give_the_soup_of_those_of_length_1(calls: dict) 
             assert call(**{**how, "features": how["features"] * factor}) == expected
 
 
+@pytest.mark.parametrize("kind", ["str", "string", "category", "object", "int64", "Int64", "category of numbers"])
+def test_labels_of_pandas_are_names_or_numbers(calls: dict, kind: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    call, how = calls["zero_shot_accuracy"]
+    expected = call(**how)
+    numbers = pandas.Series(how["labels"].numpy())
+    names = pandas.Series([NAMES[label] for label in how["labels"].tolist()])
+    kinds = {"category of numbers": numbers.astype("category")}
+    labels = kinds.get(kind, (numbers if kind in ("int64", "Int64") else names).astype(kind.split()[0]))
+    assert call(**{**how, "labels": labels, "class_names": pandas.Series(NAMES)}) == expected
+
+
+def test_labels_that_are_names_ask_for_the_names(calls: dict) -> None:
+    call, how = calls["zero_shot_accuracy"]
+    names = [NAMES[label] for label in how["labels"].tolist()]
+    with pytest.raises(DataError, match=r"labels holds 'cat', .*; give class_names= in label order$"):
+        call(**{**how, "labels": names, "class_names": None})
+
+
 def test_labels_of_numpy_are_names_or_numbers(calls: dict) -> None:
     call, how = calls["score_texts"]
     names = [NAMES[label] for label in how["labels"].tolist()]

@@ -171,6 +171,8 @@ def test_all_texts_that_are_too_long_are_named_at_once(raw: dict[str, Any], in_t
     assert all("does not fit the model's context after 'a " in line for line in said)
     assert all("shorten it or leave it out" in line and len(line) <= LONGEST for line in said)
     assert [*long_texts(params, class_names=[])] == []
+    change(raw, "candidates.on_long_text", "skip")
+    assert [*long_texts(parse_params(raw, origin="params.yaml"), class_names=["red", "dark green"])] == []
 
 
 # ------------------------------------------------------------------------------------------- pools and GPT files

@@ -7,12 +7,16 @@ import json
 import pyarrow as pa
 import pytest
 import vl_convert
+from pydantic import TypeAdapter
 from report_made import both_seeds, results
 
 from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.report import analyses, plots
 from wsoup.report.cost import cost_table, gain_by_cost
 from wsoup.report.page import FIGURES
+from wsoup.report.run import scored
+from wsoup.search.grow.params import SoupParams
 from wsoup.soup.member import NOTHING, Cost, Member, Step
 from wsoup.soup.soup import Soup
 
@@ -168,6 +172,18 @@ def test_a_landscape_without_targets_has_no_empty_panel(plane):
     svg = vl_convert.vegalite_to_svg(plots.figure("landscape", rows))
     assert ">source<" in svg
     assert "mean of the targets" not in svg
+
+
+def test_scores_that_no_soup_uses_may_be_missing(in_tmp):
+    artifacts = Artifacts()
+    store.write_table(artifacts.scores("words"), pa.table({"text": [""]}), attributes={})
+    soups = {
+        pool: TypeAdapter(SoupParams).validate_python({"kind": "sample", "pool": pool, "m": 2, "k1": None})
+        for pool in ("words", "descriptors", "mixed")
+    }
+    assert list(scored({"word": soups["words"]}, artifacts=artifacts)) == ["words"]
+    for pool in ("descriptors", "mixed"):
+        assert list(scored({"it": soups[pool]}, artifacts=artifacts)) == ["words", "descriptors"], "whose lack is said"
 
 
 def test_every_figure_draws_its_data(scores, surveyed, plane):

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import torch
+from PIL.Image import Image
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, ValidationInfo
 from torch import Tensor
 
@@ -49,12 +50,13 @@ def checked_labels(labels: Any, *, n_images: int, class_names: Sequence[str]) ->
     Raises:
         DataError: another number of them than images; not whole numbers; outside of the class names.
     """
-    if (
-        not isinstance(labels, Tensor)
-        and (given := array(labels, name="labels")).dtype.kind in "UO"
-        and given.ndim == 1
-    ):
-        labels = [_position(name, class_names) for name in given.tolist()]
+    if not isinstance(labels, Tensor):
+        labels = array(labels, name="labels").copy()  # pandas gives one that must not be written to
+        # Names; but pandas' own whole numbers come as objects, too.
+        if labels.ndim == 1 and labels.dtype.kind in "UOT":
+            given = labels.tolist()
+            whole = all(type(label) is int for label in given)
+            labels = given if whole else [_position(name, class_names) for name in given]
     y = tensor(labels, name="labels")
     if y.dim() != 1 or len(y) != n_images:
         raise DataError(f"labels has shape {tuple(y.shape)}; expected ({n_images},), one label for each image")
@@ -73,7 +75,11 @@ def checked_labels(labels: Any, *, n_images: int, class_names: Sequence[str]) ->
 
 def _position(name: Any, class_names: Sequence[str]) -> int:
     if not isinstance(name, str) or name not in class_names:
-        raise DataError(f"labels holds {shown_value(name)}, which is not among the {len(class_names)} class_names")
+        numbered = class_names == [str(label) for label in range(len(class_names))]
+        step = "; give class_names= in label order" if numbered else ""
+        raise DataError(
+            f"labels holds {shown_value(name)}, which is not among the {len(class_names)} class_names{step}"
+        )
     return class_names.index(name)
 
 
@@ -110,17 +116,18 @@ def _pool(texts: Sequence[str], info: ValidationInfo) -> list[str]:
     return unique([bare(text) for text in texts], origin=name_of(info))
 
 
-def _files(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+def _photos(paths: Sequence[str | os.PathLike[str] | Image]) -> list[str | Image]:
     if not paths:
         raise DataError("paths is empty; expected image files")
-    return [os.fspath(path) for path in paths]
+    return [path if isinstance(path, Image) else os.fspath(path) for path in paths]
 
 
 Names = Annotated[Sequence[str], PlainValidator(checked_names)]
 Features = Annotated[Any, PlainValidator(partial(unit_rows, name="features", said=True))]
 Pool = Annotated[Sequence[Words], BeforeValidator(ordered), AfterValidator(_pool)]
 """Candidates: bare, in order, each once."""
-Files = Annotated[Sequence[str | os.PathLike[str]], BeforeValidator(ordered), AfterValidator(_files)]
+Photos = Annotated[Sequence[str | os.PathLike[str] | Image], BeforeValidator(ordered), AfterValidator(_photos)]
+"""Image files, images of Pillow, or both."""
 Precision = Literal["fp32", "bf16", "fp16", "reference"]
 EncoderNames = Mapping[str, Words | None]
 """As open_clip names them."""

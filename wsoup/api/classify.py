@@ -14,7 +14,7 @@ from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import normalize
 from wsoup.heads.fitted import Fitted
 from wsoup.heads.head import Head
-from wsoup.images.decode import batches
+from wsoup.images.decode import REMEDY, batches
 from wsoup.runtime.progress import progress
 from wsoup.soup.soup import Soup
 from wsoup.texts.classes import logit_scale_of, soup_features
@@ -124,7 +124,7 @@ class Classifier:
         decoded = batches(paths, transform=self.encoder.preprocess, batch_size=at_once, on_bad_image="skip")
         with progress(label="classify", total=len(paths), unit="photo") as bar:
             for batch in decoded:
-                self.bad |= {paths[position]: text for position, text in batch.bad.items()}
+                self.bad |= {paths[position]: text.removesuffix(f"; {REMEDY}") for position, text in batch.bad.items()}
                 positions = batch.positions.tolist()
                 features = self.encoder.encode_images(batch.pixels).cpu() if positions else torch.empty(0, 0)
                 yield positions, features, [*batch.bad]

@@ -6,8 +6,9 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -18,24 +19,25 @@ from filelock import FileLock, Timeout
 from PIL import Image
 from torch import Tensor
 
-from wsoup.api.arguments import Files, Precision
+from wsoup.api.arguments import Photos, Precision
 from wsoup.api.model import at_work, device_of, image_encoder
 from wsoup.core.arguments import Flag, Label, Whole, at_the_door
-from wsoup.core.errors import DataError, ModelError, WsoupError, one_line
+from wsoup.core.errors import ChangedError, DataError, ModelError, WsoupError, one_line
 from wsoup.disk.files import read_bytes
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, fingerprint
+from wsoup.images.decode import _decoded as upright_rgb
 from wsoup.images.features import IMAGES_PER_SHARD, Embedded, ImageList, embed_images, encode_files
-from wsoup.runtime.progress import counting
+from wsoup.runtime.progress import counting, tick
 from wsoup.texts.tried import answered, check_has, tried
-from wsoup.towers.encoder import Encoder
+from wsoup.towers.encoder import Encoder, check_finite
 
 LABEL = "encode images"
 
 
 @at_the_door
 def encode_images(
-    paths: Files,
+    paths: Photos,
     *,
     model: Any,
     preprocess: Callable[[Image.Image], Tensor],
@@ -48,7 +50,7 @@ def encode_images(
     """Features of image files, as the pipeline makes them: upright RGB, decoded ahead by processes of their own.
 
     Args:
-        paths: N image files.
+        paths: N image files, images of Pillow, or both.
         model: with `encode_image`; it works in eval mode, where its weights are.
         preprocess: RGB image -> (3, H, W) float32, as `open_clip.create_model_and_transforms` gives it last.
         batch_size: images in one forward pass.
@@ -56,8 +58,8 @@ def encode_images(
         on_bad_image: ``"stop"`` raises at the first file that cannot be decoded, ``"nan"`` makes its row NaN.
         resume: a name for the model as it is now, such as ``"my-model-v2"``: a list of more than 2,048 files then keeps
             what is finished under ``.cache/wsoup`` (``$WSOUP_CACHE``) until it is done, and the same call goes on there
-            after an interruption. Nobody but you knows whether the model's code is still the same: give another name
-            when it is not. None keeps nothing.
+            after an interruption; images of Pillow are encoded anew. Nobody but you knows whether the model's code is
+            still the same: give another name when it is not. None keeps nothing.
         progress: whether a bar is drawn.
 
     Returns:
@@ -67,9 +69,11 @@ def encode_images(
         DataError: no files, one that cannot be decoded (it is named, with the reason), or none that can.
         ModelError: the model has no `encode_image`.
     """
-    files = [os.fspath(path) for path in paths]
+    pictures = {i: path for i, path in enumerate(paths) if isinstance(path, Image.Image)}
+    places = [i for i in range(len(paths)) if i not in pictures]
+    files = [str(paths[i]) for i in places]
     how: Any = {"batch_size": batch_size, "on_bad_image": "stop" if on_bad_image == "stop" else "skip"}
-    with at_work(model, bars=progress):
+    with at_work(model, bars=progress), _its_own_door():
         pixels = _tried_pixels(preprocess)
         about = {"probe": fingerprint([[list(x.shape), x.double().flatten().tolist()] for x in pixels])}
         check_has(model, "encode_image")
@@ -78,14 +82,52 @@ def encode_images(
         embedded = None
         if resume is not None and len(files) > IMAGES_PER_SHARD:
             embedded = _resumable(encoder, files, how=how, called=resume)
-        if embedded is None:
-            with counting(label=LABEL, total=len(files), initial=0, unit="image"):
+        with counting(label=LABEL, total=len(paths), initial=0 if embedded is None else len(files), unit="image"):
+            if embedded is None:
                 embedded = encode_files({LABEL: encoder}, paths=files, digests=None, **how)
-    if LABEL not in embedded.features:
-        raise DataError(one_line(f"none of the {len(files)} images could be decoded; the first: {embedded.skipped[0]}"))
-    features = np.full((len(files), embedded.features[LABEL].shape[1]), np.nan, dtype=np.float32)
-    features[embedded.positions] = embedded.features[LABEL]
+            shown = _shown(encoder, pictures, **how)
+        bad = [embedded.skipped[i] for i in sorted(embedded.skipped)] + list(shown.skipped.values())
+        made = [part.features[LABEL] for part in (embedded, shown) if LABEL in part.features]
+        if not made:
+            raise DataError(one_line(f"none of the {len(paths)} images could be decoded; the first: {bad[0]}"))
+    features = np.full((len(paths), made[0].shape[1]), np.nan, dtype=np.float32)
+    features[[*(places[i] for i in embedded.positions), *shown.positions]] = np.concatenate(made)
     return torch.from_numpy(features)
+
+
+@contextmanager
+def _its_own_door() -> Iterator[None]:
+    """Errors of images name what a caller of `encode_images` can do, not a key of params.yaml."""
+    try:
+        yield
+    except ChangedError as error:
+        raise ChangedError(f"{str(error).partition(';')[0]}; call encode_images again") from None
+    except DataError as error:
+        raise DataError(str(error).replace("set embed.on_bad_image: skip", 'pass on_bad_image="nan"')) from None
+
+
+def _shown(encoder: Encoder, pictures: Mapping[int, Image.Image], *, batch_size: int, on_bad_image: str) -> Embedded:
+    """Features of images in memory by their positions, made upright RGB as those of files are."""
+    features: list[np.ndarray] = []
+    good: list[int] = []
+    bad: dict[int, str] = {}
+    at_once = encoder.images_at_once(batch_size)
+    for first in range(0, len(pictures), at_once):
+        batch, some = {}, list(pictures)[first : first + at_once]
+        for i in some:
+            try:
+                batch[i] = encoder.preprocess(upright_rgb(pictures[i], name=f"paths[{i}]", as_stored=False))
+            except (DataError, OSError) as error:  # Pillow reads a file when its pixels are asked for
+                bad[i] = str(error) if isinstance(error, DataError) else f"paths[{i}] cannot be decoded ({error})"
+                if on_bad_image == "stop":
+                    raise DataError(bad[i]) from None
+        if batch:
+            encoded = encoder.encode_images(torch.stack(list(batch.values()))).cpu()
+            check_finite(encoded, paths=[f"paths[{i}]" for i in batch])
+            features.append(encoded.numpy())
+            good += batch
+        tick(len(some))
+    return Embedded({LABEL: np.concatenate(features)} if features else {}, np.array(good, dtype=np.int64), bad)
 
 
 def _resumable(encoder: Encoder, files: list[str], *, how: dict[str, Any], called: str) -> Embedded | None:

@@ -154,12 +154,12 @@ def descriptor_soup(
     Args:
         seed: kept in the soup; nothing is drawn.
         period: descriptors carry it in the search, as the authors' do.
-        descriptors: the pool; None: the few hundred that wsoup brings.
+        descriptors: the pool; None: the few hundred of things in photographs that wsoup brings.
         features, labels, class_names, model, tokenizer, template, m, precision, encoder, progress: as in
             `word_soup`, and so are the errors.
     """
     definition = parse(GreedySoup, {"kind": "greedy", "pool": "descriptors", "m": m}, origin="descriptor_soup")
-    pool = descriptors or pools.descriptors([project.file("data/toy/descriptors.txt")])
+    pool = descriptors or pools.descriptors([project.file("data/toy/photo_descriptors.txt")])
     asked = _Asked(class_names, template=template, seed=seed, precision=precision, encoder=encoder, progress=progress)
     with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
         return asked.soup(definition, pool=pool, source=source, period=period)

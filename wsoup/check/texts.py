@@ -19,6 +19,8 @@ def problems(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
         params: the whole params.yaml.
         class_names: of the source; none where its images are not there.
     """
+    if params.candidates.on_long_text == "skip":
+        return
     words, named = params.candidates.words.path, params.candidates.descriptors.paths
     try:
         tokenizer = tokenizer_of(params.encoder.model)
@@ -33,5 +35,5 @@ def problems(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
             after = one_line(stem, limit=160)
             yield (
                 f"candidates.{pool}: {one_line(text, limit=160)!r} does not fit the model's context after {after!r}; "
-                "shorten it or leave it out"
+                "shorten it or leave it out, or set candidates.on_long_text: skip"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
@@ -121,7 +122,7 @@ def figures(run: Run) -> dict[str, list[dict[str, Any]]]:
     """Data of every figure, by the name of its template: [] where there is none, since `dvc plots` wants a file."""
     results, methods, artifacts = run.results, run.params.finetune.methods, run.artifacts
     survey, landscapes = artifacts.survey, artifacts.results / "landscape"
-    pools = {pool: artifacts.scores(pool) for pool in ("words", "descriptors")}
+    pools = scored(run.params.soups, artifacts=artifacts)
     pools[f"random chains of {run.params.evaluate.survey.chain_length}"] = survey / "chains.parquet"
     return {
         "gains": gains(run.judgement),
@@ -135,3 +136,10 @@ def figures(run: Run) -> dict[str, list[dict[str, Any]]]:
         "landscape": plots.landscape({name: landscapes / f"{name}.parquet" for name in run.params.landscape.methods}),
         "growth": plots.growth(run.soups),
     }
+
+
+def scored(soups: Soups, *, artifacts: Artifacts) -> dict[str, Path]:
+    """The scores of words and descriptors; those of a pool that no soup is made of only where they are there."""
+    used = {soup.pool for soup in soups.values()}
+    paths = {pool: artifacts.scores(pool) for pool in ("words", "descriptors")}
+    return {pool: path for pool, path in paths.items() if path.exists() or used & {pool, "mixed"}}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -32,6 +33,8 @@ from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Source
 from wsoup.soup.member import NOTHING, Cost, Member, Step
 from wsoup.soup.soup import COUNTED_TOGETHER, Soup
+
+Part = tuple[list[Member], Cost]
 
 
 def candidates(definition: SoupParams, ranked: Ranked) -> Ranked:
@@ -65,9 +68,14 @@ def identity(definition: SoupParams) -> dict[str, object]:
     return definition.model_dump(exclude={"m"} if definition.parts > 1 else None)
 
 
-def members(
-    definition: SoupParams, *, ranked: Ranked, source: Source, seed: int, part: int
-) -> tuple[list[Member], Cost]:
+def shared_search(definition: SoupParams) -> dict[str, object] | None:
+    """What of Algorithm 2's definition decides its search, which its variants share; None of other soups."""
+    if not isinstance(definition, ChainsSoup | RandomLengthsSoup):
+        return None
+    return definition.model_dump(exclude={"kind", "m", "class_name_weight"})
+
+
+def members(definition: SoupParams, *, ranked: Ranked, source: Source, seed: int, part: int) -> Part:
     """The members of one part of one seed's soup, each with its count on that seed's few-shot images; and their cost.
 
     Args:
@@ -77,12 +85,26 @@ def members(
         seed: whose images.
         part: which of `definition.parts`.
     """
+    found = search(definition, ranked=ranked, source=source, seed=seed, part=part)
+    return finished(definition, found, ranked=ranked, source=source, seed=seed, part=part)
+
+
+def search(definition: SoupParams, *, ranked: Ranked, source: Source, seed: int, part: int) -> Part:
+    """The members of a part as they stood in the search, and their cost; arguments as `members`."""
     meter = Meter(source, seed=seed, period=ranked.period)
     chosen = _chosen(definition, ranked=ranked, meter=meter, part=part)
-    cost = meter.cost()
+    return chosen, meter.cost()
+
+
+def finished(definition: SoupParams, found: Part, *, ranked: Ranked, source: Source, seed: int, part: int) -> Part:
+    """What `search` found, or that of an equal `shared_search`, as the soup's members."""
+    chosen, cost = found
+    if isinstance(definition, RandomLengthsSoup):
+        drawn = partial(random_length_chain, ranked=ranked.texts, member=part, seed=seed, k1=definition.k1)
+        chosen = [Member(drawn(grown)) for grown in chosen]
     if definition.kind not in COUNTED_TOGETHER:
-        finished = source.count([member.text for member in chosen], seed=seed, period=True)
-        chosen = [replace(member, n_correct=int(count)) for member, count in zip(chosen, finished, strict=True)]
+        counts = source.count([member.text for member in chosen], seed=seed, period=True)
+        chosen = [replace(member, n_correct=int(count)) for member, count in zip(chosen, counts, strict=True)]
     elif not ranked.period:  # they were counted without it, and are evaluated with it
         chosen = _recounted(chosen, definition, source=source, seed=seed)
     return [replace(member, n_images=len(source.subsets[seed])) for member in chosen], cost
@@ -134,11 +156,8 @@ def _chosen(definition: SoupParams, *, ranked: Ranked, meter: Meter, part: int) 
         case FirstWordsSoup(k0=k0):
             first = [first_word(texts, member=i, seed=seed, k0=k0) for i in range(definition.m)]
             return _singles(first, ranked=ranked)
-        case ChainsSoup():
+        case ChainsSoup() | RandomLengthsSoup():
             return [_grown(definition, texts=texts, meter=meter, member=part)]
-        case RandomLengthsSoup(k1=k1):
-            grown = _grown(definition, texts=texts, meter=meter, member=part)
-            return [Member(random_length_chain(grown, ranked=texts, member=part, seed=seed, k1=k1))]
         case JointSoup():
             return _joint(definition, texts=texts, meter=meter)
 

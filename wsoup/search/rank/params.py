@@ -47,6 +47,8 @@ class CandidatesParams(Section):
     """The pool of descriptors."""
     watch: Place
     """What DVC watches: the one file that the pools and datasets' gpt_descriptors name, or a folder with all."""
+    on_long_text: Literal["stop", "skip"] = "stop"
+    """A text that does not fit the model's context behind a class name of the source ends the run, or is in no pool."""
 
     def period(self, pool: str) -> bool:
         """`period` of one pool."""

@@ -128,10 +128,10 @@ def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], enco
     )
 
 
-def check_fits(texts: Sequence[str], *, source: Source, origin: str | Path) -> None:
+def check_fits(texts: Sequence[str], *, source: Source, origin: str | Path, otherwise: str = "") -> None:
     """Raise PoolError for the first text that does not fit the model's context with the longest class prompt."""
     stems = prompts.stems(source.template, source.class_names)
-    step = "shorten it or leave it out of the pool"
+    step = f"shorten it or leave it out of the pool{otherwise}"
     fits.check_fits(texts, stems=stems, tokenizer=source.encoder.tokenizer, origin=origin, step=step)
 
 

@@ -1,0 +1,59 @@
+"""Facts about texts that do not fit the model's context: in no pool and said in one line, or the end of the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import yaml
+from api_world import DESCRIPTORS, NAMES
+
+from stages import candidates, score
+from wsoup.core.errors import PoolError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
+from wsoup.search.rank.pools import read_pool
+
+LONG = [f"which has {word} " + "very " * 80 + "long" for word in ("one", "two")]
+
+
+def pools_of(encoder_files: dict[str, str], **changes: str) -> Artifacts:
+    """What stage candidates writes of pools with two such descriptors and one such word."""
+    artifacts = Artifacts()
+    Path("words.txt").write_text("\n".join(["time", LONG[0], "people"]))
+    Path("descriptors.txt").write_text("\n".join([DESCRIPTORS[0], LONG[0], *DESCRIPTORS[1:], LONG[1]]))
+    pools = {
+        "words": {"path": "words.txt", "count": 3, "period": False},
+        "descriptors": {"paths": ["descriptors.txt"], "period": True},
+        "watch": "words.txt",
+    }
+    params = {"source": "photo", "seeds": [1], "encoder": encoder_files, "score": {"shard_size": 9}}
+    Path("params.yaml").write_text(yaml.safe_dump({**params, "candidates": {**pools, **changes}}))
+    about = {"class_names": NAMES, "template": "a photo of a {}."}
+    store.write_table(artifacts.manifest("photo"), pa.table({"path": ["a.png"]}), attributes=about)
+    candidates.main(Owner.of(Path(candidates.__file__), name="candidates"))
+    return artifacts
+
+
+def test_skipped_texts_are_in_no_pool_and_said_in_one_line(in_tmp, tiny_encoder_files, capsys):
+    artifacts = pools_of(tiny_encoder_files, on_long_text="skip")
+    assert read_pool(artifacts.pool("words")) == ["time", "people"]
+    assert read_pool(artifacts.pool("descriptors")) == DESCRIPTORS
+    words, descriptors = capsys.readouterr().out.splitlines()
+    assert words.startswith("words: 1 of 3 do not fit the model's context and are left out: 'which has one very")
+    assert descriptors.startswith("descriptors: 2 of 7 do not fit")
+
+
+def test_stop_is_the_default_and_names_the_way_out(in_tmp, tiny_encoder, tiny_encoder_files, capsys):
+    artifacts = pools_of(tiny_encoder_files)
+    assert LONG[1] in read_pool(artifacts.pool("descriptors"))
+    assert capsys.readouterr().out == ""
+    features = tiny_encoder.encode_texts([f"a photo of a {name}." for name in NAMES]).numpy()
+    about = {"class_names": NAMES, "template": "a photo of a {}.", "encoder": tiny_encoder.id}
+    made = store.ImageFeatures(features, pa.array(range(4)).to_numpy(), pa.array(range(4)).to_numpy(), about)
+    store.write_features(artifacts.features("photo", split="train"), made)
+    store.write_table(artifacts.split("photo", seed=1), pa.table({"row": range(4)}))
+    with pytest.raises(PoolError, match=r"does not fit .*, or set candidates\.on_long_text: skip$"):
+        score.main(Owner.of(Path(score.__file__), name="score@descriptors"), "descriptors")
