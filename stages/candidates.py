@@ -14,8 +14,6 @@ from wsoup.params.base.section import Name, Sections, load
 from wsoup.pipeline import stage
 from wsoup.search.rank import pools
 from wsoup.search.rank.params import CandidatesParams
-from wsoup.texts.fits import too_long
-from wsoup.towers.encoder import weightless_encoder
 
 
 class Wanted(Sections):
@@ -42,6 +40,9 @@ def main(owner: Owner) -> None:
 
 def _too_long(texts: Sequence[str], params: Wanted) -> list[str]:
     """Those that the tokenizer would cut behind the longest class prompt of the source."""
+    from wsoup.texts.fits import too_long  # takes seconds to import, and few runs need it
+    from wsoup.towers.encoder import weightless_encoder
+
     manifest = store.require(Artifacts().manifest(params.source), made_by=f"prepare@{params.source}")
     about = store.table_attributes(manifest)
     stems = prompts.stems(about["template"], about["class_names"])

@@ -89,7 +89,7 @@ def write_folder(path: Path) -> None:
 
 
 def write_soup(path: Path) -> None:
-    members = tuple(Member("x" * BIG, n_correct=1, trace=()) for _ in range(2))
+    members = tuple(Member("x" * 10_000, n_correct=1, trace=()) for _ in range(BIG // 5_000))
     Soup("greedy", 1, "a {}.", {"model": "m", "pretrained": None}, members, {}).save(path)
 
 

@@ -77,9 +77,26 @@ def test_an_edit_that_dvc_certified_is_named_until_the_stage_runs_again(folder: 
         "`dvc checkout`, `dvc repro --force --single-item one@a` and `dvc repro`"
     )
     assert inputs.misrecorded() == [said]
+    assert inputs.misrecorded(starting="two") == [], "of another run of DVC"
+    [note] = notes()
+    store.write_json(note, {**store.read_json(note), "run": os.getppid()})
     assert inputs.misrecorded(starting="two") == [said]
     repro()
     assert inputs.misrecorded() == []
+
+
+def test_other_results_in_their_place_are_not_those_of_the_note(folder: Path) -> None:
+    """DVC restores what an earlier run made of these inputs, and runs no stage."""
+    repro(EDITS["code"])
+    [note] = notes()
+    [out] = store.read_json(note)["outs"]
+    files = [Path(out)] if Path(out).is_file() else [path for path in Path(out).rglob("*") if path.is_file()]
+    before = files[0].read_bytes()
+    os.chmod(files[0], 0o644)
+    files[0].write_bytes(b"restored")
+    assert inputs.misrecorded() == []
+    assert notes() == []
+    files[0].write_bytes(before)
 
 
 def test_a_removed_image_is_named_too(folder: Path) -> None:

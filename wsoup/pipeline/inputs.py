@@ -15,7 +15,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ CODE = ("stages", "wsoup", "code")
 """Folders whose files are small and are read; of others size, times and inode are looked at."""
 WITHIN = 60 * 10**9
 """Nanoseconds after a stage's end in which DVC has looked at what it read."""
+SMALL = 1 << 20
+"""Bytes of a result whose content is looked at to tell it from another; of a larger one the size is."""
 TICK = 20 * 10**6
 """Nanoseconds by which a file system's clock may be late."""
 
@@ -45,14 +47,14 @@ def read(stage: str) -> dict[str, Any]:
     """
     if not DVC_YAML.is_file():
         return {}
-    params, deps = _entry(stage)
+    params, deps, _ = _entry(stage)
     return {f"{file}: {key}": value for (file, key), value in params.items()} | {
         str(path): _state(path) for dep in deps for path in _files(dep)
     }
 
 
-def _entry(stage: str) -> tuple[dict[tuple[str, str], Any], list[Path]]:
-    """The params of a stage by file and key, and its deps."""
+def _entry(stage: str) -> tuple[dict[tuple[str, str], Any], list[Path], list[Path]]:
+    """The params of a stage by file and key, its deps and its outs."""
     params = read_yaml(PARAMS)
     name, _, item = stage.partition("@")
     entry = read_yaml(DVC_YAML)["stages"][name]
@@ -66,7 +68,9 @@ def _entry(stage: str) -> tuple[dict[tuple[str, str], Any], list[Path]]:
         for file, keys in param.items() if isinstance(param, dict) else [(PARAMS, [param])]:
             values = params if file == PARAMS else read_yaml(file)
             wanted |= {(file, key): _at(values, key) for key in (_filled(key, scope) for key in keys)}
-    return wanted, [Path(_filled(dep, scope)) for dep in entry.get("deps", [])]
+    outs = [next(iter(out)) if isinstance(out, dict) else out for out in entry.get("outs", [])]
+    deps = [Path(_filled(dep, scope)) for dep in entry.get("deps", [])]
+    return wanted, deps, [Path(_filled(out, scope)) for out in outs]
 
 
 def check_unchanged(stage: str, *, since: Mapping[str, Any]) -> None:
@@ -85,18 +89,21 @@ def check_unchanged(stage: str, *, since: Mapping[str, Any]) -> None:
             "now, and DVC does not record them; run `dvc repro` again (finished parts are kept)"
         )
     if now and "DVC_STAGE" in os.environ:
-        params, deps = _entry(stage)
-        said = {"deps": {str(dep): _as_dvc_has_it(dep, now) for dep in deps}, "params": {}}
+        params, deps, outs = _entry(stage)
+        said = {"deps": {str(dep): _as_dvc_has_it(dep, now) for dep in deps}, "params": {}, "outs": _made(outs)}
         for file, key in params:
             said["params"].setdefault(file, {})[key] = now.get(f"{file}: {key}")
         with suppress(OSError, TypeError):  # a full disk: the results are in place
-            store.write_json(_note(stage), {"stage": stage, "folder": str(Path.cwd()), "ended": began, **said})
+            store.write_json(
+                _note(stage), {"stage": stage, "run": os.getppid(), "folder": str(Path.cwd()), "ended": began, **said}
+            )
 
 
 def misrecorded(*, starting: str = "") -> list[str]:
     """Stages of which dvc.lock says that they read what was edited in the moment after their end, in a line each.
 
     A note that was looked at, or is of the stage that is `starting` again, is removed; one that tells of a fault stays.
+    A stage that starts is told of the same run of DVC alone: another one may have put results there from its run cache.
     """
     faults = []
     for note in sorted(_note("").parent.glob("*.ended")):
@@ -105,6 +112,10 @@ def misrecorded(*, starting: str = "") -> list[str]:
             if said["folder"] != str(Path.cwd()):
                 continue  # of another pipeline with the same $WSOUP_CACHE
             fault = None if said["stage"] == starting else _fault(said)
+            if fault is not None and starting and said["run"] != os.getppid():
+                continue
+            if fault is not None and said["outs"] != _plain(_made([Path(out) for out in said["outs"]])):
+                fault = None  # DVC has put other results there since, from its run cache or another commit
         except (WsoupError, ImportError, OSError, ValueError, KeyError, TypeError, AttributeError):
             fault = None  # damaged, or there is no DVC or dvc.lock, which then says nothing
         if fault is None:
@@ -142,6 +153,17 @@ def _fault(said: Mapping[str, Any]) -> str | None:
             if deps[place].get(name) != value:
                 return place
     return None
+
+
+def _made(outs: Iterable[Path]) -> dict[str, dict[str, tuple[int, str | None]]]:
+    """Size of every file of some outs, and the MD5 of small ones."""
+    made: dict[str, dict[str, tuple[int, str | None]]] = {}
+    for out in outs:
+        files = made.setdefault(str(out), {})
+        for path in filter(Path.is_file, _files(out)):
+            size = path.stat().st_size
+            files[path.relative_to(out).as_posix()] = (size, _md5(path.read_bytes()) if size <= SMALL else None)
+    return made
 
 
 def _touched(place: str, *, since: int) -> bool:
