@@ -31,6 +31,7 @@ def test_a_word_soup_param_runs_the_word_soup_and_what_follows_from_it(project):
     project.edit("soups.word", k0=8, patience=9)
     ran = project.repro()
     assert ran == {
+        "evaluated",
         "soup@word",
         "finetune@coop_diverse",
         "head@chosen",
