@@ -90,7 +90,7 @@ def test_a_change_runs_what_is_behind_it_again(project, monkeypatch, capsys):
     changed = plan(changes=["soups.word.k0=3"], device="h100", count=8, on="cpu")
     again = {line.stage for line in changed.lines if line.why}
     assert {"soup@word", "finetune@coop_diverse", "evaluate", "report"} <= again
-    assert not again & {"score@words", "soup@descriptor", "finetune@ce", "embed@photo", "survey"}
+    assert not again & {"score@words", "soup@descriptor", "finetune@ce", "embed@photo"}
     show(changed, Console(width=200))
     printed = capsys.readouterr().out
     assert "8 x h100" in printed
