@@ -115,27 +115,6 @@ def test_an_edit_while_a_stage_runs_is_not_certified(other, what):
     assert other.changed() == set()
 
 
-def test_an_edit_after_a_stages_last_look_is_found(other):
-    """DVC certifies it, and says that all is up to date."""
-    note = other.folder / ".cache/wsoup/locks/soup@word.ended"
-    note.unlink(missing_ok=True)
-    process = other.start("dvc", "repro", "--force", "--single-item", "soup@word")
-    while not note.exists():
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.001)
-    other.edit("soups.word", k0=3)
-    printed, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, printed
-    assert other.run("dvc", "status", "soup@word").strip() == "Data and pipelines are up to date."
-    for command in (("wsoup", "results"), ("wsoup", "check")):
-        printed = other.run(*command, good=False)
-        assert "error: params.yaml: soups.word changed just after soup@word ended, and dvc.lock says" in printed
-    other.run("dvc", "repro", "--force", "--single-item", "soup@word")
-    other.run("dvc", "repro", "--force", "--single-item", "fewshot")
-    other.git("checkout", "-q", ".")
-    other.run("dvc", "checkout", "-q", "--force")
-
-
 def test_a_queued_experiment_runs_the_code_that_was_queued(other):
     """The edit is taken back before the experiment starts: a stage runs the wsoup of the tree that it stands in."""
     before, code = members(other), Path(other.folder / "wsoup/search/grow/greedy.py").read_text()

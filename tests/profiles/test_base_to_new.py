@@ -68,7 +68,7 @@ def test_it_is_on_the_terminal_and_on_the_page(halved):
     halved.run("wsoup", "report")
     page = (halved.folder / "reports/index.html").read_text(encoding="utf-8")
     assert "Base to new classes" in page
-    assert page.count("harmonic mean</span>") == 3  # class name, templates, soup
+    assert page.count("harmonic mean</span>") >= 2  # class name and soup, and the templates where they are evaluated
 
 
 def test_a_sweep_over_sources_shows_and_draws_it(halved):

@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from wsoup.check.params import check
 from wsoup.check.whole import load_params
-from wsoup.core.errors import ChangedError, MismatchError, ParamsError, WsoupError
+from wsoup.core.errors import MismatchError, ParamsError, WsoupError
 from wsoup.disk import code
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
@@ -64,8 +64,6 @@ def run(main: Callable[..., None]) -> None:
             name = name if item is None else f"{name}@{item}"
             _check_tree(script)
             inputs_before = inputs.read(name)
-            for fault in inputs.misrecorded(starting=name):
-                raise ChangedError(fault)
             packages.check(code.packages(script))
             params = load_params()
             check(params)
