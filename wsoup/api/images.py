@@ -26,7 +26,7 @@ from wsoup.core.errors import ChangedError, DataError, ModelError, WsoupError, o
 from wsoup.disk.files import read_bytes
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, fingerprint
-from wsoup.images.decode import _decoded as upright_rgb
+from wsoup.images.decode import decoded
 from wsoup.images.features import IMAGES_PER_SHARD, Embedded, ImageList, embed_images, encode_files
 from wsoup.runtime.progress import counting, tick
 from wsoup.texts.tried import answered, check_has, tried
@@ -116,7 +116,7 @@ def _shown(encoder: Encoder, pictures: Mapping[int, Image.Image], *, batch_size:
         batch, some = {}, list(pictures)[first : first + at_once]
         for i in some:
             try:
-                batch[i] = encoder.preprocess(upright_rgb(pictures[i], name=f"paths[{i}]", as_stored=False))
+                batch[i] = encoder.preprocess(decoded(pictures[i], name=f"paths[{i}]", as_stored=False))
             except (DataError, OSError) as error:  # Pillow reads a file when its pixels are asked for
                 bad[i] = str(error) if isinstance(error, DataError) else f"paths[{i}] cannot be decoded ({error})"
                 if on_bad_image == "stop":

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from wsoup.api.arguments import EncoderNames, Features, Names, Pool, Precision, checked_source
 from wsoup.api.model import Tokenizer, at_work, check_sizes, device_of, text_encoder
-from wsoup.core.arguments import Flag, Mode, Natural, Template, Whole, at_the_door
+from wsoup.core.arguments import Flag, Natural, Template, Whole, at_the_door
+from wsoup.core.scoring import Mode
 from wsoup.disk import code, project
 from wsoup.params.base.section import parse
 from wsoup.runtime.progress import progress as progress_bar
@@ -159,7 +160,7 @@ def descriptor_soup(
             `word_soup`, and so are the errors.
     """
     definition = parse(GreedySoup, {"kind": "greedy", "pool": "descriptors", "m": m}, origin="descriptor_soup")
-    pool = descriptors or pools.descriptors([project.file("data/toy/photo_descriptors.txt")])
+    pool = descriptors or pools.descriptors([project.file("data/photo_descriptors.txt")])
     asked = _Asked(class_names, template=template, seed=seed, precision=precision, encoder=encoder, progress=progress)
     with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
         return asked.soup(definition, pool=pool, source=source, period=period)

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_type_hints
+from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo
@@ -87,7 +87,6 @@ def name_of(info: ValidationInfo) -> str:
     return str((info.context or {})["name"])
 
 
-Mode = Literal["centroid", "score_mean"]
 Flag = Annotated[bool, Field(strict=True)]
 Whole = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
 Natural = Annotated[int, Field(ge=0, lt=2**63, strict=True)]

@@ -7,7 +7,6 @@ the tower's own `forward` (`torch.fx`), not from a list of models; what cannot b
 
 from __future__ import annotations
 
-import copy
 import operator
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-from wsoup.core.linear import has_onednn
+from wsoup.core.linear import has_onednn, with_parts
 
 SUMS = (operator.add, operator.iadd, torch.add)
 FEW = 3
@@ -36,9 +35,7 @@ def folded(module: nn.Module) -> nn.Module:
     try:
         graph = _Tracer(module).trace(module)
     except Exception:  # a forward may do anything; its parts are read on their own then
-        made = copy.copy(module)
-        made._modules = {name: child and folded(child) for name, child in module._modules.items()}
-        return made
+        return with_parts(module, {name: child and folded(child) for name, child in module._modules.items()})
     return _fused(fx.GraphModule(module, graph))
 
 

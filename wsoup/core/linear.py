@@ -8,13 +8,15 @@ Elsewhere these are torch's own layers.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+Module = TypeVar("Module", bound=nn.Module)
 PACKED_ROWS = 1024
 """Rows that the packed layout is chosen for; any other number gives the same result at nearly the same speed."""
 
@@ -59,11 +61,22 @@ def packed(module: nn.Module) -> nn.Module:
         return _PackedLinear.of(module) if _packs(module, module.weight) else module
     if type(module) is nn.MultiheadAttention:
         return _PackedAttention.of(module) if _packs(module, module.in_proj_weight) else module
-    children = {name: child if child is None else packed(child) for name, child in module._modules.items()}
-    if all(children[name] is child for name, child in module._modules.items()):
+    return with_parts(module, {name: child and packed(child) for name, child in module._modules.items()})
+
+
+def with_parts(module: nn.Module, parts: Mapping[str, nn.Module | None]) -> nn.Module:
+    """The same module with other modules at some names, which shares all else with it; itself where none is another."""
+    if all(module._modules[name] is part for name, part in parts.items()):
         return module
     made = copy.copy(module)
-    made._modules = children
+    made._modules = {**module._modules, **parts}
+    return made
+
+
+def sharing(cls: type[Module], module: nn.Module) -> Module:
+    """A module of another class that shares everything with this one."""
+    made = cls.__new__(cls)
+    made.__dict__.update(module.__dict__)
     return made
 
 
@@ -80,8 +93,7 @@ class _PackedLinear(nn.Linear):
 
     @classmethod
     def of(cls, module: nn.Module) -> _PackedLinear:
-        made = cls.__new__(cls)
-        made.__dict__.update(module.__dict__)
+        made = sharing(cls, module)
         made._product = Linear(made.weight, made.bias, dtype=made.weight.dtype)
         return made
 
@@ -99,8 +111,7 @@ class _PackedAttention(nn.MultiheadAttention):
 
     @classmethod
     def of(cls, module: nn.Module) -> _PackedAttention:
-        made = cls.__new__(cls)
-        made.__dict__.update(module.__dict__)
+        made = sharing(cls, module)
         made._qkv = Linear(made.in_proj_weight, made.in_proj_bias, dtype=torch.float32)
         made._out = Linear(made.out_proj.weight, made.out_proj.bias, dtype=torch.float32)
         return made

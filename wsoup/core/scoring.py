@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -22,7 +23,8 @@ from torch.nn import functional as F
 
 from wsoup.core.linear import Linear
 
-MODES = ("centroid", "score_mean")
+Mode = Literal["centroid", "score_mean"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 """How a soup's members become one classifier: the mean text, normalised; or the mean of their scores."""
 NEAR_TIE = 1e-6
 """Two cosines closer than this may change places by rounding (float32: about 1e-7 over 512 products)."""

@@ -15,7 +15,7 @@ FILES = (
     "params.yaml",
     "dvc.yaml",
     ".dvcignore",
-    "data/nothing_to_watch.txt",
+    "data/*.txt",
     "data/params.schema.json",
     "data/profiles/*.yaml",
     "data/paper/*",

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from wsoup.core.linear import packed
 from wsoup.finetune.blocks import call, project, row_pass, whole_pass, with_deep_prompt
+from wsoup.towers.fast import reads_class_token
 
 
 class TrainableImageTower:
@@ -46,7 +47,7 @@ class TrainableImageTower:
         """Last block, pooling and projection: (B, T, width) -> (B, D), not normalised."""
         visual, last = self.visual, len(self.blocks) - 1
         x = with_deep_prompt(x, prompts, block=last)
-        if visual.attn_pool is None and visual.pool_type == "tok":
+        if reads_class_token(visual):
             pooled = visual.ln_post(self._call(row_pass, last, x)[:, 0])
         else:
             pooled = visual._pool(self._call(whole_pass, last, x, mask=None))[0]

@@ -78,7 +78,7 @@ def load_rgb(path: str | Path, *, digest: str | None = None, as_stored: bool = F
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of large or odd files that decode all the same
             with Image.open(io.BytesIO(data), formats=_formats()) as image:
-                return _decoded(image, name=name, as_stored=as_stored)
+                return decoded(image, name=name, as_stored=as_stored)
     except UnidentifiedImageError:
         kind = "an HTML page" if data.lstrip()[:1] == b"<" else f"not an image of a known format ({', '.join(FORMATS)})"
         raise DataError(f"{name} is {kind}; {REMEDY}") from None
@@ -104,7 +104,7 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
-def _decoded(image: Image.Image, *, name: str, as_stored: bool) -> Image.Image:
+def decoded(image: Image.Image, *, name: str, as_stored: bool) -> Image.Image:
     """Upright 8-bit RGB. The shape is checked before anything is decoded, the mode before anything is scaled."""
     width, height = image.size
     if max(width, height) > MAX_ASPECT * min(width, height):

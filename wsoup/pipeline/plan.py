@@ -12,7 +12,7 @@ from wsoup.params.base.section import parse_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.machine import Machine, devices, here
 from wsoup.pipeline.needs import Need, Needs
-from wsoup.pipeline.world import Dataset, World, dataset
+from wsoup.pipeline.world import Dataset, World, dataset, known_gpt
 from wsoup.towers.encoder import weightless_encoder
 
 PATIENCE_HOURS = 24 * 7
@@ -112,10 +112,10 @@ def _datasets(
     params: Params, *, why: Mapping[str, str | None], images: int | None
 ) -> tuple[dict[str, Dataset], list[str]]:
     """Those that can be listed, with so many test images together, and a note on each of the others."""
-    datasets, notes = {}, []
+    datasets, notes, gpt = {}, [], known_gpt()
     for name in params.datasets:
         try:
-            datasets[name] = dataset(name, params, listed=not why[f"prepare@{name}"])
+            datasets[name] = dataset(name, params, listed=not why[f"prepare@{name}"], gpt=gpt)
         except (MissingError, DataError) as error:
             notes.append(f"not in the plan: {name}: {error}")
     if images:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -43,8 +44,20 @@ class Dataset:
     files: list[str]
 
 
-def dataset(name: str, params: Params, *, listed: bool) -> Dataset:
-    """One dataset of params.yaml; `listed`: its manifest is up to date.
+def known_gpt() -> dict[str, Any]:
+    """GPT descriptors of each dataset that stage evaluated knows, by their names; None where it has none."""
+    path = Artifacts().evaluated
+    return {known["name"]: known["gpt"] for known in store.read_json(path)["datasets"]} if path.exists() else {}
+
+
+def dataset(name: str, params: Params, *, listed: bool, gpt: Mapping[str, Any]) -> Dataset:
+    """One dataset of params.yaml.
+
+    Args:
+        name: which.
+        params: checked.
+        listed: whether its manifest is up to date.
+        gpt: `known_gpt`.
 
     Raises:
         MissingError, DataError: it cannot be listed.
@@ -57,7 +70,6 @@ def dataset(name: str, params: Params, *, listed: bool) -> Dataset:
         table, names = manifest.select(listing, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
         attributes = {"root": listing.root, "class_names": names}
     n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
-    evaluated = store.read_json(Artifacts().evaluated)["datasets"] if Artifacts().evaluated.exists() else []
     nothing = torch.empty(0, device="meta")
     classes = attributes["class_names"]
     return Dataset(
@@ -72,7 +84,7 @@ def dataset(name: str, params: Params, *, listed: bool) -> Dataset:
             attributes={},
             baseline_template=section.baseline_template,
             gpt_names=section.gpt_names or {},
-            gpt=next((known["gpt"] for known in evaluated if known["name"] == name), None),
+            gpt=gpt.get(name),
         ),
         n_test=n_test,
         n_train=table.num_rows - n_test,

@@ -18,7 +18,7 @@ from wsoup.profiles.common import NOTHING_TO_WATCH, block, filled, lines, one_li
 from wsoup.profiles.common import descriptors as descriptors_of
 from wsoup.profiles.common import template as template_of
 
-OWN_DESCRIPTORS = "data/toy/photo_descriptors.txt"
+OWN_DESCRIPTORS = "data/photo_descriptors.txt"
 """A few hundred descriptors of things in photographs, for those who bring none; the toy world has its own."""
 ENCODER_KEYS = ("model", "pretrained", "config", "image_mean", "image_std", "interpolation")
 

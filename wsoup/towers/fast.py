@@ -8,7 +8,6 @@ first image holds the result to the original.
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import open_clip
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wsoup.core.convolution import folded
-from wsoup.core.linear import packed
+from wsoup.core.linear import packed, sharing, with_parts
 
 TOLERANCE = 2e-5
 """Distance of unit features at which a layout is given up; rounding alone is 1e-7 to 2e-6."""
@@ -36,11 +35,7 @@ def with_fast_images(model: nn.Module, *, dtype: torch.dtype | None) -> nn.Modul
         changed["visual"] = _fast(visual, dtype=dtype)
     if (inner := modules.get("model")) is not None:
         changed["model"] = with_fast_images(inner, dtype=dtype)
-    if all(modules[name] is child for name, child in changed.items()):
-        return model
-    twin = copy.copy(model)
-    twin._modules = {**modules, **changed}
-    return twin
+    return with_parts(model, changed) if changed else model
 
 
 def _fast(visual: nn.Module, *, dtype: torch.dtype | None) -> nn.Module:
@@ -68,29 +63,25 @@ def _first_row_last(visual: Any) -> nn.Module:
     """The same tower, which computes one row alone where no other is read: its last block's, or its pool's."""
     if type(visual) is open_clip.modified_resnet.ModifiedResNet:
         pool = visual.attnpool
-        return _with(visual, "attnpool", _sharing(_OneQuery, pool)) if type(pool) is _OneQuery.__base__ else visual
+        return _with(visual, "attnpool", sharing(_OneQuery, pool)) if type(pool) is _OneQuery.__base__ else visual
     if type(visual) is not open_clip.transformer.VisionTransformer or visual.output_tokens:
         return visual
     last, blocks = visual.transformer.resblocks[-1], len(visual.transformer.resblocks)
     standard = type(last) is _FirstRow.__base__ and not hasattr(last, "ln_1_kv")
-    if visual.attn_pool is not None or visual.pool_type != "tok" or not visual.transformer.batch_first or not standard:
+    if not reads_class_token(visual) or not visual.transformer.batch_first or not standard:
         return visual
-    return _with(visual, f"transformer.resblocks.{blocks - 1}", _sharing(_FirstRow, last))
+    return _with(visual, f"transformer.resblocks.{blocks - 1}", sharing(_FirstRow, last))
+
+
+def reads_class_token(visual: Any) -> bool:
+    """Whether the features of an open_clip ViT are its class token, and nothing else of its last block."""
+    return visual.attn_pool is None and visual.pool_type == "tok"
 
 
 def _with(module: nn.Module, name: str, child: nn.Module) -> nn.Module:
     """The same module with another one at a dotted name; it shares all else."""
     first, _, rest = name.partition(".")
-    made = copy.copy(module)
-    made._modules = {**module._modules, first: _with(module.get_submodule(first), rest, child) if rest else child}
-    return made
-
-
-def _sharing(cls: Any, module: nn.Module) -> Any:
-    """A module of another class that shares everything with this one."""
-    made = cls.__new__(cls)
-    made.__dict__.update(module.__dict__)
-    return made
+    return with_parts(module, {first: _with(module.get_submodule(first), rest, child) if rest else child})
 
 
 class _FirstRow(open_clip.transformer.ResidualAttentionBlock):
