@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator, Validation
 from torch import Tensor
 
 from wsoup.core.arguments import Words, listed, name_of, ordered
-from wsoup.core.arrays import array, tensor, unit_rows
+from wsoup.core.arrays import array, nonzero_rows, tensor, unit_rows
 from wsoup.core.errors import DataError, MismatchError, shown_value
 from wsoup.core.prompts import bare
 from wsoup.search.rank.pools import unique
@@ -108,8 +108,7 @@ def checked_classifier(classifier: Any, *, n_features: int, name: str = "classif
     weights = tensor(classifier, name=name)
     if weights.dim() != 2 or weights.shape[0] != n_features or not weights.shape[1]:
         raise MismatchError(f"{name} has shape {tuple(weights.shape)}; expected ({n_features}, C), features by classes")
-    unit_rows(weights.T, name=f"{name}.T", step="make it again")
-    return weights.T.float()
+    return nonzero_rows(weights.T, name=f"{name}.T", step="make it again")
 
 
 def _pool(texts: Sequence[str], info: ValidationInfo) -> list[str]:

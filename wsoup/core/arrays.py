@@ -96,16 +96,18 @@ def _some(chosen: Tensor) -> str:
     return ", ".join(map(str, numbers[:SHOWN])) + more
 
 
-def unit_rows(value: Any, *, name: str, step: str = LEFT_OUT, said: bool = False) -> Tensor:
-    """`rows` of length 1, however long they were; with `said`, a warning where they were not.
-
-    Raises:
-        DataError: as `rows`; or a row of zeros alone.
-    """
+def nonzero_rows(value: Any, *, name: str, step: str = LEFT_OUT) -> Tensor:
+    """`rows`, as long as they are; DataError also where one is of zeros alone."""
     x = rows(value, name=name, step=step)
     zero = (x == 0).all(dim=1)
     if zero.any():
         raise DataError(f"{name} holds nothing but zeros in rows {_some(zero)}; {step}")
+    return x
+
+
+def unit_rows(value: Any, *, name: str, said: bool = False) -> Tensor:
+    """`nonzero_rows` of length 1, however long they were; with `said`, a warning where they were not."""
+    x = nonzero_rows(value, name=name)
     off = (x.norm(dim=1) - 1).abs().max().item()
     if off <= NORM_TOLERANCE:
         return x

@@ -21,9 +21,9 @@ from wsoup.evaluate.rows import CLASS_NAME, soup_rows, soup_title
 from wsoup.report.means import MEANS
 from wsoup.report.right import FILE, Right, right_by_row
 from wsoup.report.tables import Table
+from wsoup.report.verdict import OVER as RIVALS
 from wsoup.statistics.noise import compare_images, judge
 
-ONLY_NAME = "class name only"
 ROLES = {"source": "source", "xd": "XD", "dg": "DG"}
 OVER = ("gain", "low", "high", "p", "verdict")
 WORSE = 1.96
@@ -35,7 +35,7 @@ Piles = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 def texts_of(soup: str) -> str:
     """What tables call the texts of a head or an adaptation."""
-    return ONLY_NAME if soup == CLASS_NAME.name else soup_title(soup)
+    return RIVALS[CLASS_NAME.name] if soup == CLASS_NAME.name else soup_title(soup)
 
 
 def heads_table(results: Path, *, heads: Sequence[str], roles: Mapping[str, str], confidence: float) -> Table:
@@ -66,7 +66,7 @@ def heads_table(results: Path, *, heads: Sequence[str], roles: Mapping[str, str]
 
 
 def _rivals(soup: str, right: Mapping[tuple[str, str], Right]) -> Iterator[tuple[str, Right]]:
-    yield ONLY_NAME, right[CLASS_NAME.name, "centroid"]
+    yield RIVALS[CLASS_NAME.name], right[CLASS_NAME.name, "centroid"]
     key = soup if soup == CLASS_NAME.name else soup_rows(soup)[0].method.name, "centroid"
     if soup != CLASS_NAME.name and key in right:
         yield texts_of(soup), right[key]
