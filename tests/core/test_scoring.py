@@ -124,11 +124,6 @@ def test_no_images_and_one_class_are_edges_not_errors():
     assert scoring.count_correct(circle(5, 170), torch.tensor([0, 0]), circle(90)) == 2
 
 
-def test_rank_breaks_ties_by_pool_order():
-    assert scoring.rank([2, 7, 7, 7, 1]).tolist() == [1, 2, 3, 0, 4]
-    assert scoring.rank([]).tolist() == []
-
-
 def test_alignment_and_uniformity_by_hand():
     images = ImageSet(circle(0, 90), labels=torch.tensor([0, 1]), n_classes=2, subsets=[torch.tensor([0, 1])])
     (scores,) = images.score(circle(0, 60)[None])

@@ -23,7 +23,7 @@ from wsoup.check import paper_search
 from wsoup.check.whole import Params, parse_params
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
-from wsoup.core.scoring import mean_cosines, rank
+from wsoup.core.scoring import mean_cosines
 from wsoup.evaluate import baselines, counts, upper_bound
 from wsoup.evaluate.rows import Material, soup_rows, table
 from wsoup.finetune import tuners
@@ -37,6 +37,7 @@ from wsoup.report.coverage import coverage
 from wsoup.report.settings import Settings, differing
 from wsoup.search.grow.chains import word_chain, word_soup_member
 from wsoup.search.rank import gpt, pools
+from wsoup.search.rank.ranking import rank
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import forced_quick_gelu
 

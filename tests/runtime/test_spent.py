@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import torch
@@ -42,6 +45,24 @@ def test_images_are_timed_and_their_flops_are_by_the_image(in_tmp: Path, tiny_en
     assert noted["images_seconds"] > 0
     assert noted["images_gflops"] == round(len(paths) * image_flops(tiny_encoder) / 1e9, 3)
     assert json.loads(json.dumps(noted)) == noted
+
+
+def test_flops_of_images_are_torchs_own_count_without_its_compiler():
+    told = """
+        import sys, types
+        import torch
+        from torch.utils.flop_counter import FlopCounterMode
+        from wsoup.images.cost import image_flops
+        from wsoup.towers.encoder import random_model
+        for name in ("ViT-S-32-alt", "RN50"):
+            model, _ = random_model(name, seed=0)
+            ours = image_flops(types.SimpleNamespace(model=model, preprocessing={"size": 224}))
+            assert name == "RN50" or "torch._dynamo" not in sys.modules
+            with FlopCounterMode(display=False) as theirs, torch.no_grad():
+                model.encode_image(torch.zeros(1, 3, 224, 224))
+            assert ours == theirs.get_total_flops() > 0
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(told)], check=True)
 
 
 def test_texts_cost_what_was_encoded_since(tiny_encoder):

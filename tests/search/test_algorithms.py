@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
-from wsoup.core.scoring import centroids, count_correct, normalize, rank
+from wsoup.core.scoring import centroids, count_correct, normalize
 from wsoup.search.grow.chains import draw_chain_words, word_chain, word_soup_member
 from wsoup.search.grow.greedy import greedy_soup, right_on
+from wsoup.search.rank.ranking import rank
 
 
 def blocks_of(features: torch.Tensor, pool: Sequence[str], size: int):
@@ -51,6 +52,11 @@ def test_descriptor_soup_is_that_of_the_plain_loop(seed, block):
     members = greedy_soup(ranked, features=blocks_of(features, pool, block), measure=right_on(images, labels), m=4)
     assert [m.text for m in members] == one_by_one_descriptor_soup(ranked, features, pool, images, labels, 4)
     assert len(members) > 1, "the seed should give a soup that grows"
+
+
+def test_rank_breaks_ties_by_pool_order():
+    assert rank([2, 7, 7, 7, 1]).tolist() == [1, 2, 3, 0, 4]
+    assert rank([]).tolist() == []
 
 
 def test_descriptor_soup_by_hand():

@@ -17,8 +17,9 @@ import torch
 from wsoup.check.paper_counts import FOLDER, right_and_near
 from wsoup.core.errors import MissingError
 from wsoup.core.prompts import bare
-from wsoup.core.scoring import normalize, rank
+from wsoup.core.scoring import normalize
 from wsoup.disk import store
+from wsoup.search.rank.ranking import rank
 from wsoup.search.rank.source import Source
 
 LOG = FOLDER / "authors_search_log.csv"

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -144,15 +143,6 @@ def own_against_others(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, 
         i, p = equal.nonzero(as_tuple=True)
         wins[i, p] = labels[i] < (scores[i, p] == best[i, p, None]).int().argmax(dim=1)  # the lowest label is predicted
     return own, best, wins
-
-
-def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Positions by falling count; ties keep pool order. (P,) -> (P,) int64.
-
-    >>> rank([3, 5, 5, 1]).tolist()
-    [1, 2, 0, 3]
-    """
-    return np.argsort(-np.asarray(n_correct, dtype=np.int64), kind="stable")
 
 
 def class_sums(image_features: Tensor, labels: Tensor, *, n_classes: int) -> Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import platform
@@ -57,6 +58,9 @@ def run(main: Callable[..., None]) -> None:
     script = Path(sys.argv[0]).resolve()
     name, takes_item = script.stem, main.__code__.co_argcount > 1
     began = time.monotonic()
+    if not gc.isenabled():  # see `stages`
+        gc.freeze()  # what was imported stays, and is not looked at again
+        gc.enable()
     print_anything()
     try:
         with errors_in_one_line(), interruptible():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wsoup.core.errors import MismatchError
-from wsoup.core.scoring import rank
 from wsoup.disk import store
 from wsoup.soup.member import Cost
 
@@ -46,6 +45,15 @@ class Ranked:
     def finalists(self) -> Ranked:
         """Those that were scored on all classes."""
         return self if self.full is None else self.cut(self.full)
+
+
+def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Positions by falling count; ties keep pool order. (P,) -> (P,) int64.
+
+    >>> rank([3, 5, 5, 1]).tolist()
+    [1, 2, 0, 3]
+    """
+    return np.argsort(-np.asarray(n_correct, dtype=np.int64), kind="stable")
 
 
 def ranked(
