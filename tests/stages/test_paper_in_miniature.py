@@ -65,7 +65,7 @@ def changes(raw: dict[str, Any], *, encoder: dict[str, Any]) -> list[str]:
     tiny = {"k0": 3, "k1": 8, "patience": 2, "max_words": 2}
     for name, soup in raw["soups"].items():
         small |= {f"soups.{name}.{key}": value for key, value in tiny.items() if key in soup}
-    small |= {"soups.descriptor_sample.k1": 4, "soups.descriptor_sample.m": 4}
+    small |= {"soups.sample.m": 4, "soups.descriptor_sample.k1": 4, "soups.descriptor_sample.m": 4}
     small |= {"finetune.iterations": 1, "finetune.log_every": 1, "finetune.methods.coop_ensemble.iterations": 8}
     small |= {"evaluate.baseline_m": 2, "evaluate.tuned_baseline_m": 2, "evaluate.offsets": "[0,5]"}
     small |= {"evaluate.survey.chains": 2, "evaluate.survey.chain_length": 2, "landscape.steps": 1}
