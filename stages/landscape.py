@@ -51,13 +51,13 @@ def main(owner: Owner, method: str) -> None:
     template = next(test.template for test in tests if test.name == params.source)
     texts: landscape.TextsAt
     if tuned.model.soft_descriptors is not None:
-        pair = (RANDOM_WORDS, soup[0])
+        pair, origin = (RANDOM_WORDS, soup[0]), "tuned"
         source = load_source(artifacts, source=params.source, seeds=[seed], encoder=encoder)
         tests = shown_datasets(tests, source=source, seed=seed)
         corners = starts(encoder, tuned=tuned, template=template, seed=seed, soup=soup)
         texts = SoftPlane(tuned, starts=corners, stems=ClassPrompts(tests).stems).texts
     else:
-        pair = landscape.choose_pair(soup, name=wanted.soup, tokenizer=encoder.tokenizer)
+        pair, origin = landscape.choose_pair(soup, name=wanted.soup, tokenizer=encoder.tokenizer), "A"
         start = landscape.starting_prompt(encoder, tuned=tuned, template=template)
         texts = landscape.Plane(tuned, start=start, pair=pair, stems=ClassPrompts(tests).stems).texts
     axis = landscape.axis(steps=wanted.steps, margin=wanted.margin)
@@ -72,6 +72,7 @@ def main(owner: Owner, method: str) -> None:
         "encoder": encoder.id,
         "method": method,
         "members": pair,
+        "origin": origin,
         "cut": any(text not in (*soup, RANDOM_WORDS) for text in pair),
         "made_with": dict(owner.packages),
     }

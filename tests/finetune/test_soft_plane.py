@@ -47,18 +47,20 @@ def test_the_corners_are_the_soups_text_and_the_tuned_model(tiny_encoder, traine
     torch.testing.assert_close(plane.texts(1.0, 0.0), text.clone(), rtol=1e-4, atol=1e-5)
     with torch.no_grad():
         own = tuned.model.encode_text(tiny_encoder.tokenizer([f"{stem}." for stem in STEMS]), normalize=True)
-    torch.testing.assert_close(plane.texts(0.0, 1.0), own, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(plane.texts(0.0, 0.0), own, rtol=1e-4, atol=1e-5)
 
 
-def test_between_the_corners_tokens_are_mixed_linearly(tiny_encoder, trained):
+@pytest.mark.parametrize(("x", "y"), [(0.0, 1.0), (1.0, 1.0), (0.25, 0.5)])
+def test_the_plane_goes_out_from_the_tuned_tokens_as_the_authors_does(tiny_encoder, trained, x, y):
+    """Their main_cross_dataset.wise_errors.2d.py: from the apex T by x towards B and by y towards A."""
     _, tuned = trained
     plane = plane_of(tiny_encoder, tuned)
     a, b, end = plane.corners
     mixed = dataclasses.replace(tuned, model=tuned.model)
     with torch.no_grad():
-        mixed.model.soft_descriptors[0].copy_(a + 0.25 * (b - a) + 0.5 * (end - a))
+        mixed.model.soft_descriptors[0].copy_(end + x * (b - end) + y * (a - end))
         own = mixed.model.encode_text(tiny_encoder.tokenizer([f"{stem}." for stem in STEMS]), normalize=True)
-    torch.testing.assert_close(plane.texts(0.25, 0.5), own, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(plane.texts(x, y), own, rtol=1e-4, atol=1e-5)
 
 
 def test_the_figure_is_of_training_images_and_cross_dataset_targets(tiny_encoder):

@@ -162,13 +162,27 @@ def test_pools_are_read_where_they_are_and_said_to_be_unknown_where_not(tmp_path
 def test_every_figure_has_a_line_that_says_what_differs():
     """Of profile paper all but training curves and single texts, which are runs of their own."""
     lines = figures(params_of())
-    assert [line[2] for line in lines] == list("--****" + "*-")
+    assert [line[2] for line in lines] == list("--****-**")
     assert lines[0] == "  -  Single descriptors on Pets (table 1): params.yaml has no datasets.oxford_pets.role=source"
-    assert lines[3].endswith("Accuracy against m: reports/plots/accuracy_by_m; differs: GPT centroids are not drawn")
+    assert lines[3] == (
+        "  *  Accuracy against m: reports/plots/accuracy_by_m; beside Word Soup m = 1 to 64 of "
+        "reports/tables/parameter_efficiency; differs: GPT centroids are a point, at the mean number of descriptors "
+        "of a class"
+    )
+    assert lines[6].endswith("params.yaml has no finetune.methods.coop_diverse.snapshots")
     pets = params_of(source="oxford_pets", fewshot_pickles=None)
     assert figures(pets)[0].startswith(
-        "  *  Single descriptors on Pets (table 1): reports/tables/given_texts; differs: "
+        "  *  Single descriptors on Pets (table 1): reports/tables/given_texts; beside nothing: the paper's figures "
+        "of it are not at hand; differs: "
     )
+
+
+def test_figures_of_another_encoder_say_so():
+    """All of the paper's are of ViT-B/16, and so are the points that stand beside them."""
+    made = [line for line in figures(params_of(encoder="ViT-B-32")) if line[2] == "*"]
+    assert len(made) == 6
+    assert all("differs: encoder ViT-B-32 / openai, theirs ViT-B-16 / openai; " in line for line in made)
+    assert not any("theirs ViT-B-16" in line for line in figures(params_of()))
 
 
 def test_the_list_is_printed_for_the_present_params(tmp_path):

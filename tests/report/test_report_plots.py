@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pyarrow as pa
 import pytest
@@ -141,7 +142,7 @@ def plane(tmp_path):
         for (x, y), n_correct in counts.items()
         for name, role, n in zip(("a", "b", "c"), ("source", "xd", "dg"), n_correct, strict=True)
     ]
-    store.write_table(tmp_path / "coop.parquet", pa.Table.from_pylist(lines))
+    store.write_table(tmp_path / "coop.parquet", pa.Table.from_pylist(lines), attributes={"origin": "A"})
     return {"coop": tmp_path / "coop.parquet"}
 
 
@@ -172,6 +173,29 @@ def test_a_landscape_without_targets_has_no_empty_panel(plane):
     svg = vl_convert.vegalite_to_svg(plots.figure("landscape", rows))
     assert ">source<" in svg
     assert "mean of the targets" not in svg
+
+
+@pytest.mark.parametrize(("origin", "upwards"), [("A", "tuned"), ("tuned", "A")])
+def test_a_landscapes_corners_are_named_wherever_its_plane_begins(plane, origin, upwards):
+    table = store.read_table(plane["coop"])
+    store.write_table(plane["coop"], table, attributes={"origin": origin})
+    svg = vl_convert.vegalite_to_svg(plots.figure("landscape", plots.landscape(plane)))
+    at = {
+        name: re.findall(rf"translate\(([-\d.]+),([-\d.]+)\)[^>]*>{name}</text>", svg)[0]
+        for name in ("A", "B", "tuned")
+    }
+    x, y = ({name: float(place[i]) for name, place in at.items()} for i in (0, 1))
+    assert x[origin] == x[upwards] < x["B"]
+    assert y[origin] == y["B"] > y[upwards]
+
+
+def test_gpt_centroids_are_a_point_of_the_curve_over_m():
+    """As many texts as a class has descriptors, in the mean."""
+    counts = {"imagenet": (1, 1), "dtd": (2, 3), "eurosat": (4, 4), "imagenet_a": (5, 5)}
+    run = results(both_seeds("gpt", counts, m=None, texts=5.83))
+    drawn = {(row["method"], row["m"], row["mean"]): row["accuracy"] for row in plots.by_size(run, mode="centroid")}
+    assert drawn == {("GPT centroids", 5.8, "source"): 1, ("GPT centroids", 5.8, "XD mean"): 3.25,
+                     ("GPT centroids", 5.8, "DG mean"): 5}  # fmt: skip
 
 
 def test_scores_that_no_soup_uses_may_be_missing(in_tmp):

@@ -1,15 +1,27 @@
-"""What each row of the paper's tables is, written down by hand from the paper, against the row of ours beside it."""
+"""What each row of the paper's tables is, written down by hand from the paper, against the row of ours beside it.
+
+Labels are those of the paper's own tables (data/paper/*.csv). What they stand for is the paper's text and, where that
+names no number, the authors' scripts (Chris210634/word_soups, scripts/*.sh and scripts/ablations/*.sh): depth 3 of VPT
+and MaPLe, ``--init_lam 8`` of KgCoOp and 1 of ProGrad, ``--adaptive_margin 0.1``, score means of ``Word Soup m = ...``
+and of the model-scaling table. Where a soup's centroids and its score mean could both be meant, the printed figures
+tell: "Vanilla CoOp + word soup" of the diversity table is not that of the few-shot table.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from report_made import EVALUATE, both_seeds, results
 
+from wsoup.evaluate.encoders import SCALING_ENCODERS
 from wsoup.evaluate.rows import table
 from wsoup.finetune.params import MethodParams
 from wsoup.profiles.methods import of_paper
 from wsoup.report import paper
+from wsoup.report.accuracy import paper_tables, zero_shot_table
+from wsoup.report.results import Results
+from wsoup.report.tables import Table
 
 METHODS = {name: MethodParams.model_validate(method) for name, method in of_paper("all").items()}
 ROWS = {row.key: row for row in table(["descriptor", "word", "word_curve"])}
@@ -139,18 +151,16 @@ def trained(method: MethodParams) -> Meaning:
     return " ".join([tune["kind"], *sizes]), " ".join(said), over
 
 
-@pytest.mark.parametrize(
-    ("name", "theirs"),
-    [
-        ("zero_shot", ZERO_SHOT), ("few_shot", FEW_SHOT), ("diversity_ablation", DIVERSITY),
-        ("parameter_efficiency", EFFICIENCY), ("laion_source", LAION),
-    ],
-)  # fmt: skip
+TABLES = {
+    "zero_shot": ZERO_SHOT, "few_shot": FEW_SHOT, "diversity_ablation": DIVERSITY, "parameter_efficiency": EFFICIENCY,
+    "laion_source": LAION,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "theirs"), TABLES.items())
 def test_each_row_of_ours_is_what_the_paper_says_of_its_own(name, theirs):
     ours = [(row.label, meaning(row.variant, row.row)) for row in paper.rows(name) if not row.reported]
-    if (
-        name == "parameter_efficiency"
-    ):  # its second "VPT shallow 3 tokens" is a deep prompt of one token in their scripts
+    if name == "parameter_efficiency":  # whose second "VPT shallow 3 tokens" is a deep prompt of one in their scripts
         assert ours.pop(3) == ("VPT shallow 3 tokens", plain("visual_prompt 1 3"))
     assert ours == [(label, theirs[label]) for label, _ in ours]
     assert len(ours) == len(theirs)
@@ -160,3 +170,63 @@ def test_each_row_of_each_larger_model_is_what_the_paper_says_of_it():
     rows = paper.rows("model_scaling")
     assert [(row.variant, row.label.split(": ")[1]) for row in rows] == 4 * [("pretrained", label) for label in SCALING]
     assert [meaning(row.variant, row.row) for row in rows] == 4 * list(SCALING.values())
+
+
+def run_of(name: str, *, source: str = "imagenet", **about: Any) -> tuple[Results, dict[tuple[str, str], int]]:
+    """Results that have every row beside one of the paper's tables, and the correct images of each: no two alike."""
+    pairs = list(dict.fromkeys((row.variant, row.row) for row in paper.rows(name) if row.row))
+    roles, lines = {source: "source", "dtd": "xd", "imagenet_a": "dg"}, []
+    for right, (variant, key) in enumerate(pairs):
+        row, _, m = key.partition("@")
+        drawn = EVALUATE.baseline_m if variant == "pretrained" else EVALUATE.tuned_baseline_m
+        size = int(m) if m else drawn if ROWS[row].method.drawn else 99
+        how = {"variant": variant, "mode": ROWS[row].mode, "offsets": 1 + ROWS[row].offsets, "m": size}
+        lines += both_seeds(ROWS[row].method.name, dict.fromkeys(roles, (right, right)), **how)
+    made = results(lines, roles=roles, parameters=dict.fromkeys({variant for variant, _ in pairs}, 1), **about)
+    return made, {pair: right for right, pair in enumerate(pairs)}
+
+
+def printed(made: Table, *, columns: dict[str, str]) -> list[tuple[str, str, tuple[float, ...], int]]:
+    """(variant, row, the paper's figures, ours) of every line that has the paper's beside it."""
+    return [
+        (line["variant"], line["row"], tuple(line[f"{column} (paper)"] for column in columns), round(line["dtd"]))
+        for line in made.rows
+        if "dtd (paper)" in line
+    ]
+
+
+COLUMNS = {"dtd": "DTD", "imagenet_a": "INet-A"}
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name != "zero_shot"])
+def test_the_tables_of_finetuned_models_print_these_rows_beside_the_papers(name):
+    run, rights = run_of(name, source="laion" if name == "laion_source" else "imagenet")
+    made = next(table for table in paper_tables(run) if table.name == name)
+    rows = [row for row in paper.rows(name) if row.row]
+    assert [line["method"] for line in made.rows] == [row.label for row in rows]
+    assert printed(made, columns=COLUMNS) == [
+        (
+            row.variant,
+            row.row.partition("@")[0],
+            tuple(row.figures[c] for c in COLUMNS.values()),
+            rights[row.variant, row.row],
+        )
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("encoder", [("ViT-B-16", "openai"), *SCALING_ENCODERS])
+def test_each_models_table_prints_these_rows_beside_the_papers(encoder):
+    """Of the same figures, by what the paper calls them: which row of ours stands there."""
+    name, theirs = ("zero_shot", ZERO_SHOT) if encoder == ("ViT-B-16", "openai") else ("model_scaling", SCALING)
+    about = {"model": encoder[0], "pretrained": encoder[1], "quick_gelu": encoder[1] == "openai"}
+    run, rights = run_of(name, encoder=about)
+    lines = printed(zero_shot_table(run), columns=COLUMNS)
+    wanted = {
+        (*theirs[line["method"]], *(float(line[column]) for column in COLUMNS.values()))
+        for line in paper.read(name)
+        if line.get("model") == SCALING_ENCODERS.get(encoder)
+    }
+    assert {(*meaning(variant, row), *figures) for variant, row, figures, _ in lines} == wanted
+    assert [ours for *_, ours in lines] == [rights[variant, row] for variant, row, *_ in lines]
+    assert len(lines) == len(theirs)

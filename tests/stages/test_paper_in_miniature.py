@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ import open_clip
 import pytest
 import torch
 import yaml
-from miniature import VARIANTS, WNIDS, build_coop
+from miniature import VARIANTS, WNIDS, build_coop, draw
 from processes import ROOT, warm_python
 from safetensors.torch import save_file
 
+from wsoup.check.whole import parse_params
 from wsoup.datasets.paper import PAPER
+from wsoup.report import coverage, paper
 
 CONFIG = {
     "embed_dim": 16,
@@ -30,19 +33,18 @@ TABLES = {"zero_shot": 12, "few_shot": 19, "diversity_ablation": 10, "parameter_
 """The paper's rows that it ran, of all tables that have ImageNet as source and ViT-B/16."""
 
 
-def write_encoder(folder: Path) -> dict[str, Any]:
-    """A ViT CLIP of three blocks a tower, with random weights."""
+def write_encoder(folder: Path, *, model: str) -> dict[str, Any]:
+    """A ViT CLIP of three blocks a tower, with random weights, by the name of a model."""
     folder.mkdir()
-    config = folder / "three-blocks.json"
-    config.write_text(json.dumps(CONFIG))
-    open_clip.add_model_config(config)
+    for name in ("three-blocks", model):  # in this process no model of open_clip's own is overwritten
+        (folder / f"{name}.json").write_text(json.dumps(CONFIG))
+    open_clip.add_model_config(folder / "three-blocks.json")
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = open_clip.create_model("three-blocks")
-    weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    save_file(weights, folder / "three-blocks.safetensors")
-    pretrained = str(folder / "three-blocks.safetensors")
-    about = {"model": "three-blocks", "pretrained": pretrained, "config": str(config)}
+        made = open_clip.create_model("three-blocks")
+    weights = {name: tensor.contiguous() for name, tensor in made.state_dict().items()}
+    save_file(weights, folder / "weights.safetensors")
+    about = {"model": model, "pretrained": str(folder / "weights.safetensors"), "config": str(folder / f"{model}.json")}
     return about | {"interpolation": "bilinear", "precision": "fp32", "watch": str(folder)}
 
 
@@ -58,20 +60,18 @@ def write_descriptors(folder: Path) -> None:
         (folder / f"descriptors_{name}.json").write_text(json.dumps(texts))
 
 
-def changes(raw: dict[str, Any], *, encoder: dict[str, Any]) -> list[str]:
-    """What `dvc exp run` sets: small numbers, with all methods, soups and rows as they are."""
-    small = {f"encoder.{key}": value for key, value in encoder.items()}
-    small |= {"seeds": "[1]", "fewshot.shots": 2, "candidates.words.count": 16}
-    tiny = {"k0": 3, "k1": 8, "patience": 2, "max_words": 2}
+def small(raw: dict[str, Any], *, encoder: dict[str, Any]) -> dict[str, Any]:
+    """Small numbers by dotted key, with all methods, soups and rows as they are."""
+    tiny = {f"encoder.{key}": value for key, value in encoder.items()}
+    tiny |= {"seeds": [1], "fewshot.shots": 2, "candidates.words.count": 16}
+    search = {"k0": 3, "k1": 8, "patience": 2, "max_words": 2}
     for name, soup in raw["soups"].items():
-        small |= {f"soups.{name}.{key}": value for key, value in tiny.items() if key in soup}
-    small |= {"soups.descriptor_sample.k1": 4, "soups.descriptor_sample.m": 4}
-    small |= {"finetune.iterations": 1, "finetune.log_every": 1, "finetune.methods.coop_ensemble.iterations": 8}
-    small |= {"evaluate.baseline_m": 2, "evaluate.tuned_baseline_m": 2, "evaluate.offsets": "[0,5]"}
-    small |= {"evaluate.survey.chains": 2, "evaluate.survey.chain_length": 2, "landscape.steps": 1}
-    small |= {"report.gallery": 0}
-    assert all(_has(raw, key) for key in small), "as the profile calls them"
-    return [part for key, value in small.items() for part in ("-S", f"{key}={value}")]
+        tiny |= {f"soups.{name}.{key}": value for key, value in search.items() if key in soup}
+    tiny |= {"soups.sample.m": 4, "soups.descriptor_sample.k1": 4, "soups.descriptor_sample.m": 4}
+    tiny |= {"finetune.iterations": 1, "finetune.log_every": 1}
+    tiny |= {"evaluate.baseline_m": 2, "evaluate.tuned_baseline_m": 2, "evaluate.offsets": [0, 5]}
+    tiny |= {"evaluate.survey.chains": 2, "evaluate.survey.chain_length": 2, "landscape.steps": 1}
+    return tiny | {"report.gallery": 0}
 
 
 def _has(raw: dict[str, Any], key: str) -> bool:
@@ -88,44 +88,120 @@ def make_project(folder: Path) -> None:
         shutil.copy(ROOT / name, folder / name)
 
 
-@pytest.mark.slow
-def test_every_row_of_the_paper_is_filled_and_none_is_unmarked(tmp_path):
-    """Some 190 stages, forked off one process (`warm_python`)."""
-    project = tmp_path / "project"
-    make_project(project)
-    build_coop(tmp_path / "data", train=2, test=2)
-    write_descriptors(tmp_path / "gpt")
-    encoder = write_encoder(tmp_path / "encoder")
+@dataclass
+class World:
+    """A project's folder, CoOp's folders in miniature, GPT descriptors and an encoder beside it."""
 
-    def run(*command: str) -> str:
+    root: Path
+
+    def run(self, *command: str) -> str:
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "WSOUP_CACHE")}
-        done = subprocess.run(command, cwd=project, env=environment | warm_python(), capture_output=True, text=True)
+        environment |= warm_python()
+        done = subprocess.run(command, cwd=self.root / "project", env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
         return done.stdout
 
-    where = ["--data-root", str(tmp_path / "data"), "--gpt-descriptors", str(tmp_path / "gpt")]
-    text = run(sys.executable, "-m", "wsoup.cli.app", "profile", "paper", *where, "--methods", "all")
-    (project / "params.yaml").write_text(text)
-    run("git", "init", "-q")
-    run("git", "config", "user.email", "nobody@example.org")
-    run("git", "config", "user.name", "nobody")
-    run("git", "add", "-A")
-    run("git", "commit", "-q", "-m", "profile paper")
-    printed = run("dvc", "exp", "run", *changes(yaml.safe_load(text), encoder=encoder))
-    check_tables(project / "reports/tables")
+    def profile(self, *options: str) -> str:
+        """What the profile prints."""
+        where = ["--data-root", str(self.root / "data"), "--gpt-descriptors", str(self.root / "gpt")]
+        return self.run(sys.executable, "-m", "wsoup.cli.app", "profile", "paper", *where, *options)
+
+    def commit(self, text: str) -> None:
+        """Make it params.yaml of a git repository."""
+        (self.root / "project/params.yaml").write_text(text)
+        self.run("git", "init", "-q")
+        self.run("git", "config", "user.email", "nobody@example.org")
+        self.run("git", "config", "user.name", "nobody")
+        self.run("git", "add", "-A")
+        self.run("git", "commit", "-q", "-m", "profile paper")
+
+
+@pytest.fixture
+def world(tmp_path) -> World:
+    make_project(tmp_path / "project")
+    build_coop(tmp_path / "data", train=2, test=2)
+    write_descriptors(tmp_path / "gpt")
+    return World(tmp_path)
+
+
+@pytest.mark.slow
+def test_every_row_of_the_paper_is_filled_and_none_is_unmarked(world):
+    """Some 190 stages, forked off one process (`warm_python`)."""
+    text = world.profile("--methods", "all")
+    raw = yaml.safe_load(text)
+    wanted = small(raw, encoder=write_encoder(world.root / "encoder", model="three-blocks"))
+    wanted["finetune.methods.coop_ensemble.iterations"] = 8
+    assert all(_has(raw, key) for key in wanted), "as the profile calls them"
+    world.commit(text)
+    printed = world.run(
+        "dvc", "exp", "run", *(part for key, value in wanted.items() for part in ("-S", f"{key}={value}"))
+    )
+    check_tables(world.root / "project/reports/tables", counts=TABLES)
+    check_figures(world.root / "project", made=6)
     assert "* not comparable with the paper's: soups.word.k0: 3, the paper's 250" in printed
 
 
-def check_tables(folder: Path) -> None:
-    for name, count in TABLES.items():
-        with open(folder / f"{name}.csv", encoding="utf-8", newline="") as file:
-            lines = list(csv.DictReader(file))
-        beside = [line for line in lines if line["imagenet (paper)"]]
+@pytest.mark.slow
+def test_rows_of_laion_as_the_source_and_of_a_larger_model(world):
+    """One run of both: the table of LAION's images, and beside the pretrained rows that of the model by its name."""
+    for wnid in WNIDS:
+        for i in range(2):
+            draw(world.root / "laion" / wnid / f"{i}.jpg")
+    raw = yaml.safe_load(world.profile("--methods", "all", "--source", "laion", "--laion", str(world.root / "laion")))
+    methods = ("coop", "coop_diverse", "soft_random")
+    raw["finetune"]["methods"] = {name: raw["finetune"]["methods"][name] for name in methods}
+    for key, value in small(raw, encoder=write_encoder(world.root / "encoder", model="ViT-B-32")).items():
+        section, last = key.rpartition(".")[::2]
+        place = raw
+        for name in filter(None, section.split(".")):
+            place = place[name]
+        place[last] = value
+    raw["landscape"]["methods"] = ["soft_random", "coop"]
+    world.commit(yaml.safe_dump(raw))
+    printed = world.run("dvc", "repro")
+    check_tables(world.root / "project/reports/tables", counts={"model_scaling": 5, "laion_source": 4})
+    check_figures(world.root / "project", made=4)
+    assert (
+        "* not comparable with the paper's: datasets.laion: the authors' images of LAION are not published" in printed
+    )
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def check_tables(folder: Path, *, counts: dict[str, int]) -> None:
+    """Each of the paper's rows stands beside the counts of ours that belong there; every cell is filled and marked."""
+    counted = {
+        (line["variant"], line["row"], line["dataset"]): 100 * int(line["n_correct"]) / int(line["n_images"])
+        for line in read(folder / "counts.csv")
+    }
+    for name, count in counts.items():
+        table = "zero_shot" if name == "model_scaling" else name
+        beside = [line for line in read(folder / f"{table}.csv") if line["dtd (paper)"]]
         assert len(beside) == count, name
-        for line in beside:
-            assert all(line[f"{dataset} (paper)"] for dataset in (*PAPER, "XD mean", "DG mean")), line["method"]
-            assert all(line[dataset] for dataset in PAPER), line["method"]
-        text = (folder / f"{name}.md").read_text()
+        rows = [row for row in paper.rows(name) if row.row][: count if name == "model_scaling" else None]
+        if name != "model_scaling":  # which calls its rows otherwise
+            assert [line["method"] for line in beside] == [row.label for row in rows]
+        for line, row in zip(beside, rows, strict=True):
+            datasets = [column for column in line if (row.variant, row.row, column) in counted]
+            assert len(datasets) == (0 if "@" in row.row else len(PAPER)), row.label
+            assert all(float(line[d]) == pytest.approx(counted[row.variant, row.row, d], abs=0.01) for d in datasets)
+            columns = {"laion" if d == "imagenet" and "laion (paper)" in line else d for d in PAPER}
+            assert all(line[column] and line[f"{column} (paper)"] for column in (*columns, "XD mean", "DG mean"))
+        text = (folder / f"{table}.md").read_text()
         unmarked = [cell for cell in text.replace("*)", "").split("|") if "(" in cell and cell.strip().endswith(")")]
         assert [cell for cell in unmarked if "," in cell] == [], name
-        assert "finetune.iterations: 1, the paper's 750" in text or name == "zero_shot"
+        if name in TABLES and name != "zero_shot":
+            assert "finetune.iterations: 1, the paper's 750" in text
+
+
+def check_figures(project: Path, *, made: int) -> None:
+    """What the list says that a run makes is there, and draws something."""
+    params = parse_params(yaml.safe_load((project / "params.yaml").read_text()), origin="params.yaml")
+    places = [line.split(": ")[1].split(";")[0] for line in coverage.figures(params) if line[2] == "*"]
+    assert len(places) == made
+    for place in places:
+        plot = project / f"{place}.json"
+        assert json.loads(plot.read_text()) if plot.exists() else len(read(project / f"{place}.csv")) > 0, place

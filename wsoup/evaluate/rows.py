@@ -183,7 +183,7 @@ BEFORE_SOUPS = (
         terminal_tuned=True,
     ),
     TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates", tuned=False, terminal=True),
-    TableRow("gpt_centroids", "GPT centroids", GPT),
+    TableRow("gpt_centroids", "GPT centroids", GPT, curve="GPT centroids"),
     TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean", scaling="GPT score mean"),
     TableRow("random_descriptors", "Random descriptors", RANDOM_DESCRIPTORS, curve="random descriptors", terminal=True),
     TableRow(

@@ -1,9 +1,9 @@
 """The paper's loss landscape: the plane of a random start, a word soup's start and one tuned soft descriptor.
 
-A point is a descriptor of n soft tokens, A + x (B - A) + y (T - A): A random words (x = 0, y = 0), B the first member
-of a word soup (x = 1, y = 0), T what training made of either (x = 0, y = 1). The authors draw the same plane from T
-(Chris210634/word_soups, figures/python_scripts/main_cross_dataset.wise_errors.2d.py), with the 0-1 loss on training
-images and its mean over the ten cross-dataset test sets.
+A point is a descriptor of n soft tokens, T + x (B - T) + y (A - T), as in the authors' code (Chris210634/word_soups,
+figures/python_scripts/main_cross_dataset.wise_errors.2d.py): T the tuned tokens (x = 0, y = 0), B the first member of a
+word soup (x = 1, y = 0), A random words (x = 0, y = 1). So the figure is the parallelogram that begins at T, with the
+0-1 loss on training images and its mean over the ten cross-dataset test sets. Its left edge is the line from T to A.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class SoftPlane:
         """Features of every class prompt at one point: (S, D) float32, L2-normalised."""
         a, b, tuned = self.corners
         # At the corners the corner itself, and no sum that rounding takes away from it.
-        exact = {(0.0, 0.0): a, (1.0, 0.0): b, (0.0, 1.0): tuned}
-        soft = exact.get((x, y), a + x * (b - a) + y * (tuned - a))
+        exact = {(0.0, 0.0): tuned, (1.0, 0.0): b, (0.0, 1.0): a}
+        soft = exact.get((x, y), tuned + x * (b - tuned) + y * (a - tuned))
         parts = []
         for texts, places in self._groups:
             with self.encoder.autocast():

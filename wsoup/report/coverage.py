@@ -124,13 +124,15 @@ def _encoder_id(params: Params) -> dict[str, Any]:
 
 
 def figures(params: Params) -> list[str]:
-    """Every figure of the paper, and its tables of single texts: whether params.yaml makes it, where, what differs."""
+    """Every figure of the paper, and its tables of single texts: what makes it, beside what of theirs, what differs."""
     made = flat(params.model_dump(mode="json", by_alias=True))
+    another = paper.encoder_differs(_encoder_id(params), tuned=True)  # all of them are of one encoder
     lines = []
     for line in paper.read("figures"):
         key, _, value = line["needs"].partition("=")
         if made.get(key) == value if value else made.get(key):
-            lines.append(f"  *  {line['what']}: {line['made_by']}; differs: {line['differs']}")
+            differs = "; ".join([*([another] if another else []), line["differs"]])
+            lines.append(f"  *  {line['what']}: {line['made_by']}; beside {line['beside']}; differs: {differs}")
         else:
             lines.append(f"  -  {line['what']}: params.yaml has no {line['needs']}")
     return lines

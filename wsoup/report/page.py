@@ -46,8 +46,9 @@ FIGURES = {
     "members_kl": "How far a soup's members stay apart in training: KL divergence between their predictions, in nats.",
     "training": "Of the averaged weights, on the same few test images of every dataset; bars: ± one standard deviation "
     "over seeds.",
-    "landscape": "First seed. From left to right the text turns from one member of the word soup (A) into another (B), "
-    "upwards the prompt from its start into the trained one. Values between the measured points are linear.",
+    "landscape": "First seed. Of a trained prompt: to the right the text turns from a member of the word soup (A) into "
+    "another (B), upwards the prompt from its start into the trained one. Of a soft descriptor: from the tuned tokens "
+    "to the right to the soup's first member (B), upwards to random words (A). Values between points are linear.",
     "growth": "A line is one chain of a word soup, or one descriptor soup; hover for the word.",
 }
 

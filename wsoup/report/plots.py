@@ -16,9 +16,10 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import judged_mode, soup_title
+from wsoup.evaluate.rows import TableRow, judged_mode, soup_title
 from wsoup.report.means import MEANS, PLACES, is_number, mean_and_std
-from wsoup.report.results import Results
+from wsoup.report.reading import attributes_of
+from wsoup.report.results import Cells, Results
 from wsoup.report.tables import Table
 from wsoup.soup.soup import Soup
 
@@ -86,14 +87,14 @@ def transfer(path: Path) -> list[dict[str, Any]]:
 def by_size(results: Results, *, mode: str) -> list[dict[str, Any]]:
     """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}.
 
-    Soups in the mode in which they are judged; `mode` is ``report.mode``.
+    Soups in the mode in which they are judged; `mode` is ``report.mode``. Texts that have one size are a point.
     """
     points = [
         (drawn.curve, m, name, *mean_and_std(cells.of(results.datasets(role))))
         for drawn in results.table
         if drawn.curve is not None
         and (drawn.method.soup is None or drawn.mode == judged_mode(drawn.method.soup, mode=mode))
-        for m, cells in results.curve(PRETRAINED, method=drawn.method, mode=drawn.mode).items()
+        for m, cells in _sizes(results, drawn).items()
         for role, name in PLACES.items()
     ]
     return [
@@ -101,6 +102,13 @@ def by_size(results: Results, *, mode: str) -> list[dict[str, Any]]:
         for curve, m, name, mean, deviation in points
         if is_number(mean)
     ]
+
+
+def _sizes(results: Results, row: TableRow) -> Mapping[int, Cells] | Mapping[float, Cells]:
+    if row.method.sized:
+        return results.curve(PRETRAINED, method=row.method, mode=row.mode)
+    cells = results.cells(PRETRAINED, row)
+    return {} if cells is None else {round(cells.texts, 1): cells}
 
 
 def parameters(table: Table) -> list[dict[str, Any]]:
@@ -141,31 +149,34 @@ def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
 
 
 def landscape(tables: Mapping[str, Path]) -> list[dict[str, Any]]:
-    """0-1 error over the plane of two initialisations and a tuned prompt: {method, mean, x, y, error}, as measured.
+    """0-1 error over the plane of two initialisations and what was tuned: {method, origin, mean, x, y, error}.
+
+    `origin` is which of them x = y = 0 is: A, or tuned.
 
     Args:
         tables: method -> its Parquet of counts, see `wsoup.evaluate.landscape`.
     """
     rows = []
     for method, path in tables.items():
+        origin = attributes_of(path, "origin")["origin"]
         errors: dict[tuple[str, float, float], list[float]] = {}
         for line in store.read_table(path).to_pylist():
             mean = "source" if line["role"] == "source" else "mean of the targets"
             error = 100.0 - 100.0 * line["n_correct"] / line["n_images"]
             errors.setdefault((mean, line["x"], line["y"]), []).append(error)
         for (mean, x, y), by_dataset in errors.items():
-            place = {"method": method, "mean": mean, "x": round(x, 4), "y": round(y, 4)}
+            place = {"method": method, "origin": origin, "mean": mean, "x": round(x, 4), "y": round(y, 4)}
             rows.append({**place, "error": round(float(np.mean(by_dataset)), 3)})
     return rows
 
 
 def between(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A landscape's rows and, between them, values interpolated linearly: then stepped colours look like contours."""
-    planes: dict[tuple[str, str], dict[tuple[float, float], float]] = {}
+    planes: dict[tuple[str, str, str], dict[tuple[float, float], float]] = {}
     for row in rows:
-        planes.setdefault((row["method"], row["mean"]), {})[row["x"], row["y"]] = row["error"]
+        planes.setdefault((row["method"], row["origin"], row["mean"]), {})[row["x"], row["y"]] = row["error"]
     finer = []
-    for (method, mean), plane in planes.items():
+    for (method, origin, mean), plane in planes.items():
         xs, ys = (sorted({place[i] for place in plane}) for i in (0, 1))
         new_x, new_y = _finer(xs), _finer(ys)
         wide = np.array([np.interp(new_x, xs, [plane[x, y] for x in xs]) for y in ys])  # (ys, new xs)
@@ -173,6 +184,7 @@ def between(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         finer += [
             {
                 "method": method,
+                "origin": origin,
                 "mean": mean,
                 "x": round(float(new_x[i]), 4),
                 "y": round(float(new_y[j]), 4),
