@@ -9,6 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +139,33 @@ def test_a_failed_write_leaves_the_earlier_file_and_no_litter(tmp_path):
         fail_half_way()
     assert store.read_json(tmp_path / "x.json") == {"a": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_an_interrupt_stays_one_where_a_thread_goes_on_writing(tmp_path):
+    """As zarr's do for a moment: a folder that fills again cannot be removed."""
+    ended = threading.Event()
+
+    def write(folder: Path) -> None:
+        while not ended.is_set():
+            with contextlib.suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "more").touch()
+
+    def interrupted() -> None:
+        with store.replacing(tmp_path / "out.zarr") as temporary:
+            for name in "abcd":
+                threading.Thread(target=write, args=(temporary / name,)).start()
+            time.sleep(0.1)
+            raise KeyboardInterrupt
+
+    for _ in range(5):
+        ended.clear()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                interrupted()
+        finally:
+            ended.set()
+    assert not (tmp_path / "out.zarr").exists()
 
 
 def test_tables_keep_their_attributes_and_bytes(tmp_path):

@@ -227,12 +227,13 @@ def test_an_interrupted_stage_says_whether_anything_is_kept(run: Path) -> None:
 def test_locks_of_stages_that_are_no_more_go(run: Path) -> None:
     locks = Path(".cache/wsoup/locks")
     locks.mkdir(parents=True)
-    for name in ("score@words.lock", "word_soup.lock", "word_soup.0-of-2.lock", "word_soup.0-of-2.pid"):
+    of_none = ("word_soup.lock", "word_soup.0-of-2.lock", "word_soup.0-of-2.pid", "word_soup.ran")
+    for name in ("score@words.lock", "score@words.ran", *of_none):
         (locks / name).touch()
     (entry,) = of_kind("locks")  # that of a stage which is not running says nothing, and is not shown
-    assert (len(entry.paths), entry.useless) == (3, "of stages that are no more")
-    assert "removed 3 locks (0 bytes): of stages that are no more" in command("--prune")
-    assert [path.name for path in locks.iterdir()] == ["score@words.lock"]
+    assert (len(entry.paths), entry.useless) == (4, "of stages that are no more")
+    assert "removed 4 locks (0 bytes): of stages that are no more" in command("--prune")
+    assert sorted(path.name for path in locks.iterdir()) == ["score@words.lock", "score@words.ran"]
 
 
 # ------------------------------------------------------------------------------------------ digests, and all else

@@ -43,7 +43,7 @@ def check_command(
     from wsoup.check.whole import load_params
     from wsoup.disk import code
     from wsoup.images.decode import load_rgb
-    from wsoup.pipeline import packages
+    from wsoup.pipeline import packages, recorded
     from wsoup.towers.encoder import imagenet_class_names
 
     settings, console = load_params(params), Terminal()
@@ -58,7 +58,7 @@ def check_command(
         console.print(f"{'' if theirs else 'warning: '}{text}", highlight=False, markup=False, soft_wrap=True)
     others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     source = next(finding for finding in findings if finding.name == settings.source)
-    others += texts.problems(settings, class_names=source.class_names)
+    others += [*texts.problems(settings, class_names=source.class_names), *recorded.doubted()]
     if packages.VERSIONS.is_file():
         others += [f"{clause} ({packages.VERSIONS})" for clause in packages.differences(code.installed())]
     if cache:

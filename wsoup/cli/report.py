@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,9 +17,12 @@ from wsoup.core.errors import ParamsError
 
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     """Show the last run: accuracy on the source, XD and DG means, every target's gain, and whether it is noise."""
+    from wsoup.pipeline.recorded import doubted
     from wsoup.report.whole_run import whole_run
 
     print(whole_run(params))
+    for line in doubted():
+        print(f"warning: {line}", file=sys.stderr)
 
 
 def report_command(

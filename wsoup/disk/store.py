@@ -166,9 +166,9 @@ def _put(temporary: Path, path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
+    """What a thread still writes there (zarr's, after an interrupt) stays for `remove_abandoned`."""
+    shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
         path.unlink(missing_ok=True)
 
 
@@ -198,7 +198,7 @@ def _written(path: Path) -> float:
 def remove_abandoned(*folders: str | Path) -> None:
     """Remove what killed processes left half-written below some folders."""
     for path in list(abandoned(*folders)):
-        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        _remove(path)
 
 
 def alive(process: int) -> bool:

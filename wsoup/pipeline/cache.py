@@ -185,7 +185,7 @@ def _locks(folder: Path, *, present: Collection[str]) -> Iterator[Entry]:
             holder = path.with_suffix(".pid")
             who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
             yield Entry("locks", name, (path,), f"running: {who}", stage=name)
-        elif path.suffix in (".lock", ".pid") and name not in present and not held(name):
+        elif path.suffix in (".lock", ".pid", ".ran") and name not in present and not held(name):
             lost.append(path)
     if lost:
         yield Entry("locks", "not held", tuple(lost), useless="of stages that are no more")

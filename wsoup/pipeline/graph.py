@@ -6,16 +6,14 @@ told is what may run at most.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,8 @@ from dvc.scm import NoSCM
 from dvc.utils.hydra import apply_overrides
 
 from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
-from wsoup.params.base.section import read_yaml
+from wsoup.params.base.section import parse_yaml, read_yaml
+from wsoup.pipeline.inputs import md5
 
 DVC_YAML = "dvc.yaml"
 PARAMS = "params.yaml"
@@ -95,11 +94,11 @@ def damaged_in_cache() -> tuple[int, list[str]]:
         places = {out.cache.oid_to_path(out.hash_info.value): out.stage.addressing for out in outs}
         cache = repo.cache.local
     for place, stage in list(places.items()):
-        if place.endswith(".dir") and _md5(place) == _named(place):
+        if place.endswith(".dir") and md5(place) == _named(place):
             entries = json.loads(Path(place).read_bytes())
             places |= {cache.oid_to_path(entry["md5"]): stage for entry in entries}
     there = {place: stage for place, stage in places.items() if os.path.exists(place)}
-    wrong = [(place, stage) for place, stage in there.items() if _md5(place) != _named(place)]
+    wrong = [(place, stage) for place, stage in there.items() if md5(place) != _named(place)]
     return len(there), [
         f"{os.path.relpath(place)} is damaged: its bytes are not what its name says; remove it, then `dvc fetch "
         f"{stage}` or `dvc repro --force --single-item {stage}`"
@@ -107,18 +106,23 @@ def damaged_in_cache() -> tuple[int, list[str]]:
     ]
 
 
+def cached_runs(md5s: Collection[str]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """What DVC's run cache holds of runs whose outs have these MD5s: where, and the entry as it stands in dvc.lock.
+
+    Raises:
+        MissingError, MismatchError: as `reasons`.
+    """
+    with _repository() as repo:
+        folder = Path(repo.stage_cache.cache_dir)
+    for path in folder.glob("*/*/*"):
+        text = path.read_text(encoding="utf-8")
+        if all(each in text for each in md5s):
+            yield path, parse_yaml(text, origin=str(path))
+
+
 def _named(place: str) -> str:
     """``.dvc/cache/files/md5/ab/cdef.dir`` -> ``abcdef``."""
     return "".join(Path(place).parts[-2:]).removesuffix(".dir")
-
-
-def _md5(place: str) -> str | None:
-    """Of the bytes of a file, in hex; None where there is none, or it cannot be read."""
-    try:
-        with open(place, "rb") as file:
-            return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
-    except OSError:
-        return None
 
 
 def _own_reason(stage: Any, status: Sequence[Any]) -> str | None:

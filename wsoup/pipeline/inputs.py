@@ -6,14 +6,15 @@ results. A stage that finds one ends with an error instead: DVC records nothing,
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wsoup.core.errors import ChangedError, one_line
-from wsoup.disk.store import sha256_file
 from wsoup.params.base.section import read_yaml
 
 DVC_YAML = Path("dvc.yaml")
@@ -23,14 +24,32 @@ IGNORED = re.compile(r"(__init__\.py|.*\.pyc|.*\.tmp)")
 PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
 
 
-def read(stage: str) -> dict[str, Any]:
+class Read(NamedTuple):
+    """What a stage reads, as it is at one moment.
+
+    Attributes:
+        params: values, by file and key: ``params.yaml: soups.word``.
+        deps: the state of every file, by dep and path.
+        outs: what DVC keeps of the stage.
+    """
+
+    params: dict[str, Any]
+    deps: dict[str, dict[str, Any]]
+    outs: list[str]
+
+    def all(self) -> dict[str, Any]:
+        """Params and files side by side."""
+        return {**self.params, **{path: state for files in self.deps.values() for path, state in files.items()}}
+
+
+def read(stage: str) -> Read:
     """Values of the params, and the state of every file among the deps of a stage such as ``soup@word``.
 
-    Of code the state is its digest; of data size, time of change and inode, which DVC's own cache goes by, too.
+    Of code the state is its MD5; of data size, time of change and inode, which DVC's own cache goes by, too.
     Empty where there is no dvc.yaml, which is where nothing is recorded.
     """
     if not DVC_YAML.is_file():
-        return {}
+        return Read({}, {}, [])
     params = read_yaml(PARAMS)
     name, _, item = stage.partition("@")
     entry = read_yaml(DVC_YAML)["stages"][name]
@@ -39,30 +58,32 @@ def read(stage: str) -> dict[str, Any]:
         each = _filled(entry["foreach"], params) if isinstance(entry["foreach"], str) else entry["foreach"]
         scope |= {"key": item, "item": each[item] if isinstance(each, Mapping) else item}
         entry = entry["do"]
-    state: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for param in entry.get("params", []):
         for file, keys in param.items() if isinstance(param, dict) else [(PARAMS, [param])]:
-            values = params if file == PARAMS else read_yaml(file)
-            state |= {f"{file}: {key}": _at(values, key) for key in (_filled(key, scope) for key in keys)}
-    for dep in entry.get("deps", []):
-        state |= {str(path): _state(path) for path in _files(Path(_filled(dep, scope)))}
-    return state
+            inside = params if file == PARAMS else read_yaml(file)
+            values |= {f"{file}: {key}": _at(inside, key) for key in (_filled(key, scope) for key in keys)}
+    deps = [Path(_filled(dep, scope)) for dep in entry.get("deps", [])]
+    states = {str(dep): {str(path): _state(path) for path in files_of(dep)} for dep in deps}
+    return Read(values, states, [_filled(out, scope) for out in entry.get("outs", []) if isinstance(out, str)])
 
 
-def check_unchanged(stage: str, *, since: Mapping[str, Any]) -> None:
-    """Compare with what `read` gave when the stage began.
+def check_unchanged(stage: str, *, since: Read) -> Read:
+    """Compare with what `read` gave when the stage began; gives what it gives now.
 
     Raises:
         ChangedError: what was edited, added or removed meanwhile, the first by name.
     """
-    now = read(stage)
-    changed = [key for key in {**since, **now} if since.get(key) != now.get(key)]
+    read_now = read(stage)
+    before, now = since.all(), read_now.all()
+    changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise ChangedError(
             f"{one_line(changed[0], limit=200)}{more} changed while {stage} ran: its results are not of what is there "
             "now, and DVC does not record them; run `dvc repro` again (finished parts are kept)"
         )
+    return read_now
 
 
 def _filled(text: str, scope: Mapping[str, Any]) -> Any:
@@ -79,7 +100,7 @@ def _at(values: Any, key: str) -> Any:
     return values
 
 
-def _files(path: Path) -> Iterator[Path]:
+def files_of(path: Path) -> Iterator[Path]:
     """The files of a dep, without those that DVC ignores."""
     if not path.is_dir():
         yield path
@@ -91,10 +112,19 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _state(path: Path) -> Any:
     """What tells whether a file is another one; None where it is not there."""
+    if path.parts[0] in ("stages", "wsoup", "code"):
+        return md5(path)
     try:
-        if path.parts[0] in ("stages", "wsoup", "code"):
-            return sha256_file(path)
         status = path.stat()
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def md5(path: str | Path) -> str | None:
+    """Of the bytes of a file, in hex; None where there is none, or it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
+    except OSError:
+        return None

@@ -30,7 +30,7 @@ from wsoup.disk import code
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, check_no_link, remove_abandoned
-from wsoup.pipeline import inputs, packages, workspace
+from wsoup.pipeline import inputs, packages, recorded, workspace
 from wsoup.runtime.process import (
     INTERRUPTED,
     errors_in_one_line,
@@ -68,6 +68,7 @@ def run(main: Callable[..., None]) -> None:
             name = name if item is None else f"{name}@{item}"
             _check_tree(script)
             inputs_before = inputs.read(name)
+            recorded.check(name, outs=inputs_before.outs)
             packages.check(code.packages(script))
             params = load_params()
             check(params)
@@ -77,7 +78,7 @@ def run(main: Callable[..., None]) -> None:
                 remove_abandoned("artifacts", "reports")
                 _remove_strays(params)
                 main(owner, *([] if item is None else [item]))
-                inputs.check_unchanged(name, since=inputs_before)
+                recorded.leave(name, inputs.check_unchanged(name, since=inputs_before))
                 shutil.rmtree(owner.folder, ignore_errors=True)  # the outs are in place: DVC's cache has them now
     except KeyboardInterrupt:
         kept = any(file.suffix in (".part", ".running") for file in (cache_dir() / name).rglob("*"))
