@@ -86,4 +86,4 @@ def test_the_function_stands_before_the_package_of_its_name():
     from wsoup.adapt import guard
 
     assert callable(wsoup.adapt)
-    assert guard.AGREEMENT == 0.5
+    assert guard.INFORMATION == 0.1

@@ -18,7 +18,7 @@ KIND = "center"
 
 def center(estimate: Estimate) -> Adapted:
     """The mean image taken off, or the texts alone where the guard says so."""
-    alone, why_not = estimate.alone, guard.all_there(estimate.after)
+    alone, why_not = estimate.alone, estimate.why_not or guard.all_there(estimate.after)
     if why_not:
         return replace(alone, note=why_not)
     return Adapted(KIND, alone.classifier, -(estimate.before.mean.float() @ alone.classifier), True, "")

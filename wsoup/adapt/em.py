@@ -1,15 +1,19 @@
 """Class centres and class weights of a pile of unlabelled images, re-estimated by expectation maximisation.
 
-Every image's soft answer is p_ic ~ pi_c exp(s f_i.t_c + A s f_i.m_c), with t_c the class text and m_c the class's
-centre among the images. Centres and weights follow from the answers, and the answers from them, a few times over:
+Every image's soft answer is p_ic ~ pi_c exp(s (f_i - OFF f_mean).t_c + A s f_i.m_c), with t_c the class text, f_mean
+the mean image and m_c the class's centre among the images. Centres and weights follow from the answers, and the answers
+from them, a few times over, the first ones from the texts alone:
 
     n_c = sum_i p_ic,   m_c = normalised (sum_i p_ic f_i + ANCHOR f_mean) / (n_c + ANCHOR),
     pi_c = (n_c + ANCHOR) / (N + C ANCHOR)
 
+A text that likes the mean image more than others do may like all images, or its class may be there more often: half is
+put down to each, so that half of the mean image is taken off the texts (`wsoup.adapt.center` takes off all of it).
+
 The texts stay in every answer as they are and anchor it, as TransCLIP's text term does (arXiv 2406.01837). A centre
 moves away from the mean image by n_c / (n_c + ANCHOR), as StatA's statistics move from theirs (arXiv 2501.03729): a
 class with few images, or none, has a centre that says nothing. Class weights are estimated and not assumed equal, and
-drawn to equal ones where few images are seen. The result is linear in f: W = s T + A s M, b = log pi.
+drawn to equal ones where few images are seen. The result is linear in f: W = s T + A s M, b = log pi - OFF s T.f_mean.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ from wsoup.adapt.passes import Seen, look
 from wsoup.core.scoring import normalize
 
 KIND = "em"
+OFF = 0.5
+"""How much of the mean image is taken off the texts."""
 CENTRES = 2.0
 """A: how much a centre counts beside its text."""
 ANCHOR = 32.0
@@ -52,6 +58,11 @@ class Estimate:
     after: Seen
     stays: float
 
+    @property
+    def why_not(self) -> str:
+        """What speaks against believing it, "" where nothing does."""
+        return guard.after(self.before, self.after, stays=self.stays / self.before.n)
+
     def __mul__(self, factor: float) -> Estimate:
         """As if there were so many times as many images of the same sort."""
         before, after = self.before * factor, self.after * factor
@@ -60,8 +71,7 @@ class Estimate:
 
 def em(estimate: Estimate) -> Adapted:
     """The adapted classifier, or the texts' where it would turn too much."""
-    why_not = guard.after(estimate.stays / estimate.before.n)
-    return replace(estimate.alone, note=why_not) if why_not else estimate.adapted
+    return replace(estimate.alone, note=estimate.why_not) if estimate.why_not else estimate.adapted
 
 
 def estimated(
@@ -84,17 +94,17 @@ def estimated(
         rounds: of re-estimation, at most.
     """
     before, texts_answers = first
-    seen, answers = first
     if earlier is not None:
         before = earlier.before + before
-        seen, answers = look(features, by=earlier.adapted)
     n, n_classes, mean = before.n, len(before.counts), before.mean
+    off = OFF * (mean.float() @ alone.classifier)
+    seen, answers = look(features, by=earlier.adapted if earlier else replace(alone, bias=-off))
     for _ in range(rounds):
         whole = seen if earlier is None else earlier.after + seen
         centres = normalize(whole.sums + ANCHOR * mean.float())  # (C, D); of length 1, whatever they are divided by
         shares = (whole.counts + ANCHOR) / (n + n_classes * ANCHOR)
         classifier = torch.add(alone.classifier, centres.T, alpha=CENTRES * logit_scale)
-        adapted = Adapted(KIND, classifier, shares.log().float(), True, "")
+        adapted = Adapted(KIND, classifier, shares.log().float() - off, True, "")
         last, (seen, answers) = answers, look(features, by=adapted)
         if float((last != answers).double().mean()) <= SETTLED:
             break

@@ -47,7 +47,8 @@ def fit_head(
         class_names: C names in label order, each with an image at least.
         model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
         soup: whose texts stand beside the images; None: the class name alone.
-        kind: of `wsoup.heads.kinds`, or several to choose from; None: prototypes, ridge and gda.
+        kind: of `wsoup.heads.kinds`, or several, of which a later one must be better than by chance; None: prototypes,
+            ridge and gda.
         template: prompt template with one ``{}``; None: the soup's own.
         precision: of the text features: fp32, bf16, fp16 (autocast) or reference.
         encoder: {"model": ..., "pretrained": ...} as open_clip names them, to be kept in the head.

@@ -1,7 +1,9 @@
 """Kind, hyperparameters, temperature and threshold of a head, by leave-one-shot-out on the few-shot images.
 
-Fold j leaves out shot j of each class. Of the settings that get most left-out images right, or next to no fewer, the
-one with the least log loss at its best temperature is taken, then the first. No function here takes other images.
+Fold j leaves out shot j of each class. Of a kind's settings that get most left-out images right, or next to no fewer,
+the one with the least log loss at its best temperature is taken, then the first. Among kinds the first stays unless
+another is right on more left-out images than by chance: those images look like the ones that the head is made of, and
+prefer what fits them closely, which then errs on photos of another sort. No function here takes other images.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from wsoup.heads.kinds import KINDS, Setting
 
 SLACK = 0.25
 """Standard errors of a count within which counts say nothing: few images cannot tell so near settings apart."""
+SURE = 1.645
+"""Standard errors by which another kind must be better (McNemar, one-sided 95 %)."""
 ANY = ("prototypes", "ridge", "gda")
-"""Kinds to choose from where none is asked for, the first of them for one shot.
+"""Kinds to choose from where none is asked for, the first of them for one shot, or where none is better than by chance.
 
 Tip-Adapter is not among them: it was below class means on photographs of 101 classes.
 """
@@ -55,11 +59,11 @@ class Chosen:
 
 
 def choose(shots: FewShot, *, kinds: Sequence[str]) -> Chosen:
-    """The best setting of some kinds.
+    """The best setting of the kind that is taken.
 
     Args:
         shots: all that may be seen.
-        kinds: names of `KINDS`; among equals the first wins.
+        kinds: names of `KINDS`; a later one must be better than by chance.
 
     Raises:
         ParamsError: no kinds, or one that there is not.
@@ -72,15 +76,24 @@ def choose(shots: FewShot, *, kinds: Sequence[str]) -> Chosen:
     if not shots.n_folds:
         none = torch.zeros(0, dtype=torch.float64)
         return Chosen(kinds[0], KINDS[kinds[0]].DEFAULT, 0, 0, math.nan, 1.0, none, none.bool(), NOTHING_LEFT_OUT)
+    chosen = _best(shots, kind=kinds[0])
+    for kind in kinds[1:]:
+        other = _best(shots, kind=kind)
+        won, lost = int((other.right & ~chosen.right).sum()), int((chosen.right & ~other.right).sum())
+        if won - lost > SURE * math.sqrt(won + lost):
+            chosen = other
+    return chosen
+
+
+def _best(shots: FewShot, *, kind: str) -> Chosen:
     rows = shots.folds >= 0
     least = 0.0
     candidates: list[Chosen] = []
-    for kind in kinds:
-        for setting, logits in KINDS[kind].left_out(shots):
-            n_correct = int((logits[rows].argmax(dim=1) == shots.labels[rows]).sum())
-            least = max(least, n_correct - slack(n_correct, n_images=int(rows.sum())))
-            if n_correct >= least:
-                candidates.append(_judged(kind, setting, logits[rows], shots.labels[rows]))
+    for setting, logits in KINDS[kind].left_out(shots):
+        n_correct = int((logits[rows].argmax(dim=1) == shots.labels[rows]).sum())
+        least = max(least, n_correct - slack(n_correct, n_images=int(rows.sum())))
+        if n_correct >= least:
+            candidates.append(_judged(kind, setting, logits[rows], shots.labels[rows]))
     return min((one for one in candidates if one.n_correct >= least), key=lambda one: one.log_loss)
 
 

@@ -11,7 +11,7 @@ class HeadParams(Section):
     """One head: its kind and its texts. All else is chosen by leaving out each shot of the few-shot images in turn."""
 
     kind: Literal["chosen", "prototypes", "tip", "gda", "ridge"]
-    """See `wsoup.heads.kinds`; chosen: the best of prototypes, ridge and gda on the images left out."""
+    """See `wsoup.heads.kinds`; chosen: prototypes, or what of ridge and gda is better by more than chance."""
     soup: Name
     """Whose texts stand beside the images: class_name, or a name under soups."""
 
