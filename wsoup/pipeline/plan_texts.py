@@ -25,8 +25,8 @@ from wsoup.search.grow.greedy import BATCHES
 from wsoup.search.grow.params import Growth, JointSoup, SoupParams
 from wsoup.search.grow.soups import check_enough
 from wsoup.search.rank.racing import Round, part_of
-from wsoup.search.rank.scores import shards
 from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import shards
 from wsoup.texts.encoder import PromptEncoder
 
 MANY_TEXTS = 2_000_000
