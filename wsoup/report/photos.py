@@ -16,10 +16,10 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
+from wsoup.evaluate.bits import FILE, Right, right_by_row
 from wsoup.evaluate.piles import REGIMES
 from wsoup.evaluate.rows import CLASS_NAME, soup_rows, soup_title
 from wsoup.report.means import MEANS
-from wsoup.report.right import FILE, Right, right_by_row
 from wsoup.report.tables import Table
 from wsoup.report.verdict import OVER as RIVALS
 from wsoup.statistics.noise import compare_images, judge
