@@ -13,8 +13,7 @@ from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import load_tests
-from wsoup.evaluate.training import during_training, some_images, trained_row
-from wsoup.evaluate.tuned import seen_by
+from wsoup.evaluate.training import during_training, seen_by, some_images, trained_row
 from wsoup.finetune.params import TuneParams
 from wsoup.finetune.tuned import load_tuned, members_divergence_log
 from wsoup.finetune.tuners import check_templates

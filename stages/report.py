@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.finetune.params import FinetuneParams
-from wsoup.params.base.datasets import Datasets, FewshotParams
+from wsoup.params.base.datasets import FewshotParams
 from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import Name, Sections, Seeds, load
-from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
+from wsoup.params.base.section import load
 from wsoup.pipeline import stage
 from wsoup.report.reading import as_written
-from wsoup.report.run import figures, load_run, tables
+from wsoup.report.run import RunParams, figures, load_run, tables
 from wsoup.report.summaries import metrics
 from wsoup.report.tables import write_reports
 from wsoup.report.terminal import summary
 from wsoup.report.verdict import verdict_metrics
-from wsoup.search.grow.params import Soups
 from wsoup.search.rank.params import CandidatesParams
 
 
-class Wanted(Sections):
+class Wanted(RunParams):
     """What this stage reads of params.yaml."""
 
-    seeds: Seeds
     encoder: EncoderParams
-    datasets: Datasets
     fewshot: FewshotParams
     candidates: CandidatesParams
-    soups: Soups
-    finetune: FinetuneParams
-    heads: dict[Name, Any]  # what kinds there are is no matter here
-    adapt: dict[Name, Any]
-    evaluate: EvaluateParams
-    landscape: LandscapeParams
-    report: ReportParams
 
 
 def main(owner: Owner) -> None:

@@ -17,8 +17,8 @@ from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
 from wsoup.search.rank.pools import read_pool
 from wsoup.search.rank.racing import images_scored, part_of, race, racing_cost, rounds_of
-from wsoup.search.rank.scores import COLUMNS, right_by_name, scores, shards
 from wsoup.search.rank.source import check_fits, identity, load_source
+from wsoup.search.rank.statistics import COLUMNS, right_by_name, scores, shards
 from wsoup.towers.encoder import load_encoder
 
 

@@ -11,8 +11,7 @@ from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.testsets import load_tests
-from wsoup.evaluate.transfer import Grid, sample, transfer
-from wsoup.evaluate.upper_bound import ranked_on_targets, upper_bound
+from wsoup.evaluate.transfer import Grid, ranked_on_targets, sample, transfer, upper_bound
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.params.evaluation import EvaluateParams

@@ -14,8 +14,8 @@ from benchmarks.gpu.bench import TEMPLATE, Bench
 from wsoup.search.grow.chains import word_soup_member
 from wsoup.search.grow.greedy import greedy_soup, right_on
 from wsoup.search.rank.pools import common_words
-from wsoup.search.rank.scores import right_by_name, scores
 from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import right_by_name, scores
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 

@@ -17,7 +17,7 @@ from corrupt import corrupted
 from project import DESCRIPTORS, WORDS, miniature_params
 
 from wsoup.check import params as preflight
-from wsoup.check.texts import problems as long_texts
+from wsoup.check.encoder import text_problems as long_texts
 from wsoup.check.whole import parse_params
 from wsoup.cli.app import app
 from wsoup.core.errors import LONGEST, WsoupError

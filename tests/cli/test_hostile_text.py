@@ -30,7 +30,6 @@ from wsoup.cli.output import Terminal
 from wsoup.core.errors import PoolError
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import mean_texts
-from wsoup.evaluate.fits import check_prompts, check_texts
 from wsoup.evaluate.testsets import TestSet
 from wsoup.report import tables
 from wsoup.soup.member import Member, Step
@@ -299,10 +298,10 @@ def test_what_would_be_cut_is_refused_by_dataset_and_class(
 ) -> None:
     test = dataset(tiny_encoder, names)
     if fits:
-        check_texts(texts, tests=[test], tokenizer=tiny_encoder.tokenizer, token_offset=offset)
+        test.check_texts(texts, tokenizer=tiny_encoder.tokenizer, token_offset=offset)
     else:
         with pytest.raises(PoolError, match=r"dataset birds: .*great crested grebe.*context of 77 tokens; shorten"):
-            check_texts(texts, tests=[test], tokenizer=tiny_encoder.tokenizer, token_offset=offset)
+            test.check_texts(texts, tokenizer=tiny_encoder.tokenizer, token_offset=offset)
 
 
 def test_rows_are_checked_before_they_are_encoded(tiny_encoder: Encoder) -> None:
@@ -314,6 +313,6 @@ def test_rows_are_checked_before_they_are_encoded(tiny_encoder: Encoder) -> None
 
 def test_prompts_by_class_are_checked_too(tiny_encoder: Encoder) -> None:
     test = dataset(tiny_encoder, ["cat", "dog"])
-    check_prompts([["a cat."], ["a dog, " + LONG]], test=test, tokenizer=tiny_encoder.tokenizer)
+    test.check_prompts([["a cat."], ["a dog, " + LONG]], tokenizer=tiny_encoder.tokenizer)
     with pytest.raises(PoolError, match="dataset birds, class 'dog'"):
-        check_prompts([["a cat."], ["a dog, " + LONG * 4]], test=test, tokenizer=tiny_encoder.tokenizer)
+        test.check_prompts([["a cat."], ["a dog, " + LONG * 4]], tokenizer=tiny_encoder.tokenizer)

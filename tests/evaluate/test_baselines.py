@@ -18,7 +18,7 @@ from wsoup.evaluate.baselines import (
     waffle_characters,
     waffle_shape,
 )
-from wsoup.evaluate.classifiers import ClassRow
+from wsoup.evaluate.classifiers import Row
 from wsoup.search.rank import gpt
 from wsoup.towers.encoder import ensemble_templates, imagenet_class_names
 
@@ -103,8 +103,8 @@ def test_gpt_prompts_are_each_class_with_its_own_descriptors():
         ["a photo of a cat, a type of pet."],
         ["a photo of a dog, a type of pet, which has a tail.", "a photo of a dog, a type of pet, which barks."],
     ]
-    assert ClassRow("gpt", (1,), prompts).m is None
-    assert ClassRow("gpt", (1,), prompts).texts_per_class == 1.5
+    assert Row("gpt", (1,), prompts=prompts).m is None
+    assert Row("gpt", (1,), prompts=prompts).texts_per_class == 1.5
 
 
 def test_a_class_may_be_called_otherwise_in_gpt_prompts():
@@ -125,7 +125,7 @@ def test_the_real_descriptors_give_imagenet_the_papers_5_8_texts_a_class():
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
     descriptors = gpt.matched(gpt.read(path), class_names=names, origin=path.name)
-    row = ClassRow("gpt", (1,), gpt_prompts("a photo of a {}.", class_names=names, descriptors=descriptors))
+    row = Row("gpt", (1,), prompts=gpt_prompts("a photo of a {}.", class_names=names, descriptors=descriptors))
     assert round(row.texts_per_class, 1) == 5.8
     assert all(
         text.startswith(f"a photo of a {name}")

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from pydantic import ValidationError
 
-from wsoup.evaluate.classifiers import ClassRow, Row, class_rows, pretrained_rows, tuned_rows
+from wsoup.evaluate.classifiers import Row, class_rows, pretrained_rows, tuned_rows
 from wsoup.evaluate.rows import Material, table
 from wsoup.params.evaluation import EvaluateParams
 
@@ -118,7 +118,7 @@ def test_rows_with_prompts_by_class_are_those_that_there_are(photo):
     assert [row.method for row in class_rows([photo], rows=tuned, **how)["photo"]] == ["gpt"]
     assert class_rows([bare], rows=rows, seeds=[1], templates=[]) == {"photo": []}
     assert class_rows([photo], rows=tuned, **how)["photo"] == [
-        ClassRow("gpt", (1,), [[f"a photo of a {name}, which is old."] for name in photo.class_names])
+        Row("gpt", (1,), prompts=[[f"a photo of a {name}, which is old."] for name in photo.class_names])
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from evaluate_cases import line
 
 from wsoup.evaluate.bits import unpack_right
-from wsoup.evaluate.classifiers import ClassRow, Row
+from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import evaluate, mean_texts
 from wsoup.evaluate.judged import judged, random_rows, right_images, selection_counts, together_rows
 from wsoup.evaluate.rows import Material
@@ -45,7 +45,7 @@ def test_the_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers
 
 def test_the_templates_are_there_with_prompts_of_each_datasets_own_classes(texts, tests):
     test = tests[0]
-    by_class = {test.name: [ClassRow("ensemble", (1, 2), [[f"a toy {name}."] for name in test.class_names])]}
+    by_class = {test.name: [Row("ensemble", (1, 2), prompts=[[f"a toy {name}."] for name in test.class_names])]}
     made = mean_texts(ROWS, class_rows=by_class, tests=tests, encoder=texts)
     right = right_images(made, soups=["word"], tests=tests).to_pylist()
     assert {row["dataset"] for row in right if row["method"] == "ensemble"} == {test.name}

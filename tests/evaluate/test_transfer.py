@@ -9,8 +9,7 @@ from torch.nn import functional as F
 
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import count, mean_texts
-from wsoup.evaluate.transfer import Grid, sample, transfer
-from wsoup.evaluate.upper_bound import mean_accuracy, ranked_on_targets, upper_bound
+from wsoup.evaluate.transfer import Grid, mean_accuracy, ranked_on_targets, sample, transfer, upper_bound
 
 
 def test_each_text_is_counted_alone(texts, tests):

@@ -14,7 +14,7 @@ from wsoup.core.errors import ChangedError, DataError
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import sha256_file
 from wsoup.evaluate.testsets import TestSet
-from wsoup.evaluate.tuned import seen_by
+from wsoup.evaluate.training import seen_by
 from wsoup.images.features import ImageList, embed_images
 
 OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})

@@ -12,8 +12,8 @@ from wsoup.pipeline.world import weightless_source
 from wsoup.search.rank.params import RacingRound
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.racing import part_of, race, rounds_of
-from wsoup.search.rank.scores import right_by_name, scores
 from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import right_by_name, scores
 from wsoup.towers.encoder import weightless_encoder
 
 NAMES = ["red cat", "blue dog", "a rather small green bird", "fish", "tree"]

@@ -21,7 +21,7 @@ from wsoup.profiles.common import DATA, FOLDER, filled
 from wsoup.profiles.own import own
 from wsoup.profiles.paper import ENCODERS, base_to_new, paper
 from wsoup.profiles.written import write
-from wsoup.report.halves import pair_of_halves
+from wsoup.report.means import pair_of_halves
 
 COLOURS = ("blue", "green", "red")
 TAG = {"model": "ViT-B-32", "pretrained": "openai"}

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from report_made import both_seeds, results
 
 from wsoup.finetune.params import MethodParams
-from wsoup.report import ablations
+from wsoup.report import summaries
 
 
 def method(weight: float | None, soup: str = "word") -> MethodParams:
@@ -37,7 +37,7 @@ def run():
 
 
 def test_the_table_goes_by_lambda_and_shows_divergence_at_the_end(run):
-    rows = ablations.diversity(run, methods=METHODS).rows
+    rows = summaries.diversity(run, methods=METHODS).rows
     assert [(row["method"], row["lambda"], row["members' KL"]) for row in rows] == [
         ("plain", 0.0, 0.05),
         ("half", 0.5, 0.2),
@@ -49,7 +49,7 @@ def test_the_table_goes_by_lambda_and_shows_divergence_at_the_end(run):
 
 
 def test_the_figure_has_every_logged_iteration_with_its_mean_over_seeds(run):
-    rows = ablations.members_kl(run, methods=METHODS)
+    rows = summaries.members_kl(run, methods=METHODS)
     assert [(row["method"], row["lambda"], row["iteration"], row["kl"]) for row in rows] == [
         ("half", 0.5, 0, 0.3),
         ("half", 0.5, 20, 0.2),
@@ -59,8 +59,8 @@ def test_the_figure_has_every_logged_iteration_with_its_mean_over_seeds(run):
 
 
 def test_without_a_soup_in_training_there_is_nothing_to_show():
-    assert ablations.members_kl(results(), methods=METHODS) == []
-    assert not ablations.diversity(results(), methods=METHODS).rows
+    assert summaries.members_kl(results(), methods=METHODS) == []
+    assert not summaries.diversity(results(), methods=METHODS).rows
 
 
 def test_accuracy_during_training_is_a_mean_over_datasets_and_then_over_seeds():
@@ -68,10 +68,10 @@ def test_accuracy_during_training_is_a_mean_over_datasets_and_then_over_seeds():
     lines = [
         [seed, i, name, pair[seed - 1] + i, 100] for seed in (1, 2) for i in (0, 2) for name, pair in counts.items()
     ]
-    points = ablations.training(results(training={"half": lines}), methods=METHODS)
+    points = summaries.training(results(training={"half": lines}), methods=METHODS)
     assert [(row["mean"], row["iteration"], row["accuracy"], row["lambda"]) for row in points] == [
         ("DG mean", 0, 5, 0.5), ("DG mean", 2, 7, 0.5), ("XD mean", 0, 25, 0.5), ("XD mean", 2, 27, 0.5),
         ("source", 0, 55, 0.5), ("source", 2, 57, 0.5),
     ]  # fmt: skip
     assert points[2]["std"] == pytest.approx(7.071, abs=1e-3)
-    assert ablations.training(results(), methods=METHODS) == []
+    assert summaries.training(results(), methods=METHODS) == []

@@ -12,7 +12,7 @@ from wsoup.disk.artifacts import PRETRAINED
 from wsoup.params.base.datasets import DatasetParams
 from wsoup.report import analyses
 from wsoup.report.accuracy import zero_shot_table
-from wsoup.report.halves import harmonic, pair_of_halves
+from wsoup.report.means import harmonic, pair_of_halves
 from wsoup.report.results import Results
 from wsoup.report.summaries import metrics
 from wsoup.report.terminal import summary

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wsoup.report.headline import headline
 from wsoup.report.judgement import Asked, Judgement
+from wsoup.report.verdict import headline
 from wsoup.statistics.noise import Verdict
 
 NOISE = "no difference that this run can tell from noise"

@@ -10,9 +10,8 @@ from wsoup.core.errors import MissingError
 from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right
 from wsoup.params.evaluation import ReportParams
-from wsoup.report.headline import headline
 from wsoup.report.judgement import Judgement, load_judgement
-from wsoup.report.verdict import gains, optimism_table, verdict_metrics, verdict_table
+from wsoup.report.verdict import gains, headline, optimism_table, verdict_metrics, verdict_table
 from wsoup.search.grow.params import ChainsSoup, SampleSoup
 
 ROLES = {"photo": "source", "pets": "xd", "sketch": "dg"}
@@ -103,7 +102,7 @@ def test_the_mode_that_is_asked_for_is_the_one_that_is_judged(tmp_path):
     descriptor = {"descriptor_soup": 0.8, "random_beside_descriptor": 0.5}
     soups = {"descriptor": SAMPLE, "word": WORD}
     made = judge(tmp_path, mode="paper", soups=soups, chances=CHANCES | descriptor, only_mode="centroid")
-    of = {(judged.soup, judged.role): judged.fixed.word for judged in made.against("class_name")}
+    of = {(judged.soup, judged.role): judged.fixed.word for judged in made.comparisons if judged.over == "class_name"}
     assert (of["descriptor", "xd"], of["word", "xd"]) == ("better", "noise")
 
 

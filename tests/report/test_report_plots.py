@@ -14,9 +14,9 @@ from report_made import both_seeds, results
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.report import analyses, plots
-from wsoup.report.cost import cost_table, gain_by_cost
 from wsoup.report.page import FIGURES
 from wsoup.report.run import scored
+from wsoup.report.summaries import cost_table, gain_by_cost
 from wsoup.search.grow.params import SoupParams
 from wsoup.soup.member import NOTHING, Cost, Member, Step
 from wsoup.soup.soup import Soup

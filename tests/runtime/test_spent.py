@@ -13,7 +13,7 @@ import torch
 from small_world import COLOURS, write_image_folder
 
 from wsoup.disk.shards import Owner
-from wsoup.evaluate.cost import TextFlops
+from wsoup.evaluate.encoded import TextFlops
 from wsoup.finetune.params import SoftDescriptorsTune
 from wsoup.finetune.tuners import make_student
 from wsoup.images.cost import image_flops

@@ -18,8 +18,8 @@ from wsoup.search.rank.params import RacingParams, RacingRound
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.racing import images_scored, part_of, race, racing_cost, rounds_of
 from wsoup.search.rank.ranking import Ranked, ranked
-from wsoup.search.rank.scores import right_by_name, scores
 from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import right_by_name, scores
 from wsoup.soup.member import NOTHING, Cost
 
 NAMES = ["red cat", "blue dog", "a rather small green bird", "fish", "tree", "old house"]
@@ -158,11 +158,11 @@ def test_every_round_costs_its_candidates_with_its_classes(source, raced_here):
         wanted = NOTHING
         for classes in (2, 4, 6):
             left = [text for text, n in zip(POOL, found["n_classes"][k], strict=True) if text and n >= classes]
-            wanted += cost_of(left, period=False, classes=classes, encoder=source.texts)
+            wanted += cost_of(left, period=False, source=part_of(source, range(classes)))
         assert alone[k] == wanted
         assert alone[k].tokens <= together.tokens <= sum(one.tokens for one in alone)
     assert racing_cost(source, POOL, rounds_of([], n_classes=6), n_classes=np.full((2, 25), 6), period=False) == (
-        (whole := cost_of(POOL[1:], period=False, classes=6, encoder=source.texts)),
+        (whole := cost_of(POOL[1:], period=False, source=source)),
         [whole, whole],
     )
 

@@ -147,7 +147,7 @@ def test_more_members_than_candidates_are_refused(kind):
 def test_a_cost_is_every_token_behind_the_class_names_once(source):
     """Three texts that begin alike: sharp | wet nose | wet tail; tokens: sharp . wet nose . tail . (. ends a text)."""
     texts = ["sharp", "wet nose", "wet tail", "sharp"]
-    cost = cost_of(texts, period=False, classes=3, encoder=source.texts)
+    cost = cost_of(texts, period=False, source=source)
     assert (cost.texts, cost.tokens) == (3, 3 * 7)
     tower = source.texts.tower
     assert cost.flops == tower.flops(21, reads=9)
@@ -160,7 +160,7 @@ def test_a_cost_is_what_a_new_encoder_really_computes(source, tiny_encoder):
     fresh.count(["the"], seed=1, period=False)  # the class prompts
     before, words = fresh.texts.tokens_encoded, common_words(10)
     fresh.count(words, seed=1, period=False)
-    cost = cost_of(words, period=False, classes=3, encoder=fresh.texts)
+    cost = cost_of(words, period=False, source=fresh)
     assert fresh.texts.tokens_encoded - before == cost.tokens
 
 

@@ -25,9 +25,10 @@ from wsoup.runtime.progress import progress as progress_bar
 from wsoup.search.grow import soups
 from wsoup.search.grow.params import ChainsSoup, GreedySoup, SoupParams
 from wsoup.search.rank import pools
+from wsoup.search.rank.cost import cost_of
 from wsoup.search.rank.ranking import ranked
-from wsoup.search.rank.scores import COLUMNS, pool_cost, right_by_name, scores, shards
 from wsoup.search.rank.source import Source, check_fits
+from wsoup.search.rank.statistics import COLUMNS, right_by_name, scores, shards
 from wsoup.soup import soup
 from wsoup.texts.classes import soup_features
 from wsoup.texts.encoder import PromptEncoder
@@ -238,7 +239,7 @@ class _Asked:
         """Rank the pool and search, as stages score and soup do."""
         check_fits(pool, source=source, origin=definition.pool)
         columns = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
-        cost = pool_cost(source, pool, period=period)
+        cost = cost_of(pool, period=period, source=source)
         best = ranked(
             list(pool), n_correct=columns["n_correct"], log_likelihood=columns["k2"], period=period, cost=cost
         )

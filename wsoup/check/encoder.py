@@ -1,23 +1,27 @@
 """What `wsoup check` says of the encoder of params.yaml before anything runs. No weights are loaded.
 
 A model's text path, activation and resolution, and whether the methods of params.yaml can train it, are told from the
-model built with random weights; a stage would find out minutes or hours later.
+model built with random weights; a stage would find out hours later. So are texts that do not fit its context.
 """
 
 from __future__ import annotations
 
 import difflib
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torch import nn
 
 from wsoup.check.whole import Params
-from wsoup.core.errors import ModelError, WsoupError
+from wsoup.core import prompts
+from wsoup.core.errors import ModelError, WsoupError, one_line
 from wsoup.finetune.student import check_model
 from wsoup.params.base.encoder import EncoderParams
+from wsoup.search.rank import pools
+from wsoup.texts.fits import too_long
 from wsoup.texts.reading import read_tower
-from wsoup.towers.encoder import forced_quick_gelu, known_tags, untrained_model
+from wsoup.towers.encoder import forced_quick_gelu, known_tags, tokenizer_of, untrained_model
 
 
 @dataclass
@@ -91,3 +95,30 @@ def _resolution(model: nn.Module) -> str:
     size = getattr(model.visual, "image_size", None)
     height, width = (size, size) if isinstance(size, int) else tuple(size or ("?", "?"))
     return f"{height} x {width}"
+
+
+def text_problems(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
+    """A line for each descriptor, and each word of a list of one's own, that is too long behind the source's classes.
+
+    Args:
+        params: the whole params.yaml.
+        class_names: of the source; none where its images are not there.
+    """
+    if params.candidates.on_long_text == "skip":
+        return
+    words, named = params.candidates.words.path, params.candidates.descriptors.paths
+    try:
+        tokenizer = tokenizer_of(params.encoder.model)
+        texts = {"descriptors": pools.descriptors(named)}
+        if words is not None:
+            texts["words"] = pools.words_from_file(words, count=params.candidates.words.count)
+    except WsoupError:  # a pool or a model that is not there is said elsewhere
+        return
+    stems = prompts.stems(params.datasets[params.source].template, class_names)
+    for pool, candidates in texts.items():
+        for stem, text in too_long(candidates, stems=stems, tokenizer=tokenizer):
+            after = one_line(stem, limit=160)
+            yield (
+                f"candidates.{pool}: {one_line(text, limit=160)!r} does not fit the model's context after {after!r}; "
+                "shorten it or leave it out, or set candidates.on_long_text: skip"
+            )

@@ -20,7 +20,7 @@ from wsoup.core.errors import MissingError
 from wsoup.core.prompts import bare
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
-from wsoup.evaluate.classifiers import ClassRow, Row, class_rows
+from wsoup.evaluate.classifiers import Row, class_rows
 from wsoup.evaluate.counts import mean_prompts, mean_texts
 from wsoup.evaluate.rows import BEFORE_SOUPS
 from wsoup.evaluate.testsets import TestSet
@@ -86,19 +86,20 @@ def read_log(folder: Path = FOLDER) -> list[Known]:
     names = {paper.title.replace("-", ""): name for name, paper in PAPER.items()}
     return [
         Known(line["method"], int(line["seed"]), names[line["dataset"]], int(line["n_images"]), int(line["n_correct"]))
-        for line in _lines(folder / "authors_evaluation_log.csv")
+        for line in lines_of(folder / "authors_evaluation_log.csv")
     ]
 
 
 def read_texts(folder: Path = FOLDER) -> dict[tuple[str, int], list[str]]:
     """Their soups, members in order."""
     soups: dict[tuple[str, int], list[str]] = {}
-    for line in _lines(folder / "authors_evaluated_texts.csv"):
+    for line in lines_of(folder / "authors_evaluated_texts.csv"):
         soups.setdefault((line["soup"], int(line["seed"])), []).append(bare(line["text"]))
     return soups
 
 
-def _lines(path: Path) -> list[dict[str, str]]:
+def lines_of(path: Path) -> list[dict[str, str]]:
+    """A CSV file of data/paper as rows of text."""
     if not path.is_file():
         raise MissingError(f"{path} does not exist; run `wsoup verify paper` in the folder of the project")
     with open(path, encoding="utf-8", newline="") as file:
@@ -157,7 +158,7 @@ def count(
                 yield Counted(line, len(test.labels), right, near)
 
 
-def _key(row: Row | ClassRow) -> tuple[str, int, bool]:
+def _key(row: Row) -> tuple[str, int, bool]:
     return row.method, row.seeds[0], len(row.offsets) > 1
 
 

@@ -7,15 +7,13 @@ chance; of word chains the texts and counts are theirs, whatever our draws are.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from wsoup.check.paper_counts import FOLDER, right_and_near
-from wsoup.core.errors import MissingError
+from wsoup.check.paper_counts import FOLDER, lines_of, right_and_near
 from wsoup.core.prompts import bare
 from wsoup.core.scoring import normalize
 from wsoup.disk import store
@@ -79,20 +77,17 @@ def read_log(path: Path = LOG) -> list[Step]:
     Raises:
         MissingError: no such file.
     """
-    if not path.is_file():
-        raise MissingError(f"{path} does not exist; run `wsoup verify paper` in the folder of the project")
-    with open(path, encoding="utf-8", newline="") as file:
-        return [
-            Step(
-                line["soup"],
-                int(line["seed"]),
-                int(line["member"]),
-                int(line["step"]),
-                bare(line["text"]),
-                float(line["accuracy"]),
-            )
-            for line in csv.DictReader(file)
-        ]
+    return [
+        Step(
+            line["soup"],
+            int(line["seed"]),
+            int(line["member"]),
+            int(line["step"]),
+            bare(line["text"]),
+            float(line["accuracy"]),
+        )
+        for line in lines_of(path)
+    ]
 
 
 def score(log: Sequence[Step], *, source: Source) -> list[Checked]:

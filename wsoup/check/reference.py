@@ -17,108 +17,102 @@ A key without a default has to be given.
 TABLE = "| key | values | default | |\n|---|---|---|---|\n"
 ENDLESS = 2**31
 """Bounds from here on are those of a machine and say nothing."""
+PLAIN = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
+SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 Schema = Mapping[str, Any]
 
 
 def markdown(schema: Schema) -> str:
     """The page; `schema` is that of `wsoup.check.whole.Params`."""
     parts = [HEAD]
-    for section, value in schema["properties"].items():
+    for section, value in _inlined(schema, schema["$defs"])["properties"].items():
         parts.append(f"## {section}\n\n{value.get('description', '')}\n")
-        parts += [f"{TABLE if row.startswith('| `') else ''}{row}" for row in _blocks(section, value, schema)]
+        parts += [f"{TABLE if row.startswith('| `') else ''}{row}" for row in _blocks(section, value)]
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def _blocks(key: str, value: Schema, schema: Schema) -> Iterator[str]:
+def _inlined(part: Any, named: Schema) -> Any:
+    """A part of the schema with what its references stand for in their place; descriptions beside these win."""
+    if isinstance(part, list):
+        return [_inlined(one, named) for one in part]
+    if not isinstance(part, dict):
+        return part
+    whole = named[part["$ref"].rpartition("/")[2]] | part if "$ref" in part else part
+    return {key: _inlined(one, named) for key, one in whole.items() if key not in ("$ref", "$defs")}
+
+
+def _blocks(key: str, value: Schema) -> Iterator[str]:
     """Tables of a section: its own keys, and those of what it holds by name or by kind."""
-    resolved = _resolved(value, schema)
-    if "patternProperties" in resolved:
-        (inner,) = resolved["patternProperties"].values()
-        yield from _blocks(f"{key}.<name>", inner, schema)
-    elif "discriminator" in resolved:
-        yield from _kinds(key, resolved, schema)
+    if "patternProperties" in value:
+        (inner,) = value["patternProperties"].values()
+        yield from _blocks(f"{key}.<name>", inner)
+    elif "discriminator" in value:
+        yield from _kinds(key, value)
     else:
-        rows, later = _rows(key, resolved, schema)
-        yield rows
+        later: list[tuple[str, Schema]] = []
+        yield "".join(_rows(key, value, later))
         for name, inner in later:
             yield f"### {name}\n\n{inner.get('description', '')}\n"
-            yield from _blocks(name, inner, schema)
+            yield from _blocks(name, inner)
 
 
-def _rows(key: str, resolved: Schema, schema: Schema) -> tuple[str, list[tuple[str, Schema]]]:
-    """Rows of plain keys, those of plain sections within them too; and what needs tables of its own."""
-    if "properties" not in resolved:
-        return _row(key, resolved, schema), []
-    rows, later = "", []
-    for name, inner in resolved["properties"].items():
-        child, place = _resolved(inner, schema), f"{key}.{name}"
-        if "patternProperties" in child or "discriminator" in child:
-            later.append((place, inner))
-        elif "properties" in child:
-            more, further = _rows(place, child, schema)
-            rows, later = rows + more, later + further
-        else:
-            rows += _row(place, inner, schema)
-            inside = [(place, one) for one in child.get("anyOf", ())]
-            inside += [(f"{place}[]", child["items"])] if "items" in child else []
-            for deeper, one in inside:
-                if "properties" in _resolved(one, schema):
-                    more, further = _rows(deeper, _resolved(one, schema), schema)
-                    rows, later = rows + more, later + further
-    return rows, later
+def _rows(key: str, value: Schema, later: list[tuple[str, Schema]]) -> Iterator[str]:
+    """Rows of plain keys, those of plain sections within them too; what needs tables of its own goes to `later`."""
+    if "patternProperties" in value or "discriminator" in value:
+        later.append((key, value))
+    elif "properties" in value:
+        for name, inner in value["properties"].items():
+            yield from _rows(f"{key}.{name}", inner, later)
+    else:
+        yield _row(key, value)
+        inside = [(key, one) for one in value.get("anyOf", ())] + [(f"{key}[]", value.get("items", {}))]
+        for deeper, one in inside:
+            if "properties" in one:
+                yield from _rows(deeper, one, later)
 
 
-def _kinds(key: str, resolved: Schema, schema: Schema) -> Iterator[str]:
+def _kinds(key: str, value: Schema) -> Iterator[str]:
     """What a kind is, then the keys of all kinds: those that several share once."""
-    kinds = {kind: _resolved({"$ref": at}, schema) for kind, at in resolved["discriminator"]["mapping"].items()}
+    kinds = dict(sorted((one["properties"]["kind"]["const"], one) for one in value["oneOf"]))
     lines = [f"| `{kind}` | {' '.join(one['description'].split())} |\n" for kind, one in kinds.items()]
     yield f"| {key}.kind | |\n|---|---|\n{''.join(lines)}"
     rows: dict[str, list[str]] = {}
     for kind, one in kinds.items():
-        for name, value in one["properties"].items():
-            if name != "kind":
-                rows.setdefault(_row(f"{key}.{name}", value, schema), []).append(kind)
+        for name in (name for name in one["properties"] if name != "kind"):
+            rows.setdefault(_row(f"{key}.{name}", one["properties"][name]), []).append(kind)
     yield "".join(
         row if len(of) == len(kinds) else f"{row.removesuffix(' |' + chr(10))} ({', '.join(of)}) |\n"
         for row, of in rows.items()
     )
 
 
-def _row(key: str, value: Schema, schema: Schema) -> str:
+def _row(key: str, value: Schema) -> str:
     default = f"`{json.dumps(value['default'])}`" if "default" in value else ""
     about = " ".join(value.get("description", "").split()).replace("|", "\\|")
-    return f"| `{key}` | {_values(value, schema)} | {default} | {about} |\n"
+    return f"| `{key}` | {_values(value)} | {default} | {about} |\n"
 
 
-def _values(value: Schema, schema: Schema) -> str:
-    resolved = _resolved(value, schema)
-    if "const" in resolved:
-        return f"`{resolved['const']}`"
-    if "enum" in resolved:
-        return ", ".join(f"`{x}`" for x in resolved["enum"])
-    if "anyOf" in resolved:
-        return " or ".join(_values(one, schema) for one in resolved["anyOf"])
-    if "prefixItems" in resolved:
-        return f"[{', '.join(_values(one, schema) for one in resolved['prefixItems'])}]"
-    if resolved.get("type") == "array":
-        return f"list of {_values(resolved['items'], schema)}"
-    if resolved.get("type") == "object":
-        return f"{{{', '.join(resolved['properties'])}}}" if "properties" in resolved else "mapping"
-    plain = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
-    name = plain.get(resolved.get("type", ""), str(resolved.get("type", "any")))
-    return f"{name}{_bounds(resolved)}"
+def _values(value: Schema) -> str:
+    match value:
+        case {"const": one}:
+            return f"`{one}`"
+        case {"enum": several}:
+            return ", ".join(f"`{one}`" for one in several)
+        case {"anyOf": several}:
+            return " or ".join(map(_values, several))
+        case {"prefixItems": several}:
+            return f"[{', '.join(map(_values, several))}]"
+        case {"type": "array", "items": items}:
+            return f"list of {_values(items)}"
+        case {"type": "object"}:
+            return f"{{{', '.join(value['properties'])}}}" if "properties" in value else "mapping"
+    return f"{PLAIN.get(value.get('type', ''), str(value.get('type', 'any')))}{_bounds(value)}"
 
 
-def _bounds(resolved: Schema) -> str:
-    said = []
-    for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<")):
-        if key in resolved and abs(resolved[key]) < ENDLESS:
-            bound = resolved[key]
-            said.append(f"{sign} {int(bound):,}" if float(bound).is_integer() else f"{sign} {bound:g}")
+def _bounds(value: Schema) -> str:
+    said = [
+        f"{sign} {int(value[key]):,}" if float(value[key]).is_integer() else f"{sign} {value[key]:g}"
+        for key, sign in SIGNS.items()
+        if key in value and abs(value[key]) < ENDLESS
+    ]
     return f" {', '.join(said)}" if said else ""
-
-
-def _resolved(value: Schema, schema: Schema) -> Schema:
-    """What a reference stands for; the value itself where it is none."""
-    reference = value.get("$ref")
-    return value if reference is None else schema["$defs"][reference.rpartition("/")[2]]

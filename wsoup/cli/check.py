@@ -36,10 +36,10 @@ def check_command(
     Example: wsoup check --deep
     """
     from wsoup.check import data as datacheck
-    from wsoup.check import paper_pools, texts
+    from wsoup.check import paper_pools
     from wsoup.check import params as preflight
     from wsoup.check.data_show import show
-    from wsoup.check.encoder import check_encoder
+    from wsoup.check.encoder import check_encoder, text_problems
     from wsoup.check.whole import load_params
     from wsoup.disk import code
     from wsoup.images.decode import load_rgb
@@ -58,7 +58,7 @@ def check_command(
         console.print(f"{'' if theirs else 'warning: '}{text}", highlight=False, markup=False, soft_wrap=True)
     others = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     source = next(finding for finding in findings if finding.name == settings.source)
-    others += [*texts.problems(settings, class_names=source.class_names), *recorded.doubted()]
+    others += [*text_problems(settings, class_names=source.class_names), *recorded.doubted()]
     if packages.VERSIONS.is_file():
         others += [f"{clause} ({packages.VERSIONS})" for clause in packages.differences(code.installed())]
     if cache:

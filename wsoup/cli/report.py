@@ -18,7 +18,7 @@ from wsoup.core.errors import ParamsError
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     """Show the last run: accuracy on the source, XD and DG means, every target's gain, and whether it is noise."""
     from wsoup.pipeline.recorded import doubted
-    from wsoup.report.whole_run import whole_run
+    from wsoup.report.about import whole_run
 
     print(whole_run(params))
     for line in doubted():

@@ -16,6 +16,7 @@ from wsoup.evaluate.testsets import TestSet
 from wsoup.params.evaluation import EvaluateParams
 from wsoup.search.rank.pools import read_pool
 from wsoup.soup.soup import Soup
+from wsoup.texts.tokens import Tokenizer
 
 MEMBERS_SHOWN = 8
 """Members of each soup of the first seed that are also evaluated alone, beside as many random texts."""
@@ -23,62 +24,44 @@ MEMBERS_SHOWN = 8
 
 @dataclass(frozen=True)
 class Row:
-    """One classifier whose texts are shared by all classes.
+    """One classifier: texts that all classes share, or for one dataset prompts of each class.
 
     Attributes:
         method: its name in results, for example ``word_soup``.
         seeds: the seeds it stands for; more than one where nothing was drawn.
-        texts: the members, bare.
+        texts: the members, bare; none where there are `prompts`.
         offsets: null tokens between class name and text; each gives a copy of every member.
         offset_formula: where they stand (``evaluate.offset_formula``).
         text: what it is about, where it stands for one text alone.
         class_name_weight: the class name without a text joins the mean as if it were so many members.
+        prompts: C lists, of any lengths; none where texts are shared.
     """
 
     method: str
     seeds: tuple[int, ...]
-    texts: tuple[str, ...]
+    texts: tuple[str, ...] = ()
     offsets: tuple[int, ...] = (0,)
     text: str | None = None
     offset_formula: Literal["wording", "code"] = "wording"
     class_name_weight: float = 0.0
-
-    @property
-    def m(self) -> int:
-        """Members, not counting their copies at other token offsets."""
-        return len(self.texts)
-
-    @property
-    def texts_per_class(self) -> float:
-        """The paper's column m."""
-        return float(len(self.texts) * len(self.offsets))
-
-    def cut(self, m: Sequence[int]) -> list[Row]:
-        """The first 1, 2, 4, ... members and all: a row for each size that it holds."""
-        wanted = sorted({*(size for size in m if size <= self.m), self.m})
-        return [replace(self, texts=self.texts[:size]) for size in wanted]
-
-
-@dataclass(frozen=True)
-class ClassRow:
-    """One classifier with prompts of its own for each class of one dataset: C lists, of any lengths."""
-
-    method: str
-    seeds: tuple[int, ...]
-    prompts: Sequence[Sequence[str]]
-    offsets: tuple[int, ...] = (0,)
-    text: None = None
+    prompts: Sequence[Sequence[str]] = ()
 
     @property
     def m(self) -> int | None:
-        """Prompts of each class; None where classes have different numbers."""
-        sizes = {len(texts) for texts in self.prompts}
+        """Members, not counting their copies at other token offsets; None where classes have different numbers."""
+        sizes = {len(texts) for texts in self.prompts or [self.texts]}
         return sizes.pop() if len(sizes) == 1 else None
 
     @property
     def texts_per_class(self) -> float:
-        """The paper's column m: the mean over classes."""
-        return float(np.mean([len(texts) for texts in self.prompts]))
+        """The paper's column m, the mean over classes."""
+        return float(np.mean([len(texts) for texts in self.prompts or [self.texts]])) * len(self.offsets)
+
+    def cut(self, m: Sequence[int]) -> list[Row]:
+        """The first 1, 2, 4, ... members and all: a row for each size that it holds."""
+        whole = len(self.texts)
+        wanted = sorted({*(size for size in m if size <= whole), whole})
+        return [replace(self, texts=self.texts[:size]) for size in wanted]
 
 
 def pretrained_rows(material: Material, *, params: EvaluateParams) -> list[Row]:
@@ -164,7 +147,7 @@ def class_rows(
     seeds: Sequence[int],
     templates: Sequence[Callable[[str], str]],
     nearest: Mapping[str, Sequence[Sequence[str]]] = MappingProxyType({}),
-) -> dict[str, list[ClassRow]]:
+) -> dict[str, list[Row]]:
     """Rows with prompts by class of each dataset, by its name; whichever there are.
 
     Args:
@@ -174,18 +157,30 @@ def class_rows(
         templates: the ensemble's templates; none leaves it out.
         nearest: dataset -> prompts of each class with the descriptors nearest to it; alike.
     """
-    by_dataset: dict[str, list[ClassRow]] = {}
+    by_dataset: dict[str, list[Row]] = {}
     for test in tests:
         template = test.baseline_template or test.template
         classes = ClassMaterial(template, test.class_names, templates, test.gpt, test.gpt_names)
         classes = replace(classes, nearest=nearest.get(test.name, ()))
         made = [
-            ClassRow(method.name, tuple(seeds), method.prompts(classes))
+            Row(method.name, tuple(seeds), prompts=method.prompts(classes))
             for method in methods(rows)
             if method.prompts is not None
         ]
         by_dataset[test.name] = [row for row in made if any(row.prompts)]
     return by_dataset
+
+
+def check_rows(
+    rows: Sequence[Row], *, class_rows: Mapping[str, Sequence[Row]], tests: Sequence[TestSet], tokenizer: Tokenizer
+) -> None:
+    """Raise PoolError where a text or a prompt of any row does not fit the model's context, by dataset and class."""
+    for test in tests:
+        for offset in sorted({offset for row in rows for offset in row.offsets}):
+            texts = sorted({text for row in rows if offset in row.offsets for text in row.texts})
+            test.check_texts(texts, tokenizer=tokenizer, token_offset=offset)
+        for row in class_rows.get(test.name, ()):
+            test.check_prompts(row.prompts, tokenizer=tokenizer)
 
 
 def load_material(

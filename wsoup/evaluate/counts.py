@@ -12,7 +12,7 @@ the end-of-text token of the bare prompt in front of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,13 +22,11 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, mean_cosines, normalize, weighted_mean
-from wsoup.evaluate.classifiers import ClassRow, Row
-from wsoup.evaluate.fits import check_rows
+from wsoup.evaluate.classifiers import Row, check_rows
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.tokens import token_lengths
+from wsoup.texts.tokens import Tokenizer, token_lengths
 
-Tokenizer = Callable[[Sequence[str]], Tensor]
 SCHEMA = pa.schema(
     [
         ("method", pa.string()),
@@ -79,7 +77,7 @@ class Classifiers:
     rows: Sequence[Row]
     prompts: ClassPrompts
     means: Tensor
-    further: Mapping[str, Sequence[tuple[ClassRow, Tensor]]]
+    further: Mapping[str, Sequence[tuple[Row, Tensor]]]
 
     def of(self, test: TestSet) -> Tensor:
         """Mean text features of every row for the classes of one dataset: (R, C, D)."""
@@ -89,7 +87,7 @@ class Classifiers:
 def mean_texts(
     rows: Sequence[Row],
     *,
-    class_rows: Mapping[str, Sequence[ClassRow]],
+    class_rows: Mapping[str, Sequence[Row]],
     tests: Sequence[TestSet],
     encoder: PromptEncoder,
 ) -> Classifiers:
@@ -98,7 +96,7 @@ def mean_texts(
     In one go; `wsoup.evaluate.encoded` does the same in shards.
 
     Raises:
-        PoolError: a text does not fit the model's context behind a class, see `wsoup.evaluate.fits`.
+        PoolError: a text does not fit the model's context behind a class, see `check_rows`.
     """
     check_rows(rows, class_rows=class_rows, tests=tests, tokenizer=encoder.tokenizer)
     classes = ClassPrompts(tests)
@@ -132,7 +130,7 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptE
     for r, row in enumerate(rows):
         if row.class_name_weight:
             plain = means[next(i for i, other in enumerate(rows) if other.texts == ("",))]
-            means[r] = weighted_mean(torch.stack([means[r], plain]), [float(row.m), row.class_name_weight])
+            means[r] = weighted_mean(torch.stack([means[r], plain]), [float(len(row.texts)), row.class_name_weight])
     return means
 
 
@@ -146,7 +144,7 @@ def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Te
     return weights
 
 
-def mean_prompts(row: ClassRow, *, encoder: PromptEncoder) -> Tensor:
+def mean_prompts(row: Row, *, encoder: PromptEncoder) -> Tensor:
     """Mean text feature of each class of a row with prompts of its own: (C, D)."""
     unique = sorted({prompt for class_prompts in row.prompts for prompt in class_prompts})
     features = encoder.encode(unique)  # (P, D)
@@ -169,7 +167,7 @@ def evaluate(classifiers: Classifiers, *, tests: Sequence[TestSet], tokenizer: T
     stored = tokens_stored(classifiers.rows, tokenizer=tokenizer)
     for test in tests:
         further = classifiers.further.get(test.name, ())
-        rows: list[Row | ClassRow] = [*classifiers.rows, *(row for row, _ in further)]
+        rows: list[Row] = [*classifiers.rows, *(row for row, _ in further)]
         means = classifiers.of(test)
         if further:
             means = torch.cat([means, torch.stack([mean for _, mean in further])])  # (R, C, D)
@@ -178,7 +176,7 @@ def evaluate(classifiers: Classifiers, *, tests: Sequence[TestSet], tokenizer: T
 
 
 def count(
-    rows: Sequence[Row | ClassRow], *, means: Tensor, stored: Sequence[int], test: TestSet, variant: str
+    rows: Sequence[Row], *, means: Tensor, stored: Sequence[int], test: TestSet, variant: str
 ) -> Iterator[dict[str, object]]:
     """The lines of R rows on one dataset, from their mean text features (R, C, D); `stored` is of the first rows."""
     n_images = len(test.labels)
@@ -220,12 +218,17 @@ def tokens_stored(rows: Sequence[Row], *, tokenizer: Tokenizer) -> list[int]:
 
 def flips(classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]) -> pa.Table:
     """Images that exactly one of two rows gets right, with what each predicts; columns of `FLIPS`."""
-    lines = []
-    for test, labels, predicted in _predicted(classifiers, pair=pair, mode=mode, tests=tests):
-        right = predicted == labels
-        for i in np.flatnonzero(right[0] != right[1]).tolist():
-            line = {"dataset": test.name, "row": int(test.rows[i]), "label": int(labels[i])}
-            lines.append({**line, "before": int(predicted[0, i]), "after": int(predicted[1, i])})
+    lines = [
+        {
+            "dataset": test.name,
+            "row": int(test.rows[i]),
+            "label": int(labels[i]),
+            "before": int(before[i]),
+            "after": int(after[i]),
+        }
+        for test, labels, (before, after) in _predicted(classifiers, pair=pair, mode=mode, tests=tests)
+        for i in np.flatnonzero((before == labels) != (after == labels)).tolist()
+    ]
     return pa.Table.from_pylist(lines, schema=FLIPS)
 
 
@@ -234,8 +237,10 @@ def confusion(classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tes
     lines = []
     for test, labels, predicted in _predicted(classifiers, pair=pair, mode=mode, tests=tests):
         kinds, counts = np.unique(np.stack([labels, *predicted], axis=1), axis=0, return_counts=True)  # (kinds, 3)
-        for (label, before, after), count in zip(kinds.tolist(), counts.tolist(), strict=True):
-            lines.append({"dataset": test.name, "label": label, "before": before, "after": after, "n_images": count})
+        lines += [
+            {"dataset": test.name, "label": label, "before": before, "after": after, "n_images": count}
+            for (label, before, after), count in zip(kinds.tolist(), counts.tolist(), strict=True)
+        ]
     return pa.Table.from_pylist(lines, schema=CONFUSION)
 
 

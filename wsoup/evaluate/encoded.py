@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from wsoup.disk.shards import Owner, Shards
-from wsoup.evaluate.classifiers import ClassRow, Row
-from wsoup.evaluate.cost import TextFlops
+from wsoup.evaluate.classifiers import Row, check_rows
 from wsoup.evaluate.counts import Classifiers, mean_of_stems, mean_prompts
-from wsoup.evaluate.fits import check_rows
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.runtime import process
 from wsoup.runtime.work import finish_shards
@@ -31,7 +30,7 @@ DECIDING = ("texts", "offsets", "offset_formula", "class_name_weight")
 def encode_rows(
     rows: Sequence[Row],
     *,
-    class_rows: Mapping[str, Sequence[ClassRow]],
+    class_rows: Mapping[str, Sequence[Row]],
     tests: Sequence[TestSet],
     encoder: Encoder,
     texts: PromptEncoder,
@@ -50,7 +49,7 @@ def encode_rows(
         label: for the progress bar.
 
     Raises:
-        PoolError: a text does not fit the model's context behind a class, see `wsoup.evaluate.fits`.
+        PoolError: a text does not fit the model's context behind a class, see `check_rows`.
     """
     check_rows(rows, class_rows=class_rows, tests=tests, tokenizer=encoder.tokenizer)
     classes = ClassPrompts(tests)
@@ -75,7 +74,7 @@ def encode_rows(
 
     finish_shards(work, task=task, label=label, unit="block")
     shared, own = ([torch.from_numpy(part["means"]).to(encoder.device) for part in shards.load()] for shards in work)
-    by_dataset: dict[str, list[tuple[ClassRow, torch.Tensor]]] = {test.name: [] for test in tests}
+    by_dataset: dict[str, list[tuple[Row, torch.Tensor]]] = {test.name: [] for test in tests}
     for (name, row), means in zip(further, own, strict=True):
         by_dataset[name].append((row, means))
     return Classifiers(rows, classes, torch.cat(shared, dim=1), by_dataset)
@@ -84,3 +83,34 @@ def encode_rows(
 def _texts_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """What of rows decides their mean texts, as JSON values."""
     return [{name: getattr(row, name) for name in DECIDING} for row in rows]
+
+
+class TextFlops:
+    """FLOPs of what a `PromptEncoder` encoded since this was made: counted where it shares beginnings, else by tokens.
+
+    Args:
+        texts: counts its tokens, and where it can its FLOPs.
+        encoder: its model.
+        prompt: one that the model encodes; a learnt prompt takes the place of its first tokens.
+    """
+
+    def __init__(self, texts: PromptEncoder, *, encoder: Encoder, prompt: str) -> None:
+        self.texts, self.encoder, self.prompt = texts, encoder, prompt
+        self._flops, self._tokens = texts.flops, texts.tokens_encoded
+
+    def done(self) -> float:
+        """Multiplications and additions in matrix products."""
+        if self.texts.way == "fast":
+            return float(self.texts.flops - self._flops)
+        apart = PromptEncoder.of(self.encoder)  # `texts` goes on counting what the stage encodes
+        return float(flops_per_token(apart, prompt=self.prompt) * (self.texts.tokens_encoded - self._tokens))
+
+
+def flops_per_token(texts: PromptEncoder, *, prompt: str) -> int:
+    """Of one token of a prompt, for towers that share no beginnings; 0 for the others, which count themselves."""
+    if texts.way == "fast":
+        return 0
+    before = texts.tokens_encoded
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        texts.encode([prompt])
+    return counter.get_total_flops() // max(1, texts.tokens_encoded - before)

@@ -18,7 +18,7 @@ from torch import Tensor
 from wsoup.core.scoring import correct_per_candidate, normalize
 from wsoup.evaluate.baselines import random_chains, random_descriptors
 from wsoup.evaluate.bits import pack_right
-from wsoup.evaluate.classifiers import ClassRow, Row
+from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import MODES, Classifiers
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Material, all_seeds, random_beside
 from wsoup.evaluate.testsets import COUNTS, WHERE, TestSet
@@ -63,7 +63,7 @@ def judged(classifiers: Classifiers, *, soups: Sequence[str]) -> Iterator[tuple[
     for row, means in zip(classifiers.rows, classifiers.means, strict=True):
         if row.method in wanted and row.text is None and row.offsets == (0,):
             key = row.method, row.seeds
-            if key not in largest or row.m > largest[key][0].m:
+            if key not in largest or len(row.texts) > len(largest[key][0].texts):
                 largest[key] = row, means
     yield from largest.values()
 
@@ -74,7 +74,7 @@ def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Seque
     for test in tests:
         shared = ((row, means[classifiers.prompts.of(test)]) for row, means in judged(classifiers, soups=soups))
         templates = (pair for pair in classifiers.further.get(test.name, ()) if pair[0].method == ENSEMBLE.name)
-        for row, means in chain[tuple[Row | ClassRow, Tensor]](shared, templates):
+        for row, means in chain[tuple[Row, Tensor]](shared, templates):
             for mode, right in _right(test.image_features, test.labels, means):
                 about = {"method": row.method, "mode": mode, **test.where, "n_images": len(right)}
                 lines += [{**about, "seed": seed, "right": pack_right(right)} for seed in row.seeds]

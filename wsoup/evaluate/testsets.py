@@ -14,6 +14,8 @@ from torch import Tensor
 from wsoup.core import prompts
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.texts import fits
+from wsoup.texts.tokens import Tokenizer
 from wsoup.towers.encoder import Encoder
 
 WHERE = (("dataset", pa.string()), ("role", pa.string()))
@@ -60,6 +62,23 @@ class TestSet:
     def where(self) -> dict[str, Any]:
         """`WHERE` of a line of counts on this dataset."""
         return {"dataset": self.name, "role": self.role}
+
+    def check_texts(self, texts: Sequence[str], *, tokenizer: Tokenizer, token_offset: int = 0) -> None:
+        """Raise PoolError where one of `texts` does not fit the model's context after the longest class name."""
+        where, step = f"dataset {self.name}", self._shorten
+        fits.check_fits(
+            texts, stems=self.stems, tokenizer=tokenizer, origin=where, step=step, token_offset=token_offset
+        )
+
+    def check_prompts(self, prompts: Sequence[Sequence[str]], *, tokenizer: Tokenizer) -> None:
+        """Raise PoolError for the first prompt of C lists, one a class, that does not fit the context."""
+        for name, texts in zip(self.class_names, prompts, strict=True):
+            origin = f"dataset {self.name}, class {name!r}"
+            fits.check_prompts(texts, tokenizer=tokenizer, origin=origin, step=self._shorten)
+
+    @property
+    def _shorten(self) -> str:
+        return f"shorten the name (datasets.{self.name}.class_names), or leave such long texts out of the pool"
 
     @property
     def facts(self) -> dict[str, Any]:

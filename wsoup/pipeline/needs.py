@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wsoup.evaluate.classifiers import Row, class_rows, pretrained_rows, tuned_rows
-from wsoup.evaluate.cost import flops_per_token
+from wsoup.evaluate.encoded import flops_per_token
 from wsoup.evaluate.judged import random_rows, together_rows
 from wsoup.evaluate.nearest import nearest_prompts
 from wsoup.evaluate.rows import judged_soups, table

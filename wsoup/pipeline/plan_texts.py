@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 
 from wsoup.evaluate.baselines import random_chains
-from wsoup.evaluate.classifiers import ClassRow, Row
+from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import mean_of_stems, mean_prompts
 from wsoup.evaluate.encoded import CLASS_PROMPTS
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
@@ -25,8 +25,8 @@ from wsoup.search.grow.greedy import BATCHES
 from wsoup.search.grow.params import Growth, JointSoup, SoupParams
 from wsoup.search.grow.soups import check_enough
 from wsoup.search.rank.racing import Round, part_of
-from wsoup.search.rank.scores import shards
 from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import shards
 from wsoup.texts.encoder import PromptEncoder
 
 MANY_TEXTS = 2_000_000
@@ -171,7 +171,7 @@ def evaluation(
     texts: PromptEncoder,
     rows: Sequence[Row],
     *,
-    class_rows: Sequence[ClassRow],
+    class_rows: Sequence[Row],
     beside: Sequence[Row],
     tests: Sequence[TestSet],
 ) -> np.ndarray:

@@ -1,24 +1,31 @@
-"""What a run was, for the page: encoder, machine, datasets, and how long its stages took."""
+"""What a run was, for the page and the terminal: encoder, machine, datasets, and how long its stages took."""
 
 from __future__ import annotations
 
 import os
 import platform
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from wsoup.check.whole import load_params
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.images.versions import differing
+from wsoup.report.reading import as_written
 from wsoup.report.results import Results
+from wsoup.report.run import load_run
+from wsoup.report.terminal import per_target, summary, verdicts
+from wsoup.report.verdict import headline
 
 AUTO = "auto"
 SPENT = ("images_seconds", "texts_seconds", "images_gflops", "texts_gflops")
 """What `wsoup.runtime.process` notes of a stage."""
 EVALUATING = ("embed", "evaluate", "evaluate_tuned")
+EVALUATION = "evaluation, all of it"
 Figure = Annotated[int | float, Field(ge=0, lt=2**53)]
 """Seconds, memory or FLOPs: nothing that a stage takes is more."""
 
@@ -110,18 +117,13 @@ def costs(path: Path) -> list[dict[str, Any]]:
 
     The last row is the sum of those that evaluate: the paper's "239 s, of which 234 s images and 4.6 s texts".
     """
-    rows: dict[str, dict[str, Any]] = {}
-    nothing = {"seconds": 0.0, **dict.fromkeys(SPENT, 0.0)}
-    evaluation: dict[str, Any] = {"stage": "evaluation, all of it", **nothing}
+    rows: dict[str, Counter[str]] = {}
     for timing in timings(path):
         kind = timing.stage.rpartition(":")[2].partition("@")[0]
-        if timing.spent:
-            row = rows.setdefault(kind, {"stage": kind, **nothing})
-            for total in (row, evaluation) if kind in EVALUATING else (row,):
-                total["seconds"] += timing.seconds
-                for key in SPENT:
-                    total[key] += timing.spent.get(key, 0.0)
-    return [*rows.values(), *([evaluation] if set(EVALUATING) & set(rows) else [])]
+        for row in (kind, EVALUATION) if timing.spent and kind in EVALUATING else (kind,) if timing.spent else ():
+            rows.setdefault(row, Counter()).update({"seconds": timing.seconds, **timing.spent})
+    rows |= {EVALUATION: rows.pop(EVALUATION)} if EVALUATION in rows else {}  # the last one
+    return [{"stage": row, **{key: float(spent[key]) for key in ("seconds", *SPENT)}} for row, spent in rows.items()]
 
 
 def costs_shown(path: Path) -> str:
@@ -137,3 +139,17 @@ def costs_shown(path: Path) -> str:
     lines = [f"{'seconds of stages here':<24}" + "".join(f"{head:>15}" for head in keys.values())]
     lines += [f"{row['stage']:<24}" + "".join(f"{row[key]:>15,.1f}" for key in keys) for row in rows]
     return "\n".join(lines) if rows else ""
+
+
+def whole_run(params_file: str | Path) -> str:
+    """All that `wsoup results` prints of the run in the working folder.
+
+    Raises:
+        MissingError, MismatchError: a stage has not run, or a file of it is not as it was written.
+    """
+    params = load_params(params_file)
+    with as_written():
+        run = load_run(params, artifacts=Artifacts())
+        costs = costs_shown(store.cache_dir() / "timings.jsonl")
+        parts = [summary(run.results), per_target(run.results), verdicts(run.judgement), headline(run.judgement)]
+    return "\n\n".join([*parts, *([costs] if costs else [])])

@@ -35,15 +35,20 @@ def finetuned_table(results: Results) -> Table:
 def paper_tables(results: Results) -> list[Table]:
     """The paper's tables with finetuned models, as far as this run has their rows, in the paper's order."""
     source = results.datasets("source")[0]
-    made = []
-    for name, title in paper.TITLES.items():
-        rows = [
-            (label, variant, row, figures)
-            for label, variant, key, figures in paper.beside(name)
-            if (row := results.row(key)) is not None
-        ]
-        if source.startswith("laion") == (name == "laion_source"):
-            made.append(accuracy_table(results, rows=rows, name=name, title=title))
+    made = [
+        accuracy_table(
+            results,
+            rows=[
+                (label, variant, row, figures)
+                for label, variant, key, figures in paper.beside(name)
+                if (row := results.row(key)) is not None
+            ],
+            name=name,
+            title=title,
+        )
+        for name, title in paper.TITLES.items()
+        if source.startswith("laion") == (name == "laion_source")
+    ]
     return [table for table in made if any(row["variant"] != PRETRAINED for row in table.rows)]
 
 
@@ -94,7 +99,8 @@ def accuracy_row(
     cells = results.cells(variant, row)
     if cells is None:
         return None
-    why = marks(results, variant=variant, row=row) if theirs else set()
+    compared = settings.marks(results.settings, paper=results.theirs, encoder=results.encoder, variant=variant, row=row)
+    why = set(compared if theirs else ())
     line: dict[str, Any] = {"method": label, "variant": variant, "row": row.key, "m": round(cells.texts, 1)}
     line["stored"] = results.parameters.get(variant, 0) + (cells.stored or 0.0)
     for column, names in _columns(results):
@@ -126,13 +132,6 @@ def _papers(results: Results, name: str) -> bool:
     layout = str(results.facts.get(name, {}).get("layout"))
     laid_out = layout in ("coop", f"coop:{name}") or (name == "laion" and layout.startswith("laion:"))
     return name in paper.COLUMNS and laid_out and name not in results.halved
-
-
-def marks(results: Results, *, variant: str, row: TableRow) -> set[str]:
-    """Why a row is not the paper's, on whatever dataset: another encoder, or settings that it depends on."""
-    return set(
-        settings.marks(results.settings, paper=results.theirs, encoder=results.encoder, variant=variant, row=row)
-    )
 
 
 def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from wsoup.report.means import ROLES, is_number, mean_and_std
 from wsoup.report.results import Cells, Results
 from wsoup.report.tables import Table, averaged, with_std
 
-MEASURES = ("accuracy", "alignment", "uniformity")
+COSINES = ("alignment", "uniformity")
+MEASURES = ("accuracy", *COSINES)
 Measured = Mapping[str, Mapping[str, float]]
 """Measure -> dataset -> value."""
 
@@ -31,17 +32,14 @@ def single_texts(path: Path, *, results: Results) -> Table:
         results: the class name alone, to compare with.
     """
     kinds = {method.name: method.alone for method in methods_of(results.table)}
-    plain, groups = _class_name(results), _groups(results)
-    lines = []
+    groups, lines = _groups(results), []
     for (method, text), measured in _alone(path).items():
         if kinds.get(method) is not None:  # None is of a soup that params.yaml no longer has
             line: dict[str, Any] = {"kind": kinds[method], "text": text}
-            for group, names in groups.items():
-                line[group] = _mean(measured, "accuracy", names)
-                line[f"{group} change"] = _change(measured, "accuracy", names, plain=plain)
-                line |= {f"{group} {what}": _mean(measured, what, names) for what in MEASURES[1:]}
+            for group, what, value, change in _beside(measured, _class_name(results), groups):
+                line |= {f"{group} {what}": value} if what in COSINES else {group: value, f"{group} change": change}
             lines.append(line)
-    ends = ("", " change", *(f" {what}" for what in MEASURES[1:]))
+    ends = ("", " change", *(f" {what}" for what in COSINES))
     columns = ["kind", "text", *(f"{group}{end}" for group in groups for end in ends)]
     notes = [
         "Per cent, change in points against the class name alone, and mean cosines with an image's own class "
@@ -64,11 +62,9 @@ def given_texts(path: Path, *, results: Results) -> Table:
     lines = []
     for text, measured in {"(class name only)": plain, **given}.items():
         line: dict[str, Any] = {"text": text}
-        for (group, names), what in product(groups.items(), MEASURES):
-            line[f"{group} {what}"] = _mean(measured, what, names)
-            line[f"change of {group} {what}"] = (
-                None if text not in given else _change(measured, what, names, plain=plain)
-            )
+        for group, what, value, change in _beside(measured, plain, groups):
+            line[f"{group} {what}"] = value
+            line[f"change of {group} {what}"] = change if text in given else None
         lines.append(line)
     columns = [f"{start}{group} {what}" for group, what in product(groups, MEASURES) for start in ("", "change of ")]
     notes = [
@@ -90,7 +86,7 @@ def _alone(path: Path) -> Mapping[tuple[str, str], Measured]:
 
 def _class_name(results: Results) -> Measured:
     """The same of the class name alone."""
-    cells = results.cells(PRETRAINED, results.table[0])
+    cells = results.class_name
     return {
         what: {} if cells is None else dict(zip(cells.datasets, getattr(cells, what).mean(axis=1), strict=True))
         for what in MEASURES
@@ -103,25 +99,28 @@ def _groups(results: Results) -> dict[str, list[str]]:
     return roles | {name: [name] for name in results.datasets()}
 
 
-def _mean(measured: Measured, what: str, names: list[str]) -> float:
-    return float(np.mean([measured[what][name] for name in names]))
-
-
-def _change(measured: Measured, what: str, names: list[str], *, plain: Measured) -> float:
-    return float(np.mean([measured[what][name] - plain[what][name] for name in names]))
+def _beside(
+    measured: Measured, plain: Measured, groups: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, str, float, float]]:
+    """(group, measure, its mean, its change against the class name alone)."""
+    for (group, names), what in product(groups.items(), MEASURES):
+        here, before = (np.array([of[what][name] for name in names]) for of in (measured, plain))
+        yield group, what, float(here.mean()), float((here - before).mean())
 
 
 def alignment(results: Results) -> Table:
     """Alignment and uniformity of every row, mean over the datasets of a role and seeds."""
-    lines = []
-    for variant, row, cells in results.rows():
-        if row.mode == "centroid":
-            line: dict[str, Any] = {"variant": variant, "method": results.label(row)}
-            for what in ("alignment", "uniformity"):
-                for role, values in results.by_role(cells, what=what).items():
-                    line[f"{role} {what}"] = mean_and_std(values)[0]
-            lines.append(line)
-    columns = ["variant", "method", *(f"{role} {what}" for role in ROLES for what in ("alignment", "uniformity"))]
+    lines = [
+        {"variant": variant, "method": results.label(row)}
+        | {
+            f"{role} {what}": mean_and_std(values)[0]
+            for what in COSINES
+            for role, values in results.by_role(cells, what=what).items()
+        }
+        for variant, row, cells in results.rows()
+        if row.mode == "centroid"
+    ]
+    columns = ["variant", "method", *(f"{role} {what}" for role in ROLES for what in COSINES)]
     notes = ["Mean cosine of an image with its own class (alignment) and with the other classes (uniformity)."]
     return Table("alignment", "Alignment and uniformity", columns, lines, notes)
 
@@ -134,11 +133,11 @@ def base_to_new(results: Results, *, halves: tuple[str, str]) -> Table:
         halves: the base and the new half, as in `results.halves`.
     """
     base, new = halves
-    lines = []
-    for variant, row, cells in results.rows():
-        values = {"base": cells.of([base]), "new": cells.of([new]), "H": results.harmonic(cells)}
-        line = {"variant": variant, "method": results.label(row), "m": round(cells.texts, 1)}
-        lines.append(line | averaged(values))
+    lines = [
+        {"variant": variant, "method": results.label(row), "m": round(cells.texts, 1)}
+        | averaged({"base": cells.of([base]), "new": cells.of([new]), "H": results.harmonic(cells)})
+        for variant, row, cells in results.rows()
+    ]
     said = {name: "{n_classes} classes, {n_images} test images".format(**results.facts[name]) for name in halves}
     notes = [
         f"Per cent; means over seeds, ± standard deviation over seeds. Base: {base} ({said[base]}), new: {new} "

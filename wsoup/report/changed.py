@@ -47,15 +47,22 @@ def gallery(artifacts: Artifacts, *, params: Params) -> list[dict[str, Any]]:
             names = store.table_attributes(manifest)["class_names"]
             paths = store.read_table(manifest, columns=["path"])["path"]
             root = dataset.root if remote.is_remote(dataset.root) else artifacts.root / dataset.root
-            groups = []
-            for title, column in (("now right", "after"), ("now wrong", "before")):
-                turned = [line for line in lines if line[column] == line["label"]]
-                pictures = [
-                    {key: names[line[key]] for key in ("label", "before", "after")} | {"image": image}
-                    for line in _spread(turned, count=params.report.gallery)
-                    if (image := _data_uri(remote.joined(root, paths[line["row"]].as_py())))
-                ]
-                groups.append({"title": title, "count": len(turned), "pictures": pictures})
+            turned = {
+                "now right": [line for line in lines if line["after"] == line["label"]],
+                "now wrong": [line for line in lines if line["before"] == line["label"]],
+            }
+            groups = [
+                {
+                    "title": title,
+                    "count": len(some),
+                    "pictures": [
+                        {key: names[line[key]] for key in ("label", "before", "after")} | {"image": image}
+                        for line in _spread(some, count=params.report.gallery)
+                        if (image := _data_uri(remote.joined(root, paths[line["row"]].as_py())))
+                    ],
+                }
+                for title, some in turned.items()
+            ]
             shown.append({"name": name, "role": dataset.role, "groups": groups})
     return shown
 

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +17,9 @@ import numpy as np
 
 from wsoup.core.errors import MissingError
 from wsoup.disk.artifacts import PRETRAINED
+from wsoup.evaluate.bits import FILE, Right, right_by_row
 from wsoup.params.base.section import parse_yaml
 from wsoup.report.means import MEANS
-from wsoup.report.right import FILE, Right, right_by_row
 from wsoup.report.settings import flat
 from wsoup.report.tables import Table
 from wsoup.statistics.noise import compare_counts, compare_images
@@ -177,7 +177,7 @@ def _differences(
     *,
     datasets: Sequence[Dataset],
     images: Sequence[Right],
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """One line per dataset, and one per role for the mean; only seeds that every dataset has in both.
 
     `images` are those that are right, before and after, as far as they are known.
@@ -185,7 +185,6 @@ def _differences(
     seeds = sorted(set.intersection(*(set(row[dataset]) for dataset in datasets for row in (before, after))))
     groups = {dataset.name: [dataset] for dataset in datasets}
     groups |= {title: [dataset for dataset in datasets if dataset.role == role] for role, title in MEANS.items()}
-    lines = []
     for title, group in groups.items():
         if seeds and group:
             n_images = np.array([dataset.n_images for dataset in group])
@@ -200,11 +199,9 @@ def _differences(
                 estimate, basis = compare_images(new_right, old_right).fixed, "images"
             else:
                 estimate, basis = compare_counts(new, old, n_images=n_images).fixed, "counts"
-            low, high = estimate.interval(CONFIDENCE)
             means = [float((100.0 * counts / n_images[:, None]).mean()) for counts in (old, new)]
-            line = {"dataset": title, "before": means[0], "after": means[1], "change": estimate.mean}
-            lines.append({**line, "low": low, "high": high, "from": basis})
-    return lines
+            line = {"dataset": title, "before": means[0], "after": means[1], "change": estimate.mean, "from": basis}
+            yield line | dict(zip(("low", "high"), estimate.interval(CONFIDENCE), strict=True))
 
 
 def _right_images(

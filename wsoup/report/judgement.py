@@ -22,10 +22,10 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
+from wsoup.evaluate.bits import FILE, Right, right_by_row
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, all_seeds, judged_mode, judged_soups, random_beside
 from wsoup.params.evaluation import ReportParams
 from wsoup.report.means import PLACES
-from wsoup.report.right import FILE, Right, right_by_row
 from wsoup.search.grow.params import SoupParams
 from wsoup.statistics.noise import Estimate, Verdict, compare_images, judge
 
@@ -120,10 +120,6 @@ class Judgement:
         """What is said of the run's soup, wherever there are images."""
         return [self.source, *([self.targets] if self.targets else [])]
 
-    def against(self, over: str) -> list[Judged]:
-        """The comparisons with one rival: class_name, ensemble, random, sample or word."""
-        return [judged for judged in self.comparisons if judged.over == over]
-
 
 def load_judgement(
     results: Path, *, soups: Mapping[str, SoupParams], roles: Mapping[str, str], report: ReportParams
@@ -211,13 +207,16 @@ def _pairs(
     """What a soup is held against: (rival, the soup's images, the rival's)."""
     pool = soups[name].pool
     sample = next((other for other, soup in soups.items() if soup.kind == "sample" and soup.pool == pool), None)
-    rivals = {"class_name": CLASS_NAME.name}
-    rivals |= {"ensemble": ENSEMBLE.name} if (ENSEMBLE.name, mode) in rows else {}
-    rivals |= {"random": random_beside(name)}
-    rivals |= {"sample": f"{sample}_soup"} if sample not in (None, name) else {}
-    rivals |= {"word": "word_soup"} if name != "word" and "word" in soups else {}
+    rivals = {
+        "class_name": CLASS_NAME.name,
+        "ensemble": ENSEMBLE.name if (ENSEMBLE.name, mode) in rows else None,
+        "random": random_beside(name),
+        "sample": None if sample in (None, name) else f"{sample}_soup",
+        "word": "word_soup" if name != "word" and "word" in soups else None,
+    }
     for over, rival in rivals.items():
-        yield over, rows[f"{name}_soup", mode], rows[rival, mode]
+        if rival is not None:
+            yield over, rows[f"{name}_soup", mode], rows[rival, mode]
 
 
 def _optimism(

@@ -22,13 +22,12 @@ from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.rows import soup_label, soup_title
 from wsoup.report import about, plots, scaling
 from wsoup.report.changed import changed_by, gallery, moved_classes
-from wsoup.report.halves import harmonic
-from wsoup.report.headline import headline
 from wsoup.report.judgement import Judgement
+from wsoup.report.means import harmonic
 from wsoup.report.run import load_run, tables
 from wsoup.report.shown import shown_tables
 from wsoup.report.tables import SHOWN
-from wsoup.report.verdict import OVER
+from wsoup.report.verdict import OVER, headline
 from wsoup.soup.soup import Soup
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -86,7 +85,7 @@ def write_page(
         "mixed": about.mixed(results),
         **about.timings_shown(store.cache_dir() / "timings.jsonl"),
         "params": Path(params_file).read_text(encoding="utf-8"),
-        "bundle": vega_bundle(),
+        "bundle": vl_convert.javascript_bundle(),  # type: ignore[call-arg]  # its stub asks for what is optional
     }
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"script_json": script_json, "side": side}
@@ -97,13 +96,6 @@ def write_page(
         with store.replacing(Path(path).parent / "figures" / f"{figure['name']}.svg") as temporary:
             temporary.write_text(vl_convert.vegalite_to_svg(_at_fixed_width(figure["spec"])), encoding="utf-8")
     return Path(path)
-
-
-def vega_bundle() -> str:
-    """Vega, Vega-Lite and vega-embed as one script."""
-    library: Any = vl_convert  # its type stub asks for an argument that is optional
-    bundle: str = library.javascript_bundle()
-    return bundle
 
 
 def script_json(value: Any) -> str:

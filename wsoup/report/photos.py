@@ -16,18 +16,16 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
+from wsoup.evaluate.bits import FILE, Right, right_by_row
 from wsoup.evaluate.piles import REGIMES
 from wsoup.evaluate.rows import CLASS_NAME, soup_rows, soup_title
 from wsoup.report.means import MEANS
-from wsoup.report.right import FILE, Right, right_by_row
 from wsoup.report.tables import Table
 from wsoup.report.verdict import OVER as RIVALS
 from wsoup.statistics.noise import compare_images, judge
 
 ROLES = {"source": "source", "xd": "XD", "dg": "DG"}
 OVER = ("gain", "low", "high", "p", "verdict")
-WORSE = 1.96
-"""Standard errors by which a pile's answers have to be worse for it to count."""
 Line = dict[str, Any]
 Piles = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
 """A pile with its labels, and the answers to it."""
@@ -96,7 +94,7 @@ def adapted_table(results: Path, *, adaptations: Sequence[str], confidence: floa
             some = [pair for pair in answered if (pair[0]["regime"], pair[0]["role"]) == (regime, role)]
             if some:
                 before, after = (_right(some, what) for what in ("before", "after"))
-                figures = _figures(some, before=before, after=after)
+                figures = _figures(some, before=before, after=after, confidence=confidence)
                 lines.append(about | {"regime": REGIMES[regime], "role": ROLES[role]} | figures)
                 pairs.append((after, before))
     datasets = list(dict.fromkeys(line["dataset"] for line in key.values()))
@@ -104,18 +102,19 @@ def adapted_table(results: Path, *, adaptations: Sequence[str], confidence: floa
     notes = [
         "These rows saw the targets' images, without labels; no other table's did, and they stand in none of them.",
         "Per cent and points over the same texts, each pile with its own images; low to high and p as for heads.",
-        "Left alone: per cent of images that the guard left to the texts. Worse piles: of a dataset and seed, by more "
-        f"than {WORSE} standard errors. The last columns are the gains on each target.",
+        "Left alone: per cent of images that the guard left to the texts. Worse piles: of a dataset and seed, worse by "
+        "more than noise, each judged by itself. The last columns are the gains on each target.",
     ]
     title = "Adaptation: saw the targets' images, without labels"
     return Table("adapted", title, [*columns, "worse piles", *datasets], _judged(lines, pairs, confidence), notes)
 
 
-def _figures(some: Piles, *, before: Right, after: Right) -> dict[str, Any]:
+def _figures(some: Piles, *, before: Right, after: Right, confidence: float) -> dict[str, Any]:
     """Of one regime and role: accuracies, what the guard did, and the gain on each target."""
     alone = [1 - answers["adapted"] for _, answers in some]
     means = {what: _mean(right) for what, right in (("texts alone", before), ("adapted", after))}
-    piles = {"piles": len(some), "worse piles": sum(_worse(pile, answers) for pile, answers in some)}
+    worse = sum(_worse(pile, answers, confidence=confidence) for pile, answers in some)
+    piles = {"piles": len(some), "worse piles": worse}
     gains = {name: 100 * float((after[name] - before[name]).mean()) for name in before}
     return {**means, "left alone": 100 * float(np.mean(alone)), **piles, **gains}
 
@@ -135,8 +134,7 @@ def _mean(right: Right) -> float:
     return 100 * float(np.mean([of_dataset.mean() for of_dataset in right.values()]))
 
 
-def _worse(pile: Mapping[str, Any], answers: Mapping[str, Any]) -> bool:
-    """Whether more images turned wrong than right, by more than chance (McNemar)."""
-    before, after = (np.equal(pile["labels"], answers[what]) for what in ("before", "after"))
-    lost, won = int((before & ~after).sum()), int((after & ~before).sum())
-    return bool(lost - won > WORSE * np.sqrt(lost + won))
+def _worse(pile: Mapping[str, Any], answers: Mapping[str, Any], *, confidence: float) -> bool:
+    """Whether a pile, judged by itself, is answered worse than by the texts alone."""
+    after, before = ({"": np.equal(pile["labels"], answers[what])[None]} for what in ("after", "before"))
+    return judge([compare_images(after, before).fixed], confidence=confidence)[0].word == "worse"

@@ -48,10 +48,12 @@ def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Any]]
         whole = [line for line in lines if line.get("n_classes", 0) == most]
         by_text = {line["text"]: 100.0 * line["n_correct"] / line["n_images"] for line in whole}
         none, accuracy = by_text.pop("", None), sorted(by_text.values(), reverse=True)
+        last = max(1, len(accuracy) - 1)
         places = np.unique(np.linspace(0, len(accuracy) - 1, min(POINTS, len(accuracy))).round().astype(int))
-        for i in places.tolist():
-            share = 100.0 * i / max(1, len(accuracy) - 1)
-            rows.append({"pool": pool, "share": round(share, 2), "accuracy": round(accuracy[i], 3), "none": none})
+        rows += [
+            {"pool": pool, "share": round(100.0 * i / last, 2), "accuracy": round(accuracy[i], 3), "none": none}
+            for i in places.tolist()
+        ]
     return rows
 
 
@@ -132,19 +134,19 @@ def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
     """
     rows = []
     for name, soup in ((name, soup) for name, of_seeds in soups.items() for soup in of_seeds):
-        steps = count(1)
+        chains, steps = soup.kind == "chains", count(1)
         for number, member in enumerate(soup.members):
-            steps = count(1) if soup.kind == "chains" else steps
-            for step in member.trace:
-                rows.append(
-                    {
-                        "soup": f"{soup_title(name)}, seed {soup.seed}",
-                        "member": number if soup.kind == "chains" else 0,
-                        "step": next(steps),
-                        "added": step.added,
-                        "accuracy": round(100.0 * step.n_correct / (member.n_images or 1), 3),
-                    }
-                )
+            steps = count(1) if chains else steps
+            rows += [
+                {
+                    "soup": f"{soup_title(name)}, seed {soup.seed}",
+                    "member": number if chains else 0,
+                    "step": next(steps),
+                    "added": step.added,
+                    "accuracy": round(100.0 * step.n_correct / (member.n_images or 1), 3),
+                }
+                for step in member.trace
+            ]
     return rows
 
 

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.errors import MissingError
+from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import Method, TableRow, table
 from wsoup.params.base.datasets import DatasetParams
 from wsoup.params.evaluation import EvaluateParams
-from wsoup.report.halves import harmonic, pair_of_halves
-from wsoup.report.means import ROLES
+from wsoup.report.means import ROLES, harmonic, pair_of_halves
 from wsoup.report.paper import COLUMNS
 from wsoup.report.reading import attributes_of, result_lines
 from wsoup.report.settings import Settings
@@ -118,6 +117,11 @@ class Results:
         """Whether any dataset goes by the name of one of the paper's: then rows are called as in its tables."""
         return any(name in COLUMNS for name in self.roles)
 
+    @cached_property
+    def class_name(self) -> Cells | None:
+        """The class name alone with the pretrained model."""
+        return self.cells(PRETRAINED, self.table[0])
+
     def label(self, row: TableRow) -> str:
         """What tables call a row."""
         return row.label if self.papers else row.plain or row.label
@@ -150,17 +154,12 @@ class Results:
             for line in self._groups.get((variant, row.method.name, row.mode), ())
             if (line["offsets"] > 1) == row.offsets
         ]
-        if row.m is not None:
-            lines = [line for line in lines if line["m"] == row.m]
-        elif row.method.drawn:
+        size, whole = row.m, dict[int, int]()
+        if size is None and row.method.drawn:
             size = self.evaluate.baseline_m if variant == PRETRAINED else self.evaluate.tuned_baseline_m
-            lines = [line for line in lines if line["m"] == size]
-        else:
-            whole: dict[int, int] = {}
-            for line in lines:
-                whole[line["seed"]] = max(whole.get(line["seed"], 0), line["m"] or 0)
-            lines = [line for line in lines if (line["m"] or 0) == whole[line["seed"]]]
-        return self._arrange(lines)
+        for line in lines:
+            whole[line["seed"]] = max(whole.get(line["seed"], 0), line["m"] or 0) if size is None else size
+        return self._arrange([line for line in lines if (line["m"] or 0) == whole[line["seed"]]])
 
     def harmonic(self, cells: Cells) -> np.ndarray:
         """Harmonic mean of base and new of every seed: (1, seeds), or (0, seeds) where the run has no halves."""
@@ -211,9 +210,7 @@ def load_results(
         datasets, soups, methods, heads, evaluate: as in params.yaml; of soups, methods and heads the names.
         sections: of params.yaml as JSON values, whose settings are held against the paper's.
     """
-    first = folder / PRETRAINED / "results.parquet"
-    if not first.exists():
-        raise MissingError(f"{first} does not exist; it is made by stage 'evaluate': run `dvc repro evaluate`")
+    first = store.require(folder / PRETRAINED / "results.parquet", made_by="evaluate")
     attributes = attributes_of(first, "datasets", "encoder")
     lines = result_lines(first, variant=PRETRAINED, datasets=datasets)
     parameters: dict[str, int] = {}

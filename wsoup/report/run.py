@@ -2,55 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from wsoup.check.whole import Params
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.finetune.params import FinetuneParams
 from wsoup.params.base.datasets import Datasets
-from wsoup.params.base.section import Seeds
+from wsoup.params.base.section import Name, Sections, Seeds
 from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
-from wsoup.report import ablations, analyses, photos, plots
+from wsoup.report import analyses, photos, plots, summaries
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
-from wsoup.report.cost import cost_table, gain_by_cost
 from wsoup.report.judgement import Judgement, load_judgement
 from wsoup.report.results import Results, load_results
-from wsoup.report.summaries import paired_table, size_table
 from wsoup.report.tables import Table
 from wsoup.report.verdict import gains, optimism_table, verdict_table
 from wsoup.search.grow.params import Soups
 from wsoup.soup.soup import Soup
 
 
-class RunParams(Protocol):
-    """The sections of params.yaml that reports need: all of them, or those of stage `report`."""
+class RunParams(Sections):
+    """The sections of params.yaml that reports need; what else there is is only held against the paper's."""
 
     seeds: Seeds
     datasets: Datasets
     soups: Soups
     finetune: FinetuneParams
+    heads: dict[Name, Any]  # what kinds there are is no matter here
+    adapt: dict[Name, Any]
     evaluate: EvaluateParams
     landscape: LandscapeParams
     report: ReportParams
-
-    @property
-    def heads(self) -> Mapping[str, Any]: ...
-
-    @property
-    def adapt(self) -> Mapping[str, Any]: ...
-
-    def model_dump(self, *, mode: str, by_alias: bool) -> dict[str, Any]:
-        """All sections as JSON values."""
 
 
 @dataclass(frozen=True)
 class Run:
     """What stages that evaluate left behind; see `load_run`."""
 
-    params: RunParams
+    params: RunParams | Params
     artifacts: Artifacts
     results: Results
     judgement: Judgement
@@ -62,7 +54,7 @@ class Run:
         return {name: [Soup.load(self.artifacts.soup(name, seed=k)) for k in seeds] for name in self.params.soups}
 
 
-def load_run(params: RunParams, *, artifacts: Artifacts) -> Run:
+def load_run(params: RunParams | Params, *, artifacts: Artifacts) -> Run:
     """Read a run's results and judge its soups.
 
     Raises:
@@ -92,7 +84,7 @@ def tables(run: Run, *, saved: Sequence[Table] = ()) -> list[Table]:
     if results.variants != [PRETRAINED]:
         made += [finetuned_table(results), *paper_tables(results)]
         if params.finetune.methods:
-            made.append(ablations.diversity(results, methods=params.finetune.methods))
+            made.append(summaries.diversity(results, methods=params.finetune.methods))
     folder, confidence = run.artifacts.results, params.report.confidence
     if params.heads:
         made.append(photos.heads_table(folder, heads=list(params.heads), roles=results.roles, confidence=confidence))
@@ -101,19 +93,19 @@ def tables(run: Run, *, saved: Sequence[Table] = ()) -> list[Table]:
     return [
         *made,
         optimism_table(judgement),
-        cost_table(gains(judgement), soups=run.soups),
-        paired_table(results, confidence=params.report.confidence),
+        summaries.cost_table(gains(judgement), soups=run.soups),
+        summaries.paired_table(results, confidence=params.report.confidence),
         *saved,
         *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
         analyses.single_texts(texts, results=results),
         analyses.alignment(results),
         analyses.parameters(results, trained=trained(params)),
-        size_table(results),
+        summaries.size_table(results),
         analyses.counts(results),
     ]
 
 
-def trained(params: RunParams) -> dict[str, str]:
+def trained(params: RunParams | Params) -> dict[str, str]:
     """What each finetuned method trains; a head nothing, it is a closed form."""
     return {name: m.tune.kind for name, m in params.finetune.methods.items()} | dict.fromkeys(params.heads, "head")
 
@@ -126,13 +118,13 @@ def figures(run: Run) -> dict[str, list[dict[str, Any]]]:
     pools[f"random chains of {run.params.evaluate.survey.chain_length}"] = survey / "chains.parquet"
     return {
         "gains": gains(run.judgement),
-        "gain_by_cost": gain_by_cost(gains(run.judgement), soups=run.soups),
+        "gain_by_cost": summaries.gain_by_cost(gains(run.judgement), soups=run.soups),
         "candidates": plots.candidates(pools, seed=run.params.seeds[0]),
         "transfer": plots.transfer(survey / "descriptors.parquet"),
         "accuracy_by_m": plots.by_size(results, mode=run.params.report.mode),
         "parameters": plots.parameters(analyses.parameters(results, trained=trained(run.params))),
-        "members_kl": ablations.members_kl(results, methods=methods),
-        "training": ablations.training(results, methods=methods),
+        "members_kl": summaries.members_kl(results, methods=methods),
+        "training": summaries.training(results, methods=methods),
         "landscape": plots.landscape({name: landscapes / f"{name}.parquet" for name in run.params.landscape.methods}),
         "growth": plots.growth(run.soups),
     }

@@ -49,10 +49,8 @@ class Table:
     def as_csv(self) -> str:
         """CSV; numbers rounded to four places, missing ones empty, texts that a spreadsheet would compute defused."""
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([_plain(column) for column in self.columns])
-        for row in self.rows:
-            writer.writerow([_plain(row.get(column)) for column in self.columns])
+        rows = [dict(zip(self.columns, self.columns, strict=True)), *self.rows]
+        csv.writer(text, lineterminator="\n").writerows([_plain(row.get(c)) for c in self.columns] for row in rows)
         return text.getvalue()
 
     def as_markdown(self) -> str:
@@ -100,10 +98,11 @@ def with_std(columns: Iterable[str]) -> list[str]:
 
 def averaged(values: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Cells of `with_std`, from what is shown in each column: (datasets, seeds)."""
-    cells = {}
-    for column, by_seed in values.items():
-        cells[column], cells[f"{column} (std)"] = mean_and_std(by_seed)
-    return cells
+    return {
+        key: figure
+        for column, by_seed in values.items()
+        for key, figure in zip(with_std([column]), mean_and_std(by_seed), strict=True)
+    }
 
 
 def signed(value: float, *, places: int = 2) -> str:
@@ -127,13 +126,10 @@ def cell(row: Mapping[str, Any], column: str) -> str:
         return value
     if not is_number(value):
         return ""
-    if isinstance(value, int) or column in SIZES:
-        text = f"{value:g}"
-    else:
-        text = f"{value:.{3 if column.endswith(FINE) else 2}f}"
-    deviation = row.get(f"{column} (std)", 0.0)
-    if deviation >= SHOWN:
-        text += f" ± {deviation:.{3 if column.endswith(FINE) else 2}f}"
+    places = 3 if column.endswith(FINE) else 2
+    text = f"{value:g}" if isinstance(value, int) or column in SIZES else f"{value:.{places}f}"
+    if (deviation := row.get(f"{column} (std)", 0.0)) >= SHOWN:
+        text += f" ± {deviation:.{places}f}"
     if is_number(row.get(f"{column} (paper)")):
         text += f" ({row[f'{column} (paper)']:g}, {row[f'{column} (diff)']:+.2f}{row.get(f'{column} (mark)', '')})"
     return text
@@ -145,9 +141,7 @@ def _in_markdown(text: str) -> str:
     >>> print(_in_markdown("a | b <img src=x> ![x](y)"))
     a \| b &lt;img src=x> !\[x](y)
     """
-    for what, instead in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("[", "\\[")):
-        text = text.replace(what, instead)
-    return " ".join(text.split())
+    return " ".join(re.sub(r"([\\|\[])", r"\\\1", text).replace("<", "&lt;").split())
 
 
 def _plain(value: object) -> object:

@@ -25,8 +25,7 @@ def summary(results: Results) -> str:
 
     A row that the paper has figures of, but under other settings, is marked, with the keys that differ below.
     """
-    heads = [("source", "source"), ("XD mean", "xd"), ("DG mean", "dg")]
-    shown = [(head, role) for head, role in heads if results.datasets(role)]
+    shown = [(title, role) for role, title in PLACES.items() if results.datasets(role)]
     titles = [head for head, _ in shown] + (["H"] if results.halves else [])
     figures, marked = figures_beside(results), set[str]()
     lines = [f"{'per cent':<44}" + "".join(f"{title:>15}" for title in titles)]
@@ -46,7 +45,7 @@ def _figure(mean: float, deviation: float) -> str:
 
 def per_target(results: Results) -> str:
     """The main rows everywhere: per cent, and in brackets the points gained over the class name only."""
-    plain = results.cells(PRETRAINED, results.table[0])
+    plain = results.class_name
     columns = [(title, results.datasets(role)) for role, title in PLACES.items() if results.datasets(role)]
     columns += [(name[:16], [name]) for role in MEANS for name in results.datasets(role)]
     if plain is None:

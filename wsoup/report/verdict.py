@@ -1,14 +1,13 @@
-"""What is said of `wsoup.report.judgement`: tables, data of a figure, metrics; in words: `wsoup.report.headline`."""
+"""What is said of `wsoup.report.judgement`: tables, data of a figure, metrics, and the answer of a run in words."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from wsoup.evaluate.rows import soup_title
-from wsoup.report.headline import headline
-from wsoup.report.judgement import NO_GAIN, Judgement
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, soup_title
+from wsoup.report.judgement import NO_GAIN, Asked, Judgement
 from wsoup.report.means import PLACES
-from wsoup.report.tables import Table
+from wsoup.report.tables import Table, signed
 from wsoup.statistics.noise import Verdict
 
 OVER = {
@@ -19,6 +18,7 @@ OVER = {
     "word": "Algorithm 2 (word soup)",
 }
 """What soups are held against: key in metrics.json -> what tables say."""
+NOISE = "no difference that this run can tell from noise"
 ALL_SEEDS = ", all seeds"
 """Behind the name of the soup that a run is about, where its seeds stand together."""
 
@@ -36,13 +36,10 @@ def verdict_table(judgement: Judgement) -> Table:
         for on, asked in zip(("source", "all targets"), judgement.asked, strict=False)
         for over, verdict in asked.over.items()
     ]
-    for judged in judgement.comparisons:
-        resampled = judged.resampled
-        line = _line(soup_title(judged.soup), judged.over, PLACES[judged.role], judged.fixed, hangs_on=judged.hangs_on)
-        if resampled is not None:
-            line |= {"low, other datasets": resampled.low, "high, other datasets": resampled.high}
-            line["verdict, other datasets"] = resampled.word
-        lines.append(line)
+    lines += [
+        _line(soup_title(one.soup), one.over, PLACES[one.role], one.fixed, hangs_on=one.hangs_on, other=one.resampled)
+        for one in judgement.comparisons
+    ]
     columns = ["soup", "over", "on", "gain", "low", "high", "verdict", "p", "hangs on", "smallest visible"]
     columns += ["low, other datasets", "high, other datasets", "verdict, other datasets"]
     notes = [
@@ -62,10 +59,14 @@ def verdict_table(judgement: Judgement) -> Table:
     return Table("verdict", "Is it more than noise?", columns, lines, notes)
 
 
-def _line(soup: str, over: str, on: str, verdict: Verdict, *, hangs_on: str | None) -> dict[str, Any]:
+def _line(
+    soup: str, over: str, on: str, verdict: Verdict, *, hangs_on: str | None, other: Verdict | None = None
+) -> dict[str, Any]:
     line: dict[str, Any] = {"soup": soup, "over": OVER[over], "on": on, "hangs on": hangs_on or ""}
     line |= {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p, "verdict": verdict.word}
-    return line | {"smallest visible": verdict.smallest_visible}
+    ends = {} if other is None else {"low, other datasets": other.low, "high, other datasets": other.high}
+    word = {} if other is None else {"verdict, other datasets": other.word}
+    return line | {"smallest visible": verdict.smallest_visible} | ends | word
 
 
 def optimism_table(judgement: Judgement) -> Table:
@@ -122,9 +123,62 @@ def _figures(verdict: Verdict) -> dict[str, Any]:
 
 def gains(judgement: Judgement) -> list[dict[str, Any]]:
     """Data of the figure: {soup, mean, gain, low, high, verdict}, the gain over the class name alone."""
-    rows = []
-    for judged in judgement.against("class_name"):
-        figures = _figures(judged.fixed)
-        row = {"soup": soup_title(judged.soup), "mean": PLACES[judged.role]}
-        rows.append(row | {key: figures[key] for key in ("gain", "low", "high", "verdict")})
-    return rows
+    return [
+        {"soup": soup_title(judged.soup), "mean": PLACES[judged.role]}
+        | {key: value for key, value in _figures(judged.fixed).items() if key in ("gain", "low", "high", "verdict")}
+        for judged in judgement.comparisons
+        if judged.over == "class_name"
+    ]
+
+
+# -------------------------------------------------------------------------------------------- the headline
+
+
+def headline(judgement: Judgement) -> str:
+    """The answer of a run in at most three short sentences: what to use; the source's held-out images; all targets."""
+    source = judgement.source.datasets[0]
+    said = [f"{_advice(judgement)}.", f"Test images of {source}: {_compared(judgement.source)}."]
+    if judgement.targets is not None:
+        others = judgement.targets.datasets
+        place = others[0] if len(others) == 1 else f"{len(others)} other datasets"
+        said.append(f"{place[0].upper()}{place[1:]}: {_compared(judgement.targets)}.")
+    return " ".join(said)
+
+
+def _advice(judgement: Judgement) -> str:
+    """By the verdicts over the class name alone, unless the templates beat the soup."""
+    soup = f"`{judgement.soup}`"
+    if _templates_win(judgement):
+        return f"Use the 80 prompt templates: they beat {soup} by more than noise"
+    words = [asked.over[CLASS_NAME.name].word for asked in judgement.asked]
+    if "better" not in words:
+        return f"Keep the class name alone: {soup} {'is worse' if 'worse' in words else 'gains nothing beyond noise'}"
+    use = f"Use {soup}, {'score mean' if judgement.mode == 'score_mean' else 'centroid'} of all seeds"
+    if "worse" not in words:
+        return use
+    good, bad = ("the source", "other datasets") if words[0] == "better" else ("other datasets", "the source")
+    return f"{use}, for {good} and the class name alone for {bad}"
+
+
+def _templates_win(judgement: Judgement) -> bool:
+    """Where a soup loses to them somewhere, wins nowhere, and they are above the class name alone."""
+    asked = [one for one in judgement.asked if ENSEMBLE.name in one.over]
+    words = [one.over[ENSEMBLE.name].word for one in asked]
+    above = all(
+        one.rivals[ENSEMBLE.name] > one.rivals[CLASS_NAME.name]
+        for one, word in zip(asked, words, strict=True)
+        if word == "worse"
+    )
+    return "worse" in words and "better" not in words and above
+
+
+def _compared(asked: Asked) -> str:
+    """45.6 % instead of 46.0 %, -0.4 points [-1.9, +1.1]: no difference that this run can tell from noise."""
+    verdict = asked.over[CLASS_NAME.name]
+    text = (
+        f"{asked.soup:.1f} % instead of {asked.rivals[CLASS_NAME.name]:.1f} %, {signed(verdict.mean, places=1)} points"
+    )
+    text += f" [{signed(verdict.low, places=1)}, {signed(verdict.high, places=1)}]"
+    if not verdict.sure:
+        return f"{text}: {NOISE}"
+    return f"{text}, more than noise" + (f", but not without {asked.hangs_on}" if asked.hangs_on else "")

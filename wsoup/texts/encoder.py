@@ -22,7 +22,6 @@ from torch import Tensor
 from wsoup.core.arguments import Natural, Texts, Whole, at_the_door
 from wsoup.core.arrays import Device
 from wsoup.core.errors import ModelError, PoolError
-from wsoup.texts.finite import finite
 from wsoup.texts.fits import beyond_context, refuse
 from wsoup.texts.forward import TextTower
 from wsoup.texts.plain import PlainTexts
@@ -30,7 +29,7 @@ from wsoup.texts.reading import masked_padding, read_tower
 from wsoup.texts.shared import SharedTexts
 from wsoup.texts.states import Slab
 from wsoup.texts.tokens import Seams, Tokenizer, Tokens, last_token, split_head
-from wsoup.texts.tried import check_texts
+from wsoup.texts.tried import check_texts, finite
 from wsoup.towers.encoder import Encoder
 
 CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 1024, 65536

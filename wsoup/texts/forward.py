@@ -38,7 +38,6 @@ class TextTower:
     Attributes:
         context: tokens that the tower can take.
         size: D, features per text.
-        state_bytes: bytes of keys and values per token.
         product_sizes: (inputs, outputs) of each matrix product in a block.
         layer_flops: multiplications and additions in them, per token.
     """
@@ -72,7 +71,6 @@ class TextTower:
         self.context = len(self.positions)
         self.device = self.embedding.device
         self.packed_half = self.dtype == torch.bfloat16 and self.blocks[0].fc.packed
-        self.state_bytes = 2 * self.layers * self.width * self.dtype.itemsize
         width, hidden = self.width, blocks[0].mlp.c_fc.out_features
         self.product_sizes = ((width, 3 * width), (width, width), (width, hidden), (hidden, width))
         self.layer_flops = sum(2 * inner * outer for inner, outer in self.product_sizes)

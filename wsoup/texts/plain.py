@@ -142,11 +142,8 @@ def split_evenly(total: int, most: int) -> Iterator[slice]:
     [slice(0, 3, None), slice(3, 5, None), slice(5, 7, None)]
     """
     parts = -(-total // max(1, most))
-    start = 0
-    for i in range(parts):
-        stop = start + total // parts + (i < total % parts)
-        yield slice(start, stop)
-        start = stop
+    edges = [i * (total // max(1, parts)) + min(i, total % max(1, parts)) for i in range(parts + 1)]
+    yield from map(slice, edges, edges[1:])
 
 
 def halving(compute: Callable[[slice], Tensor], part: slice) -> Tensor:

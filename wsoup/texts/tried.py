@@ -49,3 +49,13 @@ def answered(name: str, call: Callable[[], Any], *, n: int) -> Tensor:
         what = f"a tensor {tuple(made.shape)} of {made.dtype}" if isinstance(made, Tensor) else shown_value(made)
         raise ModelError(f"{name} gives {what} for {n}; expected a tensor ({n}, ...), a row for each")
     return made
+
+
+def finite(features: Tensor) -> Tensor:
+    """The features (..., D) themselves; their sum is not finite where one of them is not. Those without values pass."""
+    if not features.is_meta and not bool(features.sum().isfinite()):
+        raise ModelError(
+            "text features of this model are not finite (NaN or infinity); choose encoder.precision: fp32, or other "
+            "weights"
+        )
+    return features

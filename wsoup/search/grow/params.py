@@ -13,6 +13,8 @@ from wsoup.search.rank.params import Members, Pool, Texts
 class AnySoup(Section):
     """What every soup says of itself. What differs by kind is told here and in the kinds, and asked of them."""
 
+    within_k1: ClassVar[str] = ""
+    """The key, if any, that must not exceed k1."""
     walks: ClassVar[bool] = False
     """Whether the ranking is gone through once, text by text."""
     kind: str
@@ -22,6 +24,13 @@ class AnySoup(Section):
     """Members, at most."""
     class_name_weight: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     """The class name without a text joins the centroid as if it were so many members."""
+
+    @model_validator(mode="after")
+    def _within_k1(self) -> AnySoup:
+        few, most = getattr(self, self.within_k1, 0), getattr(self, "k1", None)
+        if most is not None and few > most:
+            raise ValueError(f"{self.within_k1} ({few}) must not exceed k1 ({most}): it is taken from the top k1")
+        return self
 
     @property
     def parts(self) -> int:
@@ -73,30 +82,21 @@ class GreedySoup(AnySoup):
 class TopSoup(AnySoup):
     """The m best single texts: by count, or of the top k1 by count those with the best count and likelihood."""
 
+    within_k1 = "m"
     kind: Literal["top"]
     k1: Texts
     """Texts come from the top k1 of the ranking by count."""
     rank_by: Literal["count", "count_k2"]
     """By the count alone, or by count and likelihood (k2), each in standard deviations."""
 
-    @model_validator(mode="after")
-    def _m_within_k1(self) -> TopSoup:
-        _check_within(self, "m", "k1")
-        return self
-
 
 class SampleSoup(AnySoup):
     """Any m of the top k1, or of the whole pool where k1 is null: the control that a selection must beat."""
 
+    within_k1 = "m"
     kind: Literal["sample"]
     k1: Texts | None
     """Texts are drawn from the top k1 of the ranking; null: from the whole pool."""
-
-    @model_validator(mode="after")
-    def _m_within_k1(self) -> SampleSoup:
-        if self.k1 is not None:
-            _check_within(self, "m", "k1")
-        return self
 
     @property
     def unranked(self) -> bool:
@@ -115,6 +115,7 @@ class FirstWordsSoup(AnySoup):
 class Growth(AnySoup):
     """How chains of words grow, in the paper's symbols: from a word of the top k0, by words of the top k1."""
 
+    within_k1 = "k0"
     k0: Texts
     """First words come from the top k0 of the ranking."""
     k1: Texts
@@ -128,12 +129,6 @@ class Growth(AnySoup):
     def parts(self) -> int:
         """The chains."""
         return self.m
-
-    @model_validator(mode="after")
-    def _k0_within_k1(self) -> Growth:
-        if self.k0 > self.k1:
-            raise ValueError(f"k0 ({self.k0}) must not exceed k1 ({self.k1}): first words come from the top k0 of k1")
-        return self
 
 
 class ChainsSoup(Growth):
@@ -157,12 +152,6 @@ class JointSoup(Growth):
     def parts(self) -> int:
         """One: each chain is judged beside those before it."""
         return 1
-
-
-def _check_within(soup: AnySoup, few: str, many: str) -> None:
-    """Raise ValueError where the soup's parameter `few` exceeds `many`."""
-    if getattr(soup, few) > getattr(soup, many):
-        raise ValueError(f"{few} ({getattr(soup, few)}) must not exceed {many} ({getattr(soup, many)})")
 
 
 SoupParams = GreedySoup | ChainsSoup | TopSoup | SampleSoup | FirstWordsSoup | RandomLengthsSoup | JointSoup

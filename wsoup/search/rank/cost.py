@@ -22,8 +22,9 @@ from wsoup.texts.encoder import PromptEncoder
 TEXTS_AT_ONCE = 4096
 
 
-def cost_of(texts: Iterable[str], *, period: bool, classes: int, encoder: PromptEncoder) -> Cost:
-    """The cost of encoding every class prompt with each of these texts, equal ones once."""
+def cost_of(texts: Iterable[str], *, period: bool, source: Source) -> Cost:
+    """The cost of encoding every class with each of these texts, equal ones once; for all seeds together."""
+    classes, encoder = len(source.class_names), source.texts
     unique = sorted({prompts.after_comma(text, period=period) for text in texts})
     if not encoder.fast or encoder.tower is None:
         context = encoder.tokenizer([""]).shape[1]
@@ -70,5 +71,4 @@ class Meter:
 
     def cost(self) -> Cost:
         """Of everything so far."""
-        source = self.source
-        return cost_of(self._texts, period=self.period, classes=len(source.class_names), encoder=source.texts)
+        return cost_of(self._texts, period=self.period, source=self.source)

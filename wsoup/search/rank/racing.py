@@ -19,10 +19,11 @@ import numpy as np
 import torch
 
 from wsoup.core.draws import named_generator
+from wsoup.search.rank.cost import cost_of
 from wsoup.search.rank.params import RacingRound
 from wsoup.search.rank.ranking import count_and_likelihood
-from wsoup.search.rank.scores import COLUMNS, pool_cost
 from wsoup.search.rank.source import Source
+from wsoup.search.rank.statistics import COLUMNS
 from wsoup.soup.member import NOTHING, Cost
 
 FEWEST_CLASSES = 2
@@ -147,4 +148,4 @@ def racing_cost(
 
 
 def _cost(part: Source, texts: Sequence[str], inside: np.ndarray, *, period: bool) -> Cost:
-    return pool_cost(part, [texts[i] for i in np.flatnonzero(inside).tolist() if texts[i]], period=period)
+    return cost_of([texts[i] for i in np.flatnonzero(inside).tolist() if texts[i]], period=period, source=part)

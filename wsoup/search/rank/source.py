@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.errors import MismatchError, MissingError
+from wsoup.core.errors import MismatchError
 from wsoup.core.scoring import ImageSet, correct_per_candidate
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
@@ -110,9 +110,7 @@ def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], enco
     skipped = len(features.attributes.get("skipped", []))
     subsets = {}
     for seed in seeds:
-        path = artifacts.split(source, seed=seed)
-        if not path.exists():
-            raise MissingError(f"{path} does not exist; it is made by stage 'fewshot': run `dvc repro fewshot`")
+        path = store.require(artifacts.split(source, seed=seed), made_by="fewshot")
         rows = store.read_table(path, columns=["row"])["row"].to_pylist()
         known = [position[row] for row in rows if row in position]
         if len(rows) - len(known) > skipped:
