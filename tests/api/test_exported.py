@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -21,21 +23,30 @@ from wsoup.soup.member import Member
 NAMES = sorted(COLOURS)
 
 
-@pytest.fixture
-def photos(in_tmp, tiny_encoder, tiny_encoder_files) -> torch.Tensor:
-    """Pixels of photos; beside them a soup, two heads and a params.yaml that knows where the weights lie."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, tiny_encoder, tiny_encoder_files) -> tuple[Path, torch.Tensor]:
+    """Photos, a soup, two heads and a params.yaml that knows where the weights lie, in a folder; the photos' pixels."""
+    folder = tmp_path_factory.mktemp("exported") / "made"
+    paths = sorted(write_image_folder(folder / "new", splits={"a": 3}, classes=COLOURS).rglob("*.png"))
     members = tuple(Member(text) for text in ("sharp", "which is flat"))
     about = {"encoder": tiny_encoder.id, "preprocessing": tiny_encoder.preprocessing}
     soup = wsoup.Soup(kind="chains", seed=1, template="a photo of a {}.", members=members, **about)
-    soup.save("soup.json")
-    Path("params.yaml").write_text(json.dumps({"encoder": tiny_encoder_files}))
-    paths = sorted(write_image_folder(Path("new"), splits={"a": 3}, classes=COLOURS).rglob("*.png"))
+    soup.save(folder / "soup.json")
+    (folder / "params.yaml").write_text(json.dumps({"encoder": tiny_encoder_files}))
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(str(path))) for path in paths])
     how = {"class_names": NAMES, "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
     features, labels = tiny_encoder.encode_images(pixels), [path.parent.name for path in paths]
     for kind in ("gda", "ridge"):
         head = wsoup.fit_head(features, labels, soup=soup, kind=kind, encoder={"model": "tiny-clip"}, **how)
-        head.save(f"{kind}.safetensors")
+        head.save(folder / f"{kind}.safetensors")
+    return folder, pixels
+
+
+@pytest.fixture
+def photos(made, in_tmp) -> torch.Tensor:
+    """The same in the working folder of a test."""
+    folder, pixels = made
+    shutil.copytree(folder, in_tmp, dirs_exist_ok=True)
     return pixels
 
 
@@ -46,24 +57,21 @@ WHAT = {
 }
 
 
-@pytest.fixture(params=WHAT)
-def expected(request, photos) -> tuple[list[str], np.ndarray]:
+@pytest.fixture(scope="module", params=WHAT)
+def expected(request, made, tiny_encoder_files) -> tuple[list[str], np.ndarray]:
     """Arguments of the export, and the probabilities (N, C) that `wsoup classify` gives."""
+    folder, pixels = made
     export, classify = WHAT[request.param]
-    code, printed, errors = run("classify", "new", *classify, "--top", "4", *where(request.param))
+    # A head of a model in memory does not say where its weights lie; params.yaml is of the soup's encoder.
+    where = [] if request.param == "soup" else ["--pretrained", tiny_encoder_files["pretrained"]]
+    with contextlib.chdir(folder):
+        code, printed, errors = run("classify", "new", *classify, "--top", "4", *where)
     assert code == 0, errors
-    chances = np.zeros((len(photos), len(NAMES)))
+    chances = np.zeros((len(pixels), len(NAMES)))
     for i, row in enumerate(csv.DictReader(io.StringIO(printed))):
         for end in ("", "_2", "_3", "_4"):
             chances[i, NAMES.index(row[f"class{end}"])] = row[f"probability{end}"]
-    return [*export, *where(request.param)], chances
-
-
-def where(kind: str) -> list[str]:
-    """A head of a model in memory does not say where its weights lie; params.yaml is of the soup's encoder."""
-    return (
-        [] if kind == "soup" else ["--pretrained", json.loads(Path("params.yaml").read_text())["encoder"]["pretrained"]]
-    )
+    return [*export, *where], chances
 
 
 def exported(arguments: list[str], file: str, *options: str) -> str:

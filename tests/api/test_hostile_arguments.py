@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import wsoup
+from wsoup.api import soups
 from wsoup.core.errors import LONGEST, DataError, ModelError, ParamsError, WsoupError
 from wsoup.soup.member import Member
 
@@ -135,6 +136,14 @@ DOES_NOT_ENCODE: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_common_words() -> Iterator[None]:
+    """The pool that stands for `words=None`: a search in 10,000 is the same, and takes half a minute."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(soups, "COMMON_WORDS", 100)
+        yield
+
+
 @pytest.fixture(scope="module")
 def calls(tiny_encoder: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Callable[..., Any], dict]]:
     """What is offered, by name, each with arguments that it takes."""
@@ -162,7 +171,7 @@ def calls(tiny_encoder: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         ),
         "fit_head": (
             wsoup.fit_head,
-            {**images, **names, "soup": None, "kind": None, "template": None, "precision": "fp32", "encoder": None},
+            {**images, **names, "soup": None, "kind": "ridge", "template": None, "precision": "fp32", "encoder": None},
         ),
         "adapt": (
             wsoup.adapt,

@@ -19,6 +19,7 @@ import torch
 from corrupt import corrupted
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import run_module
 from refusals import refusal
 from rich.table import Table
 from rich.text import Text
@@ -106,9 +107,9 @@ def test_no_text_gives_an_order_to_a_terminal(tmp_path: Path, order: str) -> Non
     """`wsoup soup export` and `show --text` write a soup as it is, but for a terminal, here a real one."""
     soup_of([f"sharp{order}"]).save(tmp_path / "soup.json")
     for arguments in (["export", "--format", "text"], ["export", "--format", "clip_benchmark"], ["show", "--text"]):
-        command = [sys.executable, "-m", "wsoup.cli.app", "soup", arguments[0], str(tmp_path / "soup.json")]
+        command = ["soup", arguments[0], str(tmp_path / "soup.json"), *arguments[1:]]
         ours, theirs = os.openpty()
-        subprocess.run([*command, *arguments[1:]], stdout=theirs, check=True)
+        assert run_module("wsoup", *command, folder=tmp_path, out=os.ttyname(theirs)) == (0, "")
         os.close(theirs)
         printed = os.read(ours, 10_000).decode()
         os.close(ours)

@@ -1,4 +1,4 @@
-"""Stages as processes of their own that start at once: forked from one that has imported the heavy packages already.
+"""Stages, DVC and wsoup as processes of their own that start at once: forked from one that has imported the packages.
 
 They are as any other process to the kernel, to the lock and to the file system; only Python's start is shared. DVC's
 stages, too: `warm_python` gives the environment in which `python -m stages.X` is such a process.
@@ -23,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ["pytest", "torch", "open_clip", "torchvision", "pyarrow.parquet", "zarr", "pydantic", "safetensors.torch"]
+HEAVY += ["dvc.cli.parser", "dvc.repo.reproduce", "dvc.data_cloud", "scmrepo.git", "networkx", "typer"]
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(HEAVY)
 PATIENCE = 120.0
@@ -34,7 +35,7 @@ class Running:
 
     def __init__(self, folder: Path, stage: str, *arguments: str, root: Path = ROOT, **variables: str) -> None:
         self.printed = folder / f".{stage}-{'-'.join(arguments)}-{time.monotonic_ns()}.txt"
-        about = (str(folder), str(root), stage, list(arguments), variables, str(self.printed))
+        about = (str(folder), str(root), f"stages.{stage}", list(arguments), variables, str(self.printed))
         self.process = FORKING.Process(target=_run, args=about)
         self.process.start()
 
@@ -71,6 +72,23 @@ def run_stage(folder: Path, stage: str, *arguments: str, code: int = 0, root: Pa
     return printed
 
 
+def run_module(
+    module: str,
+    *arguments: str,
+    folder: Path,
+    root: Path = ROOT,
+    variables: dict[str, str] | None = None,
+    out: str | None = None,
+) -> tuple[int | None, str]:
+    """Exit code of ``python -m <module> <arguments>``, and what it printed, but for stdout where that goes to `out`."""
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as printed:
+        about = (str(folder), str(root), module, list(arguments), variables or {}, out or printed.name, printed.name)
+        process = FORKING.Process(target=_run, args=about)
+        process.start()
+        process.join()
+        return process.exitcode, printed.read()
+
+
 @functools.cache
 def warm_python() -> dict[str, str]:
     """Environment variables with which `python -m stages.X` is forked from here: warm/python asks a thread."""
@@ -94,7 +112,7 @@ def _answer(asked: socket.socket) -> None:
         about = json.loads(lines.readline())
         module, *arguments = about["arguments"]
         streams = [f"/proc/{about['pid']}/fd/{stream}" for stream in (1, 2)]
-        about = (about["folder"], about["folder"], module.removeprefix("stages."), arguments, about["environment"])
+        about = (about["folder"], about["folder"], module, arguments, about["environment"])
         process = FORKING.Process(target=_run, args=(*about, *streams))
         process.start()
         print(process.pid, file=lines, flush=True)
@@ -107,21 +125,22 @@ def _answer(asked: socket.socket) -> None:
 def _run(
     folder: str,
     root: str,
-    stage: str,
+    module: str,
     arguments: list[str],
     variables: dict[str, str],
     out: str,
     err: str | None = None,
 ) -> None:
-    """In the new process: the stage as Python's ``-m`` would run it."""
+    """In the new process: the module as Python's ``-m`` would run it."""
     os.chdir(folder)
     os.environ.pop("WSOUP_CACHE", None)
     os.environ.update(variables)
-    for stream, path in ((1, out), (2, err or out)):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+    for stream, path in ((0, os.devnull), (1, out), (2, err or out)):
+        os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOCTTY), stream)
+        os.set_inheritable(stream, True)
     sys.stdout, sys.stderr = (open(stream, "w", buffering=1, closefd=False) for stream in (1, 2))  # noqa: SIM115
     for name in [name for name in sys.modules if name.partition(".")[0] in ("wsoup", "stages")]:
         del sys.modules[name]
     sys.path.insert(0, root)
     sys.argv = ["-m", *arguments]
-    runpy.run_module(f"stages.{stage}", run_name="__main__", alter_sys=True)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from processes import run_module, run_stage
 from run_cli import run
 
 from wsoup.core.errors import DataError
@@ -19,7 +18,7 @@ from wsoup.pipeline import workspace
 @pytest.fixture
 def folder(in_tmp) -> Path:
     assert run("init", "soups")[0] == 0
-    return Path("soups")
+    return in_tmp / "soups"
 
 
 def test_every_local_file_that_dvc_yaml_and_params_name_is_there(folder):
@@ -37,11 +36,9 @@ def test_every_local_file_that_dvc_yaml_and_params_name_is_there(folder):
 
 
 def test_dvc_draws_its_graph_without_the_library_beside(folder):
-    done = subprocess.run(
-        [sys.executable, "-m", "dvc", "stage", "list"], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "soup@word" in done.stdout
+    ended, printed = run_module("dvc", "stage", "list", folder=folder)
+    assert ended == 0, printed
+    assert "soup@word" in printed
 
 
 def test_each_stage_depends_on_the_rooms_that_decide_it(folder):
@@ -81,25 +78,18 @@ def test_a_folder_of_something_else_is_left_alone(in_tmp):
 
 
 def test_a_stage_refuses_another_wsoup_than_the_folders(folder):
-    def candidates() -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "stages.candidates"]
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-    assert candidates().returncode == 0
+    run_stage(folder, "candidates", root=folder)
     (folder / "code/search/rank.json").write_text("{}")
-    refused = candidates()
-    assert refused.returncode == 1
-    assert "soups is of another wsoup than the one installed" in refused.stderr
-    assert "run `wsoup init .` there to bring it up to date" in refused.stderr
+    refused = run_stage(folder, "candidates", code=1, root=folder)
+    assert "soups is of another wsoup than the one installed" in refused
+    assert "run `wsoup init .` there to bring it up to date" in refused
 
 
 def test_a_folder_that_an_earlier_wsoup_made_is_told_what_to_do(folder):
     (folder / "stages/__init__.py").write_text("from wsoup.runtime.interrupts import leave_at_once\n")  # of wsoup 0.2
-    command = [sys.executable, "-m", "stages.candidates"]
-    refused = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert refused.returncode == 1
-    assert refused.stderr.count("\n") == 1
-    assert "run `wsoup init .` to bring its stages up to date" in refused.stderr
+    refused = run_stage(folder, "candidates", code=1, root=folder)
+    assert refused.count("\n") == 1
+    assert "run `wsoup init .` to bring its stages up to date" in refused
 
 
 def test_profiles_and_the_papers_tables_are_read_from_any_folder(in_tmp):
