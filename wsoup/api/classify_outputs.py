@@ -1,10 +1,11 @@
-"""Predictions as CSV, JSON lines or Parquet, and as a contact sheet; lines are written as they come."""
+"""Predictions as CSV, JSON lines or Parquet, as they come; and accuracy where photos have labels."""
 
 from __future__ import annotations
 
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from wsoup.core.errors import ParamsError, needing
 from wsoup.disk import store
 from wsoup.disk.cells import defused, defused_path
 from wsoup.disk.files import check_ending, shown
+
+MOST = 3
+"""Pairs of confused classes that are named."""
 
 
 def columns(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[str, Any]:
@@ -59,19 +63,22 @@ class Outputs:
     confusion: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.table is not None:
-            check_ending(self.table, ".csv", ".parquet", option="--out")
-        if self.sheet is not None:
-            check_ending(self.sheet, ".html", ".htm", option="--html")
-        if self.confusion is not None:
-            check_ending(self.confusion, ".csv", option="--confusion")
+        endings = {"--out": (".csv", ".parquet"), "--html": (".html", ".htm"), "--confusion": (".csv",)}
+        for option, file in self.files.items():
+            check_ending(file, *endings[option], option=option)
         if self.as_json and self.table is not None:
             raise ParamsError("--json writes to stdout: leave out --out, or redirect stdout into a file")
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """Those that are written, by their options."""
+        files = {"--out": self.table, "--html": self.sheet, "--confusion": self.confusion}
+        return {option: file for option, file in files.items() if file is not None}
+
     def check_apart(self, inputs: Sequence[str]) -> None:
         """Raise ParamsError where a file would be replaced that is also read."""
-        for option, file in (("--out", self.table), ("--html", self.sheet), ("--confusion", self.confusion)):
-            if file is not None and file.resolve() in [Path(place).resolve() for place in inputs]:
+        for option, file in self.files.items():
+            if file.resolve() in [Path(place).resolve() for place in inputs]:
                 raise ParamsError(f"{option} {file} is also read, and would be replaced; give another name")
 
     @contextmanager
@@ -120,3 +127,45 @@ def write_json_line(prediction: Prediction, *, file: IO[str]) -> None:
     if prediction.photo.columns:
         line["input"] = dict(prediction.photo.columns)
     print(json.dumps(line, ensure_ascii=only_ascii), file=file, flush=True)
+
+
+class Confusion:
+    """Counts of (label, answer); `add` takes them one by one."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._sure = Counter[bool | None]()
+
+    def add(self, answer: Prediction) -> None:
+        """What is said of one photo; counted where it has a label and was read."""
+        if answer.photo.label is not None and answer.classes:
+            self.counts[answer.photo.label, answer.classes[0]] += 1
+            self._sure[answer.right] += answer.status == "ok"
+
+    def lines(self) -> list[str]:
+        """Accuracy, that of the sure photos where others are not, and the pairs confused most; empty without labels."""
+        n_images = self.counts.total()
+        if not n_images:
+            return []
+        n_correct = sum(count for (label, answer), count in self.counts.items() if label == answer)
+        said = [f"accuracy {_share(n_correct, n_images)}"]
+        if self._sure.total() < n_images:
+            sure = self._sure.total()
+            said.append(f"accuracy of the {sure} that are sure: {_share(self._sure[True], sure)}")
+        pairs = [(pair, count) for pair, count in self.counts.most_common() if pair[0] != pair[1]]
+        if pairs:
+            named = ", ".join(f"{label} as {answer} ({count})" for (label, answer), count in pairs[:MOST])
+            said.append(f"most confused: {named}")
+        return said
+
+    def write(self, path: Path, *, class_names: Sequence[str]) -> None:
+        """Write a CSV table: a row for each label, a column for each answer."""
+        with store.replacing(path) as new, open(new, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["label", *map(defused, class_names)])
+            for label in class_names:
+                writer.writerow([defused(label), *(self.counts[label, answer] for answer in class_names)])
+
+
+def _share(n_correct: int, n_images: int) -> str:
+    return f"{100 * n_correct / n_images:.2f} % ({n_correct} of {n_images})" if n_images else "none"

@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -26,11 +26,11 @@ from wsoup.core.errors import ChangedError, DataError, ModelError, WsoupError, o
 from wsoup.disk.files import read_bytes
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, fingerprint
-from wsoup.images.decode import decoded
+from wsoup.images.decode import Picture
 from wsoup.images.features import IMAGES_PER_SHARD, Embedded, ImageList, embed_images, encode_files
-from wsoup.runtime.progress import counting, tick
+from wsoup.runtime.progress import counting
 from wsoup.texts.tried import answered, check_has, tried
-from wsoup.towers.encoder import Encoder, check_finite
+from wsoup.towers.encoder import Encoder
 
 LABEL = "encode images"
 
@@ -85,13 +85,15 @@ def encode_images(
         with counting(label=LABEL, total=len(paths), initial=0 if embedded is None else len(files), unit="image"):
             if embedded is None:
                 embedded = encode_files({LABEL: encoder}, paths=files, digests=None, **how)
-            shown = _shown(encoder, pictures, **how)
+            opened = [Picture(image, f"paths[{i}]") for i, image in pictures.items()]
+            shown = encode_files({LABEL: encoder}, paths=opened, digests=None, **how)
         bad = [embedded.skipped[i] for i in sorted(embedded.skipped)] + list(shown.skipped.values())
         made = [part.features[LABEL] for part in (embedded, shown) if LABEL in part.features]
         if not made:
             raise DataError(one_line(f"none of the {len(paths)} images could be decoded; the first: {bad[0]}"))
     features = np.full((len(paths), made[0].shape[1]), np.nan, dtype=np.float32)
-    features[[*(places[i] for i in embedded.positions), *shown.positions]] = np.concatenate(made)
+    rows = [*(places[i] for i in embedded.positions), *([*pictures][i] for i in shown.positions)]
+    features[rows] = np.concatenate(made)
     return torch.from_numpy(features)
 
 
@@ -104,30 +106,6 @@ def _its_own_door() -> Iterator[None]:
         raise ChangedError(f"{str(error).partition(';')[0]}; call encode_images again") from None
     except DataError as error:
         raise DataError(str(error).replace("set embed.on_bad_image: skip", 'pass on_bad_image="nan"')) from None
-
-
-def _shown(encoder: Encoder, pictures: Mapping[int, Image.Image], *, batch_size: int, on_bad_image: str) -> Embedded:
-    """Features of images in memory by their positions, made upright RGB as those of files are."""
-    features: list[np.ndarray] = []
-    good: list[int] = []
-    bad: dict[int, str] = {}
-    at_once = encoder.images_at_once(batch_size)
-    for first in range(0, len(pictures), at_once):
-        batch, some = {}, list(pictures)[first : first + at_once]
-        for i in some:
-            try:
-                batch[i] = encoder.preprocess(decoded(pictures[i], name=f"paths[{i}]", as_stored=False))
-            except (DataError, OSError) as error:  # Pillow reads a file when its pixels are asked for
-                bad[i] = str(error) if isinstance(error, DataError) else f"paths[{i}] cannot be decoded ({error})"
-                if on_bad_image == "stop":
-                    raise DataError(bad[i]) from None
-        if batch:
-            encoded = encoder.encode_images(torch.stack(list(batch.values()))).cpu()
-            check_finite(encoded, paths=[f"paths[{i}]" for i in batch])
-            features.append(encoded.numpy())
-            good += batch
-        tick(len(some))
-    return Embedded({LABEL: np.concatenate(features)} if features else {}, np.array(good, dtype=np.int64), bad)
 
 
 def _resumable(encoder: Encoder, files: list[str], *, how: dict[str, Any], called: str) -> Embedded | None:

@@ -61,8 +61,7 @@ def classify_command(
     Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html > predictions.csv
     """
     from wsoup.api.classify_encoder import Given
-    from wsoup.api.classify_outputs import Outputs
-    from wsoup.api.confusion import Confusion
+    from wsoup.api.classify_outputs import Confusion, Outputs
     from wsoup.api.photos import find_photos, labelled
     from wsoup.api.sheet import write_sheet
 

@@ -15,9 +15,10 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -50,11 +51,21 @@ UPRIGHT = {
 REMEDY = "replace or remove it, or set embed.on_bad_image: skip"
 
 
-def load_rgb(path: str | Path, *, digest: str | None = None, as_stored: bool = False) -> Image.Image:
-    """Decode one image file, or one member of a tar or Arrow file, as upright 8-bit RGB.
+class Picture(NamedTuple):
+    """An image in memory, and what messages call it."""
+
+    image: Image.Image
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored: bool = False) -> Image.Image:
+    """Decode one image file, one member of a tar or Arrow file, or what is open already, as upright 8-bit RGB.
 
     Args:
-        path: the file; see `wsoup.disk.files.read_bytes`.
+        path: the file (see `wsoup.disk.files.read_bytes`), or a picture.
         digest: SHA-256 in hex that its bytes had when it was listed; None takes them as they are.
         as_stored: neither turn it nor lay transparency over white, as the authors' loader (samplers.py:176).
 
@@ -63,22 +74,15 @@ def load_rgb(path: str | Path, *, digest: str | None = None, as_stored: bool = F
         DataError: missing, empty, truncated, not an image, of a kind whose values have no known range, a line rather
             than a picture (MAX_ASPECT), or so large that it looks like a decompression bomb.
     """
-    name = shown(str(path))
-    try:
-        data = read_bytes(str(path))
-    except MissingError as error:
-        if digest is not None:
-            raise _changed(name, how="is gone") from None
-        raise DataError(f"{error}; {REMEDY}") from None
-    if digest is not None and hashlib.sha256(data).hexdigest() != digest:
-        raise _changed(name, how="changed")
-    if not data:
-        raise DataError(f"{name} is empty (0 bytes); replace or remove it")
+    name, data = shown(str(path)), b""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of large or odd files that decode all the same
+            if isinstance(path, Picture):
+                return _upright(path.image, name=name, as_stored=as_stored)
+            data = _contents(str(path), name=name, digest=digest)
             with Image.open(io.BytesIO(data), formats=_formats()) as image:
-                return decoded(image, name=name, as_stored=as_stored)
+                return _upright(image, name=name, as_stored=as_stored)
     except UnidentifiedImageError:
         kind = "an HTML page" if data.lstrip()[:1] == b"<" else f"not an image of a known format ({', '.join(FORMATS)})"
         raise DataError(f"{name} is {kind}; {REMEDY}") from None
@@ -88,6 +92,21 @@ def load_rgb(path: str | Path, *, digest: str | None = None, as_stored: bool = F
         raise
     except Exception as error:  # decoders raise whatever a damaged file leads them into
         raise DataError(f"{name} cannot be decoded ({reason_of(error)}); {REMEDY}") from None
+
+
+def _contents(path: str, *, name: str, digest: str | None) -> bytes:
+    """The bytes of a file, which are those that it had when it was listed."""
+    try:
+        data = read_bytes(path)
+    except MissingError as error:
+        if digest is not None:
+            raise _changed(name, how="is gone") from None
+        raise DataError(f"{error}; {REMEDY}") from None
+    if digest is not None and hashlib.sha256(data).hexdigest() != digest:
+        raise _changed(name, how="changed")
+    if not data:
+        raise DataError(f"{name} is empty (0 bytes); replace or remove it")
+    return data
 
 
 def _changed(name: str, *, how: str) -> ChangedError:
@@ -104,7 +123,7 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
-def decoded(image: Image.Image, *, name: str, as_stored: bool) -> Image.Image:
+def _upright(image: Image.Image, *, name: str, as_stored: bool) -> Image.Image:
     """Upright 8-bit RGB. The shape is checked before anything is decoded, the mode before anything is scaled."""
     width, height = image.size
     if max(width, height) > MAX_ASPECT * min(width, height):
@@ -177,26 +196,23 @@ def _to_rgb(image: Image.Image, *, as_stored: bool) -> Image.Image:
     return image.convert("RGB")
 
 
-@dataclass(frozen=True)
-class _Decode:
-    """Number of a batch -> its preprocessed images; a bad file becomes its error."""
-
-    paths: Sequence[str]
-    digests: Sequence[str | None] | None
-    transform: Callable[[Image.Image], Tensor]
-    batch_size: int
-    as_stored: bool
-
-    def __call__(self, number: int) -> Decoded:
-        first = number * self.batch_size
-        pixels, errors = [], {}
-        for i in range(first, min(first + self.batch_size, len(self.paths))):
-            try:
-                digest = self.digests[i] if self.digests else None
-                pixels.append(self.transform(load_rgb(self.paths[i], digest=digest, as_stored=self.as_stored)))
-            except DataError as error:
-                errors[i] = error
-        return Decoded(torch.stack(pixels) if pixels else torch.empty(0, 3, 1, 1), errors)
+def _decode(
+    paths: Sequence[str | Picture],
+    digests: Sequence[str | None] | None,
+    transform: Callable[[Image.Image], Tensor],
+    batch_size: int,
+    as_stored: bool,
+    number: int,
+) -> Decoded:
+    """The preprocessed images of a batch, by its number; a bad file becomes its error."""
+    pixels, errors = [], {}
+    for i in range(number * batch_size, min((number + 1) * batch_size, len(paths))):
+        try:
+            image = load_rgb(paths[i], digest=digests[i] if digests else None, as_stored=as_stored)
+            pixels.append(transform(image))
+        except DataError as error:
+            errors[i] = error
+    return Decoded(torch.stack(pixels) if pixels else torch.empty(0, 3, 1, 1), errors)
 
 
 @dataclass(frozen=True)
@@ -215,7 +231,7 @@ class Batch:
 
 
 def batches(
-    paths: Sequence[str],
+    paths: Sequence[str | Picture],
     *,
     transform: Callable[[Image.Image], Tensor],
     batch_size: int,
@@ -227,7 +243,7 @@ def batches(
     """Decode and preprocess images in order, ahead of their use.
 
     Args:
-        paths: N image files.
+        paths: N image files, or pictures, which this process decodes.
         transform: RGB image -> (3, H, W) float32.
         batch_size: images in a batch, the last one may be smaller.
         digests: N content digests that the files had when they were listed, or None.
@@ -242,9 +258,11 @@ def batches(
     """
     if workers is None:
         workers = decoding_workers()
+    if len(paths) <= FEW_IMAGES or isinstance(paths[0], Picture):  # which its file, open here, may still be read for
+        workers = 0
     n = -(-len(paths) // batch_size)
-    decode = _Decode(paths, digests, transform, batch_size, as_stored)
-    for number, (pixels, errors) in enumerate(ahead(decode, n=n, workers=workers if len(paths) > FEW_IMAGES else 0)):
+    decode = partial(_decode, paths, digests, transform, batch_size, as_stored)
+    for number, (pixels, errors) in enumerate(ahead(decode, n=n, workers=workers)):
         for error in errors.values():
             if on_bad_image == "stop" or isinstance(error, ChangedError):
                 raise error

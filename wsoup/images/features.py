@@ -20,7 +20,7 @@ from wsoup.disk.shards import Owner, Shards
 from wsoup.disk.store import fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked
 from wsoup.images import known
 from wsoup.images.cost import image_flops
-from wsoup.images.decode import batches
+from wsoup.images.decode import Picture, batches
 from wsoup.params.base.encoder import EmbedParams, EncoderParams
 from wsoup.runtime import process
 from wsoup.runtime.progress import counting, tick
@@ -66,7 +66,7 @@ class Embedded:
 def encode_files(
     encoders: Mapping[str, Encoder],
     *,
-    paths: Sequence[str],
+    paths: Sequence[str | Picture],
     digests: Sequence[str | None] | None,
     batch_size: int,
     on_bad_image: str,
@@ -76,7 +76,7 @@ def encode_files(
 
     Args:
         encoders: image towers by name; their preprocessing is the same.
-        paths: N files.
+        paths: N files, or N pictures.
         digests: N content digests, which the files must still have, or None.
         batch_size: images in one forward pass, at most.
         on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
@@ -117,7 +117,7 @@ def encode_files(
             pixels = torch.cat([batch.pixels, room]) if len(batch.bad) else batch.pixels
             for name, encoder in encoders.items():
                 encoded = encoder.encode_images(pixels)[: len(here)].cpu()
-                check_finite(encoded, paths=[paths[i] for i in here.tolist()])
+                check_finite(encoded, paths=[str(paths[i]) for i in here.tolist()])
                 features[name].append(encoded.numpy())
             positions.append(here)
         tick(len(batch.positions) + len(batch.bad))
