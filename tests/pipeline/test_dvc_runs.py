@@ -115,6 +115,72 @@ def test_an_edit_while_a_stage_runs_is_not_certified(other, what):
     assert other.changed() == set()
 
 
+LATE = {
+    "params": ("soup@word", "sed -i '/k0:/s/4/3/' params.yaml", "params.yaml: soups.word {'k0': 4}, and dvc.lock "),
+    "code": ("soup@word", "echo >> wsoup/search/grow/chains.py", "wsoup/search {'md5': '"),
+    "an image": (
+        "prepare@photo",
+        "cp photo/train/red/$(ls photo/train/red | head -1) photo/train/red/late.png",
+        "photo {'nfiles': 32, 'size': ",
+    ),
+}
+"""What a stage's command does after the stage -> what the next stage says."""
+
+
+@pytest.mark.parametrize("what", LATE)
+def test_an_edit_after_a_stages_last_look_is_taken_back_by_the_next_stage(other, what):
+    """DVC has certified it by then."""
+    stage, edit, said = LATE[what]
+    soups, name = members(other), stage.partition("@")[0]
+    other.edit_code("dvc.yaml", f"cmd: python -m stages.{name}\n", f"cmd: python -m stages.{name} && {edit}\n")
+    printed = other.run("dvc", "repro", "--force", "--downstream", stage, good=False)
+    assert printed.count("error: ") == 1, printed
+    assert f"error: {stage} ran with {said}" in printed
+    assert printed.count("Running stage") == 2, "the next one did nothing"
+    other.git("checkout", "-q", "dvc.yaml")
+    assert stage in other.changed()
+    other.git("checkout", "-q", ".")
+    other.git("clean", "-fdq", "photo")
+    other.run("dvc", "checkout", "-q", "--force")
+    assert (members(other), other.changed()) == (soups, set())
+
+
+def test_what_came_from_the_run_cache_or_was_committed_is_in_doubt_nowhere(other):
+    """k0 4, 3, 4 again; then code that changes nothing, committed without a run."""
+    before = members(other)
+    for k0 in (3, 4):
+        other.edit("soups.word", k0=k0)
+        other.repro()
+        assert "and dvc.lock says" not in other.run("wsoup", "results") + other.run("wsoup", "check")
+    assert (members(other), other.changed()) == (before, set())
+    for path in ("wsoup/search/grow/chains.py", "wsoup/report/tables.py"):
+        code = other.folder / path
+        code.write_text(code.read_text() + "\n")
+    other.run("dvc", "commit", "--force")
+    assert other.changed() == set()
+    assert "and dvc.lock says" not in other.run("wsoup", "results") + other.run("wsoup", "check")
+    other.edit("evaluate", m=[1])
+    assert "evaluate" in other.repro(), "every stage after it looks at the notes of this run"
+    other.git("checkout", "-q", ".")
+    other.run("dvc", "checkout", "-q", "--force")
+
+
+def test_a_last_stage_in_doubt_is_named_by_check_and_results(other):
+    other.edit_code("dvc.yaml", "cmd: python -m stages.soup\n", f"cmd: python -m stages.soup && {LATE['params'][1]}\n")
+    other.run("dvc", "repro", "--force", "--single-item", "soup@descriptor")  # an edit of what it does not read
+    other.edit("soups.word", k0=4)
+    assert "and dvc.lock says" not in other.run("wsoup", "results")
+    other.edit("soups.word", k0=5)
+    other.edit_code("dvc.yaml", "s/4/3/", "s/5/3/")
+    other.run("dvc", "repro", "--single-item", "soup@word")
+    said = "soup@word ran with params.yaml: soups.word {'k0': 5}, and dvc.lock says {'k0': 3}"
+    assert f"warning: {said}" in other.run("wsoup", "results")
+    assert f"error: {said}" in other.run("wsoup", "check", good=False)
+    other.git("checkout", "-q", ".")
+    other.run("dvc", "checkout", "-q", "--force")
+    assert "and dvc.lock says" not in other.run("wsoup", "results"), "dvc.lock has other results"
+
+
 def test_a_queued_experiment_runs_the_code_that_was_queued(other):
     """The edit is taken back before the experiment starts: a stage runs the wsoup of the tree that it stands in."""
     before, code = members(other), Path(other.folder / "wsoup/search/grow/greedy.py").read_text()
@@ -137,7 +203,7 @@ def test_a_queued_experiment_runs_the_code_that_was_queued(other):
 
 def test_a_temporary_experiment_is_what_the_stage_makes_in_place(other):
     before = members(other)
-    other.run("dvc", "exp", "run", "--temp", "--name", "temporary", "-S", "soups.word.k0=7", "soup@word")
+    other.run("dvc", "exp", "run", "--temp", "--name", "temporary", "-S", "soups.word.k0=7", "finetune@coop_diverse")
     assert (members(other), other.changed()) == (before, set()), "the workspace is as it was"
     other.run("dvc", "exp", "apply", "temporary")
     of_the_experiment = members(other)
