@@ -22,8 +22,8 @@ from wsoup.heads.kinds import KINDS, Setting
 
 SLACK = 0.25
 """Standard errors of a count within which counts say nothing: few images cannot tell so near settings apart."""
-SURE = 1.645
-"""Standard errors by which another kind must be better (McNemar, one-sided 95 %)."""
+SURE = 1.96
+"""Standard errors by which another kind must be better (McNemar)."""
 ANY = ("prototypes", "ridge", "gda")
 """Kinds to choose from where none is asked for, the first of them for one shot, or where none is better than by chance.
 
