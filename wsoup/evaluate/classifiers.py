@@ -66,11 +66,14 @@ class Row:
 
 def pretrained_rows(material: Material, *, params: EvaluateParams) -> list[Row]:
     """Every row with shared texts for the pretrained encoder: the tables, the curves over m, and single members."""
-    rows, made = table(list(material.soups)), []
-    for by_seed, seeds in [(False, material.seeds), *((True, (seed,)) for seed in material.seeds)]:
-        for method in methods(rows):
-            if method.by_seed is by_seed:
-                made += _sizes(method, material, rows, params=params, seeds=seeds)
+    rows = table(list(material.soups))
+    made = [
+        row
+        for by_seed, seeds in [(False, material.seeds), *((True, (seed,)) for seed in material.seeds)]
+        for method in methods(rows)
+        if method.by_seed is by_seed
+        for row in _sizes(method, material, rows, params=params, seeds=seeds)
+    ]
     given = [Row(GIVEN, material.seeds[:1], (text,), text=text) for text in map(prompts.bare, params.texts)]
     return made + single_rows(material) + given
 
@@ -160,8 +163,8 @@ def class_rows(
     by_dataset: dict[str, list[Row]] = {}
     for test in tests:
         template = test.baseline_template or test.template
-        classes = ClassMaterial(template, test.class_names, templates, test.gpt, test.gpt_names)
-        classes = replace(classes, nearest=nearest.get(test.name, ()))
+        near = nearest.get(test.name, ())
+        classes = ClassMaterial(template, test.class_names, templates, test.gpt, test.gpt_names, near)
         made = [
             Row(method.name, tuple(seeds), prompts=method.prompts(classes))
             for method in methods(rows)

@@ -74,9 +74,10 @@ def encode_rows(
 
     finish_shards(work, task=task, label=label, unit="block")
     shared, own = ([torch.from_numpy(part["means"]).to(encoder.device) for part in shards.load()] for shards in work)
-    by_dataset: dict[str, list[tuple[Row, torch.Tensor]]] = {test.name: [] for test in tests}
-    for (name, row), means in zip(further, own, strict=True):
-        by_dataset[name].append((row, means))
+    by_dataset = {
+        test.name: [(row, means) for (name, row), means in zip(further, own, strict=True) if name == test.name]
+        for test in tests
+    }
     return Classifiers(rows, classes, torch.cat(shared, dim=1), by_dataset)
 
 

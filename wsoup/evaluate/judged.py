@@ -92,12 +92,18 @@ def selection_counts(
         source: the source, for its classes.
         images: seed -> features (N, D) and labels (N,) of its few-shot images.
     """
-    lines: list[dict[str, object]] = []
-    for row, means in judged(classifiers, soups=soups):
-        for seed in row.seeds:
-            for mode, right in _right(*images(seed), means[classifiers.prompts.of(source)]):
-                counts = {"n_correct": int(right.sum()), "n_images": len(right)}
-                lines.append({"method": row.method, "mode": mode, "seed": seed, **counts})
+    lines = [
+        {
+            "method": row.method,
+            "mode": mode,
+            "seed": seed,
+            "n_correct": int(right.sum()),
+            "n_images": len(right),
+        }
+        for row, means in judged(classifiers, soups=soups)
+        for seed in row.seeds
+        for mode, right in _right(*images(seed), means[classifiers.prompts.of(source)])
+    ]
     return pa.Table.from_pylist(lines, schema=SELECTION)
 
 

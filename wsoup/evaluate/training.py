@@ -89,9 +89,11 @@ def during_training(
             label=f"{method} seed {seed}, iteration {iteration}",
         )
         table = evaluate(classifiers, tests=seen, tokenizer=tuned.tokenizer, variant=method)
-        for line in table.to_pylist():
-            if line["mode"] == "centroid":
-                lines.append([seed, iteration, line["dataset"], line["n_correct"], line["n_images"]])
+        lines += [
+            [seed, iteration, line["dataset"], line["n_correct"], line["n_images"]]
+            for line in table.to_pylist()
+            if line["mode"] == "centroid"
+        ]
     return lines
 
 

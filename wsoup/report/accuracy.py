@@ -77,19 +77,18 @@ def accuracy_table(
 
 def bound_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """What has to be said below a table that shows the upper bound."""
-    if not any(line["method"].endswith("upper bound") for line in lines):
-        return []
-    return ["The upper bound was selected on the targets' test images: it is no result."]
+    shown = any(line["method"].endswith("upper bound") for line in lines)
+    return ["The upper bound was selected on the targets' test images: it is no result."] if shown else []
 
 
 def _columns(results: Results) -> list[tuple[str, list[str]]]:
     """(column, its datasets): every dataset, and behind those of a role their mean."""
-    columns = []
-    for role in ROLES:
-        names = results.datasets(role)
-        columns += [(name, [name]) for name in names]
-        columns += [(MEANS[role], names)] if role in MEANS and names else []
-    return columns
+    return [
+        column
+        for role in ROLES
+        if (names := results.datasets(role))
+        for column in [*((name, [name]) for name in names), *([(MEANS[role], names)] if role in MEANS else [])]
+    ]
 
 
 def accuracy_row(

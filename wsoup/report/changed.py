@@ -73,8 +73,6 @@ def _flips(artifacts: Artifacts) -> Path:
 
 def _spread(lines: Sequence[Any], *, count: int) -> list[Any]:
     """`count` of the lines at equal distances, so that they are of many classes."""
-    if not lines or not count:
-        return []
     places = np.unique(np.linspace(0, len(lines) - 1, min(count, len(lines))).round().astype(int))
     return [lines[i] for i in places.tolist()]
 

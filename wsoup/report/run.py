@@ -78,23 +78,27 @@ def tables(run: Run, *, saved: Sequence[Table] = ()) -> list[Table]:
     """Every table of a run, in the order of the page; `saved` are those that stand on disk already."""
     results, judgement, params = run.results, run.judgement, run.params
     texts = run.artifacts.results / PRETRAINED / "texts.parquet"
-    made = [verdict_table(judgement)]
-    made += [] if results.halves is None else [analyses.base_to_new(results, halves=results.halves)]
-    made.append(zero_shot_table(results))
-    if results.variants != [PRETRAINED]:
-        made += [finetuned_table(results), *paper_tables(results)]
-        if params.finetune.methods:
-            made.append(summaries.diversity(results, methods=params.finetune.methods))
-    folder, confidence = run.artifacts.results, params.report.confidence
-    if params.heads:
-        made.append(photos.heads_table(folder, heads=list(params.heads), roles=results.roles, confidence=confidence))
-    if params.adapt:
-        made.append(photos.adapted_table(folder, adaptations=list(params.adapt), confidence=confidence))
+    folder, confidence, tuned = run.artifacts.results, params.report.confidence, results.variants != [PRETRAINED]
+    roles, methods = results.roles, params.finetune.methods
     return [
-        *made,
+        verdict_table(judgement),
+        *([] if results.halves is None else [analyses.base_to_new(results, halves=results.halves)]),
+        zero_shot_table(results),
+        *([finetuned_table(results), *paper_tables(results)] if tuned else []),
+        *([summaries.diversity(results, methods=methods)] if tuned and methods else []),
+        *(
+            [photos.heads_table(folder, heads=list(params.heads), roles=roles, confidence=confidence)]
+            if params.heads
+            else []
+        ),
+        *(
+            [photos.adapted_table(folder, adaptations=list(params.adapt), confidence=confidence)]
+            if params.adapt
+            else []
+        ),
         optimism_table(judgement),
         summaries.cost_table(gains(judgement), soups=run.soups),
-        summaries.paired_table(results, confidence=params.report.confidence),
+        summaries.paired_table(results, confidence=confidence),
         *saved,
         *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
         analyses.single_texts(texts, results=results),

@@ -104,7 +104,9 @@ def scaling_table(revisions: Sequence[str] = (), *, root: Path = Path()) -> Tabl
     for revision in names:
         encoder = parse_yaml(read_at(revision, PARAMS, root=root), origin=f"{PARAMS} of {revision}")["encoder"]
         pair = str(encoder["model"]).removesuffix(paper.QUICK_GELU), str(encoder["pretrained"])
-        tables.setdefault(pair, _of_revision(revision, title=_title(pair), root=root))
+        tables.setdefault(
+            pair, _of_revision(revision, title=TITLES.get(pair, f"{pair[0]} / {Path(pair[1]).name}"), root=root)
+        )
     order = [*TITLES, *sorted(set(tables) - set(TITLES))]
     ordered = [tables[pair] for pair in order if pair in tables]
     return Table(
@@ -114,10 +116,6 @@ def scaling_table(revisions: Sequence[str] = (), *, root: Path = Path()) -> Tabl
         [row for table in ordered for row in table.rows],
         list(dict.fromkeys(note for table in ordered for note in table.notes)),
     )
-
-
-def _title(pair: tuple[str, str]) -> str:
-    return TITLES.get(pair, f"{pair[0]} / {Path(pair[1]).name}")
 
 
 def _of_revision(revision: str, *, title: str, root: Path) -> Table:

@@ -70,9 +70,8 @@ def _with_intervals(table: Table) -> Table:
 
 
 def _is_detail(table: Table, column: str, *, n_columns: int, source: str) -> bool:
-    if table.name == "verdict":
-        return column not in VERDICT
-    return table.name in ACCURACIES and n_columns > MOST and column not in (*FIRST, source)
+    wide = table.name in ACCURACIES and n_columns > MOST
+    return column not in VERDICT if table.name == "verdict" else wide and column not in (*FIRST, source)
 
 
 def _shown(table: Table, *, source: str) -> dict[str, Any]:
@@ -120,9 +119,8 @@ def _ordered(table: Table, *, source: str) -> list[str]:
 
 def _measured(table: Table, column: str) -> bool:
     """Whether a column's figures are tinted and have a best one."""
-    if table.name in DIFFERENCES:
-        return column in DIFFERENCES[table.name]
-    return table.name in ACCURACIES and column not in SIZES
+    accuracies = table.name in ACCURACIES and column not in SIZES
+    return accuracies or column in DIFFERENCES.get(table.name, ())
 
 
 def _tint(table: Table, row: Mapping[str, Any], column: str, *, base: Mapping[str, Any]) -> float:

@@ -55,7 +55,8 @@ def sweep(
             method, _, name = key.partition("/")
             means = metrics.get(method, {}).get(name)
             if param in params and means is not None:
-                value = _number_or_text(params[param])
+                value = params[param]
+                value = value if is_number(value) or isinstance(value, str) else json.dumps(value)
                 shown = f"{value:g}" if isinstance(value, float) else value
                 line = {column_of(param): shown, "value": value, "row": row, "revision": revision}
                 lines.append(line | _means(means))
@@ -86,10 +87,6 @@ def _runs(revisions: Sequence[str], *, root: Path) -> Iterator[tuple[str, dict[s
 def column_of(param: str) -> str:
     """The column of the param's values: its name, but where that is the name of a mean."""
     return "source dataset" if param == "source" else param
-
-
-def _number_or_text(value: Any) -> float | str:
-    return value if is_number(value) or isinstance(value, str) else json.dumps(value)
 
 
 def _means(metrics: Mapping[str, float]) -> dict[str, float | None]:

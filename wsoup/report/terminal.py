@@ -56,9 +56,11 @@ def per_target(results: Results) -> str:
         part = columns[start : start + fitting]
         head = "per cent (gain over class name)" if start == 0 else ""
         lines = [f"{head:<{LABEL}}" + "".join(f"{title:>17}" for title, _ in part)]
-        for label, _, cells in _rows(results):
-            gains = (_with_gain(cells.of(names), base=plain.of(names)) for _, names in part)
-            lines.append(f"{label[: LABEL - 1]:<{LABEL}}" + "".join(f"{text:>17}" for text in gains))
+        lines += [
+            f"{label[: LABEL - 1]:<{LABEL}}"
+            + "".join(f"{_with_gain(cells.of(names), base=plain.of(names)):>17}" for _, names in part)
+            for label, _, cells in _rows(results)
+        ]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 

@@ -181,10 +181,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    adjusted, highest = [0.0] * len(p_values), 0.0
-    for place, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        highest = max(highest, min(1.0, (len(p_values) - place) * p_values[i]))
-        adjusted[i] = highest
+    order = np.argsort(p_values, kind="stable")
+    scaled = np.minimum(1.0, np.arange(len(order), 0, -1) * np.asarray(p_values, dtype=np.float64)[order])
+    adjusted: list[float] = np.maximum.accumulate(scaled)[np.argsort(order, kind="stable")].tolist()
     return adjusted
 
 

@@ -20,7 +20,6 @@ from wsoup.search.grow.params import (
     ChainsSoup,
     FirstWordsSoup,
     GreedySoup,
-    Growth,
     JointSoup,
     RandomLengthsSoup,
     SampleSoup,
@@ -157,7 +156,17 @@ def _chosen(definition: SoupParams, *, ranked: Ranked, meter: Meter, part: int) 
             first = [first_word(texts, member=i, seed=seed, k0=k0) for i in range(definition.m)]
             return _singles(first, ranked=ranked)
         case ChainsSoup() | RandomLengthsSoup():
-            return [_grown(definition, texts=texts, meter=meter, member=part)]
+            grown = word_soup_member(
+                texts,
+                member=part,
+                seed=seed,
+                k0=definition.k0,
+                k1=definition.k1,
+                patience=definition.patience,
+                max_words=definition.max_words,
+                count=meter.count,
+            )
+            return [grown]
         case JointSoup():
             return _joint(definition, texts=texts, meter=meter)
 
@@ -175,19 +184,6 @@ def _singles(texts: Sequence[str], *, ranked: Ranked) -> list[Member]:
     known = ranked.finalists()
     counts = dict(zip(known.texts, known.n_correct.tolist(), strict=True))
     return [Member(text, trace=(Step(text, counts[text]),) if text in counts else ()) for text in texts]
-
-
-def _grown(definition: Growth, *, texts: Sequence[str], meter: Meter, member: int) -> Member:
-    return word_soup_member(
-        texts,
-        member=member,
-        seed=meter.seed,
-        k0=definition.k0,
-        k1=definition.k1,
-        patience=definition.patience,
-        max_words=definition.max_words,
-        count=meter.count,
-    )
 
 
 def _joint(definition: JointSoup, *, texts: Sequence[str], meter: Meter) -> list[Member]:

@@ -73,7 +73,7 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
     for path in map(Path, paths):
         if path.suffix == ".json":
             sentences = {text for texts in gpt.read(path).values() for text in texts}
-            pool.update(dict.fromkeys(sorted(sentences, key=_with_period)))
+            pool.update(dict.fromkeys(sorted(sentences, key=lambda text: f"{text}.")))
         else:
             pool.update(dict.fromkeys(unique(texts_of(path), origin=str(path))))
     if paths and not pool:
@@ -111,10 +111,6 @@ def write_pool(path: str | Path, texts: Iterable[str]) -> None:
     """Write a pool, one bare text a line."""
     with replacing(path) as temporary:
         temporary.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-
-
-def _with_period(text: str) -> str:
-    return f"{text}."
 
 
 def texts_of(path: str | Path) -> list[str]:

@@ -185,12 +185,8 @@ def scores(
         period: whether texts carry the final period.
     """
     features = source.text_blocks(texts, period=period)
-    blocks = [statistics(images, block, baseline_right=baseline_right) for block in features]
-    return {name: _gather(blocks, name) for name in COLUMNS}
-
-
-def _gather(blocks: list[list[CandidateStatistics]], name: str) -> np.ndarray:
-    """One column of all seeds from the results of consecutive blocks: (K, P)."""
-    return np.stack(
-        [np.concatenate([block[k].column(name).cpu().numpy() for block in blocks]) for k in range(len(blocks[0]))]
-    )
+    by_seed = list(zip(*(statistics(images, one, baseline_right=baseline_right) for one in features), strict=True))
+    return {
+        name: np.stack([np.concatenate([one.column(name).cpu().numpy() for one in of_seed]) for of_seed in by_seed])
+        for name in COLUMNS
+    }
