@@ -154,7 +154,7 @@ class Project:
         environment = {**os.environ, **warm_python(), **variables}
         environment.pop("WSOUP_CACHE", None)
         program, *arguments = command
-        if program == "python":
+        if program == "python" or arguments[0] == "exp":  # a queue of experiments starts `dvc` again by its file
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
             done = subprocess.run(command, cwd=self.folder, env=environment, **pipes)
             code, printed = done.returncode, done.stdout
