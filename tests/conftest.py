@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from long_stages import Miniature
-from project import Project
-from small_world import TINY_CONFIG
+from filelock import FileLock
+
+if TYPE_CHECKING:  # torch would be imported before the workers start
+    from long_stages import Miniature
+    from project import Project
 
 os.environ.setdefault("OMP_NUM_THREADS", "1" if "PYTEST_XDIST_WORKER" in os.environ else "2")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -19,21 +22,48 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--authors", metavar="FOLDER", help="a checkout of the paper's own code, for tests/oracle")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One file that needs `project` comes first and makes it, the others once half of the files without it are done.
+
+    So no worker waits for what another one makes, and short files are left for the end.
+    """
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    needing = [name for name, own in files.items() if any("project" in item.fixturenames for item in own)]  # type: ignore[attr-defined]
+    others = [name for name in files if name not in needing]
+    half = len(others) // 2
+    items[:] = [item for name in needing[:1] + others[:half] + needing[1:] + others[half:] for item in files[name]]
+
+
 @pytest.fixture(scope="session")
-def tiny_encoder_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for what is made once for all workers."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder_files(shared: Path) -> dict[str, str]:
     """Section `encoder` of params.yaml for a tiny CLIP with seeded random weights, on disk like any local model."""
     import open_clip
     import torch
     from safetensors.torch import save_file
+    from small_world import TINY_CONFIG
 
-    folder = tmp_path_factory.mktemp("encoder")
+    folder = shared / "encoder"
+    folder.mkdir(exist_ok=True)
     config = folder / "tiny-clip.json"
-    config.write_text(json.dumps(TINY_CONFIG))
+    with FileLock(shared / "encoder.lock"):
+        if not (folder / "tiny.safetensors").exists():
+            config.write_text(json.dumps(TINY_CONFIG))
+            open_clip.add_model_config(config)
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+                weights = open_clip.create_model("tiny-clip").state_dict()
+            save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / "tiny.safetensors")
     open_clip.add_model_config(config)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = open_clip.create_model("tiny-clip")
-    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, folder / "tiny.safetensors")
     return {
         "model": "tiny-clip",
         "pretrained": str(folder / "tiny.safetensors"),
@@ -64,16 +94,23 @@ def in_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str, str]) -> Project:
-    """The miniature project after its first `dvc repro`, committed."""
-    made = Project(tmp_path_factory.mktemp("project"), encoder=tiny_encoder_files)
-    ran = made.repro()
-    assert {"prepare@photo", "embed_train", "score@words", "soup@word", "finetune@ce", "report"} <= ran
-    made.commit("first run")
-    return made
+def project(shared: Path, tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str, str]) -> Project:
+    """The miniature project after its first `dvc repro`, committed: run once, and copied for each worker."""
+    from project import Project
+
+    with FileLock(shared / "project.lock"):
+        if not (shared / "project.done").exists():
+            first = Project(shared / "project", encoder=tiny_encoder_files)
+            ran = first.repro()
+            assert {"prepare@photo", "embed_train", "score@words", "soup@word", "finetune@ce", "report"} <= ran
+            first.commit("first run")
+            (shared / "project.done").touch()
+    return Project.at(shared / "project").copy(tmp_path_factory.mktemp("project") / "project")
 
 
 @pytest.fixture(scope="session")
 def miniature(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Miniature:
     """A copy of it whose long stages are killed and begun again."""
+    from long_stages import Miniature
+
     return Miniature(tmp_path_factory.mktemp("miniature") / "project", project=project)

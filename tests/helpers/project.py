@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import yaml
-from processes import ROOT, warm_python
+from processes import ROOT, run_module, warm_python
 from repository import commit, git, new_repository
 from small_world import COLOURS, write_image_folder
 
@@ -114,12 +114,17 @@ class Project:
         new_repository(folder)
         self.commit("data")
 
+    @classmethod
+    def at(cls, folder: Path) -> Project:
+        """One that is there already."""
+        made = cls.__new__(cls)
+        made.folder = folder
+        return made
+
     def copy(self, folder: Path) -> Project:
         """All of it elsewhere, with its history and DVC's cache, for a test that leaves it changed."""
         shutil.copytree(self.folder, folder, symlinks=True, ignore=shutil.ignore_patterns("tmp", "__pycache__"))
-        made = Project.__new__(Project)
-        made.folder = folder
-        return made
+        return Project.at(folder)
 
     def write_params(self, params: dict) -> None:
         write_params(self.folder, params)
@@ -148,11 +153,15 @@ class Project:
         """Run a command as a user would, from the project's folder; what it printed."""
         environment = {**os.environ, **warm_python(), **variables}
         environment.pop("WSOUP_CACHE", None)
-        done = subprocess.run(
-            command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        assert (done.returncode == 0) is good, done.stdout
-        return done.stdout
+        program, *arguments = command
+        if program == "python" or arguments[0] == "exp":  # a queue of experiments starts `dvc` again by its file
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+            done = subprocess.run(command, cwd=self.folder, env=environment, **pipes)
+            code, printed = done.returncode, done.stdout
+        else:
+            code, printed = run_module(program, *arguments, folder=self.folder, variables=environment)
+        assert (code == 0) is good, printed
+        return printed
 
     def repro(self, *arguments: str) -> set[str]:
         """`dvc repro`; which stages really ran."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
-from project import ROOT
+from processes import ROOT, run_module
 
 FACTS = {
     "a soup kind": """
@@ -89,7 +86,6 @@ def tree(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("fact", FACTS)
 def test_the_worked_example_of(fact, tree, tmp_path):
-    command = [sys.executable, "-c", textwrap.dedent(FACTS[fact]), str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tree, env=environment)
-    assert done.returncode == 0, done.stderr
+    (tree / "fact.py").write_text(textwrap.dedent(FACTS[fact]))
+    code, printed = run_module("fact", str(tmp_path), folder=tree, root=tree)
+    assert code == 0, printed

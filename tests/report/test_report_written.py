@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_stage
 
 from wsoup.report.tables import Table, write_reports
 
@@ -55,9 +54,5 @@ def test_a_stage_without_one_of_its_inputs_leaves_the_last_report(project, tmp_p
     before = files(folder / "reports")
     away = folder / "artifacts" / lost
     shutil.rmtree(away) if away.is_dir() else away.unlink()
-    done = subprocess.run(
-        [sys.executable, "-m", "stages.report"], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert "does not exist" in done.stderr
+    assert "does not exist" in run_stage(folder, "report", code=1, root=folder)
     assert files(folder / "reports") == before
