@@ -8,7 +8,7 @@ import pytest
 
 from wsoup.evaluate.rows import table
 from wsoup.finetune.params import MethodParams
-from wsoup.profiles.methods import of_paper
+from wsoup.profiles.toy import of_paper
 from wsoup.report import paper
 
 METHODS = {name: MethodParams.model_validate(method) for name, method in of_paper("all").items()}
