@@ -134,8 +134,7 @@ def plan_command(
 
     Example: wsoup plan -S soups.word.k0=50 --device h100 --count 8
     """
-    from wsoup.pipeline.plan import plan
-    from wsoup.pipeline.plan_show import show
+    from wsoup.pipeline.plan import plan, show
 
     planned = plan(
         params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images
