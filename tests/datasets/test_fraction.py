@@ -11,7 +11,7 @@ from PIL import Image
 
 from wsoup.core.errors import DataError, ParamsError
 from wsoup.datasets import layouts
-from wsoup.datasets.fraction import is_test
+from wsoup.datasets.folder import is_test
 from wsoup.params.base.datasets import DatasetParams
 
 TEMPLATE = "a photo of a {}."

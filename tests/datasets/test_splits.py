@@ -16,7 +16,7 @@ import pytest
 from miniature import draw as draw_image
 
 from wsoup.core.errors import DataError, MismatchError, MissingError
-from wsoup.datasets import fewshot, folder, manifest, pickles
+from wsoup.datasets import fewshot, folder, manifest
 from wsoup.datasets.listing import Split, class_range
 from wsoup.params.base.datasets import DatasetParams
 
@@ -134,7 +134,7 @@ def items(*paths: str) -> list[Datum]:
 
 
 def read(folder: Path, *, shots: int = 1) -> list[int]:
-    return pickles.draw(split(3), class_names=NAMES, folder=str(folder), shots=shots, seed=1).tolist()
+    return fewshot.pickled(split(3), class_names=NAMES, folder=str(folder), shots=shots, seed=1).tolist()
 
 
 def test_a_pickle_gives_its_images_without_dassl(tmp_path: Path, dassl: Callable[..., None]) -> None:

@@ -16,7 +16,7 @@ from wsoup.check.whole import Params, parse_params
 from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
-from wsoup.profiles import methods, toy
+from wsoup.profiles import toy
 from wsoup.profiles.common import DATA, FOLDER, filled
 from wsoup.profiles.own import own
 from wsoup.profiles.paper import ENCODERS, base_to_new, paper
@@ -84,7 +84,7 @@ def test_all_that_the_paper_fixes_is_in_its_profile() -> None:
     raw = values(of_paper(methods="all").model_dump(mode="json", by_alias=True))
     fixed = yaml.safe_load((DATA / "paper/settings.yaml").read_text())
     del fixed["pools"], fixed["differs"]
-    fixed["finetune"]["methods"] = methods.of_paper("all")
+    fixed["finetune"]["methods"] = toy.of_paper("all")
     assert {key: raw[key] for key in values(fixed)} == values(fixed)
 
 
@@ -201,7 +201,7 @@ def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
 
 def test_the_demos_methods_are_those_of_the_list() -> None:
     shown = yaml.safe_load((FOLDER / "demo.yaml").read_text())["finetune"]["methods"]
-    assert shown == methods.of_toy("core")
+    assert shown == toy.of_toy("core")
 
 
 def test_a_methods_name_says_what_it_is() -> None:
@@ -221,7 +221,7 @@ def test_a_methods_name_says_what_it_is() -> None:
 
 @pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 6), ("all", 64)])
 def test_groups_of_methods(group: str, count: int) -> None:
-    assert len(methods.of_paper(group)) == count
+    assert len(toy.of_paper(group)) == count
 
 
 # ---------------------------------------------------------------------------------------------------- base to new

@@ -17,7 +17,7 @@ from report_made import EVALUATE, both_seeds, results
 from wsoup.evaluate.encoders import SCALING_ENCODERS
 from wsoup.evaluate.rows import table
 from wsoup.finetune.params import MethodParams
-from wsoup.profiles.methods import of_paper
+from wsoup.profiles.toy import of_paper
 from wsoup.report import paper
 from wsoup.report.accuracy import paper_tables, zero_shot_table
 from wsoup.report.results import Results

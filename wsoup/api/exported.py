@@ -72,8 +72,7 @@ def write(path: Path, classifier: Classifier, *, form: str, made_of: Mapping[str
         payload = store.pack_arrays(_arrays(classifier), about={"about": _json(about)})
     else:
         raise ParamsError(f"--format {form!r} must be one of {', '.join(FORMATS)} for a classifier")
-    with store.replacing(path) as temporary:
-        temporary.write_bytes(payload)
+    store.write_bytes(path, payload)
 
 
 def _json(value: Any) -> str:

@@ -9,9 +9,9 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from wsoup.api.model import identity
+from wsoup.api.model import in_memory
 from wsoup.core.errors import ModelError, WsoupError, needing, one_line
-from wsoup.towers.encoder import AUTOCAST, Encoder, check_device
+from wsoup.towers.encoder import Encoder, check_device
 
 HF = "hf:"
 """What names of such models begin with on the command line."""
@@ -139,13 +139,11 @@ def from_transformers(model: Any, *, processor: Any = None) -> FromTransformers:
 def load(name: str, *, device: torch.device, precision: str) -> Encoder:
     """The encoder of ``hf:NAME``; raises as `from_transformers`."""
     model = from_transformers(name.removeprefix(HF)).to(device)
-    return Encoder(
-        model=model,
+    return in_memory(
+        model,
         tokenizer=model.tokenizer,
         preprocess=model.preprocess,
-        augment=model.preprocess,
-        id=identity(model, model.tokenizer, names=None, precision=precision),
         preprocessing=model.preprocessing,
+        precision=precision,
         device=check_device(device),
-        dtype=AUTOCAST[precision],
     )

@@ -20,7 +20,7 @@ from PIL import Image
 from torch import Tensor
 
 from wsoup.api.arguments import Photos, Precision
-from wsoup.api.model import at_work, device_of, image_encoder
+from wsoup.api.model import at_work, device_of, in_memory
 from wsoup.core.arguments import Flag, Label, Whole, at_the_door
 from wsoup.core.errors import ChangedError, DataError, ModelError, WsoupError, one_line
 from wsoup.disk.files import read_bytes
@@ -78,7 +78,7 @@ def encode_images(
         about = {"probe": fingerprint([[list(x.shape), x.double().flatten().tolist()] for x in pixels])}
         check_has(model, "encode_image")
         answered("model.encode_image", lambda: model.encode_image(pixels[0][None].to(device_of(model))), n=1)
-        encoder = image_encoder(model, preprocess, preprocessing=about, precision=precision)
+        encoder = in_memory(model, preprocess=preprocess, preprocessing=about, precision=precision)
         embedded = None
         if resume is not None and len(files) > IMAGES_PER_SHARD:
             embedded = _resumable(encoder, files, how=how, called=resume)

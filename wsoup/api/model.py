@@ -17,8 +17,7 @@ from wsoup.core.errors import MismatchError, ModelError, ParamsError
 from wsoup.runtime.process import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.tried import check_texts
-from wsoup.towers.encoder import AUTOCAST, Encoder, check_device, preprocessing_of
+from wsoup.towers.encoder import AUTOCAST, Encoder
 from wsoup.towers.identity import encoder_id
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
@@ -51,40 +50,29 @@ def device_of(model: Any) -> torch.device:
     return next((weight.device for weight in as_module(model).parameters()), torch.device("cpu"))
 
 
-def text_encoder(
-    model: Any, tokenizer: Tokenizer, *, names: Mapping[str, str | None] | None, precision: str
+def in_memory(
+    model: Any,
+    *,
+    tokenizer: Tokenizer | None = None,
+    preprocess: Callable[[Image.Image], Tensor] | None = None,
+    preprocessing: dict[str, Any],
+    names: Mapping[str, str | None] | None = None,
+    precision: str,
+    device: torch.device | None = None,
 ) -> Encoder:
-    """A model in memory with its tokenizer, for texts alone.
+    """A model in memory with its tokenizer, its preprocessing, or both; `device`: where its weights are.
 
     Raises:
-        ModelError: it has no `encode_text`, the tokenizer cannot be called, or it is on a device without float64.
         ParamsError: see `identity`.
     """
-    check_texts(model, tokenizer, device=device_of(model))
     return Encoder(
         model=model,
-        tokenizer=tokenizer,
-        preprocess=_not_made_for_this,
-        augment=_not_made_for_this,
+        tokenizer=tokenizer or _not_made_for_this,
+        preprocess=preprocess or _not_made_for_this,
+        augment=preprocess or _not_made_for_this,
         id=identity(model, tokenizer, names=names, precision=precision),
-        preprocessing=preprocessing_of(model),
-        device=check_device(device_of(model)),
-        dtype=AUTOCAST[precision],
-    )
-
-
-def image_encoder(
-    model: Any, preprocess: Callable[[Image.Image], Tensor], *, preprocessing: dict[str, Any], precision: str
-) -> Encoder:
-    """A model in memory with its preprocessing, for images alone."""
-    return Encoder(
-        model=model,
-        tokenizer=_not_made_for_this,
-        preprocess=preprocess,
-        augment=preprocess,
-        id=identity(model, None, names=None, precision=precision),
         preprocessing=preprocessing,
-        device=device_of(model),
+        device=device or device_of(model),
         dtype=AUTOCAST[precision],
     )
 

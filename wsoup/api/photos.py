@@ -80,14 +80,10 @@ def labelled(photos: Sequence[Photo], *, class_names: Sequence[str]) -> list[Pho
         column = next((photo.columns[name] for name in LABEL_COLUMNS if name in photo.columns), None)
         if column is not None:
             return by_text.get(clean_class_name(column), by_number.get(column.strip()))
-        return next((by_text[text] for text in map(clean_class_name, _folders(photo.path)) if text in by_text), None)
+        folders = [folder.name for folder in Path(photo.path).parents]  # the nearest first
+        return next((by_text[text] for text in map(clean_class_name, folders) if text in by_text), None)
 
     return [Photo(photo.path, label(photo), photo.columns) for photo in photos]
-
-
-def _folders(path: str) -> list[str]:
-    """Names of the folders that a file lies in, the nearest first."""
-    return [folder.name for folder in Path(path).parents]
 
 
 def class_names(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from wsoup.api.classify import Prediction
 from wsoup.core.errors import DataError
-from wsoup.disk.store import replacing
+from wsoup.disk.store import write_bytes
 from wsoup.images.decode import load_rgb
 
 SIDE = 144
@@ -61,8 +61,7 @@ def write_sheet(
     if bad:
         lines = "".join(f"<li>{escape(text)}</li>" for text in bad.values())
         parts.append(f"<h2>Could not be read <small>{len(bad):,}</small></h2><ul>{lines}</ul>")
-    with replacing(path) as temporary:
-        temporary.write_text("".join(parts), encoding="utf-8", errors="replace")
+    write_bytes(path, "".join(parts).encode(errors="replace"))
 
 
 def _figure(prediction: Prediction, *, threshold: float) -> str:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from wsoup.api.arguments import EncoderNames, Features, Names, Pool, Precision, checked_source
-from wsoup.api.model import Tokenizer, at_work, check_sizes, device_of, text_encoder
+from wsoup.api.model import Tokenizer, at_work, check_sizes, device_of, in_memory
 from wsoup.core.arguments import Flag, Natural, Template, Whole, at_the_door
 from wsoup.core.scoring import Mode
 from wsoup.disk import code, project
@@ -32,7 +32,8 @@ from wsoup.search.rank.statistics import COLUMNS, right_by_name, scores, shards
 from wsoup.soup import soup
 from wsoup.texts.classes import soup_features
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import AUTOCAST
+from wsoup.texts.tried import check_texts
+from wsoup.towers.encoder import AUTOCAST, check_device, preprocessing_of
 
 TEMPLATE = "a photo of a {}."
 COMMON_WORDS = 10_000
@@ -128,10 +129,9 @@ def word_soup(
     """
     shape = {"k0": k0, "k1": k1, "patience": patience, "m": m, "max_words": max_words}
     definition = parse(ChainsSoup, {"kind": "chains", "pool": "words", **shape}, origin="word_soup")
-    pool = words or common_words(COMMON_WORDS)
     asked = _Asked(class_names, template=template, seed=seed, precision=precision, encoder=encoder, progress=progress)
     with asked.source(features, labels, model=model, tokenizer=tokenizer) as source:
-        return asked.soup(definition, pool=pool, source=source, period=period)
+        return asked.soup(definition, pool=words or common_words(COMMON_WORDS), source=source, period=period)
 
 
 @at_the_door
@@ -228,7 +228,15 @@ class _Asked:
         """The images with the seed's subset, all of them; within, the model is in eval mode."""
         y = checked_source(features, labels, class_names=self.class_names)
         with at_work(model, bars=self.bars):
-            encoder = text_encoder(model, tokenizer, names=self.encoder, precision=self.precision)
+            check_texts(model, tokenizer, device=device_of(model))
+            encoder = in_memory(
+                model,
+                tokenizer=tokenizer,
+                preprocessing=preprocessing_of(model),
+                names=self.encoder,
+                precision=self.precision,
+                device=check_device(device_of(model)),
+            )
             x, y = features.to(encoder.device), y.to(encoder.device)
             everything = {self.seed: torch.arange(len(y), device=encoder.device)}
             source = Source(encoder, x, y, everything, self.template, self.class_names)

@@ -26,7 +26,7 @@ from wsoup.core.errors import DataError, MissingError
 from wsoup.core.scoring import correct, count_correct, normalize
 from wsoup.datasets import fewshot, folder
 from wsoup.datasets.listing import Listing, Split, validated
-from wsoup.disk.store import replacing
+from wsoup.disk.store import write_bytes
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.choose import ANY
 from wsoup.heads.fewshot import SAME, FewShot, checked
@@ -131,8 +131,7 @@ class Trial:
         """Write soup.json, head.safetensors, classes.txt and sheet.html."""
         self.soup.save(out / "soup.json")
         self.head.save(out / "head.safetensors")
-        with replacing(out / "classes.txt") as new:
-            new.write_text("".join(f"{name}\n" for name in self.class_names), encoding="utf-8")
+        write_bytes(out / "classes.txt", "".join(f"{name}\n" for name in self.class_names).encode())
         scale, texts = logit_scale_of(self.encoder.model), self.texts[self.soups_name]
         of_soup = Classifier(self.encoder, self.class_names, Fitted.linear(texts.T), scale)
         classifier = Classifier.of_head(self.head, encoder=self.encoder) if self.wants_head else of_soup

@@ -6,8 +6,7 @@ Heavy modules are imported where a command needs them, so that ``wsoup --help`` 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +16,11 @@ import wsoup
 from wsoup.cli.bench import bench_app
 from wsoup.cli.check import check_command, data_app, verify_app
 from wsoup.cli.classify import classify_command
-from wsoup.cli.export import soup_app
 from wsoup.cli.options import ParamsFile
 from wsoup.cli.output import Terminal
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
+from wsoup.cli.soups import soup_app
 from wsoup.cli.trial import try_command
 from wsoup.core.errors import not_installed
 from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, keep_memory, print_anything
@@ -74,23 +73,15 @@ def main() -> None:
     print_anything()
     keep_memory()
     try:
-        with errors_in_one_line(), _stoppable():
+        with errors_in_one_line(), interruptible():
             app()
     except ModuleNotFoundError as error:
         print(f"error: {not_installed(error)}", file=sys.stderr)
         raise SystemExit(1) from None
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Within, SIGINT and SIGTERM take back what is half-written and end in one line and exit code 130."""
-    with interruptible():
-        try:
-            yield
-        except SystemExit as stop:
-            if stop.code == INTERRUPTED:
-                print("interrupted; nothing half-written is left", file=sys.stderr)
-            raise
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            print("interrupted; nothing half-written is left", file=sys.stderr)
+        raise
 
 
 @app.command("init")
@@ -143,8 +134,7 @@ def plan_command(
 
     Example: wsoup plan -S soups.word.k0=50 --device h100 --count 8
     """
-    from wsoup.pipeline.plan import plan
-    from wsoup.pipeline.plan_show import show
+    from wsoup.pipeline.plan import plan, show
 
     planned = plan(
         params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images

@@ -45,11 +45,9 @@ def random_encoder(name: str, *, device: torch.device, precision: str = "fp32") 
     Raises:
         ParamsError, ModelError: no such precision or model.
     """
-    section = {"model": name, "precision": precision, "watch": "-"}
-    params = parse(EncoderParams, section, origin="bench")
-    weightless = towers.weightless_encoder(params)
+    params = parse(EncoderParams, {"model": name, "precision": precision, "watch": "-"}, origin="bench")
     model, _ = towers.random_model(name, seed=0)
-    return replace(weightless, model=model.to(device), device=device)
+    return replace(towers.weightless_encoder(params), model=model.to(device), device=device)
 
 
 def class_prompts(count: int) -> list[str]:

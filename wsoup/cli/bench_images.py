@@ -6,15 +6,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from wsoup.cli.bench_common import Clock, Result, about, cosine_distance, page_faults, random_encoder
 from wsoup.images.decode import batches, load_rgb
+from wsoup.pipeline.machine import drawn_images
 from wsoup.towers.encoder import Encoder
 
 FILES = 256
@@ -31,7 +30,7 @@ def bench_images(
     """
     encoder = random_encoder(name, device=device, precision=precision)
     with tempfile.TemporaryDirectory() as folder:
-        files = _drawn_images(Path(folder), count=min(count, FILES))
+        files = drawn_images(Path(folder), count=min(count, FILES))
         paths = [files[i % len(files)] for i in range(count)]
         clock, faults = Clock(device), page_faults()
         at_once = encoder.images_at_once(batch_size)
@@ -55,15 +54,6 @@ def bench_images(
         "cosine_distance": cosine_distance(ours[: len(sample)], plain),
     }
     return {"bench": "images", **about(encoder), "rows": [row]}
-
-
-def _drawn_images(folder: Path, *, count: int) -> list[str]:
-    rng = np.random.default_rng(0)
-    files = [str(folder / f"{i:04d}.jpg") for i in range(count)]
-    for file in files:
-        coarse = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8))
-        coarse.resize((500, 375), Image.Resampling.BICUBIC).save(file, quality=90)
-    return files
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Commands about soups: look at them and compare them; `wsoup soup export` is in `wsoup.cli.export`."""
+"""Commands about soups: look at them and compare them; `wsoup soup export` is in `wsoup.cli.classify`."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> Digests:
     for i, entry in enumerate(entries):
         if entry >= 0:
             sizes[i], hexes[i] = known.sizes[entry], known.hexes[entry]
-    for i, (size, digest) in zip(missing, _in_threads(root, [paths[i] for i in missing]), strict=True):
+    for i, (size, digest) in zip(missing, _of_each(_digest, root, [paths[i] for i in missing]), strict=True):
         sizes[i], hexes[i] = size, digest
     if missing:
         known.save(paths, stamps, sizes, hexes)
@@ -88,70 +88,47 @@ def whose(path: str | Path) -> tuple[str, int]:
 
 def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
     """(N, 4) int64: `STAMP` of each file, or of the container that an image lies in."""
-    stamps = np.ones((len(paths), len(STAMP)), dtype=np.int64)
-    lost, odd = [], []
-    answers = (
-        _in_parallel(_stamp_or_error, [remote.joined(root, path) for path in paths]) if remote.is_remote(root) else []
-    )
-    for i, path in enumerate(paths):
-        file = remote.joined(root, path)
-        try:
-            if remote.is_remote(root):
-                stamps[i, :2] = answers[i] if isinstance(answers[i], tuple) else _raised(answers[i])
-                continue
-            status = regular_file(container_of(file) or file)
-        except MissingError:
-            lost.append(path)
-            continue
-        except DataError as error:
-            odd.append(str(error))
-            continue
-        inode = status.st_ino % 2**63  # unsigned on some file systems
-        stamps[i] = status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode
+    stamps = _of_each(_stamp, root, paths)
+    odd = [stamp for stamp in stamps if isinstance(stamp, DataError)]
     if odd:
         more = f" ({len(odd) - 1:,} more are not files either)" if len(odd) > 1 else ""
         raise DataError(f"{origin}: {odd[0]}{more}")
+    lost = [path for path, stamp in zip(paths, stamps, strict=True) if isinstance(stamp, MissingError)]
     if lost:
         raise MissingError(
             f"{len(lost):,} of {len(paths):,} images listed in {origin} do not exist under {root}: {some(lost)}; "
             "unpack the dataset again, or correct its root or split file"
         )
-    return stamps
+    return np.array(stamps, dtype=np.int64).reshape(-1, len(STAMP))
 
 
-def _stamp_or_error(file: str) -> tuple[int, int] | MissingError | DataError:
+def _stamp(file: str) -> tuple[int, ...] | MissingError | DataError:
     try:
-        return remote.stamp(file)
+        if remote.is_remote(file):
+            return *remote.stamp(file), 1, 1
+        status = regular_file(container_of(file) or file)
     except (MissingError, DataError) as error:
         return error
+    inode = status.st_ino % 2**63  # unsigned on some file systems
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode
 
 
-def _raised(error: Exception) -> Any:
-    raise error
+def _digest(file: str) -> tuple[int, str]:
+    """Size and digest; hashing and reading release the interpreter's lock."""
+    data = read_bytes(file)
+    return len(data), hashlib.sha256(data).hexdigest()
 
 
-def _in_parallel(ask: Callable[[str], Any], files: Sequence[str]) -> list[Any]:
-    """Questions to a storage take long each, and many go at once."""
-    with ThreadPoolExecutor(REMOTE_QUESTIONS) as pool:
-        return list(pool.map(ask, files))
-
-
-def _in_threads(root: str, paths: Sequence[str]) -> list[tuple[int, str]]:
-    """(size, digest) of each image; hashing and reading release the interpreter's lock."""
-
-    def digest_all(chunk: Sequence[str]) -> list[tuple[int, str]]:
-        return [_digest(remote.joined(root, path)) for path in chunk]
-
+def _of_each(ask: Callable[[str], Any], root: str, paths: Sequence[str]) -> list[Any]:
+    """What threads find of each file; questions to a storage take long each, and many go at once."""
     far = remote.is_remote(root)
     step = 16 if far else CHUNK
-    chunks = [paths[i : i + step] for i in range(0, len(paths), step)]
+
+    def ask_all(first: int) -> list[Any]:
+        return [ask(remote.joined(root, path)) for path in paths[first : first + step]]
+
     with ThreadPoolExecutor(REMOTE_QUESTIONS if far else min(8, os.cpu_count() or 1)) as pool:
-        return [entry for part in pool.map(digest_all, chunks) for entry in part]
-
-
-def _digest(path: str) -> tuple[int, str]:
-    data = read_bytes(path)
-    return len(data), hashlib.sha256(data).hexdigest()
+        return [answer for part in pool.map(ask_all, range(0, len(paths), step)) for answer in part]
 
 
 class _Cache:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wsoup.core.errors import DataError, ParamsError
-from wsoup.datasets import coop, folder, fraction, huggingface, laion, tables, torchvision, webdataset
+from wsoup.datasets import coop, folder, huggingface, laion, tables, torchvision, webdataset
 from wsoup.datasets.listing import Listing, validated
 from wsoup.disk import remote
 from wsoup.params.base.datasets import DatasetParams
@@ -58,7 +58,7 @@ def _listed(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
         listed = folder.read(params.root, wanted=wanted, class_names=params.class_names)
         if params.test_fraction is None:
             return listed
-        return fraction.divided(listed, fraction=params.test_fraction, test_split=params.test_split)
+        return folder.divided(listed, fraction=params.test_fraction, test_split=params.test_split)
     if kind == "coop":
         which = argument or coop.name_of(name, root=params.root)
         return coop.read(which, root=params.root, wanted=wanted, imagenet_names=imagenet_names)

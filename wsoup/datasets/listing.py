@@ -116,18 +116,14 @@ def problems(listing: Listing) -> Iterable[str]:
             )
         else:
             used[split.labels] = True
-        yield from _duplicates(split.paths, where=f"{origin} ({name})")
+        if len(set(split.paths)) < len(split.paths):
+            twice = [path for path, count in Counter(split.paths).items() if count > 1]
+            yield f"{origin} ({name}) lists {some(twice)} more than once; list every image once"
     if not any(split.paths for split in listing.splits.values()):
         yield f"{origin} lists no images; expected {' '.join(sorted(IMAGE_SUFFIXES))} files in class folders or a list"
     elif not used.all():
         empty = [names[i] for i in np.flatnonzero(~used)]
         yield f"{origin}: no image in class {some(empty)}; add images, or remove the class from the class list"
-
-
-def _duplicates(paths: list[str], *, where: str) -> Iterable[str]:
-    if len(set(paths)) < len(paths):
-        twice = [path for path, count in Counter(paths).items() if count > 1]
-        yield f"{where} lists {some(twice)} more than once; list every image once"
 
 
 def class_range(n: int, *, classes: Literal["all", "base", "new"]) -> range:

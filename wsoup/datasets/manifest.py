@@ -7,6 +7,7 @@ Size and content digest stand beside each path, so everything that depends on th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.core.errors import DataError
-from wsoup.datasets import digests, fewshot, paper, pickles
+from wsoup.datasets import digests, fewshot, paper
 from wsoup.datasets.listing import Listing, Split, class_range, some
 from wsoup.params.base.datasets import DatasetParams
 
@@ -61,8 +62,7 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
         "digest": files.hexes,
         "seeds": table["seeds"],
     }
-    attributes = _attributes(listing, name=name, params=params, class_names=names)
-    attributes["paper_comparable"], attributes["reason"] = paper.comparable(
+    comparable, reason = paper.comparable(
         params.layout,
         dataset=name,
         template=params.template,
@@ -71,6 +71,20 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
         n_test=pc.sum(pc.equal(table["split"], "test")).as_py(),
         n_classes=len(names),
     )
+    attributes = {
+        "dataset": name,
+        "root": listing.root,
+        "role": params.role,
+        "template": params.template,
+        "class_names": names,
+        "layout": params.layout,
+        "classes": params.classes,
+        "test_split": params.test_split,
+        "split_source": listing.origin,
+        "fewshot_source": (params.fewshot_pickles or "drawn by shots and seed") if params.role == "source" else None,
+        "paper_comparable": comparable,
+        "reason": reason,
+    }
     return Manifest(pa.table(columns), attributes)
 
 
@@ -99,32 +113,16 @@ def select(listing: Listing, *, params: DatasetParams, shots: int, seeds: list[i
     return table.combine_chunks(), listing.class_names[kept.start : kept.stop]
 
 
-def _attributes(listing: Listing, *, name: str, params: DatasetParams, class_names: list[str]) -> dict[str, Any]:
-    return {
-        "dataset": name,
-        "root": listing.root,
-        "role": params.role,
-        "template": params.template,
-        "class_names": class_names,
-        "layout": params.layout,
-        "classes": params.classes,
-        "test_split": params.test_split,
-        "split_source": listing.origin,
-        "fewshot_source": (params.fewshot_pickles or "drawn by shots and seed") if params.role == "source" else None,
-    }
-
-
 def _draws(
     train: Split, *, listing: Listing, params: DatasetParams, shots: int, seeds: list[int]
 ) -> dict[int, np.ndarray]:
     """Positions in `train` of each seed's images: drawn here, or as the user's pickles list them."""
     names = listing.class_names
     if params.fewshot_pickles is not None:
-        folder = params.fewshot_pickles
-        return {seed: pickles.draw(train, class_names=names, folder=folder, shots=shots, seed=seed) for seed in seeds}
-    return {
-        seed: fewshot.draw(train, class_names=names, shots=shots, seed=seed, origin=listing.origin) for seed in seeds
-    }
+        draw = partial(fewshot.pickled, folder=params.fewshot_pickles)
+    else:
+        draw = partial(fewshot.draw, origin=listing.origin)
+    return {seed: draw(train, class_names=names, shots=shots, seed=seed) for seed in seeds}
 
 
 def _few_shot_rows(train: Split, *, draws: dict[int, np.ndarray]) -> pa.Table:

@@ -86,6 +86,12 @@ def replacing(path: str | Path, *, lasting: bool = True) -> Iterator[Path]:
         raise storage_error(error, path=path) from None
 
 
+def write_bytes(path: str | Path, payload: bytes) -> None:
+    """Write a file, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(payload)
+
+
 def kept_aside(path: Path, *, force: bool) -> str:
     """Copy what stands at a place to a free name beside it, before a user's command replaces it.
 
@@ -261,8 +267,7 @@ def write_json(path: str | Path, value: Any) -> None:
     if remote.is_remote(path):
         remote.write(str(path), text.encode())
         return
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode())
 
 
 LARGEST_JSON = 1 << 28
@@ -371,8 +376,8 @@ def _reading_parquet(path: str | Path) -> Iterator[Any]:
     try:
         yield pq
     except (pa.ArrowException, OSError, ValueError, KeyError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise MismatchError(f"{path} cannot be read as Parquet ({reason}); remove it and run `dvc repro`") from None
+        why = one_line(error, limit=300)
+        raise MismatchError(f"{path} cannot be read as Parquet ({why}); remove it and run `dvc repro`") from None
 
 
 # ---------------------------------------------------------------------------------------------------------- Zarr

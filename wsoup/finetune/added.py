@@ -65,29 +65,18 @@ class ScaledShifted(nn.Module):
 class Bottleneck(nn.Module):
     """x + ratio * up(relu(down(x))), without biases; `up` starts at zero.
 
-    With `blends` (1 - ratio) * x + ratio * up(relu(down(x))), where `up` starts at random.
+    With `blends` (1 - ratio) * x + ratio * up(relu(down(x))), where `up` starts at random; with `cut` too, on image
+    features, another relu follows `up`.
     """
 
-    def __init__(self, width: int, reduction: int, *, ratio: float, blends: bool = False) -> None:
+    def __init__(self, width: int, reduction: int, *, ratio: float, blends: bool = False, cut: bool = False) -> None:
         super().__init__()
         self.down = nn.Linear(width, max(1, width // reduction), bias=False)
         self.up = nn.Linear(max(1, width // reduction), width, bias=False)
-        self.ratio, self.kept = ratio, 1 - ratio if blends else 1.0
+        self.ratio, self.kept, self.cut = ratio, 1 - ratio if blends else 1.0, cut
         if not blends:
             nn.init.zeros_(self.up.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.kept * x + self.ratio * self.up(F.relu(self.down(x)))
-
-
-class ImageAdapter(nn.Module):
-    """(1 - ratio) x + ratio * relu(up(relu(down(x)))) on image features, without biases."""
-
-    def __init__(self, size: int, reduction: int, *, ratio: float) -> None:
-        super().__init__()
-        self.down = nn.Linear(size, max(1, size // reduction), bias=False)
-        self.up = nn.Linear(max(1, size // reduction), size, bias=False)
-        self.ratio = ratio
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (1 - self.ratio) * x + self.ratio * F.relu(self.up(F.relu(self.down(x))))
+        inner = self.up(F.relu(self.down(x)))
+        return self.kept * x + self.ratio * (F.relu(inner) if self.cut else inner)

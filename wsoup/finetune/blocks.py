@@ -134,5 +134,4 @@ def with_deep_prompt(x: Tensor, prompts: Tensor | None, *, block: int) -> Tensor
 
 def laid_over(x: Tensor, prompt: Tensor) -> Tensor:
     """Positions 1..n of (B, T, width) replaced by (n, width)."""
-    n = len(prompt)
-    return torch.cat([x[:, :1], prompt.to(x.dtype).expand(len(x), -1, -1), x[:, 1 + n :]], dim=1)
+    return torch.cat([x[:, :1], prompt.to(x.dtype).expand(len(x), -1, -1), x[:, 1 + len(prompt) :]], dim=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,27 +21,19 @@ NonNegative = Annotated[float, Field(ge=0, le=1e15)]
 class AnyTune(Section):
     """What every `tune` says of itself."""
 
+    tunes_images: ClassVar[bool] = True
+    """Whether image features change, so that test images are read again."""
+
     @property
     def inside_images(self) -> bool:
         """Whether something inside the image tower is trained, which must then be a ViT."""
-        return True
-
-    @property
-    def tunes_images(self) -> bool:
-        """Whether image features change, so that test images are read again."""
-        return True
+        return self.tunes_images
 
 
 class TextTune(AnyTune):
     """What leaves image features as they are."""
 
-    @property
-    def inside_images(self) -> bool:
-        return False
-
-    @property
-    def tunes_images(self) -> bool:
-        return False
+    tunes_images = False
 
 
 class PromptTune(TextTune):
@@ -115,22 +107,20 @@ class BlocksTune(AnyTune):
     """`both` towers, as the method's paper says; or, as in the authors' code (trainer.py:201), the image tower alone,
     each parameter standing twice in the optimizer and so taking two steps at a time. There, what `ssf` and `adapter`
     put into the text tower stays as it was drawn."""
+    blocks: Some
+    """How many of the last blocks."""
 
 
 class BitfitTune(BlocksTune):
     """The biases of the last blocks."""
 
     kind: Literal["bitfit"]
-    blocks: Some
-    """How many of the last blocks."""
 
 
 class LoraTune(BlocksTune):
     """A low-rank update of query and value in the last blocks."""
 
     kind: Literal["lora"]
-    blocks: Some
-    """How many of the last blocks."""
     rank: Some
     """Rank of the update."""
     piles_up: Flag = False
@@ -142,16 +132,12 @@ class SsfTune(BlocksTune):
     """Scale and shift after both norms, attention and feed-forward of the last blocks."""
 
     kind: Literal["ssf"]
-    blocks: Some
-    """How many of the last blocks."""
 
 
 class AdapterTune(BlocksTune):
     """A residual bottleneck after the feed-forward part of the last blocks; width / reduction wide."""
 
     kind: Literal["adapter"]
-    blocks: Some
-    """How many of the last blocks."""
     reduction: Some
     """The bottleneck is width / reduction wide."""
     ratio: Fraction

@@ -66,8 +66,7 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
     )
     for name, arrays in ((WEIGHTS, trained), (SNAPSHOTS, during)):
         if arrays or name == WEIGHTS:
-            with store.replacing(folder / name) as temporary:
-                temporary.write_bytes(store.pack_arrays(arrays))
+            store.write_bytes(folder / name, store.pack_arrays(arrays))
     log = about.pop("log")
     store.write_json(folder / CONFIG, {**config, **about})
     with store.replacing(folder / LOG) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:

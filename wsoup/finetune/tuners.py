@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from wsoup.core.errors import ModelError, ParamsError
-from wsoup.finetune.added import PROMPT_STD, Bottleneck, ImageAdapter, LowRank, Scaled, ScaledShifted
+from wsoup.finetune.added import PROMPT_STD, Bottleneck, LowRank, Scaled, ScaledShifted
 from wsoup.finetune.params import (
     AdapterTune,
     BitfitTune,
@@ -151,14 +151,13 @@ def attach(student: Student, tune: TuneParams, *, tokenizer: Tokenizer, prompt: 
                 student.deep_prompts = nn.Parameter(PROMPT_STD * torch.randn(tune.depth - 1, tune.tokens, width))
             student.projector = nn.Linear(width, image_width)
         case BlocksTune():
-            for block in student.image_blocks[-tune.blocks :]:
+            for block in (*student.image_blocks[-tune.blocks :], *student.text_blocks[-tune.blocks :]):
                 _change(block, tune)
-            for block in student.text_blocks[-tune.blocks :]:
-                _change(block, tune)
-                if tune.opens == "image_twice":
-                    block.requires_grad_(False)
+            if tune.opens == "image_twice":
+                student.text_blocks[-tune.blocks :].requires_grad_(False)
         case ImageAdapterTune():  # CLIP-Adapter, arXiv 2110.04544
-            student.image_adapter = ImageAdapter(_feature_size(student), tune.reduction, ratio=tune.ratio)
+            size = _feature_size(student)
+            student.image_adapter = Bottleneck(size, tune.reduction, ratio=tune.ratio, blends=True, cut=True)
 
 
 def _change(block: Any, tune: BitfitTune | LoraTune | SsfTune | AdapterTune) -> None:
@@ -205,8 +204,7 @@ def _open(*parts: nn.Module | Tensor | None) -> None:
 
 def _first_embeddings(student: Student, n: int, *, tokenizer: Tokenizer, template: str) -> Tensor:
     """Token embeddings (n, width) of the first n tokens of the template, which its class names may not reach into."""
-    before = template.split("{", 1)[0].strip()
-    tokens = tokenizer([before])[0]
+    tokens = tokenizer([template.split("{", 1)[0].strip()])[0]
     if int(tokens.argmax()) - 1 < n:
         raise ParamsError(
             f"template {template!r} has {int(tokens.argmax()) - 1} tokens before the class name, the prompt to train "

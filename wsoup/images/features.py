@@ -17,7 +17,6 @@ from wsoup.core.errors import DataError, MismatchError
 from wsoup.disk import remote, store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.disk.shards import Owner, Shards
-from wsoup.disk.store import fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked
 from wsoup.images import known
 from wsoup.images.cost import image_flops
 from wsoup.images.decode import Picture, batches
@@ -122,7 +121,7 @@ def encode_files(
             positions.append(here)
         tick(len(batch.positions) + len(batch.bad))
         if running is not None and time.monotonic() - saved >= every:
-            write_checked(running, pack_arrays(_packed(so_far(), start=0)))
+            store.write_checked(running, store.pack_arrays(_packed(so_far(), start=0)))
             saved = time.monotonic()
     return so_far()
 
@@ -131,7 +130,7 @@ def _begun(running: Path | None) -> Embedded:
     """What a killed run had saved of the same images; nothing where there is none, or it is damaged."""
     if running is not None and running.exists():
         try:
-            return _unpacked(unpack_arrays(read_checked(running), origin=running))
+            return _unpacked(store.unpack_arrays(store.read_checked(running), origin=running))
         except MismatchError as error:
             print(f"{error}: its images are encoded again", file=sys.stderr)
     return Embedded({}, np.empty(0, dtype=np.int64), {})
@@ -182,7 +181,11 @@ def embed_images(
     work = [
         Shards(
             owner,
-            inputs={**inputs, "images": fingerprint(list(images.digests)), "paths": fingerprint(list(images.paths))},
+            inputs={
+                **inputs,
+                "images": store.fingerprint(list(images.digests)),
+                "paths": store.fingerprint(list(images.paths)),
+            },
             n=-(-len(images.paths) // size_of_shard),
         )
         for images in lists

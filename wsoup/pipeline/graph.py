@@ -1,7 +1,7 @@
 """Which stages dvc.yaml makes of params.yaml, and which would run again, as they are or with changes: DVC is asked.
 
 DVC stops where a stage that ran again made the same bytes; here everything behind a change is said to run, so what is
-told is what may run at most.
+told is what may run at most. But stage evaluated makes of soups no more than their names and pools, which params tell.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from dvc.scm import NoSCM
 from dvc.utils.hydra import apply_overrides
 
 from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.store import read_json
 from wsoup.params.base.section import parse_yaml, read_yaml
 from wsoup.pipeline.inputs import md5
 
@@ -75,7 +77,9 @@ def reasons(params: str) -> dict[str, str | None]:
         status, graph = repo.status(), repo.index.graph  # from a stage to those it depends on
         position = {stage: i for i, stage in enumerate(repo.index.stages)}
         for stage in networkx.lexicographical_topological_sort(graph.reverse(), key=position.__getitem__):
-            behind = [f"behind {other.addressing}" for other in graph[stage] if why[other.addressing]]
+            alike = ["evaluated"] if why.get("evaluated") == "soups changed" and _evaluated_alike(params) else []
+            others = (other.addressing for other in graph[stage] if other.addressing not in alike)
+            behind = [f"behind {other}" for other in others if why[other]]
             own = _own_reason(stage, status.get(stage.addressing, []))
             why[stage.addressing] = own or next(iter(behind), None)
     return {stage: reason for stage, reason in why.items() if ":" not in stage}  # of this dvc.yaml
@@ -123,6 +127,12 @@ def cached_runs(md5s: Collection[str]) -> Iterator[tuple[Path, Mapping[str, Any]
 def _named(place: str) -> str:
     """``.dvc/cache/files/md5/ab/cdef.dir`` -> ``abcdef``."""
     return "".join(Path(place).parts[-2:]).removesuffix(".dir")
+
+
+def _evaluated_alike(params: str) -> bool:
+    """Whether stage evaluated would write the same of these soups: their names and pools."""
+    soups = parse_yaml(params, origin=PARAMS)["soups"]
+    return read_json(Artifacts().evaluated)["soups"] == [{"name": n, "pool": s["pool"]} for n, s in soups.items()]
 
 
 def _own_reason(stage: Any, status: Sequence[Any]) -> str | None:

@@ -156,7 +156,7 @@ def product_rate(device: torch.device, *, dtype: torch.dtype) -> float:
 def decode_rate(encoder: Encoder, images: Sequence[str]) -> float:
     """Images a second that one process decodes and preprocesses."""
     with tempfile.TemporaryDirectory() as folder:
-        files = cycle(images or [_drawn(Path(folder))])
+        files = cycle(images or drawn_images(Path(folder), count=1))
 
         def decode() -> None:
             with contextlib.suppress(DataError):  # what a bad image means is for the stage to say
@@ -183,9 +183,10 @@ def _per_second(work: Callable[[], object]) -> float:
     return max(1, done) / seconds
 
 
-def _drawn(folder: Path) -> str:
-    """A JPEG of the usual size."""
-    coarse = np.random.default_rng(0).integers(0, 256, (12, 16, 3), dtype=np.uint8)
-    file = folder / "drawn.jpg"
-    Image.fromarray(coarse).resize((500, 375), Image.Resampling.BICUBIC).save(file, quality=90)
-    return str(file)
+def drawn_images(folder: Path, *, count: int) -> list[str]:
+    """JPEG files of the usual size."""
+    rng, files = np.random.default_rng(0), [str(folder / f"{i:04d}.jpg") for i in range(count)]
+    for file in files:
+        coarse = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8))
+        coarse.resize((500, 375), Image.Resampling.BICUBIC).save(file, quality=90)
+    return files

@@ -13,7 +13,7 @@ import yaml
 
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.disk import code
-from wsoup.disk.store import replacing
+from wsoup.disk.store import write_bytes
 from wsoup.params.base.section import read_yaml
 
 VERSIONS = Path("data/packages.yaml")
@@ -55,8 +55,7 @@ def differences(installed: Mapping[str, str]) -> list[str]:
 
 def accept() -> None:
     """Write the installed versions: from now on they are those that results here belong to."""
-    with replacing(VERSIONS) as temporary:
-        temporary.write_text(as_yaml(code.installed()), encoding="utf-8")
+    write_bytes(VERSIONS, as_yaml(code.installed()).encode())
 
 
 def as_yaml(installed: Mapping[str, str]) -> str:

@@ -49,8 +49,7 @@ def create(folder: Path) -> list[str]:
             written[name] = before.get(name, digest)
             continue
         if found != digest:
-            with store.replacing(place) as temporary:
-                temporary.write_bytes(content)
+            store.write_bytes(place, content)
         written[name] = digest
     for name in set(before) - set(written):  # what an earlier wsoup put there, and this one has no more
         if (folder / name).is_file() and hashlib.sha256((folder / name).read_bytes()).hexdigest() == before[name]:

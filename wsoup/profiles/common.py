@@ -41,10 +41,7 @@ def _replaced(text: str, path: str, value: str | None) -> str:
     node: Any = yaml.compose(text)
     for name in path.split("."):
         key, node = next((key, inner) for key, inner in node.value if key.value == name)
-    last = node
-    while isinstance(last, yaml.MappingNode) and not last.flow_style:
-        last = last.value[-1][1]
-    end = last.end_mark.index
+    end = end_of(node)
     after = text.index("\n", end)
     if value is None:
         return text[: _line(text, key)] + text[after + 1 :]
@@ -53,6 +50,13 @@ def _replaced(text: str, path: str, value: str | None) -> str:
     comment = text[end:after].lstrip()
     width = after - node.start_mark.index - len(comment)  # comments stay in their column while there is room
     return text[: node.start_mark.index] + (f"{value:{width - 2}}  {comment}" if comment else value) + text[after:]
+
+
+def end_of(node: Any) -> int:
+    """Where the last value of a node ends."""
+    while isinstance(node, yaml.MappingNode) and not node.flow_style:
+        node = node.value[-1][1]
+    return int(node.end_mark.index)
 
 
 def _line(text: str, node: yaml.Node) -> int:

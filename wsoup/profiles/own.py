@@ -10,13 +10,11 @@ import numpy as np
 
 from wsoup.check.whole import parse_params
 from wsoup.core.errors import DataError, MissingError, ParamsError
-from wsoup.datasets import folder, fraction
+from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing
 from wsoup.params.base.encoder import EncoderParams
 from wsoup.params.base.section import parse_yaml
-from wsoup.profiles.common import NOTHING_TO_WATCH, block, filled, lines, one_line
-from wsoup.profiles.common import descriptors as descriptors_of
-from wsoup.profiles.common import template as template_of
+from wsoup.profiles import common
 
 OWN_DESCRIPTORS = "data/photo_descriptors.txt"
 """A few hundred descriptors of things in photographs, for those who bring none; the toy world has its own."""
@@ -42,7 +40,7 @@ def own(
         shots: training images per class and seed; None: 16, or as many as the smallest class has.
         descriptors: a text file or GPT-descriptor JSON file as pool; None: a few hundred of wsoup's own.
         test_fraction: share of the source's images that are for testing, where it has no train/: see
-            `wsoup.datasets.fraction`. With it a folder of class folders is a source.
+            `wsoup.datasets.folder.divided`. With it a folder of class folders is a source.
 
     Raises:
         MissingError, DataError: no such folder, no training images, or more than one source.
@@ -58,16 +56,16 @@ def own(
     listings = {_name(root, divided=divided): folder.read(str(root)) for root in map(Path.resolve, roots)}
     source = next(iter(listings))
     if test_fraction is not None:
-        listings[source] = fraction.divided(listings[source], fraction=test_fraction, test_split="test")
+        listings[source] = folder.divided(listings[source], fraction=test_fraction, test_split="test")
     pool = _absolute(descriptors) or OWN_DESCRIPTORS
     values = {
-        "source": one_line(source),
+        "source": common.one_line(source),
         "encoder": _encoder(encoder),
-        "datasets": block(_own_datasets(listings, template=template, test_fraction=test_fraction)),
-        "fewshot.shots": one_line(_shots(listings[source]) if shots is None else shots),
-        **descriptors_of(pool, watch=pool),
+        "datasets": common.block(_own_datasets(listings, template=template, test_fraction=test_fraction)),
+        "fewshot.shots": common.one_line(_shots(listings[source]) if shots is None else shots),
+        **common.descriptors(pool, watch=pool),
     }
-    text = filled(template_of("own"), values)
+    text = common.filled(common.template("own"), values)
     parse_params(parse_yaml(text, origin="wsoup profile own"), origin="wsoup profile own")
     return text
 
@@ -150,10 +148,10 @@ def _encoder(encoder: Mapping[str, Any]) -> str:
     if weights is not None and not weights.is_file():
         raise MissingError(f"weights file {weights} does not exist; give --pretrained a tag of open_clip or a file")
     files = [Path(file) for file in (weights, given.config) if file is not None]
-    watch = str(files[0]) if files else NOTHING_TO_WATCH
+    watch = str(files[0]) if files else common.NOTHING_TO_WATCH
     if len(files) > 1 and files[0].parent == files[1].parent:
         watch = str(files[0].parent)  # a folder of its own: config and weights
-    return lines({**values, "precision": "fp32", "watch": watch}, indent=2)
+    return common.lines({**values, "precision": "fp32", "watch": watch}, indent=2)
 
 
 def _absolute(name: str | None) -> str | None:

@@ -13,7 +13,7 @@ from wsoup.core.errors import ParamsError
 from wsoup.datasets.paper import PAPER
 from wsoup.evaluate.encoders import ENCODERS as PAPER_ENCODERS
 from wsoup.profiles.common import block, descriptors, filled, lines, one_line, template
-from wsoup.profiles.methods import of_paper
+from wsoup.profiles.toy import of_paper
 from wsoup.search.rank.pools import texts_of
 
 ENCODERS = dict(PAPER_ENCODERS)
@@ -68,7 +68,7 @@ def paper(
         data_root: the folder that holds CoOp's folders.
         gpt_descriptors: folder of ``descriptors_*.json``; None only together with `without_descriptors`.
         without_descriptors: leave out all rows that need them.
-        methods: one of `wsoup.profiles.methods.GROUPS`.
+        methods: one of `wsoup.profiles.toy.GROUPS`.
         encoder: one of `ENCODERS`.
         source: one of the paper's datasets that has training images, or ``laion``.
         fewshot_pickles: folder with CoOp's ``shot_16-seed_1.pkl`` of the source; None draws the splits, and the report

@@ -12,7 +12,7 @@ from wsoup.core.errors import MissingError, ParamsError
 from wsoup.datasets import folder, layouts
 from wsoup.params.base.datasets import DatasetParams
 from wsoup.params.base.section import read_yaml
-from wsoup.profiles.common import block, filled
+from wsoup.profiles.common import block, end_of, filled
 from wsoup.towers.encoder import imagenet_class_names
 
 
@@ -66,8 +66,5 @@ def _with(text: str, name: str, section: dict[str, Any]) -> str:
     datasets = next(value for key, value in whole.value if key.value == "datasets")
     if datasets.flow_style:
         raise ParamsError("datasets stands on one line in braces; write one dataset a line, then --add")
-    last = datasets.value[-1][1]
-    while isinstance(last, yaml.MappingNode) and not last.flow_style:
-        last = last.value[-1][1]
-    end = text.find("\n", last.end_mark.index) + 1 or len(text)
+    end = text.find("\n", end_of(datasets)) + 1 or len(text)
     return text[:end] + block({name: section}) + text[end:]

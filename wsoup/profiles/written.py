@@ -9,7 +9,7 @@ from typing import Any
 
 from wsoup.core.errors import ParamsError
 from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.store import kept_aside, replacing
+from wsoup.disk.store import kept_aside, write_bytes
 from wsoup.params.base.section import parse_yaml
 from wsoup.profiles import toy
 from wsoup.runtime.git import git
@@ -28,7 +28,7 @@ def write(text: str, *, out: Path, force: bool = False) -> list[str]:
     stood = out.read_bytes() if out.is_file() else b""
     fresh = stood == toy.demo().encode()
     kept = "" if fresh or stood == text.encode() else kept_aside(out, force=force)
-    _put(out, text)
+    write_bytes(out, text.encode())
     folder, world, said = out.resolve().parent, _world(text), [kept] if kept else []
     if ignored := _ignore(world.get("roots", {}), folder=folder):
         said.append(f".gitignore names {', '.join(ignored)}: images stay out of git")
@@ -40,11 +40,6 @@ def write(text: str, *, out: Path, force: bool = False) -> list[str]:
             '(`git commit -am "My images"`), and `dvc metrics diff` compares your runs'
         )
     return said
-
-
-def _put(file: Path, text: str) -> None:
-    with replacing(file) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def _world(text: str) -> dict[str, Any]:
@@ -65,7 +60,7 @@ def _ignore(roots: Mapping[str, str], *, folder: Path) -> list[str]:
     if lines:
         file = folder / ".gitignore"
         known = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        _put(file, "".join(f"{line}\n" for line in (*known, *lines)))
+        write_bytes(file, "".join(f"{line}\n" for line in (*known, *lines)).encode())
     return lines
 
 

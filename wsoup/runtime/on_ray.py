@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.errors import ParamsError, WsoupError
+from wsoup.core.errors import WsoupError
 from wsoup.runtime import progress as bars
-from wsoup.runtime.process import add_spent, keep_memory, take_spent
+from wsoup.runtime.process import add_spent, keep_memory, number_in, take_spent
 
 AHEAD = 2
 """Shards given to a worker at a time: one that it works on, one that waits."""
@@ -204,20 +204,9 @@ def _worker_size(ray: Any) -> tuple[float, float, int]:
     import torch
 
     has_gpus = ray.cluster_resources().get("GPU", 0) > 0
-    gpus = _number("WSOUP_RAY_GPUS", 1.0 if has_gpus else 0.0)
-    cpus = _number("WSOUP_RAY_CPUS", 1.0 if has_gpus else float(torch.get_num_threads()))
+    gpus = number_in("WSOUP_RAY_GPUS", 1.0 if has_gpus else 0.0)
+    cpus = number_in("WSOUP_RAY_CPUS", 1.0 if has_gpus else float(torch.get_num_threads()))
     return gpus, cpus, max(1, int(cpus)) if "WSOUP_RAY_CPUS" in os.environ or has_gpus else torch.get_num_threads()
-
-
-def _number(variable: str, default: float) -> float:
-    text = os.environ.get(variable, "")
-    try:
-        value = float(text) if text else default
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1e6:
-        raise ParamsError(f"{variable}={text}: must be a number, 0 or more")
-    return value
 
 
 def _room(resources: Mapping[str, float], *, gpus: float, cpus: float) -> int:

@@ -26,6 +26,7 @@ import atexit
 import contextlib
 import ctypes
 import io
+import math
 import os
 import signal
 import sys
@@ -35,7 +36,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from wsoup.core.errors import WsoupError, memory_error, one_line, storage_error
+from wsoup.core.errors import ParamsError, WsoupError, memory_error, one_line, storage_error
+
+
+def number_in(variable: str, default: float, *, what: str = "a number") -> float:
+    """A number in the environment; ParamsError where it is none, or negative."""
+    text = os.environ.get(variable, "")
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise ParamsError(f"{variable}={one_line(text, limit=80)}: must be {what}, 0 or more")
+    return value
+
 
 # ------------------------------------------------------------------------------------------------------- interrupts
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from wsoup.core.errors import ParamsError, one_line
+from wsoup.core.errors import ParamsError
 from wsoup.disk.shards import Shards
-from wsoup.runtime.process import give_back
+from wsoup.runtime.process import give_back, number_in
 from wsoup.runtime.progress import progress, tick
 
 EXECUTORS = ("here", "ray")
@@ -71,14 +70,7 @@ def finish_shards(
 
 def save_seconds() -> float:
     """How often a shard that takes long saves what is done of it: ``$WSOUP_SAVE_SECONDS``."""
-    text = os.environ.get("WSOUP_SAVE_SECONDS", str(SAVE_SECONDS))
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < math.inf:
-        raise ParamsError(f"WSOUP_SAVE_SECONDS={one_line(text, limit=80)}: must be a number of seconds, 0 or more")
-    return seconds
+    return number_in("WSOUP_SAVE_SECONDS", SAVE_SECONDS, what="a number of seconds")
 
 
 def _executor() -> str:

@@ -16,7 +16,8 @@ CLASS_NAME_ONLY = "(class name only)"
 
 def show(soup: Soup) -> Group:
     """A soup's members, their accuracies on the source, and how each grew."""
-    table = _table("#", "right")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("#", justify="right")
     table.add_column("member", overflow="fold")
     table.add_column("right", justify="right")
     table.add_column("source accuracy", justify="right")
@@ -33,8 +34,7 @@ def _beside_class_name(soup: Soup) -> str:
     """What the class name alone gets right of the same images, and how many members are no better."""
     n_images = next((member.n_images for member in soup.members if member.n_images), None) or 0
     said = f"class name only: {soup.class_name_correct} of {n_images} right (`right`: finished, with a final period)"
-    no_better = soup.no_better
-    return f"{said}; {no_better} of {len(soup.members)} members are no better" if no_better else said
+    return said + (f"; {soup.no_better} of {len(soup.members)} members are no better" if soup.no_better else "")
 
 
 def summary(soup: Soup) -> str:
@@ -56,7 +56,7 @@ def differences(first: Soup, second: Soup) -> Group:
     texts = list(dict.fromkeys([*first.texts, *second.texts]))
     shared = [text for text in texts if text in first.texts and text in second.texts]
     lines.append(f"{len(shared)} of {len(texts)} members are in both")
-    table = _table("in", "left")
+    table = Table("in", box=None, pad_edge=False)
     table.add_column("member", overflow="fold")
     for number in (1, 2):
         table.add_column(f"right in {number}", justify="right")
@@ -67,12 +67,6 @@ def differences(first: Soup, second: Soup) -> Group:
         assert member is not None
         table.add_row(where, _shown(member), *(" ".join(_counts(m)) if m else "" for m in members))
     return Group(*map(Text, lines), table)
-
-
-def _table(first: str, justify: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column(first, justify="right" if justify == "right" else "left")
-    return table
 
 
 def _shown(member: Member) -> str:
