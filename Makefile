@@ -15,9 +15,9 @@ repro: setup
 	@git diff --quiet HEAD -- dvc.lock 2>/dev/null; test $$? -ne 1 || \
 		echo "dvc.lock differs from the committed one: another kind of CPU trains another toy encoder (README.md)"
 
-# Two workers, a file at a time: half of the tests' time is waiting for processes that they start.
+# Three workers for two cores, a file at a time: much of the tests' time is waiting for processes that they start.
 test: setup
-	python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	ruff check .

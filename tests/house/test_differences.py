@@ -24,7 +24,7 @@ from wsoup.check.whole import Params, parse_params
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
 from wsoup.core.scoring import mean_cosines
-from wsoup.evaluate import baselines, counts, upper_bound
+from wsoup.evaluate import baselines, counts, transfer
 from wsoup.evaluate.rows import Material, soup_rows, table
 from wsoup.finetune import tuners
 from wsoup.finetune.data import batch_positions
@@ -309,7 +309,7 @@ def test_waffle():
 
 @claim("The upper bound maximises the mean")
 def test_the_upper_bound():
-    assert upper_bound.role_that_counts(["source", "xd", "dg"]) == "xd"
+    assert transfer.role_that_counts(["source", "xd", "dg"]) == "xd"
     assert params_of().evaluate.survey.descriptors is None
     roles = [dataset.role for dataset in params_of().datasets.values()]
     assert roles.count("xd") == 10

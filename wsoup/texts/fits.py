@@ -53,9 +53,10 @@ def too_long(
 
 def check_prompts(texts: Sequence[str], *, tokenizer: Tokenizer, origin: object, step: str) -> None:
     """Raise PoolError for the first whole prompt that fills the context: nobody knows whether it was cut."""
-    long = [text for text in texts if len(text.encode()) + SPARE > _capacity(tokenizer)]
+    capacity = _capacity(tokenizer)
+    long = [text for text in texts if len(text.encode()) + SPARE > capacity]
     for text, length in zip(long, token_lengths(long, tokenizer=tokenizer).tolist() if long else (), strict=True):
-        if length >= _capacity(tokenizer):
+        if length >= capacity:
             refuse(text, after="", tokenizer=tokenizer, origin=origin, step=step)
 
 
