@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 # Threads that wait spin for a moment only, then sleep: the same bytes, and a busy machine stays usable.
-export GOMP_SPINCOUNT ?= 10000
+export GOMP_SPINCOUNT ?= 100000
 
 .PHONY: repro test lint gpu setup clean
 
