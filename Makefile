@@ -3,11 +3,11 @@
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
-# Threads that wait spin for a moment only, then sleep: the same bytes, and a busy machine stays usable.
-export GOMP_SPINCOUNT ?= 100000
 
 .PHONY: repro test lint gpu setup clean
 
+# Threads that wait spin for a moment only, then sleep: the same bytes, and a busy machine stays usable.
+repro: export GOMP_SPINCOUNT ?= 100000
 repro: setup
 	dvc repro
 	@wsoup results
@@ -15,9 +15,9 @@ repro: setup
 	@git diff --quiet HEAD -- dvc.lock 2>/dev/null; test $$? -ne 1 || \
 		echo "dvc.lock differs from the committed one: another kind of CPU trains another toy encoder (README.md)"
 
-# Three workers for two cores, a file at a time: much of the tests' time is waiting for processes that they start.
+# Two workers, a file at a time: half of the tests' time is waiting for processes that they start.
 test: setup
-	python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	ruff check .
