@@ -76,12 +76,14 @@ def reasons(params: str) -> dict[str, str | None]:
     with _repository(params) as repo:
         status, graph = repo.status(), repo.index.graph  # from a stage to those it depends on
         position = {stage: i for i, stage in enumerate(repo.index.stages)}
+        alike: set[str] = set()  # run, and make what is there already
         for stage in networkx.lexicographical_topological_sort(graph.reverse(), key=position.__getitem__):
-            alike = ["evaluated"] if why.get("evaluated") == "soups changed" and _evaluated_alike(params) else []
             others = (other.addressing for other in graph[stage] if other.addressing not in alike)
             behind = [f"behind {other}" for other in others if why[other]]
             own = _own_reason(stage, status.get(stage.addressing, []))
             why[stage.addressing] = own or next(iter(behind), None)
+            if (stage.addressing, own) == ("evaluated", "soups changed") and _evaluated_alike(params):
+                alike.add(stage.addressing)
     return {stage: reason for stage, reason in why.items() if ":" not in stage}  # of this dvc.yaml
 
 

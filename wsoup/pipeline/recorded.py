@@ -82,8 +82,8 @@ def doubted() -> list[str]:
         if differing := _differing(note, text):
             from wsoup.pipeline.graph import cached_runs  # DVC takes a second to import
 
-            runs = list(cached_runs(note["outs"].values()))
-            wrong = [place.parent for place, entry in runs if entry == _parsed(note["stage"], text)]
+            runs, recorded = list(cached_runs(note["outs"].values())), _parsed(note["stage"], text)
+            wrong = [place.parent for place, entry in runs if entry == recorded]
             if wrong and all(_said(entry, like=note["ran"]) != note["ran"] for _, entry in runs):
                 lines.append(
                     f"{differing}, edited just after its end, or committed (`dvc commit`); unless you committed it, "
@@ -96,14 +96,14 @@ def _forget(note: Mapping[str, Any], text: str) -> None:
     """Take an entry out of dvc.lock, and out of DVC's run cache, which would restore the results from it."""
     from wsoup.pipeline.graph import cached_runs
 
+    wrong = _parsed(note["stage"], text)
     for place, entry in cached_runs(note["outs"].values()):
-        if entry == _parsed(note["stage"], text):
+        if entry == wrong:
             place.unlink()
             with suppress(OSError):
                 place.parent.rmdir()  # DVC ends where it is empty; there may be older runs
     rest = LOCK.read_text(encoding="utf-8").replace(text, "")
-    with store.replacing(LOCK) as temporary:
-        temporary.write_text(re.sub(r"stages:\n\Z", "stages: {}\n", rest), encoding="utf-8")
+    store.write_bytes(LOCK, re.sub(r"stages:\n\Z", "stages: {}\n", rest).encode())
 
 
 def _differing(note: Mapping[str, Any], text: str) -> str:
