@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.gpu.bench import Bench
 from wsoup.cli.bench_images import bench_images
+from wsoup.core.flops import FlopCounter
 from wsoup.images.decode import decoding_workers
 from wsoup.towers.encoder import Encoder
 
@@ -28,7 +28,7 @@ def images(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
     pixels = bench.pixels(bench.size.images)
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # whose products are not counted
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounter() as counter:
         plain_images(bench.encoder, pixels[:1])
     torch.backends.mha.set_fastpath_enabled(fused)
     exact = None
@@ -38,7 +38,7 @@ def images(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
             exact = found if exact is None else exact
             taken, peak = bench.seconds(lambda: encoder.encode_images(pixels)), bench.peak()
             plain = bench.seconds(lambda: plain_images(encoder, pixels))
-            share = counter.get_total_flops() * len(pixels) / taken / peaks[precision]
+            share = counter.flops * len(pixels) / taken / peaks[precision]
             lines.append(
                 f"| {precision} | {len(pixels) / taken:,.0f} | {len(pixels) / plain:,.0f} | {plain / taken:.2f} x "
                 f"| {share:.0%} | {peak} | {(found - exact).norm(dim=-1).max().item():.0e} |"

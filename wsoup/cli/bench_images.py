@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils.flop_counter import FlopCounterMode
 
 from wsoup.cli.bench_common import Clock, Result, about, cosine_distance, page_faults, random_encoder
+from wsoup.core.flops import FlopCounter
 from wsoup.images.decode import batches, load_rgb
 from wsoup.pipeline.machine import drawn_images
 from wsoup.towers.encoder import Encoder
@@ -41,7 +41,7 @@ def bench_images(
         starts = range(0, len(sample), batch_size)
         plain = torch.cat([_encode_plainly(encoder, sample[start : start + batch_size]) for start in starts])
         plain_s = clock.lap() / len(sample)
-        with FlopCounterMode(display=False) as counter:
+        with FlopCounter() as counter:
             _encode_plainly(encoder, sample[:1])
     row = {
         "images": count,
@@ -50,7 +50,7 @@ def bench_images(
         "ratio": plain_s * count / ours_s,
         "images_per_s": count / ours_s,
         "page_faults_per_image": round(faults / count),
-        "flops_per_s": counter.get_total_flops() * count / ours_s,
+        "flops_per_s": counter.flops * count / ours_s,
         "cosine_distance": cosine_distance(ours[: len(sample)], plain),
     }
     return {"bench": "images", **about(encoder), "rows": [row]}

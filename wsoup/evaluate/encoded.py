@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
+from wsoup.core.flops import FlopCounter
 from wsoup.disk.shards import Owner, Shards
 from wsoup.evaluate.classifiers import Row, check_rows
 from wsoup.evaluate.counts import Classifiers, mean_of_stems, mean_prompts
@@ -112,6 +112,6 @@ def flops_per_token(texts: PromptEncoder, *, prompt: str) -> int:
     if texts.way == "fast":
         return 0
     before = texts.tokens_encoded
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
+    with FlopCounter() as counter, torch.no_grad():
         texts.encode([prompt])
-    return counter.get_total_flops() // max(1, texts.tokens_encoded - before)
+    return counter.flops // max(1, texts.tokens_encoded - before)

@@ -105,8 +105,7 @@ class Head:
     @at_the_door
     def save(self, path: Place) -> None:
         """Write it as safetensors, whole or not at all, the soup in it."""
-        with store.replacing(path) as temporary:
-            temporary.write_bytes(self.as_bytes())
+        store.write_bytes(path, self.as_bytes())
 
     def as_bytes(self) -> bytes:
         """What `save` writes."""

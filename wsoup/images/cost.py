@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
+from wsoup.core.flops import FlopCounter
 from wsoup.towers.encoder import Encoder
 
 
@@ -21,27 +18,6 @@ def image_flops(encoder: Encoder) -> int:
     size = encoder.preprocessing["size"]
     height, width = (size, size) if isinstance(size, int) else size
     weight = next(encoder.model.parameters())
-    with _Counter() as counter, torch.no_grad():
+    with FlopCounter() as counter, torch.no_grad():
         encoder.model.encode_image(torch.zeros(1, 3, height, width, device=weight.device, dtype=weight.dtype))  # type: ignore[operator]
     return counter.flops
-
-
-class _Counter(TorchDispatchMode):
-    """What torch's `FlopCounterMode` counts, without its import of torch's compiler, which takes two seconds."""
-
-    flops = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # skipping it means importing it
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        count = flop_registry.get(func.overloadpacket)
-        if count is None:
-            with self:
-                parts = func.decompose(*args, **kwargs)
-            return func(*args, **kwargs) if parts is NotImplemented else parts
-        result = func(*args, **kwargs)
-        self.flops += count(*args, **kwargs, out_val=result)
-        return result

@@ -90,11 +90,10 @@ def write_page(
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"script_json": script_json, "side": side}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
-    with store.replacing(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+    store.write_bytes(path, page.encode())
     for figure in figures:
-        with store.replacing(Path(path).parent / "figures" / f"{figure['name']}.svg") as temporary:
-            temporary.write_text(vl_convert.vegalite_to_svg(_at_fixed_width(figure["spec"])), encoding="utf-8")
+        svg = vl_convert.vegalite_to_svg(_at_fixed_width(figure["spec"]))
+        store.write_bytes(Path(path).parent / "figures" / f"{figure['name']}.svg", svg.encode())
     return Path(path)
 
 

@@ -180,5 +180,5 @@ def write_figure(path: Path, *, table: Table, param: str) -> None:
     if path.suffix == ".json":
         store.write_json(path, specification)
         return
-    with store.replacing(path) as temporary:
-        temporary.write_text(vl_convert.vegalite_to_svg({**specification, "background": "white"}), encoding="utf-8")
+    svg = vl_convert.vegalite_to_svg({**specification, "background": "white"})
+    store.write_bytes(path, svg.encode())

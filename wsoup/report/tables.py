@@ -64,8 +64,7 @@ class Table:
     def write(self, folder: Path) -> None:
         """Write ``<name>.csv`` and ``<name>.md``."""
         for suffix, text in ((".csv", self.as_csv()), (".md", self.as_markdown())):
-            with store.replacing(folder / f"{self.name}{suffix}") as temporary:
-                temporary.write_text(text, encoding="utf-8")
+            store.write_bytes(Path(folder) / f"{self.name}{suffix}", text.encode())
 
 
 def write_reports(

@@ -15,7 +15,7 @@ from pathlib import Path
 from wsoup.core.errors import MissingError, PoolError
 from wsoup.core.prompts import bare
 from wsoup.disk.files import read_text
-from wsoup.disk.store import replacing, require
+from wsoup.disk.store import require, write_bytes
 from wsoup.search.rank import gpt
 
 OFFENSIVE = frozenset(
@@ -109,8 +109,7 @@ def digest(texts: Iterable[str]) -> str:
 
 def write_pool(path: str | Path, texts: Iterable[str]) -> None:
     """Write a pool, one bare text a line."""
-    with replacing(path) as temporary:
-        temporary.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    write_bytes(path, "".join(f"{text}\n" for text in texts).encode())
 
 
 def texts_of(path: str | Path) -> list[str]:
