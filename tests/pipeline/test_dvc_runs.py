@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -21,10 +22,13 @@ def other(project, tmp_path_factory) -> Project:
     return project.copy(tmp_path_factory.mktemp("runs") / "project")
 
 
-def wait_until_at_work(process: subprocess.Popen[str], project: Project, stage: str) -> None:
-    """Until a stage holds its lock."""
-    while not (project.folder / ".cache/wsoup/locks" / f"{stage}.pid").exists():
+def wait_until_at_work(process: subprocess.Popen[str], project: Project, stage: str) -> int:
+    """Until a stage holds its lock; its process."""
+    holder = project.folder / ".cache/wsoup/locks" / f"{stage}.pid"
+    while True:
         assert process.poll() is None, process.communicate()[0]
+        with contextlib.suppress(FileNotFoundError, IndexError):  # not there yet, or not written yet
+            return int(holder.read_text().split()[1])
         time.sleep(0.005)
 
 
@@ -44,12 +48,11 @@ def test_an_interrupted_stage_is_not_committed(other, number, shell):
         pytest.skip(f"no {shell}")
     lock = (other.folder / "dvc.lock").read_text()
     process = other.start("dvc", "repro", "--force", "--single-item", "score@words", SHELL=shell)
-    wait_until_at_work(process, other, "score@words")
+    stage = wait_until_at_work(process, other, "score@words")
     if number == signal.SIGINT:
         os.killpg(process.pid, number)
     else:
-        holder = (other.folder / ".cache/wsoup/locks/score@words.pid").read_text()
-        os.kill(int(holder.split()[1]), number)
+        os.kill(stage, number)
     printed, _ = process.communicate(timeout=120)
     assert process.returncode != 0
     assert "score: interrupted; " in printed
@@ -59,6 +62,7 @@ def test_an_interrupted_stage_is_not_committed(other, number, shell):
     may_wait = shell == "/bin/sh" and number == signal.SIGINT
     assert int(code[1]) in ({130, -signal.SIGINT} if may_wait else {130}), printed
     assert "Traceback" not in printed
+    assert not (other.folder / ".cache/wsoup/locks/score@words.pid").exists(), "the next run would name this one"
     assert (other.folder / "dvc.lock").read_text() == lock
     assert "score@words" in other.changed(), "its out is gone"
     other.run("dvc", "checkout")

@@ -17,7 +17,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,27 +152,25 @@ def _remove_strays(params: Any) -> None:
         print(f"removed {path}: {why} (DVC's cache still has it)", file=sys.stderr)
 
 
-class _locked:
+@contextlib.contextmanager
+def _locked(name: str) -> Iterator[None]:
     """Holds the lock of one stage, so that two runs never mix their files."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.path = name, cache_dir() / "locks" / f"{name}.lock"
-
-    def __enter__(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.lock, holder = FileLock(self.path), self.path.with_suffix(".pid")
-        try:
-            self.lock.acquire(timeout=1)  # `wsoup cache` looks whether it is held, for a moment
-        except Timeout:
-            who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
-            raise WsoupError(f"stage {self.name!r} is running here already ({who}); wait for it, or stop it") from None
+    path = cache_dir() / "locks" / f"{name}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock, holder = FileLock(path), path.with_suffix(".pid")
+    try:
+        lock.acquire(timeout=1)  # `wsoup cache` looks whether it is held, for a moment
+    except Timeout:
+        who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
+        raise WsoupError(f"stage {name!r} is running here already ({who}); wait for it, or stop it") from None
+    try:  # an interrupt that comes just as the file is there takes it away, too
         with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
             who = f"process {os.getpid()} of {platform.node()}"
             holder.write_text(f"{who} since {time.strftime('%Y-%m-%d %H:%M:%S')}", encoding="utf-8")
-
-    def __exit__(self, *_: object) -> None:
-        self.path.with_suffix(".pid").unlink(missing_ok=True)
-        self.lock.release()
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
 
 
 def _note_timing(name: str, *, seconds: float) -> None:
