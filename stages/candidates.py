@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wsoup.core import prompts
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner
 from wsoup.core.errors import one_line
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner
-from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import Name, Sections, load
+from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.section import Name, Sections, load
 from wsoup.pipeline import stage
 from wsoup.search.rank import pools
 from wsoup.search.rank.params import CandidatesParams

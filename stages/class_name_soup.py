@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner
-from wsoup.params.base.section import Name, Sections, Seeds, load
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner
+from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup

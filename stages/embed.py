@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wsoup.disk.shards import Owner
+from wsoup.core.disk.shards import Owner
+from wsoup.core.params.encoder import EmbedParams, EncoderParams
+from wsoup.core.params.section import Sections, load
 from wsoup.images.features import embed_split
-from wsoup.params.base.encoder import EmbedParams, EncoderParams
-from wsoup.params.base.section import Sections, load
 from wsoup.pipeline import stage
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.disk.shards import Owner
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.core.disk.shards import Owner
+from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.evaluate.classifiers import class_rows, load_material, pretrained_rows
 from wsoup.evaluate.counts import confusion, evaluate, flips, mean_texts
 from wsoup.evaluate.encoded import encode_rows
 from wsoup.evaluate.judged import random_rows, right_images, selection_counts, together_rows
 from wsoup.evaluate.nearest import nearest_prompts
+from wsoup.evaluate.params import EvaluateParams, ReportParams
 from wsoup.evaluate.rows import judged_mode, judged_soups, table
 from wsoup.evaluate.testsets import load_tests
-from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import Name, Sections, Seeds, load
-from wsoup.params.evaluation import EvaluateParams, ReportParams
 from wsoup.pipeline import stage
 from wsoup.search.rank.pools import digest
 from wsoup.search.rank.source import load_source

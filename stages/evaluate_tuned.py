@@ -5,21 +5,21 @@ from __future__ import annotations
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner
+from wsoup.core.params.encoder import EmbedParams, EncoderParams
+from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
 from wsoup.evaluate.counts import evaluate
 from wsoup.evaluate.encoded import encode_rows
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.training import during_training, seen_by, some_images, trained_row
 from wsoup.finetune.params import TuneParams
 from wsoup.finetune.tuned import load_tuned, members_divergence_log
 from wsoup.finetune.tuners import check_templates
-from wsoup.params.base.encoder import EmbedParams, EncoderParams
-from wsoup.params.base.section import Name, Sections, Seeds, load
-from wsoup.params.evaluation import EvaluateParams
 from wsoup.pipeline import stage
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import load_encoder

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner
-from wsoup.params.base.datasets import Datasets
-from wsoup.params.base.section import Name, Sections, load
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner
+from wsoup.core.params.datasets import Datasets
+from wsoup.core.params.section import Name, Sections, load
 from wsoup.pipeline import stage
 from wsoup.search.rank import gpt
 

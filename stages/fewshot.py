@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner
+from wsoup.core.params.datasets import FewshotParams
+from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.datasets.fewshot import split_of_seed
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner
-from wsoup.params.base.datasets import FewshotParams
-from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
 
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner, Shards
 from wsoup.core.errors import ParamsError
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner, Shards
+from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.evaluate import landscape
+from wsoup.evaluate.params import LandscapeParams
 from wsoup.evaluate.soft_plane import SoftPlane, shown_datasets, starts
 from wsoup.evaluate.testsets import ClassPrompts, load_tests
 from wsoup.finetune.tuned import load_tuned
-from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import Name, Sections, Seeds, load
-from wsoup.params.evaluation import LandscapeParams
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import load_source

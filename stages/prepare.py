@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner
 from wsoup.core.errors import ParamsError
+from wsoup.core.params.datasets import Datasets, FewshotParams
+from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.datasets import layouts, manifest
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner
-from wsoup.params.base.datasets import Datasets, FewshotParams
-from wsoup.params.base.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
 
 

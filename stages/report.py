@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner
-from wsoup.params.base.datasets import FewshotParams
-from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import load
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner
+from wsoup.core.params.datasets import FewshotParams
+from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.section import load
 from wsoup.pipeline import stage
 from wsoup.report.reading import as_written
 from wsoup.report.run import RunParams, figures, load_run, tables

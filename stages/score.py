@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner, Shards
-from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import Name, Sections, Seeds, load
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner, Shards
+from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.params import CandidatesParams, ScoreParams

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner, Shards
 from wsoup.core.errors import ParamsError
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner, Shards
-from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import Name, Sections, Seeds, load
+from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.grow import soups

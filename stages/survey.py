@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner
+from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.evaluate.baselines import random_chains
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.transfer import Grid, ranked_on_targets, sample, transfer, upper_bound
-from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import Name, Sections, Seeds, load
-from wsoup.params.evaluation import EvaluateParams
 from wsoup.pipeline import stage
 from wsoup.search.rank.params import CandidatesParams
 from wsoup.search.rank.pools import read_pool

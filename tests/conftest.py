@@ -79,7 +79,7 @@ def tiny_encoder(tiny_encoder_files: dict[str, str]):
     """The same, loaded on the CPU."""
     import torch
 
-    from wsoup.params.base.encoder import EncoderParams
+    from wsoup.core.params.encoder import EncoderParams
     from wsoup.towers.encoder import load_encoder
 
     return load_encoder(EncoderParams(**tiny_encoder_files), device=torch.device("cpu"))

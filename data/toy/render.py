@@ -23,8 +23,8 @@ import numpy as np
 import yaml
 from PIL import Image, ImageDraw
 
+from wsoup.core.disk.store import replacing
 from wsoup.core.errors import WsoupError
-from wsoup.disk.store import replacing
 from wsoup.runtime.process import INTERRUPTED, interruptible, leave_at_once
 
 OVERSAMPLING = 2  # drawn at twice the size, then averaged: soft edges

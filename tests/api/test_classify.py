@@ -21,8 +21,8 @@ import wsoup
 from wsoup.api.photos import class_names, find_photos
 from wsoup.api.soups import Soup
 from wsoup.core.errors import DataError, MissingError
+from wsoup.core.params.encoder import EncoderParams
 from wsoup.images.decode import load_rgb
-from wsoup.params.base.encoder import EncoderParams
 from wsoup.soup.member import Member
 from wsoup.towers.encoder import load_encoder
 

@@ -16,7 +16,7 @@ from small_world import COLOURS, TINY_CONFIG, write_image_folder
 from wsoup.check.encoder import check_encoder
 from wsoup.check.whole import parse_params
 from wsoup.core.errors import ModelError
-from wsoup.params.base.encoder import EncoderParams
+from wsoup.core.params.encoder import EncoderParams
 from wsoup.towers.encoder import load_encoder
 
 CE = {

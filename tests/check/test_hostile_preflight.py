@@ -20,9 +20,9 @@ from wsoup.check import params as preflight
 from wsoup.check.encoder import text_problems as long_texts
 from wsoup.check.whole import parse_params
 from wsoup.cli.app import app
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.errors import LONGEST, WsoupError
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.search.rank import pools
 
 

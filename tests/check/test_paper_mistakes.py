@@ -17,8 +17,8 @@ from wsoup.check import paper_counts, paper_pools, paper_search
 from wsoup.check.paper_counts import Known, usual_causes
 from wsoup.check.paper_search import Step
 from wsoup.core.scoring import normalize
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import TestSet
-from wsoup.params.evaluation import EvaluateParams
 from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
 

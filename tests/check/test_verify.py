@@ -19,11 +19,11 @@ from wsoup.check import paper_counts, paper_search
 from wsoup.check.paper_search import Agreement, Step
 from wsoup.check.whole import parse_params
 from wsoup.cli.check import verify_paper
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.profiles.paper import paper
 from wsoup.search.rank.source import Source
 from wsoup.soup.member import Member

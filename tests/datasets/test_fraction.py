@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from wsoup.core.errors import DataError, ParamsError
+from wsoup.core.params.datasets import DatasetParams
 from wsoup.datasets import layouts
 from wsoup.datasets.folder import is_test
-from wsoup.params.base.datasets import DatasetParams
 
 TEMPLATE = "a photo of a {}."
 

@@ -8,8 +8,8 @@ import pytest
 from miniature import WNIDS, build_coop, draw, png, write_tar
 
 from wsoup.core.errors import DataError, MissingError, ParamsError
+from wsoup.core.params.datasets import DatasetParams
 from wsoup.datasets import layouts, manifest
-from wsoup.params.base.datasets import DatasetParams
 
 NAMES = list(WNIDS.values())
 

@@ -16,9 +16,9 @@ import pytest
 from miniature import draw as draw_image
 
 from wsoup.core.errors import DataError, MismatchError, MissingError
+from wsoup.core.params.datasets import DatasetParams
 from wsoup.datasets import fewshot, folder, manifest
 from wsoup.datasets.listing import Split, class_range
-from wsoup.params.base.datasets import DatasetParams
 
 NAMES = ["ant", "bee", "cat"]
 

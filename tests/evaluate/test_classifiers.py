@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from wsoup.evaluate.classifiers import Row, class_rows, pretrained_rows, tuned_rows
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, table
-from wsoup.params.evaluation import EvaluateParams
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]

@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.evaluate.classifiers import Row, pretrained_rows, tuned_rows
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, Method, TableRow, soup_rows, table
-from wsoup.params.evaluation import EvaluateParams
 from wsoup.report import analyses, plots
 from wsoup.report.accuracy import finetuned_table, zero_shot_table
 from wsoup.report.results import Results

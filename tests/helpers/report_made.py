@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from wsoup.check.whole import parse_params
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import table
-from wsoup.params.evaluation import EvaluateParams
 from wsoup.profiles.paper import paper
 from wsoup.report.results import Results
 from wsoup.report.settings import Settings

@@ -11,7 +11,7 @@ from project import ROOT, Project
 
 from wsoup.check.whole import parse_params
 from wsoup.core.errors import ParamsError
-from wsoup.params.base.section import NAME_RULE
+from wsoup.core.params.section import NAME_RULE
 
 ODD = ["$(touch x)", "a; touch x", "cats & dogs", "`touch x`", "${source}", "../up", "a/b", "a.b", "-a", "", "ä", "a\n"]
 SECTIONS = {"datasets": "counts", "soups": "word", "finetune.methods": "ce"}

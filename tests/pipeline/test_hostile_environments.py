@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from project import ROOT, write_miniature
 
-from wsoup.disk import code
+from wsoup.core.disk import code
 from wsoup.pipeline import packages
 
 CHAIN = "prepare:photo prepare:other candidates fewshot embed_train score:words score:descriptors soup:word"

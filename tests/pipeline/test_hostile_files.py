@@ -22,9 +22,9 @@ from project import ROOT, Project
 from run_cli import run
 
 from wsoup.check.whole import parse_params
+from wsoup.core.disk import store
 from wsoup.core.errors import LONGEST, MismatchError, MissingError, ParamsError, StorageError, WsoupError
-from wsoup.disk import store
-from wsoup.params.base.section import parse_yaml, read_yaml
+from wsoup.core.params.section import parse_yaml, read_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.workspace import create
 from wsoup.report import about, compare

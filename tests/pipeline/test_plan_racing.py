@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from wsoup.core.params.encoder import EncoderParams
 from wsoup.core.scoring import normalize
-from wsoup.params.base.encoder import EncoderParams
 from wsoup.pipeline import plan_texts
 from wsoup.pipeline.world import weightless_source
 from wsoup.search.rank.params import RacingRound

@@ -15,8 +15,8 @@ import pytest
 from project import ROOT, Project
 from repository import make_dvc_folder
 
-from wsoup.disk import store
-from wsoup.params.base.section import read_yaml
+from wsoup.core.disk import store
+from wsoup.core.params.section import read_yaml
 from wsoup.pipeline import inputs, recorded
 
 PIPELINE = """

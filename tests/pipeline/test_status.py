@@ -50,7 +50,7 @@ def test_a_new_report_table_is_the_reports_own_affair(edited):
 
 
 def test_a_new_baseline_is_evaluated_and_nothing_before_it_runs_again(edited):
-    append(edited, "wsoup/evaluate/baselines.py", "wsoup/params/evaluation.py")
+    append(edited, "wsoup/evaluate/baselines.py", "wsoup/evaluate/params.py")
     evaluated = {name for name in TRAINED if name.startswith("evaluate_tuned")}
     assert edited.changed() == evaluated | {"evaluate", "evaluate_head@chosen", "piles", "survey", "report"}
 

@@ -10,8 +10,8 @@ import yaml
 from processes import run_module, run_stage
 from run_cli import run
 
+from wsoup.core.disk import code, project
 from wsoup.core.errors import DataError
-from wsoup.disk import code, project
 from wsoup.pipeline import workspace
 
 

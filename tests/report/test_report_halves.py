@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from report_made import CLASS_NAME, both_seeds, results
 
-from wsoup.disk.artifacts import PRETRAINED
-from wsoup.params.base.datasets import DatasetParams
+from wsoup.core.disk.artifacts import PRETRAINED
+from wsoup.core.params.datasets import DatasetParams
 from wsoup.report import analyses
 from wsoup.report.accuracy import zero_shot_table
 from wsoup.report.means import harmonic, pair_of_halves

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from wsoup.core.disk import store
 from wsoup.core.errors import MissingError
-from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right
-from wsoup.params.evaluation import ReportParams
+from wsoup.evaluate.params import ReportParams
 from wsoup.report.judgement import Judgement, load_judgement
 from wsoup.report.verdict import gains, headline, optimism_table, verdict_metrics, verdict_table
 from wsoup.search.grow.params import ChainsSoup, SampleSoup

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from wsoup.core.errors import ModelError
-from wsoup.params.base.encoder import EncoderParams
+from wsoup.core.params.encoder import EncoderParams
 from wsoup.towers.encoder import build, forced_quick_gelu, load_encoder
 
 PAIRS = open_clip.list_pretrained()

@@ -20,7 +20,7 @@ from corrupt import corrupted
 from safetensors.torch import load_file, save, save_file
 
 from wsoup.core.errors import LONGEST, ModelError, WsoupError
-from wsoup.params.base.encoder import EncoderParams
+from wsoup.core.params.encoder import EncoderParams
 from wsoup.towers.config import known_config
 from wsoup.towers.encoder import load_encoder, untrained_model, weightless_encoder
 

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from wsoup.core.errors import MissingError, ModelError
-from wsoup.params.base.encoder import EncoderParams
+from wsoup.core.params.encoder import EncoderParams
 from wsoup.towers import encoder as towers
 from wsoup.towers.encoder import check_device, choose_device, load_encoder
 from wsoup.towers.identity import config_digest, weights_digest

@@ -9,8 +9,8 @@ from typing import Any
 
 from wsoup.api import hf
 from wsoup.core.errors import MismatchError, MissingError, ModelError, ParamsError
-from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import parse, read_yaml
+from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.section import parse, read_yaml
 from wsoup.soup.soup import Soup
 from wsoup.towers.encoder import Encoder, choose_device, load_encoder
 

@@ -15,10 +15,10 @@ from typing import IO, Any
 
 from wsoup.api.classify import Prediction
 from wsoup.api.photos import Photo
+from wsoup.core.disk import store
+from wsoup.core.disk.cells import defused, defused_path
+from wsoup.core.disk.files import check_ending, shown
 from wsoup.core.errors import ParamsError, needing
-from wsoup.disk import store
-from wsoup.disk.cells import defused, defused_path
-from wsoup.disk.files import check_ending, shown
 
 MOST = 3
 """Pairs of confused classes that are named."""

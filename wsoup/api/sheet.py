@@ -12,8 +12,8 @@ from pathlib import Path
 from PIL import Image
 
 from wsoup.api.classify import Prediction
+from wsoup.core.disk.store import write_bytes
 from wsoup.core.errors import DataError
-from wsoup.disk.store import write_bytes
 from wsoup.images.decode import load_rgb
 
 SIDE = 144

@@ -18,9 +18,9 @@ from torch import Tensor
 from wsoup.api.arguments import EncoderNames, Features, Names, Pool, Precision, checked_source
 from wsoup.api.model import Tokenizer, at_work, check_sizes, device_of, in_memory
 from wsoup.core.arguments import Flag, Natural, Template, Whole, at_the_door
+from wsoup.core.disk import code, project
+from wsoup.core.params.section import parse
 from wsoup.core.scoring import Mode
-from wsoup.disk import code, project
-from wsoup.params.base.section import parse
 from wsoup.runtime.progress import progress as progress_bar
 from wsoup.search.grow import soups
 from wsoup.search.grow.params import ChainsSoup, GreedySoup, SoupParams

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.check.whole import Params
+from wsoup.core.disk import remote, store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.files import file_size
 from wsoup.core.errors import DataError, MissingError, WsoupError
+from wsoup.core.params.datasets import DatasetParams
 from wsoup.datasets import digests, layouts, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
-from wsoup.disk import remote, store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.files import file_size
 from wsoup.images.versions import differing
-from wsoup.params.base.datasets import DatasetParams
 from wsoup.search.rank import gpt
 
 Decode = Callable[[str], object]

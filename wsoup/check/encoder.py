@@ -16,8 +16,8 @@ from torch import nn
 from wsoup.check.whole import Params
 from wsoup.core import prompts
 from wsoup.core.errors import ModelError, WsoupError, one_line
+from wsoup.core.params.encoder import EncoderParams
 from wsoup.finetune.student import check_model
-from wsoup.params.base.encoder import EncoderParams
 from wsoup.search.rank import pools
 from wsoup.texts.fits import too_long
 from wsoup.texts.reading import read_tower

@@ -11,10 +11,10 @@ from wsoup.check import paper_counts, paper_pools
 from wsoup.check.paper_counts import Counted
 from wsoup.check.paper_search import Agreement, Checked, best_agrees, ranking, read_log, score, soup_agrees
 from wsoup.check.whole import Params
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.errors import MismatchError
 from wsoup.datasets.paper import PAPER
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.testsets import load_tests
 from wsoup.search.rank.pools import read_pool
 from wsoup.search.rank.source import load_source

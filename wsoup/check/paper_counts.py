@@ -22,9 +22,9 @@ from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
 from wsoup.evaluate.classifiers import Row, class_rows
 from wsoup.evaluate.counts import mean_prompts, mean_texts
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import BEFORE_SOUPS
 from wsoup.evaluate.testsets import TestSet
-from wsoup.params.evaluation import EvaluateParams
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import ensemble_templates
 

@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from wsoup.check.whole import Params
+from wsoup.core.disk import project
 from wsoup.datasets.paper import PAPER
-from wsoup.disk import project
 from wsoup.search.rank import pools
 
 FETCH = {

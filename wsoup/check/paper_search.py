@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 
 from wsoup.check.paper_counts import FOLDER, lines_of, right_and_near
+from wsoup.core.disk import store
 from wsoup.core.prompts import bare
 from wsoup.core.scoring import normalize
-from wsoup.disk import store
 from wsoup.search.rank.ranking import rank
 from wsoup.search.rank.source import Source
 

@@ -15,13 +15,13 @@ from pydantic import model_validator
 
 from wsoup.adapt.params import Adaptations
 from wsoup.check import watch
+from wsoup.core.params.datasets import Datasets, FewshotParams
+from wsoup.core.params.encoder import EmbedParams, EncoderParams
+from wsoup.core.params.section import Name, Section, Seeds, load, parse
+from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import judged_soups
 from wsoup.finetune.params import FinetuneParams, PromptTune, SoftDescriptorsTune
 from wsoup.heads.params import Heads
-from wsoup.params.base.datasets import Datasets, FewshotParams
-from wsoup.params.base.encoder import EmbedParams, EncoderParams
-from wsoup.params.base.section import Name, Section, Seeds, load, parse
-from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.search.grow.params import Soups
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
 

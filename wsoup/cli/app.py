@@ -107,7 +107,7 @@ def packages_command(
 
     Example: wsoup packages
     """
-    from wsoup.disk import code
+    from wsoup.core.disk import code
     from wsoup.pipeline import packages
 
     if accept:

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from wsoup.cli.output import Terminal
 from wsoup.core.errors import ParamsError
-from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import parse
+from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.section import parse
 from wsoup.runtime.process import peak_bytes
 from wsoup.towers import encoder as towers
 

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from wsoup.cli.options import ParamsFile
 from wsoup.cli.output import Terminal
+from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.errors import one_line
-from wsoup.disk.artifacts import Artifacts
 
 if TYPE_CHECKING:
     from wsoup.check.paper_counts import Counted
@@ -41,7 +41,7 @@ def check_command(
     from wsoup.check.data_show import show
     from wsoup.check.encoder import check_encoder, text_problems
     from wsoup.check.whole import load_params
-    from wsoup.disk import code
+    from wsoup.core.disk import code
     from wsoup.images.decode import load_rgb
     from wsoup.pipeline import packages, recorded
     from wsoup.towers.encoder import imagenet_class_names

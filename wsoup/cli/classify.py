@@ -11,8 +11,8 @@ import typer
 from wsoup.cli import options
 from wsoup.cli.output import put
 from wsoup.cli.soups import WHICH, OwnSoup, load, load_soup, run_soup, soup_app, soup_file
+from wsoup.core.disk.files import check_ending
 from wsoup.core.errors import ParamsError, one_line
-from wsoup.disk.files import check_ending
 
 if TYPE_CHECKING:
     from wsoup.api.classify import Classifier
@@ -136,7 +136,7 @@ def soup_export(
     Example: wsoup soup export word --format open_clip > templates.py
     """
     from wsoup.api.exported import FORMATS, write
-    from wsoup.disk.store import kept_aside, write_bytes
+    from wsoup.core.disk.store import kept_aside, write_bytes
 
     if form in FORMATS:
         if out is None:

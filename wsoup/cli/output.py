@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.text import Text
 
-from wsoup.disk.files import shown
+from wsoup.core.disk.files import shown
 
 UNCUT = 100_000
 """Columns off a terminal (a file, a pipe), where rich would take 80 and cut tables."""

@@ -34,7 +34,7 @@ def report_command(
 
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
-    from wsoup.disk.files import check_ending
+    from wsoup.core.disk.files import check_ending
     from wsoup.report.page import TITLE, write_page
     from wsoup.report.reading import as_written
 

@@ -9,8 +9,8 @@ import typer
 from rich.console import RenderableType
 
 from wsoup.cli.output import Terminal, put
+from wsoup.core.disk import remote
 from wsoup.core.errors import MissingError, ParamsError
-from wsoup.disk import remote
 
 if TYPE_CHECKING:
     from wsoup.soup.soup import Soup
@@ -83,9 +83,9 @@ def load_soup(file: Path | str) -> Soup:
 
 def run_soup(params: Path) -> tuple[str, str]:
     """The soup that the run is about, and the mode in which it is judged; ParamsError where no params.yaml names it."""
+    from wsoup.core.params import section
+    from wsoup.evaluate.params import ReportParams
     from wsoup.evaluate.rows import judged_mode
-    from wsoup.params.base import section
-    from wsoup.params.evaluation import ReportParams
 
     class Wanted(section.Sections):
         report: ReportParams

@@ -37,7 +37,7 @@ def try_command(
     """
     from wsoup.api.classify_encoder import Given
     from wsoup.api.trial import trial
-    from wsoup.disk.store import kept_aside
+    from wsoup.core.disk.store import kept_aside
 
     kept_aside(out, force=force)
     given = Given(model, pretrained, config, image_mean, image_std, interpolation)

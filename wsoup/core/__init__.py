@@ -1,1 +1,1 @@
-"""What is wrong, strings, named draws, and the mathematics on tensors; nothing here knows a file."""
+"""What every stage rests on: errors, strings, named draws, mathematics on tensors; in folders, disk and params."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from wsoup.core.disk.files import read_text
 from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.folder import (
@@ -34,7 +35,6 @@ from wsoup.datasets.listing import (
     split_of,
 )
 from wsoup.datasets.paper import PAPER, PaperDataset
-from wsoup.disk.files import read_text
 
 Names = Callable[[], list[str]]
 

@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wsoup.core.disk import remote, store
+from wsoup.core.disk.files import container_of, read_bytes, reason_of, regular_file
 from wsoup.core.errors import DataError, MismatchError, MissingError
 from wsoup.datasets.listing import some
-from wsoup.disk import remote, store
-from wsoup.disk.files import container_of, read_bytes, reason_of, regular_file
 
 CHUNK = 4096
 REMOTE_QUESTIONS = 32

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from wsoup.core.disk.files import arrow_table, regular_file
 from wsoup.core.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.folder import read_json, require_folder
 from wsoup.datasets.listing import Listing, Split
 from wsoup.datasets.tables import SPLIT_NAMES
-from wsoup.disk.files import arrow_table, regular_file
 
 AGAIN = "save the dataset again with `save_to_disk`"
 

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from wsoup.core.disk import remote
 from wsoup.core.errors import DataError, ParamsError
+from wsoup.core.params.datasets import DatasetParams
 from wsoup.datasets import coop, folder, huggingface, laion, tables, torchvision, webdataset
 from wsoup.datasets.listing import Listing, validated
-from wsoup.disk import remote
-from wsoup.params.base.datasets import DatasetParams
 
 LAYOUTS = {
     "imagefolder": "{train,val,test}/<class>/<image>, or <class>/<image> for a test set; classnames.txt may rename",

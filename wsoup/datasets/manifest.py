@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.core.errors import DataError
+from wsoup.core.params.datasets import DatasetParams
 from wsoup.datasets import digests, fewshot, paper
 from wsoup.datasets.listing import Listing, Split, class_range, some
-from wsoup.params.base.datasets import DatasetParams
 
 
 @dataclass(frozen=True)

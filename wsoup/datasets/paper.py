@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wsoup.params.base.datasets import Role
+from wsoup.core.params.datasets import Role
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from wsoup.core.disk.files import read_bytes, read_text, regular_file, tar_index
 from wsoup.core.errors import DataError, MissingError
 from wsoup.datasets.folder import SPLIT_FOLDERS, require_folder
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, split_of
 from wsoup.datasets.tables import read_name_list
-from wsoup.disk.files import read_bytes, read_text, regular_file, tar_index
 
 
 def read(root: str, *, wanted: Collection[str], class_names: str | None = None) -> Listing:

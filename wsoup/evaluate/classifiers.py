@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from wsoup.core import prompts
-from wsoup.disk.artifacts import Artifacts
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, TableRow, methods, table
 from wsoup.evaluate.testsets import TestSet
-from wsoup.params.evaluation import EvaluateParams
 from wsoup.search.rank.pools import read_pool
 from wsoup.soup.soup import Soup
 from wsoup.texts.tokens import Tokenizer

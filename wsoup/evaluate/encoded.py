@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from wsoup.core.disk.shards import Owner, Shards
 from wsoup.core.flops import FlopCounter
-from wsoup.disk.shards import Owner, Shards
 from wsoup.evaluate.classifiers import Row, check_rows
 from wsoup.evaluate.counts import Classifiers, mean_of_stems, mean_prompts
 from wsoup.evaluate.testsets import ClassPrompts, TestSet

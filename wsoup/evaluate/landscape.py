@@ -24,9 +24,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsoup.core import prompts
+from wsoup.core.disk import store
 from wsoup.core.errors import PoolError
 from wsoup.core.scoring import count_correct
-from wsoup.disk import store
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.finetune.params import PromptTune
 from wsoup.finetune.text_tower import Texts, TextState, TrainableTextTower

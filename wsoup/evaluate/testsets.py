@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
 from wsoup.texts import fits
 from wsoup.texts.tokens import Tokenizer
 from wsoup.towers.encoder import Encoder

@@ -20,10 +20,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from wsoup.core.disk import remote, store
+from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.draws import named_generator
 from wsoup.core.errors import ChangedError, DataError, MissingError
-from wsoup.disk import remote, store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.finetune.params import AugmentParams
 from wsoup.images.decode import decoding_workers, load_rgb
 from wsoup.soup.soup import Soup

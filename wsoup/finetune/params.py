@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from wsoup.core.arguments import Flag
-from wsoup.params.base.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
+from wsoup.core.params.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
 
 Some = Annotated[PositiveInt, Field(le=10_000)]
 """Tokens, blocks, members; the model itself sets bounds far below this."""

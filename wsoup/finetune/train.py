@@ -20,9 +20,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from wsoup.core.disk.store import read_checked, write_checked
 from wsoup.core.draws import named_seed
 from wsoup.core.errors import MismatchError, ParamsError
-from wsoup.disk.store import read_checked, write_checked
 from wsoup.finetune import losses
 from wsoup.finetune.added import LowRank
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, wrapped_positions

@@ -1,6 +1,6 @@
 """What is trained. Each method adds its parameters to a student and opens them for training.
 
-To add a method: a section in `wsoup.params`, a case in `attach`. All of them work on any ViT CLIP of open_clip,
+To add a method: a section in `params.py`, a case in `attach`. All of them work on any ViT CLIP of open_clip,
 those that train nothing inside the image tower with any (`inside_images` of a section `tune`).
 
 Start exactly at the pretrained prediction: prompt, last_blocks, bitfit, lora, adapter (its output starts at zero).

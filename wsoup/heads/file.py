@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from wsoup.core.disk import store
+from wsoup.core.disk.files import regular_file
 from wsoup.core.errors import DataError, MismatchError, MissingError, one_line
-from wsoup.disk import store
-from wsoup.disk.files import regular_file
 
 LARGEST = 1 << 32
 """Bytes of a head file."""

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from wsoup.core.arguments import Place, Share, at_the_door
 from wsoup.core.arrays import rows
+from wsoup.core.disk import store
 from wsoup.core.errors import MismatchError, ParamsError
-from wsoup.disk import store
 from wsoup.heads import file
 from wsoup.heads.calibrate import threshold
 from wsoup.heads.choose import choose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from wsoup.params.base.section import Name, Section
+from wsoup.core.params.section import Name, Section
 
 
 class HeadParams(Section):

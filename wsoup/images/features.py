@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from wsoup.core.disk import remote, store
+from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.core.disk.shards import Owner, Shards
 from wsoup.core.errors import DataError, MismatchError
-from wsoup.disk import remote, store
-from wsoup.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.disk.shards import Owner, Shards
+from wsoup.core.params.encoder import EmbedParams, EncoderParams
 from wsoup.images import known
 from wsoup.images.cost import image_flops
 from wsoup.images.decode import Picture, batches
-from wsoup.params.base.encoder import EmbedParams, EncoderParams
 from wsoup.runtime import process
 from wsoup.runtime.progress import counting, tick
 from wsoup.runtime.work import finish_shards, save_seconds

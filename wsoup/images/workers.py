@@ -25,8 +25,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from wsoup.core.disk.files import reason_of
 from wsoup.core.errors import DataError, WsoupError
-from wsoup.disk.files import reason_of
 from wsoup.runtime.process import keep_memory
 
 LOOK_SECONDS = 1.0

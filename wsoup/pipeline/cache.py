@@ -21,10 +21,10 @@ from filelock import FileLock, Timeout
 from rich.filesize import decimal
 
 from wsoup.check.whole import load_params
+from wsoup.core.disk import code, remote, store
+from wsoup.core.disk.shards import ABOUT, Owner
 from wsoup.core.errors import MismatchError, WsoupError
 from wsoup.datasets import digests
-from wsoup.disk import code, remote, store
-from wsoup.disk.shards import ABOUT, Owner
 from wsoup.images import known
 from wsoup.pipeline.graph import stage_names
 

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
-from wsoup.disk.store import cache_dir
+from wsoup.core.disk.store import cache_dir
 from wsoup.pipeline.cache import Entry, size_of
 
 

@@ -24,10 +24,10 @@ from dvc.repo import Repo
 from dvc.scm import NoSCM
 from dvc.utils.hydra import apply_overrides
 
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.store import read_json
 from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.store import read_json
-from wsoup.params.base.section import parse_yaml, read_yaml
+from wsoup.core.params.section import parse_yaml, read_yaml
 from wsoup.pipeline.inputs import md5
 
 DVC_YAML = "dvc.yaml"

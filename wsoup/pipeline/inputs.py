@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wsoup.core.errors import ChangedError, one_line
-from wsoup.params.base.section import read_yaml
+from wsoup.core.params.section import read_yaml
 
 DVC_YAML = Path("dvc.yaml")
 PARAMS = "params.yaml"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import yaml
 
+from wsoup.core.disk import code
+from wsoup.core.disk.store import write_bytes
 from wsoup.core.errors import MismatchError, MissingError
-from wsoup.disk import code
-from wsoup.disk.store import write_bytes
-from wsoup.params.base.section import read_yaml
+from wsoup.core.params.section import read_yaml
 
 VERSIONS = Path("data/packages.yaml")
 GROUPS = {

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from wsoup.check.whole import Params, parse_params
 from wsoup.core.errors import DataError, MissingError, ParamsError
-from wsoup.params.base.section import parse_yaml
+from wsoup.core.params.section import parse_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.machine import Machine, devices, here
 from wsoup.pipeline.needs import Need, Needs

@@ -17,9 +17,9 @@ from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import mean_of_stems, mean_prompts
 from wsoup.evaluate.encoded import CLASS_PROMPTS
+from wsoup.evaluate.params import SurveyParams
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.evaluate.transfer import Grid, sample
-from wsoup.params.evaluation import SurveyParams
 from wsoup.search.grow.chains import word_soup_member
 from wsoup.search.grow.greedy import BATCHES
 from wsoup.search.grow.params import Growth, JointSoup, SoupParams

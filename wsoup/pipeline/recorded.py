@@ -20,9 +20,9 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
+from wsoup.core.disk import store
 from wsoup.core.errors import ChangedError, WsoupError, shown_value
-from wsoup.disk import store
-from wsoup.params.base.section import parse_yaml
+from wsoup.core.params.section import parse_yaml
 from wsoup.pipeline import inputs
 
 LOCK = Path("dvc.lock")

@@ -25,11 +25,11 @@ from filelock import FileLock, Timeout
 
 from wsoup.check.params import check
 from wsoup.check.whole import load_params
+from wsoup.core.disk import code
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.shards import Owner
+from wsoup.core.disk.store import cache_dir, check_no_link, remove_abandoned
 from wsoup.core.errors import MismatchError, ParamsError, WsoupError
-from wsoup.disk import code
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner
-from wsoup.disk.store import cache_dir, check_no_link, remove_abandoned
 from wsoup.pipeline import inputs, packages, recorded, workspace
 from wsoup.runtime.process import (
     INTERRUPTED,

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import wsoup
+from wsoup.core.disk import code, project, store
 from wsoup.core.errors import DataError
-from wsoup.disk import code, project, store
 from wsoup.pipeline import packages
 from wsoup.runtime.git import git
 

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import torch
 
 from wsoup.check.whole import Params
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
 from wsoup.datasets import layouts, manifest
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.rows import Material
 from wsoup.evaluate.testsets import TestSet

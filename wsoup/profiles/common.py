@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from wsoup.disk import project
-from wsoup.params.base.yaml12 import dump
+from wsoup.core.disk import project
+from wsoup.core.params.yaml12 import dump
 
 DATA = project.file("data")
 FOLDER = DATA / "profiles"

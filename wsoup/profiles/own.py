@@ -10,10 +10,10 @@ import numpy as np
 
 from wsoup.check.whole import parse_params
 from wsoup.core.errors import DataError, MissingError, ParamsError
+from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.section import parse_yaml
 from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing
-from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import parse_yaml
 from wsoup.profiles import common
 
 OWN_DESCRIPTORS = "data/photo_descriptors.txt"

@@ -9,9 +9,9 @@ import yaml
 
 from wsoup.check.whole import parse_params
 from wsoup.core.errors import MissingError, ParamsError
+from wsoup.core.params.datasets import DatasetParams
+from wsoup.core.params.section import read_yaml
 from wsoup.datasets import folder, layouts
-from wsoup.params.base.datasets import DatasetParams
-from wsoup.params.base.section import read_yaml
 from wsoup.profiles.common import block, end_of, filled
 from wsoup.towers.encoder import imagenet_class_names
 

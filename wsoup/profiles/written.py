@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.disk.store import kept_aside, write_bytes
 from wsoup.core.errors import ParamsError
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.store import kept_aside, write_bytes
-from wsoup.params.base.section import parse_yaml
+from wsoup.core.params.section import parse_yaml
 from wsoup.profiles import toy
 from wsoup.runtime.git import git
 

@@ -12,8 +12,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wsoup.check.whole import load_params
-from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.images.versions import differing
 from wsoup.report.reading import as_written
 from wsoup.report.results import Results

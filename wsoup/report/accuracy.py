@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
 from wsoup.report import paper, settings
 from wsoup.report.means import MEANS, ROLES, is_number, mean_and_std

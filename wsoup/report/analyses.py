@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import GIVEN, soup_label, soup_title
 from wsoup.evaluate.rows import methods as methods_of
 from wsoup.report.accuracy import bound_notes

@@ -13,9 +13,9 @@ import numpy as np
 from PIL import Image
 
 from wsoup.check.whole import Params
+from wsoup.core.disk import remote, store
+from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.core.errors import DataError
-from wsoup.disk import remote, store
-from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_title
 from wsoup.images.decode import load_rgb
 

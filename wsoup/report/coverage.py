@@ -10,8 +10,8 @@ from typing import Any
 
 from wsoup.check import paper_pools
 from wsoup.check.whole import Params
+from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.core.errors import ParamsError
-from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.encoders import ENCODER, ENCODERS, SCALING_ENCODERS
 from wsoup.evaluate.rows import TableRow
 from wsoup.evaluate.rows import table as rows_of

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate.bits import FILE, Right, right_by_row
+from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, all_seeds, judged_mode, judged_soups, random_beside
-from wsoup.params.evaluation import ReportParams
 from wsoup.report.means import PLACES
 from wsoup.search.grow.params import SoupParams
 from wsoup.statistics.noise import Estimate, Verdict, compare_images, judge

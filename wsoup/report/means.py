@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wsoup.params.base.datasets import DatasetParams
+from wsoup.core.params.datasets import DatasetParams
 
 ROLES = ("source", "xd", "dg")
 MEANS = {"xd": "XD mean", "dg": "DG mean"}

@@ -17,8 +17,8 @@ import vl_convert
 
 from wsoup import __version__
 from wsoup.check.whole import load_params
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
 from wsoup.evaluate.rows import soup_label, soup_title
 from wsoup.report import about, plots, scaling
 from wsoup.report.changed import changed_by, gallery, moved_classes

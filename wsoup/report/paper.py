@@ -10,8 +10,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from wsoup.disk import project
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.core.disk import project
+from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate.encoders import ENCODER, ENCODERS, SCALING_ENCODERS
 from wsoup.evaluate.rows import TableRow
 from wsoup.evaluate.rows import table as rows_of

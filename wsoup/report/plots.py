@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, judged_mode, soup_title
 from wsoup.report.means import MEANS, PLACES, is_number, mean_and_std
 from wsoup.report.reading import attributes_of

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wsoup.core.disk import store
 from wsoup.core.errors import MismatchError, WsoupError, one_line
-from wsoup.disk import store
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import PRETRAINED
+from wsoup.core.params.datasets import DatasetParams
+from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Method, TableRow, table
-from wsoup.params.base.datasets import DatasetParams
-from wsoup.params.evaluation import EvaluateParams
 from wsoup.report.means import ROLES, harmonic, pair_of_halves
 from wsoup.report.paper import COLUMNS
 from wsoup.report.reading import attributes_of, result_lines

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.check.whole import Params
-from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.core.params.datasets import Datasets
+from wsoup.core.params.section import Name, Sections, Seeds
+from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.finetune.params import FinetuneParams
-from wsoup.params.base.datasets import Datasets
-from wsoup.params.base.section import Name, Sections, Seeds
-from wsoup.params.evaluation import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.report import analyses, photos, plots, summaries
 from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
 from wsoup.report.judgement import Judgement, load_judgement

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from wsoup.core.disk import store
 from wsoup.core.errors import MissingError, ParamsError, WsoupError
-from wsoup.disk import store
+from wsoup.core.params.section import parse_yaml, read_yaml
+from wsoup.core.params.yaml12 import dump
 from wsoup.evaluate.rows import table as rows_of
-from wsoup.params.base.section import parse_yaml, read_yaml
-from wsoup.params.base.yaml12 import dump
 from wsoup.report import paper
 from wsoup.report.compare import PARAMS, WORKSPACE, experiments, read_at
 from wsoup.report.tables import MARK, Table

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import BEFORE_SOUPS
 from wsoup.report.means import MEANS, PLACES, is_number
 from wsoup.report.tables import SIZES, Table, cell, shown_columns, signed

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import methods, soup_title
 from wsoup.finetune.params import CrossEntropyLoss, MethodParams
 from wsoup.report.means import MEANS, PLACES, ROLES, is_number, mean_and_std

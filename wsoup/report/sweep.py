@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import vl_convert
 
+from wsoup.core.disk import store
 from wsoup.core.errors import MissingError, ParamsError
-from wsoup.disk import store
-from wsoup.params.base.section import parse_yaml
+from wsoup.core.params.section import parse_yaml
 from wsoup.report import plots
 from wsoup.report.compare import PARAMS, WORKSPACE, experiments, read_at
 from wsoup.report.means import is_number

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.disk import store
-from wsoup.disk.cells import defused
+from wsoup.core.disk import store
+from wsoup.core.disk.cells import defused
 from wsoup.report.means import is_number, mean_and_std
 
 SIZES = ("m", "stored")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, soup_title
 from wsoup.report.accuracy import figures_beside
 from wsoup.report.judgement import Judgement

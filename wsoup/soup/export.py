@@ -11,9 +11,9 @@ import json
 from collections.abc import Sequence
 
 from wsoup.core import prompts
+from wsoup.core.disk.cells import defused
+from wsoup.core.disk.files import shown
 from wsoup.core.errors import ParamsError
-from wsoup.disk.cells import defused
-from wsoup.disk.files import shown
 from wsoup.soup.soup import Soup
 
 FORMATS = ("open_clip", "clip_benchmark", "text", "csv")

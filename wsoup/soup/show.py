@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from wsoup.disk.files import shown
+from wsoup.core.disk.files import shown
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field, ValidatorFunctionWrapHandler, WrapVa
 
 from wsoup.core import prompts
 from wsoup.core.arguments import Place, Template, Words, at_the_door, checked_fields
+from wsoup.core.disk import store
 from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
-from wsoup.disk import store
 from wsoup.soup.member import Cost, Count, Member
 
 

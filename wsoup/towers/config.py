@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from wsoup.core.errors import MissingError, ModelError, ParamsError, one_line
-from wsoup.params.base.encoder import EncoderParams
-from wsoup.params.base.section import parse
+from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.section import parse
 
 MOST_PARAMETERS = 100_000_000_000
 Blocks = Annotated[int, Field(ge=1, le=1_000, strict=True)]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from wsoup.core.arguments import Flag
-from wsoup.params.base.section import Place, PositiveInt, Section
+from wsoup.core.params.section import Place, PositiveInt, Section
 
 Texts = Annotated[PositiveInt, Field(le=1_000_000)]
 Members = Annotated[PositiveInt, Field(le=10_000)]

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.errors import MismatchError
 from wsoup.core.scoring import ImageSet, correct_per_candidate
-from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.texts import fits
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder

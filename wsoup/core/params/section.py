@@ -17,7 +17,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from wsoup.core.errors import LONGEST, SHOWN_VALUE, MissingError, ParamsError, StorageError, one_line, shown_value
-from wsoup.params.base.yaml12 import Loader
+from wsoup.core.params.yaml12 import Loader
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 """A name that serves in stage and file names: letters, digits, dash and underscore."""

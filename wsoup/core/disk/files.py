@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wsoup.core.disk import remote
 from wsoup.core.errors import DataError, MissingError, ParamsError, WsoupError
-from wsoup.disk import remote
 
 if TYPE_CHECKING:
     import pyarrow as pa

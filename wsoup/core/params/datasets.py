@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from wsoup.core.arguments import Flag
+from wsoup.core.params.section import Name, Place, PositiveInt, Section, Text
 from wsoup.core.prompts import checked
-from wsoup.params.base.section import Name, Place, PositiveInt, Section, Text
 
 Role = Literal["source", "xd", "dg"]
 

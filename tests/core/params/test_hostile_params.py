@@ -20,7 +20,7 @@ from project import ROOT
 
 from wsoup.check.whole import Params, load_params, parse_params
 from wsoup.core.errors import LONGEST, ParamsError, WsoupError
-from wsoup.params.base import section
+from wsoup.core.params import section
 from wsoup.profiles import toy
 from wsoup.profiles.common import one_line
 

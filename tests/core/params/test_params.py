@@ -11,7 +11,7 @@ import yaml
 from wsoup.check.whole import load_params, parse_params
 from wsoup.core.errors import MissingError, ParamsError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from wsoup.core.arguments import Flag
+from wsoup.core.params.section import Name, NonNegativeInt, PositiveInt, Section, Text
 from wsoup.core.prompts import bare
-from wsoup.params.base.section import Name, NonNegativeInt, PositiveInt, Section, Text
 
 Members = Annotated[PositiveInt, Field(le=10_000)]
 Texts = Annotated[PositiveInt, Field(le=1_000_000)]

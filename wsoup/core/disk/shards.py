@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.errors import MismatchError, MissingError
-from wsoup.disk import code
-from wsoup.disk.store import (
+from wsoup.core.disk import code
+from wsoup.core.disk.store import (
     cache_dir,
     fingerprint,
     pack_arrays,
@@ -28,6 +27,7 @@ from wsoup.disk.store import (
     write_checked,
     write_json,
 )
+from wsoup.core.errors import MismatchError, MissingError
 
 ABOUT = "about.json"
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wsoup.core.arguments import Flag
-from wsoup.params.base.section import Place, PositiveInt, Section, Text
+from wsoup.core.params.section import Place, PositiveInt, Section, Text
 
 Mean = Annotated[float, Field(ge=-1e6, le=1e6)]
 Deviation = Annotated[float, Field(ge=1e-6, le=1e6)]

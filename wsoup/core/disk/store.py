@@ -29,6 +29,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from wsoup.core.disk import remote
 from wsoup.core.errors import (
     DataError,
     MismatchError,
@@ -40,7 +41,6 @@ from wsoup.core.errors import (
     one_line,
     storage_error,
 )
-from wsoup.disk import remote
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 """The tree that this wsoup stands in: a checkout, or where packages are installed."""
 UNDECIDING = ("check", "pipeline", "runtime")
 """Rooms that a stage imports and that decide no result."""
