@@ -7,6 +7,7 @@ stages, too: `warm_python` gives the environment in which `python -m stages.X` i
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -132,6 +133,7 @@ def _run(
     err: str | None = None,
 ) -> None:
     """In the new process: the module as Python's ``-m`` would run it."""
+    gc.freeze()  # what is imported stays: the collector would look at all of it again, and copy its pages
     os.chdir(folder)
     os.environ.pop("WSOUP_CACHE", None)
     os.environ.update(variables)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -49,12 +49,20 @@ def counting(*, label: str, total: int, initial: int, unit: str) -> Iterator[Any
             _current.pop()
 
 
+class _Bar(tqdm):
+    """One that an interrupt may fall into the making of: what is half made goes without a word."""
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):
+            super().__del__()
+
+
 def progress(
     items: Iterable[Any] | None = None, *, label: str, total: int | None = None, initial: int = 0, unit: str = "it"
 ) -> Any:
     """A progress bar; where stderr is anything but a terminal or a notebook, a line every ten seconds at most."""
     closed = sys.stderr is None  # in somebody's own process: `2>&-`
-    return tqdm(
+    return _Bar(
         items,
         desc=label,
         total=total,
