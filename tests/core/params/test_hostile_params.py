@@ -198,8 +198,8 @@ def test_a_scalar_is_what_dvc_reads(scalar: str, form: str) -> None:
     text = form.format(scalar)
     try:
         theirs = by_dvc(text)
-    except Exception:  # whatever DVC raises: a file that it does not read is none
-        theirs = None
+    except Exception:  # whatever DVC raises: no run begins of a file that it does not read
+        return
     try:
         ours: Any = section.parse_yaml(text, origin="params.yaml")
     except ParamsError as error:
