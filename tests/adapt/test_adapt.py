@@ -99,12 +99,11 @@ def slow_em(features: np.ndarray, texts: np.ndarray, *, scale: float, rounds: in
     return np.array(logits)
 
 
-def test_em_is_its_formula(monkeypatch):
+def test_em_is_its_formula():
     images = pile(counts=(30, 12, 5))
-    monkeypatch.setattr(em_module, "SETTLED", -1.0)
     alone = texts_alone(images.texts, logit_scale=SCALE, kind="em")
     first = look(images.features, by=alone)
-    made = estimated(images.features, alone=alone, logit_scale=SCALE, first=first)
+    made = estimated(images.features, alone=alone, logit_scale=SCALE, first=first, settled=-1.0)
     slow = slow_em(images.features.double().numpy(), images.texts.double().numpy(), scale=SCALE, rounds=10)
     np.testing.assert_allclose(made.adapted.logits(images.features), slow, atol=1e-3)
     answers, before = slow.argmax(axis=1), (images.features @ images.texts).argmax(dim=1).numpy()
@@ -237,12 +236,11 @@ def test_a_batch_is_answered_with_what_came_before_it():
 
 def test_between_those_a_batch_adds_its_sums_to_those_of_the_batches_before(monkeypatch):
     """By loops, from the docstrings: soft answers of the second batch by the first one's classifier, one round."""
-    monkeypatch.setattr(stream_module, "GROWTH", 1e9)
     monkeypatch.setattr(guard, "before", lambda seen: "")
     monkeypatch.setattr(guard, "after", lambda texts, adapted, stays: "")
     images = pile(counts=(30, 20, 20), off=1.0)
     first, second = images.features.split([40, 30])
-    (_, one), (_, two) = stream([first, second], texts=images.texts, **HOW)
+    (_, one), (_, two) = stream([first, second], texts=images.texts, growth=1e9, **HOW)
     mean = images.features.double().mean(dim=0)
     sums, counts = torch.zeros(3, 32).double(), torch.zeros(3).double()
     for batch in (first, second):
@@ -259,7 +257,6 @@ def test_between_those_a_batch_adds_its_sums_to_those_of_the_batches_before(monk
 
 def test_however_long_a_stream_is_a_few_images_are_kept_and_a_batch_costs_the_same(monkeypatch):
     """Of 3,000 images 200 to 399 are kept, and answered again whenever there are a quarter more: not once a batch."""
-    monkeypatch.setattr(stream_module, "KEPT", 200)
     looked_at = []
 
     def counted(features, *, by):
@@ -268,7 +265,7 @@ def test_however_long_a_stream_is_a_few_images_are_kept_and_a_batch_costs_the_sa
 
     monkeypatch.setattr(em_module, "look", counted)
     images = pile(counts=(600,) * 5, off=1.0)
-    answered = list(stream(images.features.split(10), texts=images.texts, **HOW))
+    answered = list(stream(images.features.split(10), texts=images.texts, keep=200, **HOW))
     assert max(looked_at) < 400
     assert sum(n > 10 for n in looked_at) <= 24 * em_module.ROUNDS  # 10 x 1.25^24 = 2,118
     last = answered[-1][1]
@@ -298,7 +295,18 @@ def test_no_function_takes_a_label():
                 names = {*inspect.signature(function).parameters}
                 assert names <= {
                     *("features", "texts", "logit_scale", "kind", "alone", "first", "by", "classes", "shares"),
-                    *("batches", "batch", "earlier", "rounds", "estimate", "stays", "adapted"),
+                    *(
+                        "batches",
+                        "batch",
+                        "earlier",
+                        "rounds",
+                        "estimate",
+                        "stays",
+                        "adapted",
+                        "settled",
+                        "keep",
+                        "growth",
+                    ),
                 }, (module, function)
     assert "labels" not in typing.get_type_hints(Adapted)
 

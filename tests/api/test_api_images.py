@@ -84,8 +84,7 @@ def test_a_short_list_and_a_model_without_a_name_leave_nothing_behind(files, tin
 
 @pytest.fixture
 def short_shards(monkeypatch):
-    for module in ("wsoup.api.images", "wsoup.images.features"):
-        monkeypatch.setattr(f"{module}.IMAGES_PER_SHARD", 3)
+    monkeypatch.setattr("wsoup.api.images.IMAGES_PER_SHARD", 3)
 
 
 class Adapter:

@@ -106,16 +106,14 @@ def logs(right) -> tuple[list[Step], list[Known]]:
     return [replace(line.step, theirs=round(line.ours, 3)) for line in searched], counted
 
 
-def found(run: Run, *, logs: tuple[list[Step], list[Known]], right: Run, monkeypatch: Any) -> dict[str, list[str]]:
+def found(run: Run, *, logs: tuple[list[Step], list[Known]], right: Run) -> dict[str, list[str]]:
     """What disagrees: lines of the searches, counts, whole searches and pools."""
-    monkeypatch.setattr(paper_search, "PERIOD", run.period)
-    facts = {pool: paper_pools.facts(texts) for pool, texts in right.pools.items()}
-    monkeypatch.setattr(paper_pools, "authors", lambda: facts)
-    searched = paper_search.score(logs[0], source=run.source)
+    known = {pool: paper_pools.facts(texts) for pool, texts in right.pools.items()}
+    searched = paper_search.score(logs[0], source=run.source, period=run.period)
     counted = run.counted(logs[1])
     steps = [step for step in logs[0] if step.soup == "descriptor"]
-    soup = paper_search.soup_agrees(steps, members=run.soup, source=run.source)
-    pools = paper_pools.said({pool: paper_pools.facts(texts) for pool, texts in run.pools.items()})
+    soup = paper_search.soup_agrees(steps, members=run.soup, source=run.source, period=run.period["descriptor"])
+    pools = paper_pools.said({pool: paper_pools.facts(texts) for pool, texts in run.pools.items()}, known=known)
     return {
         "search": [line.step.text for line in searched if not line.agrees],
         "counts": [f"{line.known.method} {line.known.dataset}" for line in counted if not line.agrees],
@@ -185,12 +183,12 @@ MISTAKES: dict[str, tuple[Callable[[Run], Run], str]] = {
 }  # fmt: skip
 
 
-def test_the_right_code_agrees_with_its_own_logs(right, logs, monkeypatch):
-    said = found(right, logs=logs, right=right, monkeypatch=monkeypatch)
+def test_the_right_code_agrees_with_its_own_logs(right, logs):
+    said = found(right, logs=logs, right=right)
     assert not any(said.values())
 
 
-def test_half_precision_is_no_mistake(right, logs, monkeypatch):
+def test_half_precision_is_no_mistake(right, logs):
     """The authors': weights, texts and images rounded to 16 bits."""
 
     def half(features: torch.Tensor) -> torch.Tensor:
@@ -200,13 +198,13 @@ def test_half_precision_is_no_mistake(right, logs, monkeypatch):
     source = replace(right.source, encoder=encoder, image_features=half(right.source.image_features))
     tests = [replace(test, image_features=half(test.image_features)) for test in right.tests]
     run = replace(right, source=source, tests=tests)
-    assert not any(found(run, logs=logs, right=right, monkeypatch=monkeypatch).values())
+    assert not any(found(run, logs=logs, right=right).values())
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_found(mistake, right, logs, monkeypatch):
+def test_a_mistake_is_found(mistake, right, logs):
     change, where = MISTAKES[mistake]
-    said = found(change(right), logs=logs, right=right, monkeypatch=monkeypatch)
+    said = found(change(right), logs=logs, right=right)
     assert said[where]
     assert bool(said["causes"]) == bool(said["counts"])
 

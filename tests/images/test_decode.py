@@ -109,9 +109,9 @@ def five_files(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_batches_keep_order_and_list_what_they_skip(five_files, workers, monkeypatch):
-    monkeypatch.setattr("wsoup.images.decode.FEW_IMAGES", 0)
-    found = list(batches(five_files, transform=to_tensor, batch_size=2, on_bad_image="skip", workers=workers))
+def test_batches_keep_order_and_list_what_they_skip(five_files, workers):
+    how = {"batch_size": 2, "on_bad_image": "skip", "workers": workers, "few": 0}
+    found = list(batches(five_files, transform=to_tensor, **how))
     assert torch.cat([b.positions for b in found]).tolist() == [0, 1, 3, 4]
     assert [float(p) for b in found for p in b.pixels[:, 0, 0, 0]] == [0, 10, 30, 40]
     assert [list(b.bad) for b in found] == [[], [2], []]

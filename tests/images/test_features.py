@@ -42,25 +42,23 @@ def listed(paths: list[str]) -> ImageList:
     return ImageList(".", paths, [sha256_file(path) for path in paths])
 
 
-def embed(encoder, images: ImageList, *, on_bad_image: str = "stop", batch_size: int = 2):
-    (found,) = embed_images(
-        {"only": encoder}, lists=[images], batch_size=batch_size, on_bad_image=on_bad_image, label="test", owner=OWNER
-    )
+def embed(encoder, images: ImageList, *, on_bad_image: str = "stop", batch_size: int = 2, **sizes: int):
+    how = {"batch_size": batch_size, "on_bad_image": on_bad_image, "label": "test", "owner": OWNER, **sizes}
+    (found,) = embed_images({"only": encoder}, lists=[images], **how)
     return found
 
 
 def test_embedding_keeps_order_and_goes_on_after_a_kill(five_images, tiny_encoder, monkeypatch):
     whole = embed(tiny_encoder, listed(five_images))
-    monkeypatch.setattr("wsoup.images.features.IMAGES_PER_SHARD", 2)
     monkeypatch.setenv("WSOUP_CACHE", "elsewhere")
     images, kept = listed(five_images), Path("2.png").read_bytes()
     Path("2.png").unlink()  # the third image is away for a while: the first shard stays
     with pytest.raises(ChangedError):
-        embed(tiny_encoder, images)
+        embed(tiny_encoder, images, images_per_shard=2)
     (first,) = Path("elsewhere").rglob("*.part")
     time_ns = first.stat().st_mtime_ns
     Path("2.png").write_bytes(kept)
-    again = embed(tiny_encoder, images)
+    again = embed(tiny_encoder, images, images_per_shard=2)
     assert first.stat().st_mtime_ns == time_ns
     assert np.array_equal(again.features["only"], whole.features["only"])
     assert again.positions.tolist() == [0, 1, 2, 3, 4]
@@ -71,9 +69,8 @@ def test_the_size_of_a_shard_changes_no_byte(five_images, tiny_encoder, monkeypa
     """A shard is of whole batches, whatever is asked for."""
     Path("1.png").write_bytes(b"broken")
     whole = embed(tiny_encoder, listed(five_images), on_bad_image="skip")
-    monkeypatch.setattr("wsoup.images.features.IMAGES_PER_SHARD", size)
     monkeypatch.setenv("WSOUP_CACHE", "elsewhere")
-    cut = embed(tiny_encoder, listed(five_images), on_bad_image="skip")
+    cut = embed(tiny_encoder, listed(five_images), on_bad_image="skip", images_per_shard=size)
     assert len(list(Path("elsewhere").rglob("*.part"))) == {1: 3, 2: 3, 3: 3, 5: 2}[size]
     assert cut.features["only"].tobytes() == whole.features["only"].tobytes()
     assert (cut.positions.tolist(), cut.skipped) == ([0, 2, 3, 4], whole.skipped)

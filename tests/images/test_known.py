@@ -34,11 +34,13 @@ def photos(in_tmp: Path) -> Path:
     return root
 
 
-def embed(root: Path, encoder, *, owner: Owner = OWNER, params: EmbedParams = PARAMS) -> tuple[Embedded, int]:
+def embed(
+    root: Path, encoder, *, owner: Owner = OWNER, params: EmbedParams = PARAMS, **sizes: int
+) -> tuple[Embedded, int]:
     """What lies in the folder now, and how much of it was known."""
     paths = sorted(str(path) for path in (root / "test").rglob("*.png"))
     digests = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths]
-    return embed_added(encoder, ImageList(".", paths, digests), params=params, label="test", owner=owner)
+    return embed_added(encoder, ImageList(".", paths, digests), params=params, label="test", owner=owner, **sizes)
 
 
 def same_as_fresh(found: Embedded, root: Path, encoder, monkeypatch: pytest.MonkeyPatch, **how) -> bool:
@@ -129,7 +131,6 @@ def test_features_that_come_out_otherwise_here_are_not_used(photos, tiny_encoder
 def test_a_killed_run_goes_on_and_ends_the_same(photos, tiny_encoder, monkeypatch):
     embed(photos, tiny_encoder)
     move_in(photos)
-    monkeypatch.setattr("wsoup.images.features.IMAGES_PER_SHARD", 4)
     last, kept = photos / "test/white/02.png", (photos / "test/white/02.png").read_bytes()
     load_rgb = decode.load_rgb
 
@@ -141,10 +142,10 @@ def test_a_killed_run_goes_on_and_ends_the_same(photos, tiny_encoder, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(decode, "load_rgb", away)
         with pytest.raises(ChangedError):
-            embed(photos, tiny_encoder)
+            embed(photos, tiny_encoder, images_per_shard=4)
     last.write_bytes(kept)
     parts = {part: part.stat().st_mtime_ns for part in Path(".cache/wsoup/embed@x").rglob("*.part")}
-    again, reused = embed(photos, tiny_encoder)
+    again, reused = embed(photos, tiny_encoder, images_per_shard=4)
     assert reused > 0
     assert any(part.exists() and part.stat().st_mtime_ns == written for part, written in parts.items())
     assert same_as_fresh(again, photos, tiny_encoder, monkeypatch)
@@ -161,10 +162,9 @@ def test_a_file_that_cannot_be_decoded_leaves_its_batch_as_large(photos, tiny_en
     assert same_as_fresh(again, photos, tiny_encoder, monkeypatch, params=skip)
 
 
-def test_large_ones_are_not_kept_twice(photos, tiny_encoder, monkeypatch):
+def test_large_ones_are_not_kept_twice(photos, tiny_encoder):
     path = known.Known(OWNER, None, 4).path
     embed(photos, tiny_encoder)
     assert path.exists()
-    monkeypatch.setattr(known, "MOST_BYTES", 100)
-    embed(photos, tiny_encoder)
+    embed(photos, tiny_encoder, most_bytes=100)
     assert not path.exists()

@@ -82,6 +82,7 @@ def estimated(
     first: tuple[Seen, Tensor],
     earlier: Estimate | None = None,
     rounds: int = ROUNDS,
+    settled: float = SETTLED,
 ) -> Estimate:
     """Centres and weights of images, and of those before them, whose own answers stay as they were.
 
@@ -92,6 +93,7 @@ def estimated(
         first: what `look` has of these images by the texts.
         earlier: of the images before these; only its sums are read.
         rounds: of re-estimation, at most.
+        settled: share of answers that changed in a round, with which it was the last.
     """
     before, texts_answers = first
     if earlier is not None:
@@ -106,7 +108,7 @@ def estimated(
         classifier = torch.add(alone.classifier, centres.T, alpha=CENTRES * logit_scale)
         adapted = Adapted(KIND, classifier, shares.log().float() - off, True, "")
         last, (seen, answers) = answers, look(features, by=adapted)
-        if float((last != answers).double().mean()) <= SETTLED:
+        if float((last != answers).double().mean()) <= settled:
             break
     stays = int((answers == texts_answers).sum())
     if earlier is None:

@@ -26,13 +26,21 @@ GROWTH = 1.25
 
 
 def stream(
-    batches: Iterable[Tensor], *, texts: Tensor, logit_scale: float, kind: str
+    batches: Iterable[Tensor],
+    *,
+    texts: Tensor,
+    logit_scale: float,
+    kind: str,
+    keep: int = KEPT,
+    growth: float = GROWTH,
 ) -> Iterator[tuple[Tensor, Adapted]]:
     """Adapt to a batch and the images before it, batch after batch.
 
     Args:
         batches: (B, D) each, L2-normalised; B may differ.
         texts, logit_scale, kind: as in `wsoup.adapt.kinds.adapt`.
+        keep: images that are kept at least, and fewer than twice as many.
+        growth: all that are kept are answered again when there are so many times the images of the last time.
 
     Yields:
         The batch, and the classifier that answers it, or the texts' own.
@@ -43,9 +51,9 @@ def stream(
         alone = checked(batch, texts=texts, logit_scale=logit_scale, kind=kind)
         kept = torch.cat([kept, batch[-n % stride :: stride].float()])
         n += len(batch)
-        if len(kept) >= 2 * KEPT:
+        if len(kept) >= 2 * keep:
             kept, stride = kept[::2].clone(), 2 * stride
-        if n >= GROWTH * n_then:
+        if n >= growth * n_then:
             far = estimated(kept, alone=alone, logit_scale=logit_scale, first=look(kept, by=alone)) * (n / len(kept))
             n_then = n
         else:

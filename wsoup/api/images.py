@@ -121,7 +121,9 @@ def _resumable(encoder: Encoder, files: list[str], *, how: dict[str, Any], calle
         with lock:
             owner = Owner.of(Path(__file__), name=f"encode_images/{about}")
             images = ImageList("", files, digests)
-            (embedded,) = embed_images({LABEL: encoder}, lists=[images], label=LABEL, owner=owner, **how)
+            (embedded,) = embed_images(
+                {LABEL: encoder}, lists=[images], label=LABEL, owner=owner, images_per_shard=IMAGES_PER_SHARD, **how
+            )
             shutil.rmtree(owner.folder, ignore_errors=True)
             return embedded
     except Timeout:

@@ -7,7 +7,7 @@ chance; of word chains the texts and counts are theirs, whatever our draws are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def read_log(path: Path = LOG) -> list[Step]:
     ]
 
 
-def score(log: Sequence[Step], *, source: Source) -> list[Checked]:
+def score(log: Sequence[Step], *, source: Source, period: Mapping[str, bool] = PERIOD) -> list[Checked]:
     """Every line of the log of the source's seeds on the same images, as they score it.
 
     A word chain is scored alone and without its period; a line of a descriptor soup is the centroid of all up to it.
@@ -103,7 +103,7 @@ def score(log: Sequence[Step], *, source: Source) -> list[Checked]:
             groups.setdefault((step.soup, step.seed, step.member if step.soup == "word" else 0), []).append(step)
     for (soup, seed, _), steps in groups.items():
         images, labels = source.images_of(seed)
-        features = torch.cat(list(source.text_blocks([step.text for step in steps], period=PERIOD[soup])))  # (M, C, D)
+        features = torch.cat(list(source.text_blocks([step.text for step in steps], period=period[soup])))  # (M, C, D)
         if soup == "descriptor":
             features = normalize(features.cumsum(dim=0))
         share = 100.0 / len(labels)
@@ -131,13 +131,16 @@ def best_agrees(step: Step, *, ranked: Sequence[tuple[str, float]], within: floa
     return Agreement(behind <= within, f"{what}, {end}")
 
 
-def soup_agrees(steps: Sequence[Step], *, members: Sequence[str], source: Source) -> Agreement:
+def soup_agrees(
+    steps: Sequence[Step], *, members: Sequence[str], source: Source, period: bool = PERIOD["descriptor"]
+) -> Agreement:
     """Whether our descriptor soup of a seed is theirs: it may part from theirs at a near tie alone.
 
     Args:
         steps: their members of one seed in order, the best single one first.
         members: ours.
         source: whose few-shot images decide what is a near tie.
+        period: whether texts end in one.
     """
     theirs = [step.text for step in steps]
     pairs = zip(theirs, members, strict=False)
@@ -146,12 +149,14 @@ def soup_agrees(steps: Sequence[Step], *, members: Sequence[str], source: Source
     if theirs == list(members):
         return Agreement(True, f"{what}, the same")
     next_two = [texts[same : same + 1] for texts in (list(members), theirs)]
-    tie = _near_tie(theirs[:same], *next_two, seed=steps[0].seed, source=source)
+    tie = _near_tie(theirs[:same], *next_two, seed=steps[0].seed, source=source, period=period)
     parted = "they part at a near tie" if tie else "they part where no tie is near"
     return Agreement(tie, f"{what}; the first {same} are the same, {parted}")
 
 
-def _near_tie(before: list[str], ours: list[str], theirs: list[str], *, seed: int, source: Source) -> bool:
+def _near_tie(
+    before: list[str], ours: list[str], theirs: list[str], *, seed: int, source: Source, period: bool
+) -> bool:
     """Whether a count that half precision may move decides between what follows in our soup and in theirs.
 
     Candidates are tried in the order of their own counts. So where ours comes first it was accepted here and refused
@@ -159,7 +164,7 @@ def _near_tie(before: list[str], ours: list[str], theirs: list[str], *, seed: in
     """
 
     def counted(texts: list[str]) -> tuple[int, int]:
-        features = torch.cat(list(source.text_blocks(texts, period=PERIOD["descriptor"])))
+        features = torch.cat(list(source.text_blocks(texts, period=period)))
         return right_and_near(*source.images_of(seed), normalize(features.sum(dim=0)))
 
     ahead, either = 0, 0

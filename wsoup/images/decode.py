@@ -239,6 +239,7 @@ def batches(
     on_bad_image: str = "stop",
     workers: int | None = None,
     as_stored: bool = False,
+    few: int = FEW_IMAGES,
 ) -> Iterator[Batch]:
     """Decode and preprocess images in order, ahead of their use.
 
@@ -249,8 +250,9 @@ def batches(
         digests: N content digests that the files had when they were listed, or None.
         on_bad_image: ``"stop"`` raises DataError at the first file that cannot be decoded; ``"skip"`` reports it in
             `Batch.bad` and goes on. A changed file is an error in any case.
-        workers: decoding processes; None is `decoding_workers`, and none for a handful of images.
+        workers: decoding processes; None is `decoding_workers`.
         as_stored: see `load_rgb`.
+        few: images that this process decodes itself, at most.
 
     Raises:
         ChangedError, DataError: as above.
@@ -258,7 +260,7 @@ def batches(
     """
     if workers is None:
         workers = decoding_workers()
-    if len(paths) <= FEW_IMAGES or isinstance(paths[0], Picture):  # which its file, open here, may still be read for
+    if len(paths) <= few or isinstance(paths[0], Picture):  # which its file, open here, may still be read for
         workers = 0
     n = -(-len(paths) // batch_size)
     decode = partial(_decode, paths, digests, transform, batch_size, as_stored)

@@ -159,6 +159,7 @@ def embed_images(
     on_bad_image: str,
     label: str,
     owner: Owner,
+    images_per_shard: int = IMAGES_PER_SHARD,
 ) -> list[Embedded]:
     """`encode_files` for each list, in shards: what a killed run had finished is reused, to half a minute.
 
@@ -167,6 +168,7 @@ def embed_images(
         lists: image files, for example of each dataset.
         label: for the progress bar.
         owner: whose resume state finished shards are.
+        images_per_shard: about so many.
 
     Raises:
         ChangedError, DataError: as `encode_files`; also DataError where no image of a list can be decoded.
@@ -177,7 +179,8 @@ def embed_images(
         "batch_size": batch_size,
         "on_bad_image": on_bad_image,
     }
-    size_of_shard, flops = _size_of_shard(batch_size), sum(map(image_flops, encoders.values()))
+    size_of_shard = _size_of_shard(images_per_shard, batch_size=batch_size)
+    flops = sum(map(image_flops, encoders.values()))
     work = [
         Shards(
             owner,
@@ -223,10 +226,10 @@ def embed_images(
     return [_joined(shards.load(), images, encoders=encoders) for shards, images in zip(work, lists, strict=True)]
 
 
-def _size_of_shard(batch_size: int) -> int:
-    """About `IMAGES_PER_SHARD`, in whole batches of any device, so that features do not depend on it."""
+def _size_of_shard(about: int, *, batch_size: int) -> int:
+    """About so many, in whole batches of any device, so that features do not depend on it."""
     batches_of_all = math.lcm(batch_size, min(batch_size, CPU_IMAGES))
-    return max(1, IMAGES_PER_SHARD // batches_of_all) * batches_of_all
+    return max(1, about // batches_of_all) * batches_of_all
 
 
 def _joined(
@@ -245,13 +248,21 @@ def _joined(
 
 
 def embed_added(
-    model: Encoder, images: ImageList, *, params: EmbedParams, label: str, owner: Owner
+    model: Encoder,
+    images: ImageList,
+    *,
+    params: EmbedParams,
+    label: str,
+    owner: Owner,
+    images_per_shard: int = IMAGES_PER_SHARD,
+    most_bytes: int = known.MOST_BYTES,
 ) -> tuple[Embedded, int]:
     """One list by one encoder, features of images that an earlier run saw taken from there; see `wsoup.images.known`.
 
     Args:
         model: the encoder; its features are those of `PRETRAINED`.
-        images, params, label, owner: as of `embed_images`.
+        images, params, label, owner, images_per_shard: as of `embed_images`.
+        most_bytes: of features that are kept for a later run.
 
     Returns:
         What was found, and how many images of it an earlier run had seen.
@@ -263,12 +274,18 @@ def embed_added(
     def embed(some: ImageList) -> Embedded:
         size, bad = params.batch_size, params.on_bad_image
         (embedded,) = embed_images(
-            {PRETRAINED: model}, lists=[some], batch_size=size, on_bad_image=bad, label=label, owner=owner
+            {PRETRAINED: model},
+            lists=[some],
+            batch_size=size,
+            on_bad_image=bad,
+            label=label,
+            owner=owner,
+            images_per_shard=images_per_shard,
         )
         return embedded
 
     at_once = model.images_at_once(params.batch_size)
-    earlier = known.Known(owner, [model.id, model.preprocessing, at_once, model.device.type], at_once)
+    earlier = known.Known(owner, [model.id, model.preprocessing, at_once, model.device.type], at_once, most_bytes)
     features = earlier.read()
     chosen = known.plan(images.digests, known=features, batch_size=at_once)
     embedded, reused = None, 0

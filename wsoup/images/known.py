@@ -39,11 +39,13 @@ class Known:
         owner: the stage; its code and packages decide.
         inputs: what else decides a feature, as a JSON value.
         batch_size: images in a full batch.
+        most_bytes: of features that are kept; more are not.
     """
 
     owner: Owner
     inputs: Any
     batch_size: int
+    most_bytes: int = MOST_BYTES
 
     @property
     def path(self) -> Path:
@@ -70,7 +72,7 @@ class Known:
         """
         full = len(digests) - len(digests) % self.batch_size
         chosen = np.array([p < full and digests[p] is not None for p in positions.tolist()], dtype=bool)
-        if not chosen.any() or features.nbytes > MOST_BYTES:
+        if not chosen.any() or features.nbytes > self.most_bytes:
             self.path.unlink(missing_ok=True)
             return
         hexes = "".join(str(digests[p]) for p in positions[chosen].tolist())
