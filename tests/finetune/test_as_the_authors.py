@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from wsoup.core import prompts
 from wsoup.finetune.params import MethodParams
-from wsoup.finetune.train import Trainer, TwiceSGD
+from wsoup.finetune.train import Trainer
 
 EMA = 0.5
 
@@ -74,20 +74,6 @@ def test_prodas_descriptors_are_one_parameter_whose_momentum_goes_on(tiny_encode
     student = ours.run()
     torch.testing.assert_close(student.soft_prompt.detach(), averages[0], rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(student.soft_descriptors.detach(), averages[1], rtol=1e-3, atol=1e-4)
-
-
-def test_stepping_twice_is_standing_in_the_optimizer_twice():
-    """Against torch's own SGD with the parameter listed twice, one after the other."""
-    ours, theirs = (torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2))
-    options = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
-    twice = TwiceSGD([ours], **options)
-    with pytest.warns(UserWarning, match="duplicate parameters"):
-        listed = torch.optim.SGD([theirs, theirs], foreach=False, **options)
-    for step in range(4):
-        ours.grad = theirs.grad = torch.tensor([1.0, 0.5]) * (step + 1)
-        twice.step()
-        listed.step()
-        assert torch.equal(ours, theirs), step
 
 
 def test_low_rank_updates_pile_up_in_training_and_the_last_average_is_added_once(tiny_encoder, colours):

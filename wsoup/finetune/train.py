@@ -29,6 +29,7 @@ from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, wra
 from wsoup.finetune.objective import Objective, needs_teacher_images
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
+from wsoup.finetune.sgd import SGD
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, make_student
 from wsoup.finetune.turns import turns_of
@@ -71,9 +72,9 @@ class Trainer:
         self.parameters = self.student.trained()
         self.average = {name: p.detach().clone() for name, p in self.parameters.items()}
         self.turns = turns_of(self.student, method=method, iterations=self.iterations)
-        sgd = TwiceSGD if getattr(method.tune, "opens", "both") == "image_twice" else torch.optim.SGD
-        self.optimizer = sgd(
-            self._groups(), lr=method.learning_rate, momentum=shared.momentum, weight_decay=shared.weight_decay
+        entries = 2 if getattr(method.tune, "opens", "both") == "image_twice" else 1
+        self.optimizer = SGD(
+            self._groups(), momentum=shared.momentum, weight_decay=shared.weight_decay, entries=entries
         )
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
         self.images = FewShotImages(
@@ -177,7 +178,7 @@ class Trainer:
             turn = self.turns.of(self.iteration)
             if self.turns.begins(self.iteration):
                 self.turns.start_over(self.student, self.average, iteration=self.iteration)
-                self.optimizer.state.clear()
+                self.optimizer.directions.clear()
         loss, logits, images, labels = self._with_gradients(turn)
         first = (self._not_finite < 0) & ~loss.isfinite()
         self._not_finite = torch.where(first, self.iteration + 1, self._not_finite)  # asking now would stop a GPU
@@ -186,7 +187,7 @@ class Trainer:
         for module in self.student.modules():
             if isinstance(module, LowRank):
                 module.pile_up()
-        self.scaler.step(self.optimizer)
+        self.scaler.step(self.optimizer)  # type: ignore[arg-type]  # of an optimizer it wants no more than ours has
         self.scaler.update()
         weights = [self.parameters[name].detach() for name in self.average]
         torch._foreach_lerp_(list(self.average.values()), weights, 1 - self.shared.ema)
@@ -213,7 +214,8 @@ class Trainer:
 
     def _gradients(self, turn: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         images, teacher, labels = self._batch()
-        self.optimizer.zero_grad(set_to_none=True)
+        for parameter in self.parameters.values():
+            parameter.grad = None
         loss, logits = self.objective.backward(images, teacher, labels, iteration=turn)
         return loss, logits, images.detach(), labels
 
@@ -257,9 +259,10 @@ class Trainer:
         return positions(self.source.labels, batch_size=size, seed=self.seed, iteration=iteration)
 
     def _load(self, iteration: int) -> Future[tuple[Tensor, Tensor]]:
-        """Decode and crop a batch while the model works on the one before."""
-        positions = self._positions(iteration)
-        return self._thread.submit(self.images.batch, positions, seed=self.seed, iteration=iteration)
+        """Draw, decode and crop a batch while the model works on the one before."""
+        return self._thread.submit(
+            lambda: self.images.batch(self._positions(iteration), seed=self.seed, iteration=iteration)
+        )
 
     def _keeps_images(self) -> bool:
         """Whether image features are fixed, and so computed once."""
@@ -290,7 +293,7 @@ class Trainer:
 
     def save(self, path: Path) -> None:
         """Write weights, averages, momentum, loss scale, log and iteration; batches and crops follow from those."""
-        moving = {name: self.optimizer.state[p].get("momentum_buffer") for name, p in self.parameters.items()}
+        moving = {name: self.optimizer.directions.get(p) for name, p in self.parameters.items()}
         groups: dict[str, Mapping[str, Tensor]] = {
             "weight": {name: p.detach() for name, p in self.parameters.items()},
             "average": self.average,
@@ -320,24 +323,8 @@ class Trainer:
         for name, piled in self._piled().items():
             piled.copy_(groups["piled"][name])
         for name, momentum in groups["momentum"].items():
-            self.optimizer.state[self.parameters[name]]["momentum_buffer"] = momentum.to(device)
+            self.optimizer.directions[self.parameters[name]] = momentum.to(device)
         copies = {int(group.partition("/")[2]): groups[group] for group in groups if group.startswith("snapshot/")}
         self.snapshots = dict(sorted(copies.items()))  # the file has no order
         self.iteration, self.log = state["iteration"], state["log"]
         self.scaler.load_state_dict(state["scaler"])
-
-
-class TwiceSGD(torch.optim.SGD):
-    """SGD with every parameter in its list twice, as the authors' code has those of the image tower in some methods.
-
-    Each step is two steps along the same gradients, with one momentum; in the first step, where neither entry has a
-    momentum yet, both start one and the second stays.
-    """
-
-    def step(self, closure: Any = None) -> Any:
-        """Both steps."""
-        first = not self.state
-        super().step(closure)
-        if first:
-            self.state.clear()
-        return super().step(closure)
