@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 import weakref
 
+import open_clip
 import pytest
 import torch
 from PIL import Image
@@ -13,7 +15,7 @@ from PIL import Image
 from wsoup.core.errors import MissingError, ModelError
 from wsoup.core.params.encoder import EncoderParams
 from wsoup.towers import encoder as towers
-from wsoup.towers.encoder import check_device, choose_device, load_encoder
+from wsoup.towers.encoder import check_device, choose_device, load_encoder, tokenizer_of
 from wsoup.towers.identity import config_digest, weights_digest
 
 
@@ -50,6 +52,15 @@ def test_features_are_unit_vectors_of_the_models_own(tiny_encoder):
     torch.testing.assert_close(features, expected, rtol=0, atol=1e-6)  # packed weights round otherwise
     texts = tiny_encoder.encode_texts(["a cat", "a dog"])
     assert torch.allclose(texts.norm(dim=-1), torch.ones(2), atol=1e-6)
+
+
+def test_the_tokens_of_a_text_are_made_once(monkeypatch):
+    texts, cleaned = ["a photo of a cat,", "", " WHITE paws &amp; claws", "a" * 300], []
+    tokenizer, theirs = towers.tokenizer_of("ViT-B-32"), open_clip.get_tokenizer("ViT-B-32")
+    monkeypatch.setattr(tokenizer, "clean_fn", lambda text: cleaned.append(text) or theirs.clean_fn(text))
+    for some in (texts, texts[::-1], [*texts, *texts]):
+        assert tokenizer(some).equal(theirs(some))
+    assert cleaned == texts
 
 
 def test_a_batch_too_large_for_memory_is_halved(tiny_encoder, monkeypatch):
@@ -111,3 +122,10 @@ def test_open_clips_own_tables():
     assert len(towers.imagenet_class_names()) == 1000
     assert [template("cat") for template in towers.ensemble_templates()][:1] == ["a bad photo of a cat."]
     assert len(towers.ensemble_templates()) == 80
+
+
+def test_a_tokenizer_that_keeps_its_texts_can_be_sent_to_another_process():
+    tokenizer = tokenizer_of("ViT-B-32")
+    expected = tokenizer(["a cat", "a dog"])
+    assert torch.equal(pickle.loads(pickle.dumps(tokenizer))(["a cat", "a dog"]), expected)
+    assert torch.equal(tokenizer(["a cat", "a dog"]), open_clip.get_tokenizer("ViT-B-32")(["a cat", "a dog"]))

@@ -15,7 +15,7 @@ import pickle
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ QUICK_GELU = "-quickgelu"
 """What names of open_clip's models end with that are built with QuickGELU."""
 CPU_IMAGES = 32
 """Images in one forward pass on a CPU, at most: larger batches take more memory, and more time an image."""
+TEXTS_KEPT = 1 << 15
+"""Texts whose tokens are kept: a stage asks for those of a text to check it, to encode it and to say what it costs."""
 AUTOCAST = {"fp32": None, "reference": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -337,12 +339,29 @@ def tokenizer_of(model: str) -> Callable[[Sequence[str]], Tensor]:
     """The tokenizer of a model; one that is not there, or needs a package that is not, in one line."""
     try:
         with needing():
-            return open_clip.get_tokenizer(model)
+            tokenizer = open_clip.get_tokenizer(model)
     except PackageError as error:
         raise ModelError(f"the tokenizer of {model} cannot be loaded: {error}") from None
     except Exception as error:  # a config may name one that is not there, or is none
         reason = one_line(error, limit=250) or type(error).__name__
         raise ModelError(f"the tokenizer of {model} cannot be loaded: {reason}") from None
+    if isinstance(tokenizer, open_clip.SimpleTokenizer):  # in Python, at a tenth of a millisecond a text
+        tokenizer.encode = _Kept(tokenizer)
+    return tokenizer
+
+
+class _Kept:
+    """A tokenizer's `encode` that knows what it has made; a copy in another process begins anew."""
+
+    def __init__(self, tokenizer: open_clip.SimpleTokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.kept = lru_cache(maxsize=TEXTS_KEPT)(partial(type(tokenizer).encode, tokenizer))
+
+    def __call__(self, text: str) -> list[int]:
+        return self.kept(text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Kept, (self.tokenizer,)
 
 
 def weightless_encoder(params: EncoderParams) -> Encoder:
