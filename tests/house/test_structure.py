@@ -89,6 +89,20 @@ def test_a_package_holds_a_docstring_and_nothing_else():
             assert [type(node) for node in body] == [ast.Expr], path
 
 
+def test_imports_are_found_at_any_depth(tmp_path):
+    """In a function, a branch, a handler, a case: wherever Python allows a statement."""
+    written = tmp_path / "script.py"
+    written.write_text(
+        "import a\ndef f():\n async def g():\n  from b import x\n"
+        "class C:\n with c:\n  for _ in c:\n   import d.e\n  else:\n   import f\n"
+        "try:\n pass\nexcept E:\n import g\nelse:\n import h\nfinally:\n import i\n"
+        "match m:\n case 1 if m:\n  import j\nwhile m:\n if m:\n  import k\n elif m:\n  import l\n"
+    )
+    for path in (written, *modules(), *(ROOT / "stages").glob("*.py")):
+        assert code._source_imports(ROOT / path)[1] == imported_packages(path), path
+    assert imported_packages(written) == set("abdfghijkl")
+
+
 def test_only_towers_and_what_builds_on_its_objects_touch_open_clip():
     assert {owner(p) for p in modules() if "open_clip" in imported_packages(p)} <= {"towers", "texts", "finetune"}
 

@@ -20,7 +20,7 @@ from typing import Any
 import networkx
 from dvc.fs import LocalFileSystem
 from dvc.lock import LockNoop
-from dvc.repo import Repo
+from dvc.repo import Repo, lock_repo
 from dvc.scm import NoSCM
 from dvc.utils.hydra import apply_overrides
 
@@ -164,9 +164,10 @@ def _repository(params: str | None = None) -> Iterator[Any]:
             repo.lock, repo.tmp_dir = LockNoop(), locks
             if params is not None:
                 repo.fs = _Changed(params)
-            if not repo.index.stages:
-                raise MismatchError("no stage is there")
-            yield repo
+            with lock_repo(repo):  # or each of DVC's commands would read all of its files again
+                if not repo.index.stages:
+                    raise MismatchError("no stage is there")
+                yield repo
     except Exception as error:  # DVC's own, and whatever a damaged dvc.yaml or dvc.lock leads it into
         reason = one_line(error, limit=300) or type(error).__name__
         raise MismatchError(f"DVC cannot read {DVC_YAML} and {PARAMS}: {reason}") from None

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -238,6 +239,7 @@ def student_cdf(t: float, *, df: float) -> float:
     return min(1.0, max(0.0, 0.5 + math.copysign(scale * float(area), t)))
 
 
+@lru_cache(maxsize=1024)
 def student_quantile(p: float, *, df: float) -> float:
     """The t with P(T <= t) = p, for p from 0.5 up to below 1.
 

@@ -10,6 +10,7 @@ import yaml
 
 from wsoup.check.whole import load_params, parse_params
 from wsoup.core.errors import MissingError, ParamsError
+from wsoup.core.params.section import read_yaml
 
 ROOT = Path(__file__).parents[3]
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
@@ -68,6 +69,13 @@ def test_what_is_wrong_is_said_in_one_line(where, value, expected):
     assert expected in str(error.value)
     assert str(error.value).startswith("params.yaml: ")
     assert "\n" not in str(error.value)
+
+
+def test_a_file_that_was_edited_is_read_again(tmp_path):
+    file = tmp_path / "params.yaml"
+    for value in (1, 2, 1):
+        file.write_text(f"seeds: [{value}]\n")
+        assert read_yaml(file) == {"seeds": [value]}
 
 
 def test_a_missing_or_broken_file_is_said_too(tmp_path):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,7 +34,7 @@ def _source_imports(path: Path) -> tuple[frozenset[Path], frozenset[str]]:
     """Modules of wsoup that one file imports, at its top or inside a function, and the names of other packages."""
     modules: set[Path | None] = set()
     packages: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -44,6 +44,14 @@ def _source_imports(path: Path) -> tuple[frozenset[Path], frozenset[str]]:
         modules |= {_module_file(name) for name in names if name.split(".")[0] == "wsoup"}
         packages |= {name.split(".")[0] for name in names}
     return frozenset(file for file in modules if file is not None), frozenset(packages)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All that are inside a module, a function or another statement; expressions hold none, and are left alone."""
+    for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for inner in getattr(node, part, ()):
+            yield inner
+            yield from _statements(inner)
 
 
 def _module_file(name: str) -> Path | None:

@@ -10,6 +10,7 @@ import difflib
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -17,6 +18,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from wsoup.core.errors import LONGEST, SHOWN_VALUE, MissingError, ParamsError, StorageError, one_line, shown_value
+from wsoup.core.params.described import Described
 from wsoup.core.params.yaml12 import Loader
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
@@ -59,12 +61,10 @@ MOST_VALUES = 50_000
 """Values in params.yaml, each alias counted as what it stands for: a few lines may stand for 10^9."""
 
 
-class Section(BaseModel):
+class Section(Described):
     """Base of all sections: no unknown keys, no change after loading, no NaN and no infinity."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
 
 class Sections(BaseModel):
@@ -127,17 +127,18 @@ def parse_yaml(text: str, *, origin: str) -> Mapping[str, Any]:
 
 
 def _construct(text: str) -> Any:
-    """The value of a YAML document, looked over before anything is made of it: merged keys are multiplied, too."""
-    loader = Loader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        if _values_in(node, known={}) > MOST_VALUES:
-            raise ValueError(f"with its aliases (*name) it stands for more than {MOST_VALUES:,} values; write them out")
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
+    """The value of a YAML document; a new one each time, which is the caller's own."""
+    node = _node(text)
+    return None if node is None else Loader("").construct_document(node)
+
+
+@lru_cache(maxsize=4)  # a stage reads params.yaml and dvc.yaml again and again
+def _node(text: str) -> yaml.Node | None:
+    """A YAML document, looked over before anything is made of it: merged keys are multiplied, too."""
+    node = Loader(text).get_single_node()
+    if node is not None and _values_in(node, known={}) > MOST_VALUES:
+        raise ValueError(f"with its aliases (*name) it stands for more than {MOST_VALUES:,} values; write them out")
+    return node
 
 
 def _values_in(node: yaml.Node, *, known: dict[int, int | None]) -> int:
