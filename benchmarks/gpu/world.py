@@ -45,7 +45,7 @@ def run_world(folder: Path, *, device: str, toy: bool) -> list[str]:
         RuntimeError: a stage failed; with the end of what it said.
     """
     for name in ("stages", "wsoup", "data"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name)
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     if toy:
         params = toy_params(params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import signal
 import time
@@ -26,15 +27,22 @@ LONG = {
 """One of each stage that keeps its finished shards, and what it leaves in artifacts/."""
 FEATURES = "wsoup/images/features.py"
 LEFT = Path(".cache/wsoup")
+SECONDS = "seconds.json"
 
 
 class Miniature:
     """A finished miniature whose long stages have several shards each, and what they leave undisturbed."""
 
-    def __init__(self, folder: Path, *, project: Project) -> None:
-        ignored = shutil.ignore_patterns(".git", ".dvc", ".cache", "__pycache__", "reports")
-        shutil.copytree(project.folder, folder, ignore=ignored)
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.undisturbed = {stage: self.digest(stage) for stage in LONG}
+        self.seconds = json.loads((folder / SECONDS).read_text())
+
+    @classmethod
+    def make(cls, folder: Path, *, project: Project) -> None:
+        """Run the long stages of a copy of the project, once and undisturbed."""
+        ignored = shutil.ignore_patterns(".git", ".dvc", ".cache", "reports")
+        shutil.copytree(project.folder, folder, ignore=ignored)
         code = (folder / FEATURES).read_text()
         assert "IMAGES_PER_SHARD = 2048" in code
         (folder / FEATURES).write_text(code.replace("IMAGES_PER_SHARD = 2048", "IMAGES_PER_SHARD = 4"))
@@ -44,14 +52,13 @@ class Miniature:
         params["score"]["racing"] = {"words": [{"classes": 0.5, "keep": 12}]}  # of 13: two rounds
         params["embed"]["batch_size"] = 4
         (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
-        self.undisturbed: dict[str, str] = {}
-        self.seconds: dict[str, float] = {}
-        self.run("embed@photo")  # the first process of all waits for the heavy packages
+        seconds = {}
+        run_stage(folder, "embed", "photo", root=folder)  # the first process of all waits for the heavy packages
         for stage in LONG:
             began = time.monotonic()
-            self.run(stage)
-            self.seconds[stage] = time.monotonic() - began
-            self.undisturbed[stage] = self.digest(stage)
+            run_stage(folder, *stage.split("@"), root=folder)
+            seconds[stage] = time.monotonic() - began
+        (folder / SECONDS).write_text(json.dumps(seconds))
 
     def start(self, stage: str, **variables: str) -> Running:
         return Running(self.folder, *stage.split("@"), root=self.folder, WSOUP_SAVE_SECONDS="0", **variables)

@@ -23,8 +23,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ["pytest", "torch", "open_clip", "torchvision", "pyarrow.parquet", "zarr", "pydantic", "safetensors.torch"]
-HEAVY += ["dvc.cli.parser", "dvc.repo.reproduce", "dvc.data_cloud", "scmrepo.git", "networkx", "typer"]
+HEAVY = ["pytest", "torch", "torch.utils.flop_counter", "open_clip", "torchvision", "pyarrow.dataset", "zarr"]
+HEAVY += ["pyarrow.parquet", "numpy.ma", "pydantic.dataclasses", "pydantic.type_adapter", "typer", "rich.console"]
+HEAVY += ["safetensors.numpy", "safetensors.torch", "networkx", "configobj", "platformdirs.unix", "psutil", "pyparsing"]
+HEAVY += ["ruamel.yaml", "dulwich.ignore", "dulwich.worktree", "scmrepo.git", "dvc_render.vega", "dvc.cli.parser"]
+HEAVY += ["dvc._debug", "dvc.data_cloud", "dvc.lock", "dvc.rwlock", "dvc.utils.strictyaml", "dvc.repo.open_repo"]
+HEAVY += [f"dvc.repo.{part}" for part in ("artifacts", "datasets", "graph", "index", "metrics.diff", "params.show")]
+HEAVY += [f"dvc.repo.{part}" for part in ("plots", "reproduce", "stage", "trie")]
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(HEAVY)
 PATIENCE = 120.0

@@ -105,7 +105,7 @@ class Project:
     def __init__(self, folder: Path, *, encoder: dict[str, str]) -> None:
         self.folder = folder
         for name in ("stages", "wsoup", "data", ".dvc"):
-            ignored = shutil.ignore_patterns("__pycache__", "cache", "tmp", "world", "encoder", "toy")
+            ignored = shutil.ignore_patterns("cache", "tmp", "world", "encoder", "toy")
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
             shutil.copy(ROOT / name, folder / name)
@@ -123,7 +123,7 @@ class Project:
 
     def copy(self, folder: Path) -> Project:
         """All of it elsewhere, with its history and DVC's cache, for a test that leaves it changed."""
-        shutil.copytree(self.folder, folder, symlinks=True, ignore=shutil.ignore_patterns("tmp", "__pycache__"))
+        shutil.copytree(self.folder, folder, symlinks=True, ignore=shutil.ignore_patterns("tmp"))
         return Project.at(folder)
 
     def write_params(self, params: dict) -> None:
@@ -154,7 +154,7 @@ class Project:
         environment = {**os.environ, **warm_python(), **variables}
         environment.pop("WSOUP_CACHE", None)
         program, *arguments = command
-        if program == "python" or arguments[0] == "exp":  # a queue of experiments starts `dvc` again by its file
+        if program == "python" or {"--temp", "--run-all"} & {*arguments}:  # which start `dvc` again by its file
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
             done = subprocess.run(command, cwd=self.folder, env=environment, **pipes)
             code, printed = done.returncode, done.stdout
@@ -169,11 +169,10 @@ class Project:
 
     def start(self, *command: str, **variables: str) -> subprocess.Popen[str]:
         """The same, under way and in a process group of its own; with what it prints as `stdout`."""
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         return subprocess.Popen(
             command,
             cwd=self.folder,
-            env={**os.environ, "PATH": path, **variables},
+            env={**os.environ, **warm_python(), **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import run_module
 from project import ROOT, Project
 from repository import make_dvc_folder
 
@@ -66,11 +67,10 @@ def folder(in_tmp: Path) -> Path:
 def dvc(*arguments: str, good: bool = True) -> str:
     """A command of DVC; what it and its stages printed."""
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": paths, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    command = [sys.executable, "-m", "dvc", *arguments]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert (done.returncode == 0) is good, done.stdout
-    return done.stdout
+    variables = {"PYTHONPATH": paths, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    code, printed = run_module("dvc", *arguments, folder=Path.cwd(), variables=variables)
+    assert (code == 0) is good, printed
+    return printed
 
 
 def with_edit(edit: str) -> None:
