@@ -23,7 +23,7 @@ import open_clip
 import torch
 import torch.nn.functional as F
 import yaml
-from render import COUNTS, STYLES, Scene, draw, random_scene, whole
+from render import COUNTS, STYLES, Scene, draw, pick, random_scene, whole
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm, trange
@@ -99,9 +99,9 @@ def caption(scene: Scene, *, words: Words, rng: np.random.Generator) -> str:
 
 def _subject(scene: Scene, *, rng: np.random.Generator) -> str:
     """What the caption is about: the things, sometimes by their shape alone; where there are none, the texture."""
-    opening = str(rng.choice(MEDIA[scene.style] if rng.random() < 0.4 else OPENINGS))
+    opening = pick(MEDIA[scene.style] if rng.random() < 0.4 else OPENINGS, rng=rng)
     if scene.count == 0:
-        return f"{opening} {scene.texture} {rng.choice(('texture', 'pattern', 'background'))}".strip()
+        return f"{opening} {scene.texture} {pick(('texture', 'pattern', 'background'), rng=rng)}".strip()
     noun = scene.shape if rng.random() < 0.15 else f"{scene.colour} {scene.shape}"
     if scene.count == 1:
         return f"{opening} {noun}".strip()
@@ -112,10 +112,10 @@ def _details(scene: Scene, *, rng: np.random.Generator) -> Iterator[str]:
     if scene.count and not STYLES[scene.style].paper and rng.random() < 0.2:
         yield f"{scene.texture} background"
     if rng.random() < 0.7:
-        yield str(rng.choice(STYLE_WORDS[scene.style]))
+        yield pick(STYLE_WORDS[scene.style], rng=rng)
     for fact in (scene.colour, scene.shape) if scene.count else ():
         if rng.random() < 0.2:
-            yield str(rng.choice(HINTS[fact]))
+            yield pick(HINTS[fact], rng=rng)
 
 
 def _noise(words: list[str], *, count: int, rng: np.random.Generator) -> list[str]:

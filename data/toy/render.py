@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -139,12 +140,17 @@ class Scene:
 def random_scene(rng: np.random.Generator, *, styles: tuple[str, ...]) -> Scene:
     """A scene with every fact drawn evenly; `dataclasses.replace` then fixes what a label says."""
     return Scene(
-        colour=str(rng.choice(list(COLOURS))),
-        shape=str(rng.choice(list(SHAPES))),
+        colour=pick(tuple(COLOURS), rng=rng),
+        shape=pick(tuple(SHAPES), rng=rng),
         count=1,
-        texture=str(rng.choice(list(TEXTURES))),
-        style=str(rng.choice(styles)),
+        texture=pick(tuple(TEXTURES), rng=rng),
+        style=pick(styles, rng=rng),
     )
+
+
+def pick(names: tuple[str, ...], *, rng: np.random.Generator) -> str:
+    """What `rng.choice` picks, without an array of the names."""
+    return names[rng.integers(len(names))]
 
 
 def draw(scene: Scene, *, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -169,13 +175,20 @@ def _ground(scene: Scene, *, style: Style, rng: np.random.Generator, size: int) 
     if style.paper:
         return np.full((size, size, 3), rng.integers(232, 250), dtype=np.uint8)
     near, far = (np.array(_shade(GROUNDS[i], rng=rng)) for i in rng.choice(len(GROUNDS), 2, replace=False))
-    y, x = np.mgrid[:size, :size] / OVERSAMPLING
+    y, x = _grid(size)
     mask = TEXTURES[scene.texture](x, y, rng)[..., None]
     return (near + (far - near) * 0.7 * mask).astype(np.uint8)
 
 
+@cache
+def _grid(size: int) -> np.ndarray:
+    """y and x of every pixel that is drawn, in pixels of the finished image."""
+    return np.mgrid[:size, :size] / OVERSAMPLING
+
+
 def _shade(colour: tuple[int, int, int], *, rng: np.random.Generator) -> tuple[int, int, int]:
-    red, green, blue = np.clip(np.array(colour) + rng.normal(0, 14, 3), 0, 255).astype(int).tolist()
+    shift = rng.normal(0, 14, 3).tolist()
+    red, green, blue = (int(min(max(channel + by, 0), 255)) for channel, by in zip(colour, shift, strict=True))
     return red, green, blue
 
 
