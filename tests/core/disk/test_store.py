@@ -219,7 +219,8 @@ def test_what_is_written_is_on_the_disk_before_it_has_its_name(tmp_path, monkeyp
             (new / "inner").mkdir(parents=True)
         (new / "inner/data" if kind == "folder" else new).write_text("all of it")
     inner = [f"{new}/inner/data", f"{new}/inner"] if kind == "folder" else []
-    assert told == [*inner, str(new), "named", str(tmp_path)]
+    assert sorted(told[:-3]) == sorted(inner), "in any order"
+    assert told[-3:] == [str(new), "named", str(tmp_path)]
 
 
 @pytest.mark.parametrize(("number", "ends"), [(errno.EINVAL, False), (errno.EIO, True)])
