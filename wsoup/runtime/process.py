@@ -31,6 +31,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,6 +134,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 def _raise(number: int, frame: FrameType | None) -> None:
     global _code
     _code = INTERRUPTED
+    warnings.simplefilter("ignore", RuntimeWarning)  # a coroutine of zarr that is never awaited now
     raise KeyboardInterrupt
 
 
