@@ -108,12 +108,12 @@ def logs(right) -> tuple[list[Step], list[Known]]:
 
 def found(run: Run, *, logs: tuple[list[Step], list[Known]], right: Run) -> dict[str, list[str]]:
     """What disagrees: lines of the searches, counts, whole searches and pools."""
-    known = {pool: paper_pools.facts(texts) for pool, texts in right.pools.items()}
+    expected = {pool: paper_pools.facts(texts) for pool, texts in right.pools.items()}
     searched = paper_search.score(logs[0], source=run.source, period=run.period)
     counted = run.counted(logs[1])
     steps = [step for step in logs[0] if step.soup == "descriptor"]
     soup = paper_search.soup_agrees(steps, members=run.soup, source=run.source, period=run.period["descriptor"])
-    pools = paper_pools.said({pool: paper_pools.facts(texts) for pool, texts in run.pools.items()}, known=known)
+    pools = paper_pools.said({pool: paper_pools.facts(texts) for pool, texts in run.pools.items()}, expected=expected)
     return {
         "search": [line.step.text for line in searched if not line.agrees],
         "counts": [f"{line.known.method} {line.known.dataset}" for line in counted if not line.agrees],

@@ -23,7 +23,7 @@ import os, signal, sys
 import torch
 from wsoup.images.decode import batches
 total = 0
-for batch in batches([sys.argv[1]] * 1300, transform=lambda image: torch.ones(3, 112, 112), batch_size=64, workers=8):
+for batch in batches([sys.argv[1]] * 1300, transform=lambda image: torch.ones(3, 224, 224), batch_size=64, workers=8):
     total += int(batch.pixels[:, 0, 0, 0].sum())
     if len(sys.argv) > 2:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -49,7 +49,7 @@ def decode(image: str, *, before: str, temporary: Path) -> subprocess.CompletedP
 def test_pixels_need_no_shared_memory(image: str, tmp_path: Path) -> None:
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("only root mounts another /dev/shm")
-    done = decode(image, before="mount -t tmpfs -o size=16m tmpfs /dev/shm || exit 77;", temporary=tmp_path)
+    done = decode(image, before="mount -t tmpfs -o size=64m tmpfs /dev/shm || exit 77;", temporary=tmp_path)
     if done.returncode == 77:
         pytest.skip("no /dev/shm can be mounted here")
     assert (done.stdout, done.stderr) == ("1300\n", "")

@@ -49,9 +49,9 @@ def known(params: Params) -> dict[str, dict[str, Any]]:
     return found
 
 
-def said(ours: Facts, *, known: Facts | None = None) -> Iterator[tuple[bool, str]]:
-    """Whether each pool is the authors' (or one of `known`), and the sentence that says so, with where theirs is."""
-    for pool, theirs in (known or authors()).items():
+def said(ours: Facts, *, expected: Facts | None = None) -> Iterator[tuple[bool, str]]:
+    """Whether each pool is the authors' (or as `expected`), and the sentence that says so, with where theirs is."""
+    for pool, theirs in (expected or authors()).items():
         if pool in ours:
             same, count = ours[pool].get("digest") == theirs["digest"], f"{theirs['count']:,}"
             if same:
