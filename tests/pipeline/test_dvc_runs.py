@@ -159,7 +159,7 @@ def test_what_came_from_the_run_cache_or_was_committed_is_in_doubt_nowhere(other
     before = members(other)
     for k0 in (3, 4):
         other.edit("soups.word", k0=k0)
-        other.repro("soup@word")
+        other.repro()
         assert "and dvc.lock says" not in other.run("wsoup", "results") + other.run("wsoup", "check")
     assert (members(other), other.changed()) == (before, set())
     for path in ("wsoup/search/grow/chains.py", "wsoup/report/tables.py"):
@@ -169,8 +169,7 @@ def test_what_came_from_the_run_cache_or_was_committed_is_in_doubt_nowhere(other
     assert other.changed() == set()
     assert "and dvc.lock says" not in other.run("wsoup", "results") + other.run("wsoup", "check")
     other.edit("evaluate", m=[1])
-    ran = other.repro("--single-item", "evaluate", "report")
-    assert ran == {"evaluate", "report"}, "each of them looks at the notes of this run"
+    assert "evaluate" in other.repro(), "every stage after it looks at the notes of this run"
     other.git("checkout", "-q", ".")
     other.run("dvc", "checkout", "-q", "--force")
 

@@ -198,8 +198,10 @@ def test_a_scalar_is_what_dvc_reads(scalar: str, form: str) -> None:
     text = form.format(scalar)
     try:
         theirs = by_dvc(text)
-    except Exception:  # whatever DVC raises: no run begins of a file that it does not read
-        return
+    except Exception:  # whatever DVC raises: a file that it does not read is none
+        if form == "k: [{}]" and ":" in scalar:  # its parser in C alone wants quotes there: no run begins
+            return
+        theirs = None
     try:
         ours: Any = section.parse_yaml(text, origin="params.yaml")
     except ParamsError as error:
