@@ -239,7 +239,7 @@ def test_the_toy_world_in_halves_is_the_demo_but_for_its_datasets() -> None:
     assert {dataset.root for dataset in params.datasets.values()} == {demo.datasets["shapes"].root}
     assert params.model_dump(exclude={"source", "datasets"}) == demo.model_dump(exclude={"source", "datasets"})
     assert "\n# Base-to-new generalisation on shapes (" in text[:200]
-    assert "\nsource: shapes_base        # the dataset that" in text
+    assert "\nsource: shapes_base        # the dataset on which" in text
     assert "\ndatasets:                  # role: source | xd" in text
 
 
