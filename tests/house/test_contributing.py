@@ -1,4 +1,4 @@
-"""The worked examples of CONTRIBUTING.md: applied to a copy of the library, each does what it says."""
+"""Each worked example of CONTRIBUTING.md, applied to a copy of the library, does what it says."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FACTS = {
         ranked = Ranked(["sharp", "red", "wet", "a"], np.array([4, 3, 2, 1]), np.zeros(4), False, NOTHING)
         class Meter:
             seed = 1
-        found = soups._chosen(brief, ranked=ranked, meter=Meter(), part=0)
-        assert [member.text for member in found] == ["red", "wet"]
+        members = soups._chosen(brief, ranked=ranked, meter=Meter(), part=0)
+        assert [member.text for member in members] == ["red", "wet"]
     """,
     "a loss": """
         import torch
@@ -79,7 +79,7 @@ def tree(tmp_path_factory) -> Path:
             assert not file.exists(), name
             file.write_text(f"{new}\n")
             continue
-        assert file.read_text().count(old) == 1, f"{name} holds not once: {old}"
+        assert file.read_text().count(old) == 1, f"{name} must hold this exactly once: {old}"
         file.write_text(file.read_text().replace(old, new))
     return copy
 

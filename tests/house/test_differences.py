@@ -1,4 +1,4 @@
-"""docs/differences.md, line by line: each has a test here that reads a default or runs a function, and marks."""
+"""Every line of docs/differences.md has a test that reads a default or runs a function, and one of its marks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CLAIMS: dict[str, str] = {}
 
 
 def claim(*beginnings: str) -> Callable[[Any], Any]:
-    """The lines that a test holds, by how they begin."""
+    """Mark a test as the check of the lines with these beginnings."""
 
     def held(test: Any) -> Any:
         CLAIMS.update(dict.fromkeys(beginnings, test.__name__))
@@ -64,34 +64,34 @@ def params_of(**choices: Any) -> Params:
 
 
 def settings_of(**choices: Any) -> Settings:
-    """Of a run with the authors' pools."""
+    """Settings of a run with the authors' pools."""
     sections = params_of(**choices).model_dump(mode="json", by_alias=True)
     return Settings.of_run(sections, pools=Settings.of_paper().pools)
 
 
 def beside(table_name: str) -> dict[str, list[tuple[str, str]]]:
     """The paper's row -> (variant, row) of ours."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    rows: dict[str, list[tuple[str, str]]] = {}
     for label, variant, row, _ in theirs.beside(table_name):
-        found.setdefault(label, []).append((variant, row))
-    return found
+        rows.setdefault(label, []).append((variant, row))
+    return rows
 
 
-def test_every_line_is_held_by_a_test_and_every_test_by_a_line():
-    unheld = [line for line in LINES if not any(line.startswith(beginning) for beginning in CLAIMS)]
-    assert unheld == []
+def test_every_line_has_a_test_and_every_test_a_line():
+    untested = [line for line in LINES if not any(line.startswith(beginning) for beginning in CLAIMS)]
+    assert untested == []
     assert [beginning for beginning in CLAIMS if not any(line.startswith(beginning) for line in LINES)] == []
 
 
 def meant(line: str) -> dict[str, list[str]]:
-    """What a line says of the rows that it touches: {"same": []}, {"key": [...], "marked": [...]}."""
+    """A line's effect on rows, from its brackets: {"same": []}, {"key": [...], "marked": [...]}."""
     parts = re.search(r"\[([^]]+)\]\s*$", line.split(" ## ")[0])
     assert parts is not None, line
     return {kind: names for kind, *names in (part.split() for part in parts[1].split(";"))}
 
 
 def judged(run: Settings) -> Iterator[str]:
-    """Marks by the settings, of all rows of ours that stand beside one of the paper's."""
+    """The marks that a run's settings give to all rows that are compared with the paper's."""
     keys = {row.key: row for row in table(["descriptor", "word", "word_curve"])}
     rows = [(variant, row.partition("@")[0]) for name in theirs.TABLES for _, variant, row, _ in theirs.beside(name)]
     fixed = Settings.of_paper()
@@ -99,19 +99,19 @@ def judged(run: Settings) -> Iterator[str]:
         yield from differing(run, paper=fixed, variant=variant, row=keys[row])
 
 
-def test_no_line_touches_an_unmarked_row():
-    """Each line says what it means; a name always marks its rows, and any value of a key but profile paper's marks."""
-    said = [meant(line) for line in LINES]
-    assert {kind for one in said for kind in one} == {"same", "chance", "key", "marked"}
-    assert {name for one in said for name in one.get("marked", ())} == set(Settings.of_paper().differs)
+def test_lines_that_change_figures_mark_their_rows():
+    """A name always marks its rows; a key marks them with any value but profile paper's."""
+    effects = [meant(line) for line in LINES]
+    assert {kind for effect in effects for kind in effect} == {"same", "chance", "key", "marked"}
+    assert {name for effect in effects for name in effect.get("marked", ())} == set(Settings.of_paper().differs)
     run = settings_of(fewshot_pickles="/p")
     assert not list(judged(run))
-    for key in (key for one in said for key in one.get("key", ())):
+    for key in (key for effect in effects for key in effect.get("key", ())):
         assert any(why.startswith(key) for why in judged(changed(run, key))), key
 
 
 def changed(run: Settings, key: str) -> Settings:
-    """A run with another value of a key, of the first key below it, or with another pool."""
+    """A run with another value of a key (or of the first key below it), or with another pool."""
     pool = key.removeprefix("candidates.")
     if pool in run.pools:
         return replace(run, pools={**run.pools, pool: {"count": 3, "digest": "0" * 16}})
@@ -121,7 +121,7 @@ def changed(run: Settings, key: str) -> Settings:
 
 @pytest.mark.parametrize("name", Settings.of_paper().differs)
 def test_rows_that_are_another_computation_are_always_marked(name):
-    """In the list of every profile, with nothing in params.yaml that differs."""
+    """In the list of every encoder's profile, with no differing setting in params.yaml."""
     about = Settings.of_paper().differs[name]
     models = [model for model in ENCODERS if any(fnmatch(model, one) for one in about.get("encoders", ["ViT-B-16"]))]
     filled = [row for model in models for row in coverage(params_of(encoder=model), table="all") if not row.missing]
@@ -448,7 +448,6 @@ def test_accuracy_during_training_is_off_in_the_paper():
     assert all(method.snapshots is None for method in params_of().finetune.methods.values())
 
 
-def test_what_stands_above_the_lines():
-    """The files that it names."""
+def test_files_named_above_the_lines_exist():
     for path in re.findall(r"`(data/paper/|settings\.yaml|methods\.yaml)`", DOC):
         assert (ROOT / "data/paper" / Path(path).name).exists() or path == "data/paper/"

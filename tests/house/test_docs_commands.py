@@ -1,4 +1,4 @@
-"""Every command and block of README and docs: run here as it stands, run elsewhere, or said why not."""
+"""Every command and block of README and docs runs here unchanged, or says where it runs, or why it cannot."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from wsoup.datasets.layouts import LAYOUTS
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {
-    "make repro": "its stages run in every test of the miniature project",
-    "make test": "it runs this",
+    "make repro": "its stages run in the tests of the miniature project",
+    "make test": "it runs this test",
     "dvc repro": "tests/pipeline/test_pipeline.py",
     "dvc exp run": "tests/pipeline/test_dvc_runs.py",
     "dvc metrics diff": "tests/pipeline/test_dvc_runs.py",
@@ -38,7 +38,7 @@ ELSEWHERE = {
     "wsoup plan": "tests/pipeline/test_plan.py",
     "wsoup compare": "tests/report/test_report_compare.py",
     "wsoup sweep": "tests/report/test_report_sweep.py",
-    "dvc queue": "DVC's own",
+    "dvc queue": "a command of DVC",
     "for name in": "tests/profiles/test_base_to_new.py",
     "wsoup profile base_to_new": "tests/profiles/test_base_to_new.py",
     "done": "the end of that loop",
@@ -54,9 +54,9 @@ ELSEWHERE = {
     "--num-cpus": "needs SLURM",
     "python benchmarks/": "tests/benchmarks/test_benchmarks.py",
 }
-"""Beginnings of commands that do not run here -> where they do, or why not."""
+"""Beginning of a command that does not run here -> where it does, or why it cannot."""
 PYTHON = {"README.md", "heads.md", "python.md"}
-"""Pages with Python: tests/house/test_docs_python.py."""
+"""Pages with Python, which tests/house/test_docs_python.py runs."""
 
 
 def blocks(language: str) -> Iterator[tuple[str, str]]:
@@ -66,7 +66,7 @@ def blocks(language: str) -> Iterator[tuple[str, str]]:
 
 
 def lines_of_commands() -> list[tuple[str, str]]:
-    """Commands of all shell blocks, without comments, each with its page."""
+    """(page, command) for every command in a shell block, without comments."""
     commands = []
     for page, block in blocks("bash"):
         for line in block.replace("\\\n", " ").splitlines():
@@ -79,12 +79,12 @@ def lines_of_commands() -> list[tuple[str, str]]:
 HERE = [(page, line) for page, line in lines_of_commands() if not line.startswith(tuple(ELSEWHERE))]
 
 
-def test_every_block_is_of_a_kind_that_is_tested():
+def test_every_block_has_a_language_that_is_tested():
     kinds = {kind for page in PAGES for kind in re.findall(r"^```(\w+)", page.read_text(), flags=re.MULTILINE)}
-    assert kinds == {"bash", "python", "text", "yaml", "diff"}  # text: what Python prints; diff: test_contributing.py
+    assert kinds == {"bash", "python", "text", "yaml", "diff"}  # text: output of Python; diff: test_contributing.py
     assert {page for page, _ in blocks("python")} <= PYTHON
     outside = [re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE) for page in PAGES]
-    assert not any(re.search(r"\n\n    \w", text) for text in outside)  # no block without its kind
+    assert not any(re.search(r"\n\n    \w", text) for text in outside)  # no block without a language
     unused = [start for start in ELSEWHERE if not any(line.startswith(start) for _, line in lines_of_commands())]
     assert [start for start in unused if start not in ("python benchmarks/", "--num-cpus", "export RAY")] == []
     assert len(HERE) >= 12
@@ -92,7 +92,7 @@ def test_every_block_is_of_a_kind_that_is_tested():
 
 @pytest.fixture(scope="module")
 def used(project, tmp_path_factory) -> Path:
-    """The miniature project after its first run, with photos that it has not seen."""
+    """The miniature project after its first run, with new photos."""
     folder = tmp_path_factory.mktemp("docs") / "used"
     shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns(".git", "cache", "tmp"), symlinks=True)
     write_image_folder(folder / "new", splits={"x": 1}, classes=COLOURS)
@@ -106,7 +106,7 @@ def test_commands_of_the_docs_run(page: str, line: str, used: Path, monkeypatch)
     words = shlex.split(line.split(" | ")[0])
     if ">" in words:
         words = words[: words.index(">")]
-    assert words[0] == "wsoup", f"{page}: {line}: say in ELSEWHERE where this is run"
+    assert words[0] == "wsoup", f"{page}: {line}: add to ELSEWHERE where this runs"
     if words[:2] == ["wsoup", "profile"]:
         words[words.index("--out") + 1] = "other.yaml"
         Path("other.yaml").unlink(missing_ok=True)
@@ -140,12 +140,12 @@ def test_commands_in_the_text_exist_with_their_options():
                 wrong += [] if span in groups else [f"{page.name}: {span}"]
                 continue
             options = {option for parameter in known[name].params for option in parameter.opts}
-            there = re.findall(r"(?<!\S)(--[a-z-]+)", span)
-            wrong += [f"{page.name}: {span}: {option}" for option in there if option not in options]
+            used_options = re.findall(r"(?<!\S)(--[a-z-]+)", span)
+            wrong += [f"{page.name}: {span}: {option}" for option in used_options if option not in options]
     assert wrong == []
 
 
-def test_yaml_of_the_docs_is_good_params():
+def test_yaml_in_the_docs_is_valid_params():
     sections = Params.model_fields
     items = [item for _, block in blocks("yaml") for item in yaml.safe_load(block).items()]
     for key, value in items:  # a section of params.yaml, or one dataset
@@ -162,10 +162,10 @@ def test_every_layout_is_described():
     assert re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)[1:] == list(LAYOUTS)
 
 
-def test_links_of_the_docs_lead_somewhere():
-    lost = []
+def test_links_in_the_docs_have_targets():
+    missing = []
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in target and not (page.parent / target).exists():
-                lost.append(f"{page.name}: {target}")
-    assert lost == []
+                missing.append(f"{page.name}: {target}")
+    assert missing == []

@@ -1,4 +1,4 @@
-"""The notebook and the Python of docs/python.md run as they stand, on a tiny encoder."""
+"""The notebook and the Python blocks of README and docs run unchanged, on a tiny encoder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wsoup.soup.soup import Member
 
 @pytest.fixture
 def tiny_by_any_name(tiny_encoder_files, monkeypatch):
-    """open_clip gives the tiny encoder, whatever model is asked for: the real ones have to be downloaded."""
+    """open_clip returns the tiny encoder for any model name, because real ones would have to be downloaded."""
     create, tokenizer = open_clip.create_model_and_transforms, open_clip.get_tokenizer
 
     def small(name, pretrained):
@@ -29,9 +29,9 @@ def tiny_by_any_name(tiny_encoder_files, monkeypatch):
     monkeypatch.setattr(open_clip, "get_tokenizer", lambda name: tokenizer(tiny_encoder_files["model"]))
 
 
-def from_few_words(monkeypatch: pytest.MonkeyPatch, *, count: int, **how: int) -> None:
-    """`wsoup.word_soup` takes the first common words: all of them take minutes."""
-    short = partial(wsoup.word_soup, words=wsoup.common_words(count), **how)
+def from_few_words(monkeypatch: pytest.MonkeyPatch, *, count: int, **options: int) -> None:
+    """Let `wsoup.word_soup` search only the first common words; all of them would take minutes."""
+    short = partial(wsoup.word_soup, words=wsoup.common_words(count), **options)
     monkeypatch.setattr(wsoup, "word_soup", short)
 
 
@@ -41,7 +41,7 @@ def test_the_notebook_runs_from_images_to_a_classifier(in_tmp: Path, tiny_by_any
     write_image_folder(Path("photos"), splits={"train": 4, "test": 3}, classes=colours)
     names: dict = {}
     for cell in notebook["cells"]:
-        assert not cell.get("outputs"), "outputs are not kept"
+        assert not cell.get("outputs"), "the notebook is committed without outputs"
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)
     assert names["accuracy"].n_images == 12
@@ -66,25 +66,26 @@ def test_the_example_of_the_docs_runs(in_tmp: Path, tiny_by_any_name, monkeypatc
 
 
 def test_the_heads_of_the_docs_run(in_tmp: Path, tiny_encoder):
-    """Features around the texts of the colours; the head is saved, and read again."""
+    """Features near the colours' texts; the head is saved and loaded again."""
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "heads.md").read_text(), flags=re.S)
-    how = {"class_names": sorted(COLOURS), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
+    encoder = {"class_names": sorted(COLOURS), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
     soup = wsoup.Soup("class_name", 0, "a photo of a {}.", {"model": "tiny", "pretrained": None}, (Member(""),))
-    classifier = soup.classifier(**how)
+    classifier = soup.classifier(**encoder)
     labels = torch.arange(4 * len(COLOURS)) % len(COLOURS)
     noise = 0.05 * torch.randn(len(labels), len(classifier), generator=torch.Generator().manual_seed(0))
     features = torch.nn.functional.normalize(classifier.T[labels] + noise, dim=1)
     names = {"features": features, "labels": labels, "new_features": features, "pile": features}
-    exec(block, {"wsoup": wsoup, **names, **how, "names": how["class_names"], "soup": soup, "classifier": classifier})
+    names |= {"names": encoder["class_names"], "soup": soup, "classifier": classifier}
+    exec(block, {"wsoup": wsoup, **names, **encoder})
     assert wsoup.Head.load("head.safetensors").class_names == tuple(sorted(COLOURS))
 
 
-def test_every_name_that_wsoup_offers_is_in_the_docs():
+def test_every_public_name_is_in_the_docs():
     text = (ROOT / "docs" / "python.md").read_text()
     assert [name for name in wsoup.__all__ if f"wsoup.{name}" not in text and name != "Accuracy"] == []
 
 
-def test_the_readmes_lines_are_those_of_the_example():
+def test_the_readmes_lines_are_in_the_example():
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
     example = (ROOT / "docs" / "python.md").read_text()
     for line in block.splitlines():
@@ -92,7 +93,7 @@ def test_the_readmes_lines_are_those_of_the_example():
 
 
 def test_the_readmes_lines_print_what_it_shows(in_tmp: Path, tiny_encoder, monkeypatch, capsys):
-    """The digits are of photographs that the repository does not hold; everything around them is held here."""
+    """README's digits come from photographs that are not in the repository; all other characters are compared."""
     readme = (ROOT / "README.md").read_text()
     (block,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", readme, flags=re.S) for kind in ("python", "text"))
     root = write_image_folder(Path("photos"), splits={"train": 2}, classes=COLOURS)

@@ -1,4 +1,4 @@
-"""The workflows of GitHub: actions are pinned by commit, and only the job that publishes may speak for the project."""
+"""GitHub workflows: actions are pinned by commit, and only the publishing job may publish."""
 
 from __future__ import annotations
 
