@@ -1,12 +1,12 @@
-# Two commands for a fresh machine: `make repro` runs the toy world end to end, `make test` passes the tests.
-# Both first make .venv with the tested package versions. Another interpreter: make repro PYTHON=python3.12
+# On a fresh machine, `make repro` runs the toy world end to end, and `make test` runs the tests. Both first make .venv
+# with the tested package versions. To use another interpreter: make repro PYTHON=python3.12
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 
 .PHONY: repro test lint gpu setup clean
 
-# Threads that wait spin for a moment only, then sleep: the same bytes, and a busy machine stays usable.
+# Waiting threads spin only for a moment, then sleep: the bytes are the same, and a busy machine stays usable.
 repro: export GOMP_SPINCOUNT ?= 100000
 repro: setup
 	dvc repro
@@ -15,7 +15,7 @@ repro: setup
 	@git diff --quiet HEAD -- dvc.lock 2>/dev/null; test $$? -ne 1 || \
 		echo "dvc.lock differs from the committed one: another kind of CPU trains another toy encoder (README.md)"
 
-# Two workers, a file at a time: half of the tests' time is waiting for processes that they start.
+# Two workers, one file at a time: half of the tests' time is spent waiting for processes that they start.
 test: setup
 	python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
@@ -24,7 +24,7 @@ lint: setup
 	ruff format --check .
 	mypy
 
-# What a GPU must answer, in at most eight minutes: reports/gpu.md. Without one it runs at toy size.
+# Tests and measures a GPU in at most eight minutes and writes reports/gpu.md. Without a GPU it runs at toy size.
 gpu: setup
 	python -m benchmarks.gpu
 
@@ -37,6 +37,6 @@ setup: .venv/ready
 	-@wsoup packages
 	touch .venv/ready
 
-# What a run leaves behind; the virtual environment stays.
+# Remove what a run leaves behind, but keep the virtual environment.
 clean:
 	rm -rf artifacts .cache/wsoup data/toy/world data/toy/encoder

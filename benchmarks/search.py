@@ -1,4 +1,4 @@
-"""One word chain (Algorithm 2), beside the one-by-one loop with `encode_text` at the full context.
+"""Time one word chain (Algorithm 2), compared with the one-by-one loop with `encode_text` at the full context.
 
     python benchmarks/search.py --model ViT-B-16 --classes 1000
 
@@ -16,8 +16,7 @@ import typer
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.cli.bench_common import Clock, Result, about, class_prompts, random_encoder, show
-from wsoup.cli.bench_text import warm
+from wsoup.cli.throughput import Clock, Result, about, class_prompts, random_encoder, show, warm
 from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
 from wsoup.runtime.process import keep_memory
@@ -29,22 +28,22 @@ from wsoup.towers.encoder import Encoder, choose_device
 
 SHOTS = 16
 SMALL_CLASSES, SMALL_WORDS = 12, 40
-"""Of the problem that both ways solve."""
+"""Sizes of the problem that both ways solve."""
 
 
 def bench_search(
     name: str, *, words: Sequence[str], classes: int, patience: int, device: torch.device, precision: str = "fp32"
 ) -> Result:
-    """Time one word chain, and show on a small problem that the plain loop ends with the same.
+    """Time one word chain, and compare it with the plain loop's on a small problem.
 
-    That is claimed in float32 alone: in other types the two ways round differently, and their chains may part.
+    The chains are compared in float32 only: in other types the two ways round differently, and chains may differ.
 
-    The plain loop at 77 tokens takes hours at full size, so its cost is the candidates that it tries times the time of
-    `encode_text` on samples of them, taken between the batches of ours; counting images is added alike to both.
+    At full size the plain loop takes hours, so its time is extrapolated: the candidates it tries times the time of
+    `encode_text` on samples of them, measured between our batches, plus the time of counting.
 
     Args:
-        name, classes, device, precision: as `wsoup.cli.bench_text.bench_text`.
-        words: the first word and then `patience` candidates at least.
+        name, classes, device, precision: as in `wsoup.cli.throughput.bench_text`.
+        words: the first word and then at least `patience` candidates.
         patience: candidates tried.
     """
     if len(words) <= patience:
@@ -81,13 +80,13 @@ def bench_search(
         "ratio": (1 + patience) * per_candidate / (encode_s + count_s),
     }
     if encoder.dtype is None:
-        few = prefixes[:: max(1, classes // SMALL_CLASSES)][:SMALL_CLASSES]
-        row |= _same_chain(encoder, prompts, few, words[: 1 + min(patience, SMALL_WORDS)])
+        sample_prefixes = prefixes[:: max(1, classes // SMALL_CLASSES)][:SMALL_CLASSES]
+        row |= _same_chain(encoder, prompts, sample_prefixes, words[: 1 + min(patience, SMALL_WORDS)])
     return {"bench": "search", **about(encoder), "classes": classes, "texts": prompts.way, "rows": [row]}
 
 
 def _images_near_texts(prompts: PromptEncoder, prefixes: list[str]) -> tuple[Tensor, Tensor]:
-    """Image features scattered around the class prompts, so that about half are right, and their labels."""
+    """Image features scattered around the class prompts, about half of them right, and their labels."""
     texts = prompts.encode_grid(prefixes, [""])[0]
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(len(prefixes)).repeat_interleave(SHOTS).to(texts.device)
@@ -97,7 +96,7 @@ def _images_near_texts(prompts: PromptEncoder, prefixes: list[str]) -> tuple[Ten
 
 
 def _same_chain(encoder: Encoder, prompts: PromptEncoder, prefixes: list[str], words: Sequence[str]) -> Result:
-    """The chain of a small problem by both ways: whether it is the same, to the letter and to the count."""
+    """Whether both ways give the same words and counts on a small problem."""
     images, labels = _images_near_texts(prompts, prefixes)
     near_ties = 0
 
@@ -132,7 +131,7 @@ def main(
     precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Time one word chain of Algorithm 2, beside the one-by-one loop at 77 tokens."""
+    """Time one word chain of Algorithm 2, compared with the one-by-one loop at 77 tokens."""
     keep_memory()
     words = common_words(patience + 1)
     result = bench_search(

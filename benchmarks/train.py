@@ -1,4 +1,4 @@
-"""One training step beside the plain way, in one process and in turn, with equal gradients.
+"""Time one training step, compared with the plain way in turn and with equal gradients.
 
     python benchmarks/train.py --model ViT-B-16 --classes 100
 
@@ -21,10 +21,10 @@ import typer
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.cli.bench_common import Result, about, page_faults, random_encoder, show
+from wsoup.cli.throughput import Result, about, page_faults, random_encoder, show
 from wsoup.core import prompts
 from wsoup.finetune import losses
-from wsoup.finetune.objective import Objective
+from wsoup.finetune.losses import Objective
 from wsoup.finetune.params import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
@@ -43,7 +43,7 @@ SOUP = (
     "size item series",
     "real world shot",
 )
-"""Texts of the usual length of word chains and descriptors; their meaning does not matter here."""
+"""Texts as long as usual word chains and descriptors; their meaning does not matter."""
 LOSS = CrossEntropyLoss.model_validate({"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 10})
 LOGIT_SCALE = 60.0
 CASES: dict[str, TuneParams] = {
@@ -62,14 +62,14 @@ def bench_train(
     repeats: int = 3,
     cases: Sequence[str] = tuple(CASES),
 ) -> Result:
-    """Seconds per step of both ways, their ratio, and the largest relative difference of a gradient.
+    """Seconds per step of both ways, their ratio, and the largest relative difference of gradients.
 
     Args:
         name: open_clip model, with random weights.
         classes: first classes of ImageNet.
         device: where.
         batch_size: images in a step.
-        repeats: measured steps of each way after one that warms up, in turn; medians are reported.
+        repeats: measured steps of each way, in turn, after a warm-up; medians are reported.
         cases: which steps.
     """
     encoder = random_encoder(name, device=device)
@@ -127,7 +127,7 @@ def _measure(case: str, encoder: Encoder, *, names: list[str], pixels: Tensor, l
 
 
 def _plain_loss(student: Student, teacher: Any, pixels: Tensor, labels: Tensor, tokens: Tensor) -> Tensor:
-    """Cross entropy with the teacher's share, as one would write it first."""
+    """Cross entropy with the teacher's share, written plainly."""
     with torch.no_grad():
         old_images = F.normalize(teacher.encode_image(pixels), dim=-1)
         old_texts = F.normalize(teacher.encode_text(tokens), dim=-1)
@@ -146,7 +146,7 @@ def _plain_loss(student: Student, teacher: Any, pixels: Tensor, labels: Tensor, 
 def _interleaved(
     steps: Sequence[Callable[[int], None]], *, students: list[Student], repeats: int, device: torch.device
 ) -> tuple[list[float], list[int]]:
-    """Median seconds and page faults of each step; the first round warms up and is not counted."""
+    """Median seconds and page faults of each step, without the first round, which is a warm-up."""
     seconds: list[list[float]] = [[] for _ in steps]
     faults: list[list[int]] = [[] for _ in steps]
     for iteration in range(repeats + 1):
@@ -175,7 +175,7 @@ def main(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Time one training step, beside the plain way: 77 tokens and a separate teacher."""
+    """Time one training step, compared with the plain way: 77 tokens and a separate teacher."""
     keep_memory()
     where = choose_device(device)
     result = bench_train(model, classes=classes, device=where, batch_size=batch_size, repeats=repeats)

@@ -1,11 +1,11 @@
-"""The pipeline's stages, one thin script each: ``python -m stages.score words``, or ``dvc repro score@words``."""
+"""The stages of the pipeline, one thin script each: ``python -m stages.score words``, or ``dvc repro score@words``."""
 
 import gc
 import sys
 
 from wsoup.runtime.process import keep_memory, leave_at_once
 
-if sys.argv[0] == "-m":  # a stage is being started, and not imported by another program (see `sys.argv`)
+if sys.argv[0] == "-m":  # a stage is being started, not imported (see `sys.argv`)
     leave_at_once()
-    gc.disable()  # imports leave no garbage: looking for it takes a sixth of their time; until work begins
+    gc.disable()  # imports make no garbage, and collecting takes a sixth of their time; until work begins
 keep_memory()

@@ -1,6 +1,4 @@
-"""Stage candidates: the pools of words and descriptors, one bare text a line."""
-
-from __future__ import annotations
+"""The pools of words and descriptors, one bare text per line."""
 
 from collections.abc import Sequence
 
@@ -9,7 +7,7 @@ from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.disk.shards import Owner
 from wsoup.core.errors import one_line
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.core.params.section import Name, Sections, load
 from wsoup.pipeline import stage
 from wsoup.search.rank import pools
@@ -17,7 +15,7 @@ from wsoup.search.rank.params import CandidatesParams
 
 
 class Wanted(Sections):
-    """What this stage reads of params.yaml."""
+    """The sections of params.yaml that this stage reads."""
 
     source: Name
     encoder: EncoderParams
@@ -27,20 +25,20 @@ class Wanted(Sections):
 def main(owner: Owner) -> None:
     """Write both pools."""
     params, artifacts = load(Wanted), Artifacts()
-    wanted = params.candidates
-    count = wanted.words.count
-    words = pools.words_from_file(wanted.words.path, count=count) if wanted.words.path else pools.common_words(count)
-    for pool, texts in (("words", words), ("descriptors", pools.descriptors(wanted.descriptors.paths))):
-        long = set(_too_long(texts, params)) if wanted.on_long_text == "skip" else set()
+    section = params.candidates
+    count = section.words.count
+    words = pools.words_from_file(section.words.path, count=count) if section.words.path else pools.common_words(count)
+    for pool, texts in (("words", words), ("descriptors", pools.descriptors(section.descriptors.paths))):
+        long = _too_long(texts, params) if section.on_long_text == "skip" else []
         pools.write_pool(artifacts.pool(pool), [text for text in texts if text not in long])
         if long:
-            named = one_line(", ".join(repr(text) for text in texts if text in long), limit=300)
-            print(f"{pool}: {len(long)} of {len(texts)} do not fit the model's context and are left out: {named}")
+            listed = one_line(", ".join(map(repr, long)), limit=300)
+            print(f"{pool}: {len(long)} of {len(texts)} do not fit the model's context and are left out: {listed}")
 
 
 def _too_long(texts: Sequence[str], params: Wanted) -> list[str]:
-    """Those that the tokenizer would cut behind the longest class prompt of the source."""
-    from wsoup.texts.fits import too_long  # takes seconds to import, and few runs need it
+    """Texts that the tokenizer would truncate after the longest class prompt of the source."""
+    from wsoup.texts.tokens import too_long  # slow to import, and few runs need it
     from wsoup.towers.encoder import weightless_encoder
 
     manifest = store.require(Artifacts().manifest(params.source), made_by=f"prepare@{params.source}")

@@ -1,6 +1,4 @@
-"""The soup without a text: one empty member per seed, so that plain methods need no case of their own."""
-
-from __future__ import annotations
+"""The soup of the bare class name: one empty member per seed, so that plain methods are no special case."""
 
 from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import Artifacts
@@ -12,7 +10,7 @@ from wsoup.soup.soup import Soup
 
 
 class Wanted(Sections):
-    """What this stage reads of params.yaml."""
+    """The sections of params.yaml that this stage reads."""
 
     source: Name
     seeds: Seeds
@@ -26,8 +24,8 @@ def main(owner: Owner) -> None:
     ).attributes
     with store.replacing(artifacts.soups("class_name")) as folder:
         for seed in params.seeds:
-            made = Soup("class_name", seed, about["template"], about["encoder"], (Member(""),))
-            made.save(folder / f"seed{seed}.json")
+            soup = Soup("class_name", seed, about["template"], about["encoder"], (Member(""),))
+            soup.save(folder / f"seed{seed}.json")
 
 
 if __name__ == "__main__":

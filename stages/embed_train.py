@@ -1,16 +1,14 @@
 """Image features of the source's few-shot training images, the only images that selection sees."""
 
-from __future__ import annotations
-
 from wsoup.core.disk.shards import Owner
-from wsoup.core.params.encoder import EmbedParams, EncoderParams
+from wsoup.core.params.inputs import EmbedParams, EncoderParams
 from wsoup.core.params.section import Name, Sections, load
 from wsoup.images.features import embed_split
 from wsoup.pipeline import stage
 
 
 class Wanted(Sections):
-    """What this stage reads of params.yaml."""
+    """The sections of params.yaml that this stage reads."""
 
     source: Name
     encoder: EncoderParams
@@ -18,7 +16,7 @@ class Wanted(Sections):
 
 
 def main(owner: Owner) -> None:
-    """Embed the training images of all seeds, as the source's manifest lists them."""
+    """Embed the training images of all seeds in the order of the source's manifest."""
     params = load(Wanted)
     embed_split(params.source, split="train", encoder=params.encoder, params=params.embed, owner=owner)
 

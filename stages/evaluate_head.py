@@ -1,7 +1,5 @@
 """One head, all seeds, on the test images of the source and of datasets with its classes: counts as Parquet."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from wsoup.core.disk import store
@@ -15,14 +13,14 @@ from wsoup.pipeline import stage
 
 
 class Wanted(Sections):
-    """What this stage reads of params.yaml."""
+    """The sections of params.yaml that this stage reads."""
 
     seeds: Seeds
     heads: Heads
 
 
 def main(owner: Owner, name: str) -> None:
-    """Count what NAME, a head of section `heads`, gets right; datasets of other classes have no row."""
+    """Evaluate NAME, a head of section `heads`; datasets with other classes have no row."""
     params, artifacts = load(Wanted), Artifacts()
     heads = {seed: Head.load(artifacts.head(name, seed=seed)) for seed in params.seeds}
     encoder, soup = heads[params.seeds[0]].encoder, params.heads[name].soup

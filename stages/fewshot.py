@@ -1,18 +1,16 @@
-"""Stage fewshot: the source's manifest -> one table per seed of its few-shot training images."""
-
-from __future__ import annotations
+"""The source's manifest -> a table of few-shot training images for each seed."""
 
 from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.disk.shards import Owner
-from wsoup.core.params.datasets import FewshotParams
+from wsoup.core.params.inputs import FewshotParams
 from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.datasets.fewshot import split_of_seed
 from wsoup.pipeline import stage
 
 
 class Wanted(Sections):
-    """What this stage reads of params.yaml."""
+    """The sections of params.yaml that this stage reads."""
 
     source: Name
     seeds: Seeds

@@ -1,7 +1,5 @@
 """One finetuned method, all seeds: few-shot images and a soup per seed -> finetuned/<method>/seed<k>/."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 
@@ -11,7 +9,7 @@ from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.disk.shards import Owner, Shards
 from wsoup.core.errors import ParamsError
-from wsoup.core.params.encoder import EmbedParams, EncoderParams
+from wsoup.core.params.inputs import EmbedParams, EncoderParams
 from wsoup.core.params.section import Name, Sections, Seeds, load, read_yaml
 from wsoup.finetune.data import read_training_set
 from wsoup.finetune.params import FinetuneParams
@@ -25,7 +23,7 @@ from wsoup.towers.encoder import load_encoder
 
 
 class Wanted(Sections):
-    """What this stage reads of params.yaml."""
+    """The sections of params.yaml that this stage reads."""
 
     source: Name
     seeds: Seeds
@@ -35,22 +33,22 @@ class Wanted(Sections):
 
 
 def main(owner: Owner, method: str) -> None:
-    """Train METHOD, a name under finetune.methods, for every seed; the averaged weights are kept."""
+    """Train METHOD, a name under finetune.methods, for every seed, and keep the averaged weights."""
     params, artifacts = load(Wanted), Artifacts()
     if method not in params.finetune.methods:
         raise ParamsError(f"finetune.methods has no {method!r}; it has {', '.join(params.finetune.methods)}")
-    wanted, shared = params.finetune.methods[method], params.finetune
+    definition, shared = params.finetune.methods[method], params.finetune
     save_memory = bool(os.environ.get("WSOUP_SAVE_MEMORY"))  # recompute activations instead of keeping them
     saved_every = save_seconds()
     encoder = load_encoder(params.encoder)
-    # Refused before hours of training, but no input of it: a target's template decides nothing here.
+    # Templates of targets do not affect training; a bad one is refused before hours of it.
     templates = {name: dataset["template"] for name, dataset in read_yaml("params.yaml")["datasets"].items()}
-    check_templates(wanted.tune, templates, source=params.source, tokenizer=encoder.tokenizer)
+    check_templates(definition.tune, templates, source=params.source, tokenizer=encoder.tokenizer)
     sources = [
         read_training_set(
             artifacts,
             source=params.source,
-            soup=wanted.soup,
+            soup=definition.soup,
             seed=seed,
             encoder=encoder.id,
             on_bad_image=params.embed.on_bad_image,
@@ -64,9 +62,9 @@ def main(owner: Owner, method: str) -> None:
             "encoder": encoder.id,
             "method": method,
             "seed": seed,
-            "tune": wanted.tune.model_dump(),
+            "tune": definition.tune.model_dump(),
             "template": source.template,
-            "params": {**wanted.model_dump(by_alias=True), "shared": shared.model_dump(exclude={"methods"})},
+            "params": {**definition.model_dump(by_alias=True), "shared": shared.model_dump(exclude={"methods"})},
             "source": params.source,
             "images": store.fingerprint([list(source.digests), source.labels.tolist()]),
             "soup": list(source.soup),
@@ -82,7 +80,7 @@ def main(owner: Owner, method: str) -> None:
     def task(number: int, _: int) -> dict[str, np.ndarray]:
         seed = params.seeds[number]
         trainer = Trainer(
-            encoder, source=sources[number], method=wanted, shared=shared, seed=seed, save_memory=save_memory
+            encoder, source=sources[number], method=definition, shared=shared, seed=seed, save_memory=save_memory
         )
         bar = partial(progress, label=f"{method} seed {seed}")
         student = trainer.run(resume=work[number].running(0), save_seconds=saved_every, progress=bar)

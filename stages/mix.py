@@ -1,6 +1,4 @@
-"""The pools of words and descriptors, scored, as one ranking: scores/mixed.parquet for soups of pool ``mixed``."""
-
-from __future__ import annotations
+"""The scored pools of words and descriptors as one ranking, for soups of pool ``mixed``: scores/mixed.parquet."""
 
 from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import Artifacts
@@ -11,7 +9,7 @@ from wsoup.search.rank.ranking import mixed
 
 
 class Wanted(Sections):
-    """What this stage reads of params.yaml: nothing."""
+    """This stage reads nothing of params.yaml."""
 
 
 def main(owner: Owner) -> None:

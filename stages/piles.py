@@ -1,6 +1,4 @@
-"""Targets' test features without labels, and the piles of them that adaptation is tried on; the labels lie apart."""
-
-from __future__ import annotations
+"""Test features of targets without labels, and the piles of them for adaptation; labels are stored apart."""
 
 from dataclasses import replace
 
@@ -16,23 +14,23 @@ from wsoup.evaluate import piles
 from wsoup.pipeline import stage
 
 SEEN = ("regime", "seed", "batch", "images")
-"""Columns that adaptation is given."""
+"""Columns that adaptation sees."""
 
 
 class Wanted(Sections):
-    """What this stage reads of params.yaml."""
+    """The sections of params.yaml that this stage reads."""
 
     seeds: Seeds
     adapt: Adaptations
 
 
 def main(owner: Owner) -> None:
-    """Write a folder for stage `adapt`, in which no label is, and what is right for the report; empty without `adapt`.
+    """Write a folder without labels for stage adapt, and the labels for the report; both are empty without `adapt`.
 
-    The images of each dataset stand in a drawn order, so that their places say nothing, either.
+    The images of each dataset are in random order, so that positions reveal no labels.
     """
     params, artifacts = load(Wanted), Artifacts()
-    key = []
+    labelled = []
     with store.replacing(artifacts.piles) as folder:
         folder.mkdir()
         for path in artifacts.tests() if params.adapt else ():
@@ -41,18 +39,17 @@ def main(owner: Owner) -> None:
             if about["role"] == "source":
                 continue
             order = piles.order(len(test.labels), dataset=about["dataset"])
-            nothing = np.full(len(order), -1)
-            unlabelled = replace(test, features=test.features[order], labels=nothing, rows=nothing)
+            unknown = np.full(len(order), -1)
+            unlabelled = replace(test, features=test.features[order], labels=unknown, rows=unknown)
             store.write_features(folder / f"{about['dataset']}.zarr", unlabelled)
             lines = [line for s in params.seeds for line in piles.lines(test.labels[order], about=about, seed=s)]
-            seen = [{name: line[name] for name in SEEN} for line in lines]
-            store.write_table(folder / f"{about['dataset']}.parquet", pa.Table.from_pylist(seen))
-            key += lines
+            store.write_table(folder / f"{about['dataset']}.parquet", pa.Table.from_pylist(lines).select(SEEN))
+            labelled += lines
     with store.replacing(artifacts.results / "piles") as folder:
         folder.mkdir()
-        if key:
-            store.write_table(folder / "labels.parquet", pa.Table.from_pylist(key))
-    print(f"{artifacts.piles}: {len(key)} piles of {len({line['dataset'] for line in key})} datasets")
+        if labelled:
+            store.write_table(folder / "labels.parquet", pa.Table.from_pylist(labelled))
+    print(f"{artifacts.piles}: {len(labelled)} piles of {len({line['dataset'] for line in labelled})} datasets")
 
 
 if __name__ == "__main__":

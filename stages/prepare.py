@@ -1,19 +1,17 @@
-"""Stage prepare: a dataset as it lies on disk -> its manifest, the images that a run uses."""
-
-from __future__ import annotations
+"""A dataset on disk -> its manifest, a table of the images that a run uses."""
 
 from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.disk.shards import Owner
 from wsoup.core.errors import ParamsError
-from wsoup.core.params.datasets import Datasets, FewshotParams
+from wsoup.core.params.inputs import Datasets, FewshotParams
 from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.datasets import layouts, manifest
 from wsoup.pipeline import stage
 
 
 class Wanted(Sections):
-    """What this stage reads of params.yaml."""
+    """The sections of params.yaml that this stage reads."""
 
     source: Name
     seeds: Seeds
@@ -28,12 +26,12 @@ def main(owner: Owner, dataset: str) -> None:
         raise ParamsError(f"dataset {dataset!r} is not in params.yaml; there are {', '.join(params.datasets)}")
     section = params.datasets[dataset]
     listing = layouts.read(dataset, params=section, imagenet_names=_imagenet_names)
-    made = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
-    store.write_table(Artifacts().manifest(dataset), made.table, attributes=made.attributes)
+    built = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
+    store.write_table(Artifacts().manifest(dataset), built.table, attributes=built.attributes)
 
 
 def _imagenet_names() -> list[str]:
-    from wsoup.towers.encoder import imagenet_class_names  # takes seconds to import, and few datasets need it
+    from wsoup.towers.encoder import imagenet_class_names  # slow to import, and few datasets need it
 
     return imagenet_class_names()
 

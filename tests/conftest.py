@@ -1,4 +1,4 @@
-"""Small real parts for the tests: an open_clip model with random weights, and an empty working folder."""
+"""Fixtures of all tests: a small open_clip model, an empty working folder, a miniature project."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """What is imported and collected stays: looking for garbage in it takes a third of the time of collecting."""
+    """Disable the garbage collector, which takes a third of collection time and finds nothing."""
     gc.disable()
     try:
         return (yield)
@@ -37,14 +37,14 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_unconfigure() -> None:
-    gc.unfreeze()  # what leaves at the end is looked at, or native packages call it leaked
+    gc.unfreeze()  # else native packages report leaks at exit
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One file that needs `project` comes first and makes it, the others once half of the files without it are done.
+    """Run one file that needs `project` first, and the others of its kind after half of all other files.
 
-    So no worker waits for what another one makes, and short files are left for the end.
+    So no worker waits while another makes the project, and short files remain for the end.
     """
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -57,14 +57,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for what is made once for all workers."""
+    """A folder for things that are made once for all workers."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")
 def tiny_encoder_files(shared: Path) -> dict[str, str]:
-    """Section `encoder` of params.yaml for a tiny CLIP with seeded random weights, on disk like any local model."""
+    """Section `encoder` of params.yaml for a tiny CLIP on disk, with seeded random weights."""
     import open_clip
     import torch
     from safetensors.torch import save_file
@@ -94,10 +94,10 @@ def tiny_encoder_files(shared: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def tiny_encoder(tiny_encoder_files: dict[str, str]):
-    """The same, loaded on the CPU."""
+    """The tiny CLIP, loaded on the CPU."""
     import torch
 
-    from wsoup.core.params.encoder import EncoderParams
+    from wsoup.core.params.inputs import EncoderParams
     from wsoup.towers.encoder import load_encoder
 
     return load_encoder(EncoderParams(**tiny_encoder_files), device=torch.device("cpu"))
@@ -113,7 +113,7 @@ def in_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def project(shared: Path, tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str, str]) -> Project:
-    """The miniature project after its first `dvc repro`, committed: run once, and copied for each worker."""
+    """The miniature project after its first `dvc repro`, committed; made once and copied for each worker."""
     from project import Project
 
     with FileLock(shared / "project.lock"):
@@ -128,7 +128,7 @@ def project(shared: Path, tmp_path_factory: pytest.TempPathFactory, tiny_encoder
 
 @pytest.fixture(scope="session")
 def miniature(shared: Path, project: Project, tmp_path_factory: pytest.TempPathFactory) -> Miniature:
-    """A copy of it whose long stages are killed and begun again; made once, too."""
+    """A copy of the project to kill long stages in; made once and copied for each worker."""
     from long_stages import Miniature
 
     with FileLock(shared / "miniature.lock"):

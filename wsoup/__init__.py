@@ -4,7 +4,7 @@
     soup = wsoup.word_soup(features, labels, class_names=names, model=model, tokenizer=tokenizer, seed=1)
     classifier = soup.classifier(class_names=names, model=model, tokenizer=tokenizer)
 
-Everything is loaded when it is first used, so that importing wsoup costs next to nothing.
+Names are loaded on first use, so that `import wsoup` costs next to nothing.
 """
 
 import sys
@@ -12,7 +12,7 @@ from types import ModuleType
 
 __version__ = "0.3.0"
 
-_PLACES = {
+_MODULES = {
     "Accuracy": "wsoup.api.accuracy",
     "Head": "wsoup.heads.head",
     "PromptEncoder": "wsoup.texts.encoder",
@@ -23,27 +23,26 @@ _PLACES = {
     "descriptor_soup": "wsoup.api.soups",
     "encode_images": "wsoup.api.images",
     "fit_head": "wsoup.api.heads",
-    "from_transformers": "wsoup.api.hf",
+    "from_transformers": "wsoup.api.model",
     "score_texts": "wsoup.api.soups",
     "word_soup": "wsoup.api.soups",
     "zero_shot_accuracy": "wsoup.api.accuracy",
 }
-__all__ = [*_PLACES]
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'wsoup' has no attribute {name!r}")
-    module = __import__(_PLACES[name], fromlist=[name])
-    return globals().setdefault(name, getattr(module, name))
+    return globals().setdefault(name, getattr(__import__(_MODULES[name], fromlist=[name]), name))
 
 
 class _Face(ModuleType):
-    """The module itself, but that the import of the package `wsoup.adapt` does not take the place of the function."""
+    """Keeps `wsoup.adapt` the function when the package of the same name is imported."""
 
     @property
     def adapt(self) -> object:
-        return __import__(_PLACES["adapt"], fromlist=["adapt"]).adapt
+        return __import__(_MODULES["adapt"], fromlist=["adapt"]).adapt
 
     @adapt.setter
     def adapt(self, package: ModuleType) -> None:
@@ -54,4 +53,4 @@ sys.modules[__name__].__class__ = _Face
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PLACES])
+    return sorted([*globals(), *_MODULES])

@@ -1,6 +1,4 @@
-"""`wsoup` and `python -m wsoup`: an interrupt is one line from the first import on."""
-
-from __future__ import annotations
+"""`wsoup` and `python -m wsoup`, where an interrupt is one line even during imports."""
 
 import sys
 

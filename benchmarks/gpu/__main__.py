@@ -1,8 +1,7 @@
-"""What a GPU must answer, in one go and at most eight minutes: `make gpu`, or `python -m benchmarks.gpu`.
+"""Tests and timings on a GPU, in at most eight minutes: `make gpu`, or `python -m benchmarks.gpu`.
 
-The tests marked gpu and the toy world run first, side by side, as processes of their own; then, with the machine to
-itself, what each part of the work takes. All of it goes to reports/gpu.md. On a CPU the same command does the same at
-toy size, and then says nothing of speed.
+The tests marked gpu and the toy world run first, in parallel processes; then each part of the work is timed with the
+machine to itself. Results go to reports/gpu.md. On a CPU the same command runs at toy size, without meaningful timings.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Part = Callable[[], list[str]]
 
 
 def main() -> int:
-    """Run everything and write the report; 1 where a part failed, which the report then says."""
+    """Run everything and write the report; exit code 1 if a part failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="auto", help="auto, cuda, cuda:1, cpu")
     parser.add_argument("--out", type=Path, default=ROOT / "reports/gpu.md")
@@ -50,11 +49,11 @@ def main() -> int:
 
     def write(title: str, part: Part) -> None:
         start = time.perf_counter()
-        found = attempted(title, part, failed=failed)
+        results = attempted(title, part, failed=failed)
         print(f"{title}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
-        lines.extend(["", f"## {title}", "", *found])
+        lines.extend(["", f"## {title}", "", *results])
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")  # as far as it has got
+        arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")  # after each part
 
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
         tested = pool.submit(tests, device)
@@ -73,7 +72,7 @@ def main() -> int:
 
 
 def parts(bench: Bench) -> dict[str, Part]:
-    """What is timed, by its title. A new part (heads, adaptation, ...) is a line here and a module beside this one."""
+    """The timed parts by title. A new part (heads, adaptation, ...) is a line here and a module in this folder."""
     peaks = rates_of_products(bench)
     descriptors = (ROOT / "data/toy/descriptors.txt").read_text(encoding="utf-8").split("\n")
     texts_ = [text for text in descriptors if text and not text.startswith("#")]
@@ -93,10 +92,10 @@ def parts(bench: Bench) -> dict[str, Part]:
 
 
 def attempted(title: str, part: Part, *, failed: list[str]) -> list[str]:
-    """The part's lines, or what went wrong: the other parts go on."""
+    """Lines of a part, or of its error, so that the other parts still run."""
     try:
         return part()
-    except Exception as error:  # whatever a device that was never tried leads into
+    except Exception as error:  # an untested device may raise anything
         traceback.print_exc()
         failed.append(title)
         return [f"**Failed**: {type(error).__name__}: {' '.join(str(error).split())[:500]}"]
@@ -107,20 +106,22 @@ def about(device: torch.device) -> list[str]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     cuda = f", CUDA {torch.version.cuda}" if device.type == "cuda" else ""
     versions = f"torch {torch.__version__}{cuda}, torchvision {torchvision.__version__}, numpy {numpy.__version__}"
-    beside = f"open_clip {open_clip.__version__}, Python {platform.python_version()}"
-    return [f"{name}, {os.cpu_count()} CPU cores; {versions}, {beside}. `make gpu`, on {time.strftime('%Y-%m-%d')}."]
+    others = f"open_clip {open_clip.__version__}, Python {platform.python_version()}"
+    return [f"{name}, {os.cpu_count()} CPU cores; {versions}, {others}. `make gpu`, on {time.strftime('%Y-%m-%d')}."]
 
 
 def tests(device: torch.device) -> list[str]:
-    """`pytest -m gpu`: its last line, and the tests that failed; all are skipped where the device is a CPU."""
+    """Run `pytest -m gpu`, which skips all tests on a CPU: its last line; raises with the tests that failed."""
     command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "--tb=short", "-p", "no:cacheprovider", *TESTS]
     environment = os.environ if device.type == "cuda" else {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    said = done.stdout.strip().splitlines()
-    if done.returncode not in (0, 5):  # 5: none was selected
+    printed = done.stdout.strip().splitlines()
+    if done.returncode not in (0, 5):  # 5: no tests were selected
         print(done.stdout[-8000:], done.stderr[-2000:], file=sys.stderr)
-        raise RuntimeError("; ".join([*(line for line in said if line.startswith(("FAILED", "ERROR"))), *said[-1:]]))
-    return [f"`pytest -m gpu`: {said[-1] if said else 'nothing'}."]
+        raise RuntimeError(
+            "; ".join([*(line for line in printed if line.startswith(("FAILED", "ERROR"))), *printed[-1:]])
+        )
+    return [f"`pytest -m gpu`: {printed[-1] if printed else 'nothing'}."]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is measured and where: a model with random weights on a device, precisions, the clock and the memory's peak."""
+"""A model with random weights on a device, sizes of the measurements, precisions, timing and peak memory."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ TEMPLATE = "a photo of a {}."
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured.
+    """Sizes of the measurements.
 
     Attributes:
         model: of open_clip.
         classes: of ImageNet's names.
-        words: of a pool, timed; their time stands for the whole pool's.
-        plain: texts, and images, that the plain way is timed with.
+        words: words timed, from which the time of a whole pool is extrapolated.
+        plain: texts, and images, for timing the plain way.
         images: in a batch.
         train_classes, train_images: of a training step.
-        product: rows and columns of the matrices that the device's own rate is measured with.
+        product: rows and columns of the matrices that measure the device's peak rate.
         files: image files that are decoded and encoded.
-        batch_tokens, batch_images, batch_train: sizes of batches that are tried.
+        batch_tokens, batch_images, batch_train: batch sizes to compare.
     """
 
     model: str
@@ -87,7 +87,7 @@ TOY = Size(
 
 @dataclass(frozen=True)
 class Bench:
-    """What is measured, and where: the model is on the device, and stays as it is."""
+    """A model on a device, and the sizes of the measurements."""
 
     size: Size
     device: torch.device
@@ -99,7 +99,7 @@ class Bench:
 
     @contextmanager
     def at(self, precision: str) -> Iterator[Encoder]:
-        """Within, products are of that precision; peak memory counts from here."""
+        """Use this precision within, and reset peak memory."""
         before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
@@ -111,19 +111,19 @@ class Bench:
             torch.backends.cudnn.allow_tf32 = before[1]
 
     def forget(self) -> None:
-        """Give back what the device holds for later, and count its peak anew."""
+        """Release cached memory of the device and reset its peak."""
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def peak(self) -> str:
-        """The most memory that was held since `forget`, in GiB; on a CPU since the process began."""
+        """Peak memory in GiB since `forget`; on a CPU since the process started."""
         held = torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else peak_bytes() or 0
         return f"{held / 2**30:.1f}"
 
     def seconds(self, work: Callable[[], Any], *, repeats: int = 3) -> float:
-        """Median time of some work, which is done once before."""
+        """Median time of some work after a warm-up."""
         taken = []
         for _ in range(repeats + 1):
             began = time.perf_counter()
@@ -134,7 +134,7 @@ class Bench:
         return statistics.median(taken[1:])
 
     def pixels(self, count: int) -> torch.Tensor:
-        """Drawn images (count, 3, H, W) as they come from decoding: float32, on the CPU."""
+        """Random pixels (count, 3, H, W), float32 on the CPU."""
         side = self.encoder.model.visual.image_size  # type: ignore[union-attr]
         height, width = side if isinstance(side, tuple) else (side, side)
         return torch.randn(count, 3, height, width, generator=torch.Generator().manual_seed(0))
@@ -148,14 +148,14 @@ def bench_on(device: torch.device, size: Size) -> Bench:
     """A model with random weights on the device."""
     model, tokenizer = random_model(size.model, seed=0)
     nothing: Any = None
-    return Bench(size, device, Encoder(model.to(device), tokenizer, nothing, nothing, {}, {}, device, None))
+    return Bench(size, device, Encoder(model.to(device), tokenizer, nothing, {}, {}, device, None))
 
 
 def rates_of_products(bench: Bench) -> dict[str, float]:
-    """Operations a second in one large matrix product of each precision."""
-    n, found = bench.size.product, {}
+    """Operations per second of one large matrix product in each precision."""
+    n, rates = bench.size.product, {}
     for precision in bench.precisions:
         with bench.at(precision):
             a, b = (torch.randn(n, n, device=bench.device, dtype=PRECISIONS[precision]) for _ in range(2))
-            found[precision] = 2 * n**3 / bench.seconds(partial(torch.matmul, a, b))
-    return found
+            rates[precision] = 2 * n**3 / bench.seconds(partial(torch.matmul, a, b))
+    return rates

@@ -1,4 +1,4 @@
-"""Which batch suits the device, and what happens where its memory does not suffice."""
+"""Throughput by batch size, and the fallbacks when memory runs out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wsoup.texts.encoder import PromptEncoder
 
 
 def batches(bench: Bench) -> list[str]:
-    """Rates and peaks by the size of a batch, in bf16."""
+    """Throughput and peak memory by batch size, in bf16."""
     size = bench.size
     names, words = bench.class_names(size.classes), [f" {word}" for word in common_words(size.words)]
     prefixes = [f"a photo of a {name}," for name in names]
@@ -44,7 +44,7 @@ def batches(bench: Bench) -> list[str]:
 
 
 def running_out(bench: Bench) -> list[str]:
-    """Texts, images and a training step with a fraction of the memory that they would take."""
+    """Texts, images and a training step with a fraction of the memory that they need."""
     lines = ["| with little memory | takes GiB | is given | slower by | differs by |", "|---|---:|---:|---:|---:|"]
     if bench.device.type != "cuda":
         return [*lines, "| only where there is a GPU | | | | |"]
@@ -57,23 +57,23 @@ def running_out(bench: Bench) -> list[str]:
             ("texts", lambda: fast.encode_grid(prefixes, words)),
             ("images", lambda: encoder.encode_images(pixels)),
         ):
-            want = work()
+            expected = work()
             bench.forget()
             before = torch.cuda.memory_allocated(bench.device)
             usual = bench.seconds(work, repeats=1)
             taken = torch.cuda.max_memory_allocated(bench.device) - before
-            with limited(bench, more=want.nbytes + (taken - want.nbytes) // 4):
-                found, slow = work(), bench.seconds(work, repeats=1)
-            distance = (found - want).norm(dim=-1).max().item()
+            with limited(bench, more=expected.nbytes + (taken - expected.nbytes) // 4):
+                features, slow = work(), bench.seconds(work, repeats=1)
+            distance = (features - expected).norm(dim=-1).max().item()
             lines.append(
-                f"| {name} | {taken / 2**30:.2f} | {(taken - want.nbytes) / 4 / 2**30:.2f} | {slow / usual:.1f} x "
+                f"| {name} | {taken / 2**30:.2f} | {(taken - expected.nbytes) / 4 / 2**30:.2f} | {slow / usual:.1f} x "
                 f"| {distance:.0e} |"
             )
     return [*lines, *_recomputing(bench)]
 
 
 def _recomputing(bench: Bench) -> Iterator[str]:
-    """What training falls back to: activations computed twice."""
+    """The fallback of training: activations are recomputed."""
     with bench.at("fp32") as encoder:
         step = Step(bench, encoder, CASES["last blocks + diversity"], count=bench.size.train_images)
         bench.forget()
@@ -96,7 +96,7 @@ def _recomputing(bench: Bench) -> Iterator[str]:
 
 @contextmanager
 def limited(bench: Bench, *, more: int) -> Iterator[None]:
-    """Within, the device has so many bytes beside those that are in use."""
+    """Limit the device to `more` bytes beyond those in use."""
     bench.forget()
     number = bench.device.index or 0
     whole = torch.cuda.get_device_properties(number).total_memory

@@ -1,4 +1,4 @@
-"""Texts with every class, and the searches over them: what stages score and soup spend their time in."""
+"""Throughput of texts with every class and of searches, the main work of stages score and soup."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plain_texts(encoder: Encoder, texts: Sequence[str]) -> Tensor:
 
 
 def texts(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
-    """A pool's words with every class: lines of a table."""
+    """Throughput of a pool's words with every class: lines of a table."""
     lines = [
         "| texts | texts/s | plain | ratio | share of peak | peak GiB | distance | 9,894 words |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
@@ -47,15 +47,15 @@ def texts(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
             def encode(some: Sequence[str], fast: PromptEncoder = fast) -> Tensor:
                 return torch.stack([b[0] for _, b in fast.grid_blocks(prefixes, [f" {word}" for word in some])])
 
-            found = encode(words[: bench.size.words])
-            exact = found if exact is None else exact
+            features = encode(words[: bench.size.words])
+            exact = features if exact is None else exact
             before = fast.flops
             taken = bench.seconds(lambda: encode(words[bench.size.words :]))
-            flops = (fast.flops - before) / 4  # done once, and three times to be timed
+            flops = (fast.flops - before) / 4  # a warm-up and three timed rounds
             peak, count = bench.peak(), bench.size.words * len(prefixes)
             some = [f"{prefixes[i % len(prefixes)]} {words[i % len(words)]}" for i in range(bench.size.plain)]
             plain = bench.seconds(partial(plain_texts, encoder, some)) / len(some)
-            share, distance = flops / taken / peaks[precision], (found - exact).norm(dim=-1).max().item()
+            share, distance = flops / taken / peaks[precision], (features - exact).norm(dim=-1).max().item()
             lines.append(
                 f"| {precision} | {count / taken:,.0f} | {1 / plain:,.0f} | {plain * count / taken:.0f} x "
                 f"| {share:.0%} | {peak} | {distance:.0e} | {taken / bench.size.words * WORDS:.0f} s |"
@@ -64,7 +64,7 @@ def texts(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
 
 
 def source_of(bench: Bench, encoder: Encoder) -> Source:
-    """Images around the class prompts, about half of which are nearest to their own, in as many seeds as the paper."""
+    """Images scattered around the class prompts, about half of them nearest to their own; three seeds."""
     names = bench.class_names(bench.size.classes)
     with torch.no_grad():
         fast = PromptEncoder(encoder.model, encoder.tokenizer, device=bench.device)
@@ -80,15 +80,15 @@ def source_of(bench: Bench, encoder: Encoder) -> Source:
 
 
 def searches(bench: Bench, *, descriptors: Sequence[str]) -> list[str]:
-    """What stages score and soup do, without reading and writing."""
+    """Time of scoring and searching, as in stages score and soup but without files."""
     lines = [
         "| | score, a word | 9,894 words | score, a descriptor | 4,227 | word soup of 8, one seed | descriptor soup |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     pool = common_words(max(1000, bench.size.words))
-    few = bench.device.type == "cpu"
+    on_cpu = bench.device.type == "cpu"
     for precision in bench.precisions:
-        if precision == "tf32":  # which would also be that of the scores
+        if precision == "tf32":  # it would also apply to the scores
             continue
         with bench.at(precision) as encoder:
             source = source_of(bench, encoder)
@@ -100,21 +100,21 @@ def searches(bench: Bench, *, descriptors: Sequence[str]) -> list[str]:
             word = bench.seconds(partial(score, pool[: some[0]]), repeats=1) / some[0]
             clause = bench.seconds(partial(score, descriptors[: some[1]]), repeats=1) / some[1]
             began = time.perf_counter()
-            for member in range(1 if few else 8):
+            for member in range(1 if on_cpu else 8):
                 word_soup_member(
                     pool,
                     member=member,
                     seed=0,
                     k0=250,
                     k1=1000,
-                    patience=4 if few else 250,
-                    max_words=2 if few else 10,
+                    patience=4 if on_cpu else 250,
+                    max_words=2 if on_cpu else 10,
                     count=lambda texts: source.count(texts, seed=0, period=False),  # noqa: B023
                 )
             grown = time.perf_counter() - began
             began = time.perf_counter()
             greedy_soup(
-                descriptors[: 4 if few else None],
+                descriptors[: 4 if on_cpu else None],
                 features=lambda texts: source.text_blocks(texts, period=True),  # noqa: B023
                 measure=right_on(*source.images_of(0)),
                 m=16,

@@ -1,4 +1,4 @@
-"""Training steps beside the plain way: every text at its full context, and a teacher of its own."""
+"""Training steps beside the plain way, which encodes every text at the full context and runs a separate teacher."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from benchmarks.gpu.bench import TEMPLATE, Bench
 from wsoup.core import prompts
 from wsoup.finetune import losses
-from wsoup.finetune.objective import Objective
+from wsoup.finetune.losses import Objective
 from wsoup.finetune.params import CrossEntropyLoss, LastBlocksTune, PromptTune, TuneParams
 from wsoup.finetune.passes import Passes
 from wsoup.finetune.student import Student
@@ -60,36 +60,36 @@ class Step:
 
     def our_way(self, member: int = 0) -> None:
         self.ours.zero_grad(set_to_none=True)
-        found, frozen = self.passes.images(self.pixels, teacher=True)
-        self.objective.backward(found, frozen, self.labels, iteration=member)
+        features, frozen = self.passes.images(self.pixels, teacher=True)
+        self.objective.backward(features, frozen, self.labels, iteration=member)
 
     def plain_way(self, member: int = 0) -> None:
-        """Every text at its full context, image and text through the whole student, and a teacher of its own."""
+        """All texts at the full context, image and text through the whole student, and a separate teacher."""
         self.plainly.zero_grad(set_to_none=True)
         pixels, tokens = self.pixels.to(self.encoder.device), self.tokens[member].to(self.encoder.device)
         with self.encoder.autocast():
             with torch.no_grad():
                 old = F.normalize(self.teacher.encode_image(pixels).float(), dim=-1)
                 taught = (10.0 * old @ F.normalize(self.teacher.encode_text(tokens).float(), dim=-1).T).softmax(dim=-1)
-            found = F.normalize(self.plainly.model.encode_image(pixels).float(), dim=-1)
+            features = F.normalize(self.plainly.model.encode_image(pixels).float(), dim=-1)
             net, prompt = self.plainly.text_tower, self.plainly.soft_prompt
             assert prompt is not None
             x = net.token_embedding(tokens)
             x = torch.cat([x[:, :1], prompt.expand(len(x), -1, -1), x[:, 1 + len(prompt) :]], dim=1)
             x = net.transformer(x + net.positional_embedding, attn_mask=net.attn_mask)
             x = net.ln_final(x)[torch.arange(len(x)), tokens.argmax(dim=-1)] @ net.text_projection
-        logits = LOGIT_SCALE * found @ F.normalize(x.float(), dim=-1).T
+        logits = LOGIT_SCALE * features @ F.normalize(x.float(), dim=-1).T
         onehot = F.one_hot(self.labels, len(tokens)).float()
         losses.cross_entropy(logits, losses.taught_targets(onehot, teacher=taught, weight=0.25)).backward()
 
     def difference(self) -> float:
-        """The largest relative difference of two gradients after a step of each way."""
+        """Largest relative difference of a gradient after a step of each way."""
         pairs = zip(self.ours.trained().values(), self.plainly.trained().values(), strict=True)
         return max(float((a.grad - b.grad).norm() / b.grad.norm().clamp(min=1e-30)) for a, b in pairs)  # type: ignore
 
 
 def training(bench: Bench) -> list[str]:
-    """Steps of the two kinds of method that the paper trains."""
+    """Time of a step for the paper's two kinds of method."""
     lines = [
         "| training step | | ours | plain | ratio | peak GiB | plain's | gradients differ by |",
         "|---|---|---:|---:|---:|---:|---:|---:|",

@@ -1,7 +1,7 @@
-"""The toy world end to end on one device, in a folder of its own; stages that do not wait for each other side by side.
+"""The toy world end to end on one device, in a temporary folder, with independent stages in parallel.
 
-Which waits for which is written out here, not read from dvc.yaml: DVC runs one stage at a time, and forty that each
-import torch anew would take longer than all that is measured.
+The order of stages is written out here, since DVC runs one stage at a time, which would take longer than all
+measurements.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def run_world(folder: Path, *, device: str, toy: bool) -> list[str]:
     """All stages of params.yaml, the report last: lines of Markdown.
 
     Args:
-        folder: a new folder, which holds everything that is written.
+        folder: a new folder for all files.
         device: of every stage.
-        toy: a few images, texts and steps instead, and an encoder that has learnt nothing.
+        toy: only a few images, texts and steps, and an encoder with random weights.
 
     Raises:
-        RuntimeError: a stage failed; with the end of what it said.
+        RuntimeError: a stage failed; with the end of its stderr.
     """
     for name in ("stages", "wsoup", "data"):
         shutil.copytree(ROOT / name, folder / name)
@@ -74,19 +74,14 @@ def run_world(folder: Path, *, device: str, toy: bool) -> list[str]:
 
 
 def waves(params: dict[str, Any]) -> list[list[str]]:
-    """The stages, those that wait for none of each other together."""
+    """The stages, in groups whose members are independent of each other."""
     datasets, soups, methods = params["datasets"], params["soups"], params["finetune"]["methods"]
     return [
         [f"prepare {name}" for name in datasets],
         ["fewshot", "candidates", "evaluated", *(f"embed {name}" for name in datasets)],
         ["embed_train"],
         ["score words", "score descriptors", "class_name_soup"],
-        [
-            "mix",
-            "survey",
-            "piles",
-            *(f"soup {name}" for name in soups),
-        ],  # survey leaves a soup, too, which evaluate must find
+        ["mix", "survey", "piles", *(f"soup {name}" for name in soups)],  # evaluate needs the soup of survey, too
         [*(f"finetune {name}" for name in methods), *(f"head {name}" for name in params["heads"]), "evaluate"],
         [*(f"evaluate_tuned {name}" for name in methods), *(f"evaluate_head {name}" for name in params["heads"])],
         [f"adapt {name}" for name in params["adapt"]],
@@ -109,7 +104,7 @@ def toy_params(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_inputs(folder: Path, *, python: str, toy: bool) -> None:
-    """The world and its encoder, unless they came along; for the toy an encoder with random weights."""
+    """Make the world and its encoder, unless they exist; for `toy` an encoder with random weights."""
     place = folder / "data/toy"
     if toy:
         settings = yaml.safe_load((place / "params.yaml").read_text())
@@ -135,12 +130,12 @@ def _run(command: list[str], *, folder: Path, environment: dict[str, str]) -> No
 
 
 def _accuracies(folder: Path) -> list[str]:
-    """Some rows of what came out, beside those committed here, whose encoder was trained on another machine."""
-    found, committed = (json.loads((root / "reports/metrics.json").read_text()) for root in (folder, ROOT))
+    """Some rows of the results, beside those committed here, whose encoder was trained on another machine."""
+    results, committed = (json.loads((root / "reports/metrics.json").read_text()) for root in (folder, ROOT))
     lines = ["| row, accuracy in per cent | XD mean | committed | DG mean | committed |", "|---|---:|---:|---:|---:|"]
     for variant, row in ROWS:
-        if row in found.get(variant, {}):
-            pairs = [(found[variant][row], committed[variant][row], key) for key in ("xd_mean", "dg_mean")]
+        if row in results.get(variant, {}):
+            pairs = [(results[variant][row], committed[variant][row], key) for key in ("xd_mean", "dg_mean")]
             cells = [f"{table[key]:.1f}" if key in table else "" for *tables, key in pairs for table in tables]
             lines.append(f"| {variant}, {row.replace('_', ' ')} | {' | '.join(cells)} |")
     return lines

@@ -1,10 +1,10 @@
-"""Train the toy world's small CLIP from scratch, on image-caption pairs drawn as they are needed (none is stored).
+"""Train the toy world's small CLIP from scratch, on image-caption pairs drawn at run time (none is stored).
 
 The model is a plain open_clip one (`toy-clip.json`: ViT on 32 x 32 pixels, causal text tower, BPE tokens, context 77).
-Captions are written as web captions are: the subject, now and then its ground and style, and common English words that
-say nothing or hint at a colour or shape ("grass", "love"). A quarter are junk: about some other thing, in words of
-their own or in no more words. So a bare class name is a weak sign, some words make it a stronger one, some mislead:
-that is what a word soup sorts.
+Captions resemble web captions: the subject, sometimes its background and style, and common English words that mean
+nothing or hint at a colour or shape ("grass", "love"). A quarter are junk: about something else, often with words that
+occur only in junk. So a bare class name is a weak signal, some words strengthen it and some mislead: a word soup
+has to tell them apart.
 
 Same params, same machine and same number of threads give the same bytes.
 """
@@ -32,10 +32,10 @@ from wordfreq import top_n_list
 from wsoup.runtime.process import leave_at_once
 
 MODEL = "toy-clip"
-MEAN, STD = open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD  # what open_clip assumes where nothing is said
+MEAN, STD = open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD  # open_clip's defaults
 
 OPENINGS = ("this is a", "my", "the", "a", "one", "look at this", "")
-MEDIA: dict[str, tuple[str, ...]] = {  # openings that tell the style
+MEDIA: dict[str, tuple[str, ...]] = {  # openings that reveal the style
     **dict.fromkeys(("photo", "faded", "grainy"), ("a photo of a", "a photo of the", "photo of")),
     **dict.fromkeys(("poster", "sketch"), ("a drawing of a", "a drawing of the", "drawing of")),
     **dict.fromkeys(("night", "blurry"), ("a picture of a", "a view of the", "a bad photo of a")),
@@ -67,25 +67,25 @@ HINTS: dict[str, tuple[str, ...]] = {
     "moon": ("sleep", "dream", "islam"),
     "arrow": ("direction", "up", "road", "sign"),
 }
-JUNK_SHARE = 0.25  # of captions that tell of something else
+JUNK_SHARE = 0.25  # of captions about something else
 
 
 @dataclass(frozen=True)
 class Words:
-    """Common English words, most frequent first: those of captions that fit, and those of captions that do not."""
+    """Common English words, most frequent first: those of fitting captions, and those of junk captions."""
 
     good: list[str]
     junk: list[str]
 
 
 def common_words() -> Words:
-    """wordfreq's 10,000 most frequent, every third of them junk."""
+    """wordfreq's 10,000 most frequent words, every third of them junk."""
     words = [word for word in top_n_list("en", 10000) if word.isascii() and word.isalpha() and len(word) > 1]
     return Words(good=[word for rank, word in enumerate(words) if rank % 3 != 2], junk=words[2::3])
 
 
 def caption(scene: Scene, *, words: Words, rng: np.random.Generator) -> str:
-    """One web-like caption of a scene. A quarter are junk: about another thing, in junk words or in no more words."""
+    """A web-like caption of a scene. A quarter are junk: about something else, with up to two junk words."""
     if rng.random() < JUNK_SHARE:
         scene = replace(random_scene(rng, styles=(scene.style,)), count=scene.count)
         details = _noise(words.junk, count=int(rng.integers(0, 3)), rng=rng)
@@ -98,7 +98,7 @@ def caption(scene: Scene, *, words: Words, rng: np.random.Generator) -> str:
 
 
 def _subject(scene: Scene, *, rng: np.random.Generator) -> str:
-    """What the caption is about: the things, sometimes by their shape alone; where there are none, the texture."""
+    """The objects, sometimes by their shape alone; the texture where there are none."""
     opening = pick(MEDIA[scene.style] if rng.random() < 0.4 else OPENINGS, rng=rng)
     if scene.count == 0:
         return f"{opening} {scene.texture} {pick(('texture', 'pattern', 'background'), rng=rng)}".strip()
@@ -119,7 +119,7 @@ def _details(scene: Scene, *, rng: np.random.Generator) -> Iterator[str]:
 
 
 def _noise(words: list[str], *, count: int, rng: np.random.Generator) -> list[str]:
-    """Common words, frequent ones more often: the density of ranks falls with their square root."""
+    """Common words, frequent ones more often: the density of a rank falls with its square root."""
     return [words[int(len(words) * share**2)] for share in rng.random(count)]
 
 
@@ -132,7 +132,7 @@ class Pairs:
 
 
 def draw_pairs(count: int, *, size: int, seed: int) -> Pairs:
-    """Image-caption pairs of scenes in every style; pair i has its own generator."""
+    """Image-caption pairs of scenes in every style; each pair has its own generator."""
     words = common_words()
     pixels, captions = np.empty((count, size, size, 3), dtype=np.uint8), []
     for number in trange(count, desc="draw", unit="pair", mininterval=1):
@@ -153,7 +153,7 @@ def draw_pairs(count: int, *, size: int, seed: int) -> Pairs:
 
 
 def encode_text(model: nn.Module, tokens: Tensor) -> Tensor:
-    """open_clip's `encode_text` for tokens (N, T) cut short: a causal tower never reads padding. (N, D)"""
+    """open_clip's `encode_text` for shortened tokens (N, T), as a causal tower never reads padding. (N, D)"""
     length = tokens.shape[1]
     x = model.token_embedding(tokens) + model.positional_embedding[:length]  # (N, T, D)
     x = model.ln_final(model.transformer(x, attn_mask=model.attn_mask[:length, :length]))
@@ -161,7 +161,7 @@ def encode_text(model: nn.Module, tokens: Tensor) -> Tensor:
 
 
 def preprocess(images: Tensor) -> Tensor:
-    """open_clip's own: uint8 (N, 3, size, size) to float32, each channel less its mean, over its deviation."""
+    """As open_clip: uint8 (N, 3, size, size) to float32, each channel standardised by `MEAN` and `STD`."""
     return (images.float() / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
 
 
@@ -177,12 +177,12 @@ def contrastive_loss(model: nn.Module, images: Tensor, tokens: Tensor) -> Tensor
 
 def new_model(seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # open_clip draws first weights from the global generator; this leaves it as it was
+        torch.manual_seed(seed)  # open_clip initialises from the global generator, which is restored here
         return open_clip.create_model(MODEL, load_weights=False)
 
 
 def batches(count: int, *, batch_size: int, steps: int, seed: int) -> Iterator[Tensor]:
-    """Row numbers of each step's batch: every pair once before any comes again."""
+    """Row numbers of each step's batch; every pair is used once before any is repeated."""
     generator = torch.Generator().manual_seed(seed)
     epochs = math.ceil(steps * batch_size / count)
     order = torch.cat([torch.randperm(count, generator=generator) for _ in range(epochs)])
@@ -190,7 +190,7 @@ def batches(count: int, *, batch_size: int, steps: int, seed: int) -> Iterator[T
 
 
 def train(pairs: Pairs, *, params: dict[str, float]) -> nn.Module:
-    """AdamW with linear warm-up and cosine decay; the finished model in eval mode."""
+    """Train with AdamW, linear warm-up and cosine decay; returns the model in eval mode."""
     seed, steps, batch_size = (int(params[key]) for key in ("seed", "steps", "batch_size"))
     model = new_model(seed).train()
     vectors = [p for p in model.parameters() if p.ndim < 2]  # gains, biases and the logit scale do not decay
@@ -214,7 +214,7 @@ def train(pairs: Pairs, *, params: dict[str, float]) -> nn.Module:
 
 
 def pretrain(out: Path, *, config: Path, params: dict[str, float]) -> None:
-    """Leave `toy-clip.json` and `toy-clip.safetensors` in `out`, ready for open_clip."""
+    """Write `toy-clip.json` and `toy-clip.safetensors` to `out`, ready for open_clip."""
     open_clip.add_model_config(config)
     pairs = draw_pairs(int(params["pairs"]), size=int(params["image_size"]), seed=int(params["seed"]))
     model = train(pairs, params=params)

@@ -1,12 +1,12 @@
 """Draw the toy world: small PNGs in ImageFolder layout, world/<dataset>/{train,test}/<class>/<number>.png.
 
-A scene (colour, shape, count, texture, style) is drawn by `draw`; a dataset fixes some of those facts as its label and
-leaves the rest to chance. The source `shapes` names colour and shape in mixed styles; `shapes_sketch`, `shapes_night`
-and `shapes_blurry` show the same classes in one style each (domain shifts); `counts`, `textures`, `colours` and `forms`
-have other label spaces (cross-dataset targets). `pretrain.py` draws its image-caption pairs with the same hand.
+A scene has a colour, shape, count, texture and style. A dataset fixes some of these as its label and draws the others
+at random. The source `shapes` labels colour and shape, in mixed styles; `shapes_sketch`, `shapes_night` and
+`shapes_blurry` show the same classes in one style each (domain shifts); `counts`, `textures`, `colours` and `forms`
+have other labels (cross-dataset targets). `pretrain.py` draws its image-caption pairs with the same functions.
 
-Every image has a generator of its own, made from (seed, dataset, split, class, number), so any part can be drawn alone
-and the same params give the same bytes.
+Every image has its own generator, made from (seed, dataset, split, class, number), so any part can be drawn alone, and
+the same params give the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wsoup.core.disk.store import replacing
 from wsoup.core.errors import WsoupError
 from wsoup.runtime.process import INTERRUPTED, interruptible, leave_at_once
 
-OVERSAMPLING = 2  # drawn at twice the size, then averaged: soft edges
+OVERSAMPLING = 2  # images are drawn at twice the size, then averaged, for soft edges
 
 COLOURS: dict[str, tuple[int, int, int]] = {
     "red": (212, 38, 38),
@@ -79,7 +79,7 @@ SHAPES: dict[str, np.ndarray] = {
     "arrow": np.array([(0, -10), (8, -1), (3, -1), (3, 10), (-3, 10), (-3, -1), (-8, -1)]) / 10,
 }
 
-# A texture maps pixel positions x, y (in pixels of the finished image) and a generator to a mask in [0, 1].
+# (x, y in pixels of the finished image, generator) -> mask in [0, 1].
 Texture = Callable[[np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
 TEXTURES: dict[str, Texture] = {
     "plain": lambda x, y, rng: np.zeros_like(x),
@@ -124,7 +124,7 @@ STYLES: dict[str, Style] = {
     "night": Style(light=(0.22, 0.34), noise=14.0),
     "blurry": Style(radius=(0.20, 0.28), blur=1.4),
 }
-# What datasets are drawn in unless they are a shift; half of it is shifted, so that what helps here can help there.
+# Styles of all datasets but the shifts. Half of them are shifted, so that texts that help here can help there.
 MIXED = ("photo", "photo", "poster", "faded", "grainy", "sketch", "sketch", "night", "night", "blurry", "blurry")
 
 
@@ -138,7 +138,7 @@ class Scene:
 
 
 def random_scene(rng: np.random.Generator, *, styles: tuple[str, ...]) -> Scene:
-    """A scene with every fact drawn evenly; `dataclasses.replace` then fixes what a label says."""
+    """A scene with every fact drawn uniformly; `dataclasses.replace` then fixes those of the label."""
     return Scene(
         colour=pick(tuple(COLOURS), rng=rng),
         shape=pick(tuple(SHAPES), rng=rng),
@@ -149,12 +149,12 @@ def random_scene(rng: np.random.Generator, *, styles: tuple[str, ...]) -> Scene:
 
 
 def pick(names: tuple[str, ...], *, rng: np.random.Generator) -> str:
-    """What `rng.choice` picks, without an array of the names."""
+    """As `rng.choice`, without making an array of the names."""
     return names[rng.integers(len(names))]
 
 
 def draw(scene: Scene, *, rng: np.random.Generator, size: int) -> np.ndarray:
-    """The scene as pixels: (size, size, 3) uint8. Places, turns and shades are drawn from rng."""
+    """The scene as pixels: (size, size, 3) uint8. Positions, rotations and shades are drawn from rng."""
     style = STYLES[scene.style]
     canvas = Image.fromarray(_ground(scene, style=style, rng=rng, size=size * OVERSAMPLING))
     pen = ImageDraw.Draw(canvas)
@@ -182,7 +182,7 @@ def _ground(scene: Scene, *, style: Style, rng: np.random.Generator, size: int) 
 
 @cache
 def _grid(size: int) -> np.ndarray:
-    """y and x of every pixel that is drawn, in pixels of the finished image."""
+    """y and x of every oversampled pixel, in pixels of the finished image."""
     return np.mgrid[:size, :size] / OVERSAMPLING
 
 
@@ -193,7 +193,7 @@ def _shade(colour: tuple[int, int, int], *, rng: np.random.Generator) -> tuple[i
 
 
 def _places(count: int, *, radius: tuple[float, float], rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
-    """Centre and radius of each object, in shares of the image: one near the middle, several around it."""
+    """Centre and radius of each object, as shares of the image: one near the middle, or several around it."""
     if count == 1:
         size = rng.uniform(*radius)
         yield 0.5 + rng.normal(0, 0.06, 2), size
@@ -213,7 +213,7 @@ def _shown(image: Image.Image, *, style: Style, rng: np.random.Generator) -> np.
 
 
 def _blurred(pixels: np.ndarray, *, radius: float) -> np.ndarray:
-    """Gaussian blur as two matrix products, with edges normalised."""
+    """Gaussian blur as two matrix products, normalised at the edges."""
     place = np.arange(len(pixels))
     kernel = np.exp(-0.5 * ((place[:, None] - place) / radius) ** 2)
     kernel /= kernel.sum(axis=1, keepdims=True)
@@ -222,7 +222,7 @@ def _blurred(pixels: np.ndarray, *, radius: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Class names, the scene facts each fixes, the styles it is drawn in."""
+    """Scene facts by class name, and the styles of the images."""
 
     facts: dict[str, dict[str, object]]
     styles: tuple[str, ...] = MIXED
@@ -283,7 +283,7 @@ def render(out: Path, *, params: dict[str, int]) -> int:
 
 @contextmanager
 def whole(out: Path) -> Iterator[Path]:
-    """A folder that becomes `out` when all is in it; an interrupt or a full disk is one line and leaves nothing."""
+    """A folder that becomes `out` once complete; an interrupt or a full disk prints one line and leaves nothing."""
     try:
         with interruptible(), replacing(out) as folder:
             yield folder

@@ -1,4 +1,4 @@
-"""Facts about counts and what a classifier gains, with a hand-computed answer first."""
+"""Accuracy as a count, and the gain over a baseline; a hand-computed answer first."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_accuracy_is_a_count():
     assert again == accuracy
 
 
-def test_a_score_mean_is_counted_as_it_is_used_and_not_normalised():
-    """Of (0.6, 0.8): 0.64 up, 0.72 right where the mean text is as long as 1.2; normalised it would be up."""
+def test_score_means_are_counted_without_normalisation():
+    """Of (0.6, 0.8): 0.64 up, 0.72 right with a mean text of length 1.2; normalised it would be up."""
     longer = torch.tensor([[0.0, 0.8], [1.2, 0.0]]).T
     features = torch.tensor([[0.6, 0.8]])
     assert wsoup.zero_shot_accuracy(features, [1], classifier=longer).n_correct == 1
@@ -46,14 +46,14 @@ def gain_of(n_gained: int, n_lost: int, *, n: int, confidence: float) -> Gain:
     return Gain.of(right, baseline_right, confidence=confidence)
 
 
-def test_the_interval_is_that_of_every_comparison_here():
+def test_the_interval_is_that_of_all_comparisons():
     """n = 100, 20 gained, 10 lost: 10 ± 1.9837 * 100 sqrt((31 - 100 / 102) / 101 / 102), t with 101 degrees."""
     gain = gain_of(20, 10, n=100, confidence=0.95)
     assert (gain.n_gained, gain.n_lost, gain.points) == (20, 10, 10.0)
     assert (gain.low, gain.high) == pytest.approx((-0.7084, 20.7084), abs=1e-3)
 
 
-def test_the_interval_covers_what_it_says():
+def test_the_interval_has_its_coverage():
     generator = torch.Generator().manual_seed(0)
     draws = torch.multinomial(torch.tensor([0.3, 0.2, 0.5]), 250 * 80, replacement=True, generator=generator)
     inside = 0
@@ -69,11 +69,11 @@ def test_nothing_changed_is_no_gain():
     assert gain.low < 0 < gain.high
 
 
-def test_an_interval_ends_where_accuracy_does():
+def test_an_interval_stays_within_100_points():
     assert gain_of(3, 0, n=3, confidence=0.95).high == 100.0
 
 
-def test_what_does_not_fit_is_said():
+def test_inputs_that_do_not_fit_are_refused():
     features, labels = torch.eye(2), [0, 1]
     with pytest.raises(MismatchError, match=r"classifier has shape \(3, 2\); expected \(2, C\), features by classes"):
         wsoup.zero_shot_accuracy(features, labels, classifier=torch.zeros(3, 2))
@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_said():
         wsoup.zero_shot_accuracy(features, labels, classifier=torch.diag(torch.tensor([1.0, 0.0])))
     with pytest.raises(DataError, match=r"labels\[1\] is 5"):
         wsoup.zero_shot_accuracy(features, [0, 5], classifier=torch.eye(2))
-    with pytest.raises(MismatchError, match="classifier is of 2 classes, class_names has 1"):
+    with pytest.raises(MismatchError, match="classifier has 2 classes, class_names has 1"):
         wsoup.zero_shot_accuracy(features, labels, classifier=torch.eye(2), class_names=["a"])
     with pytest.raises(ParamsError, match="confidence is 95"):
         wsoup.zero_shot_accuracy(features, labels, classifier=torch.eye(2), confidence=95)

@@ -1,4 +1,4 @@
-"""Facts about heads and adaptation in Python: a model in memory, its own texts, what is refused at the door."""
+"""Heads and adaptation in Python, with a model in memory."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def images(tiny_encoder):
 
 
 def test_a_head_on_the_class_name_and_on_a_soup(model, images, tmp_path):
-    few, rest = slice(0, 16), slice(16, 60)
+    train, test = slice(0, 16), slice(16, 60)
     features, labels = images.features, images.labels
-    plain = wsoup.fit_head(features[few], labels[few], class_names=NAMES, **model)
+    plain = wsoup.fit_head(features[train], labels[train], class_names=NAMES, **model)
     assert plain.soup.kind == "class_name"
     assert plain.logit_scale == pytest.approx(float(model["model"].logit_scale.exp()))
     soup = wsoup.descriptor_soup(
-        *(features[few], labels[few]), class_names=NAMES, descriptors=DESCRIPTORS, progress=False, **model
+        *(features[train], labels[train]), class_names=NAMES, descriptors=DESCRIPTORS, progress=False, **model
     )
-    head = wsoup.fit_head(features[few], labels[few], soup=soup, class_names=NAMES, encoder=ENCODER, **model)
+    head = wsoup.fit_head(features[train], labels[train], soup=soup, class_names=NAMES, encoder=ENCODER, **model)
     assert (head.soup, head.encoder["model"]) == (soup, "tiny-clip")
-    right = int((head.predict(features[rest]) == labels[rest]).sum())
+    right = int((head.predict(features[test]) == labels[test]).sum())
     texts = soup.classifier(class_names=NAMES, **model)
-    assert right >= wsoup.zero_shot_accuracy(features[rest], labels[rest], classifier=texts).n_correct
+    assert right >= wsoup.zero_shot_accuracy(features[test], labels[test], classifier=texts).n_correct
     head.save(tmp_path / "head.safetensors")
     assert torch.equal(wsoup.Head.load(tmp_path / "head.safetensors").predict(features), head.predict(features))
 
 
-def test_the_texts_of_a_head_are_those_of_the_soups_classifier(model, images):
-    """A head that leaves images out of account is the soup's classifier."""
+def test_a_heads_texts_are_the_soups_classifier(model, images):
+    """With no weight on images a head is the soup's classifier."""
     head = wsoup.fit_head(images.features, images.labels, class_names=NAMES, kind="tip", **model)
     texts = head.soup
     classifier = wsoup.Soup.of(texts).classifier(class_names=NAMES, **model)
@@ -54,7 +54,7 @@ def test_labels_may_be_names_and_features_of_numpy(model, images):
     assert torch.equal(one.classifier, other.classifier)
 
 
-def test_what_a_head_cannot_be_made_of(model, images):
+def test_unusable_images_labels_and_models_are_refused(model, images):
     features, labels = images.features, images.labels
     with pytest.raises(DataError, match="no image of 'dragon': a head needs one of each class"):
         wsoup.fit_head(features, labels, class_names=[*NAMES, "dragon"], **model)
@@ -71,8 +71,8 @@ def test_what_a_head_cannot_be_made_of(model, images):
 def test_adaptation_takes_a_classifier_and_a_scale(model, images):
     soup = wsoup.fit_head(images.features, images.labels, class_names=NAMES, **model).soup
     classifier = wsoup.Soup.of(soup).classifier(class_names=NAMES, **model)
-    made = wsoup.adapt(images.features, classifier=classifier, model=model["model"])
-    assert made.predict(images.features).shape == (60,)
+    adapted = wsoup.adapt(images.features, classifier=classifier, model=model["model"])
+    assert adapted.predict(images.features).shape == (60,)
     by_scale = wsoup.adapt(images.features.numpy(), classifier=classifier.numpy(), logit_scale=1e-3, kind="center")
     assert not by_scale.adapted
     np.testing.assert_allclose(by_scale.classifier, 1e-3 * classifier, rtol=1e-5)
@@ -82,8 +82,8 @@ def test_adaptation_takes_a_classifier_and_a_scale(model, images):
         wsoup.adapt(images.features, classifier=classifier * torch.nan)
 
 
-def test_the_function_stands_before_the_package_of_its_name():
-    from wsoup.adapt import guard
+def test_wsoup_adapt_is_the_function_not_the_package():
+    from wsoup.adapt import kinds
 
     assert callable(wsoup.adapt)
-    assert guard.INFORMATION == 0.1
+    assert kinds.INFORMATION == 0.1

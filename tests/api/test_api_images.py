@@ -1,4 +1,4 @@
-"""Facts about `wsoup.encode_images`: the pipeline's features, bad files named, and a long list goes on after a kill."""
+"""`wsoup.encode_images`: the pipeline's features, errors that name bad files, and resuming of long lists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def encode(paths, encoder, **changed):
     return wsoup.encode_images(paths, **{**given, **changed})
 
 
-def test_features_are_the_encoders_own_in_the_order_asked_for(files, tiny_encoder):
+def test_features_equal_the_encoders_in_the_order_of_paths(files, tiny_encoder):
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in files])
     torch.testing.assert_close(encode(files, tiny_encoder), tiny_encoder.encode_images(pixels), atol=1e-6, rtol=0)
     again = encode([Path(path) for path in reversed(files)], tiny_encoder)
@@ -35,7 +35,7 @@ def test_features_are_the_encoders_own_in_the_order_asked_for(files, tiny_encode
     assert not again.is_inference()
 
 
-def test_images_of_pillow_stand_beside_paths_and_give_what_their_files_give(files, tiny_encoder):
+def test_pillow_images_give_the_features_of_their_files(files, tiny_encoder):
     expected = encode(files, tiny_encoder)
     opened = [Image.open(path) for path in files]
     torch.testing.assert_close(encode(opened, tiny_encoder), expected, atol=1e-6, rtol=0)
@@ -46,18 +46,18 @@ def test_images_of_pillow_stand_beside_paths_and_give_what_their_files_give(file
     assert torch.equal(encode([clear], tiny_encoder), encode([white], tiny_encoder)), "transparency lies over white"
 
 
-def test_an_image_of_pillow_that_cannot_be_read_is_named_by_its_place(files, tiny_encoder):
+def test_an_unreadable_pillow_image_is_named_by_its_index(files, tiny_encoder):
     cut = Image.open(BytesIO(Path(files[0]).read_bytes()[:60]))
     given = [files[0], cut, Image.new("F", (9, 9))]
     with pytest.raises(DataError, match=r"^paths\[1\] cannot be decoded"):
         encode(given, tiny_encoder)
-    found = encode(given, tiny_encoder, on_bad_image="nan")
-    assert found.isnan().all(dim=1).tolist() == [False, True, True]
+    features = encode(given, tiny_encoder, on_bad_image="nan")
+    assert features.isnan().all(dim=1).tolist() == [False, True, True]
     with pytest.raises(DataError, match=r"none of the 2 images could be decoded; the first: paths\[0\] "):
         encode(given[1:], tiny_encoder, on_bad_image="nan")
 
 
-def test_the_next_step_is_that_of_python(files, tiny_encoder):
+def test_the_next_step_is_an_argument_not_a_param(files, tiny_encoder):
     Path("text.png").write_text("no image")
     with pytest.raises(
         DataError, match=r'text\.png is not an image .*; replace or remove it, or pass on_bad_image="nan"$'
@@ -65,7 +65,7 @@ def test_the_next_step_is_that_of_python(files, tiny_encoder):
         encode([*files, "text.png"], tiny_encoder)
 
 
-def test_a_file_that_changes_meanwhile_is_named_without_a_step_of_the_pipeline(files, tiny_encoder, short_shards):
+def test_a_file_that_changes_during_the_call_is_named(files, tiny_encoder, short_shards):
     class Painter(Adapter):
         def encode_image(self, pixels):
             if self.images:
@@ -76,7 +76,7 @@ def test_a_file_that_changes_meanwhile_is_named_without_a_step_of_the_pipeline(f
         encode(files, tiny_encoder, model=Painter(tiny_encoder, factor=1), resume="v1")
 
 
-def test_a_short_list_and_a_model_without_a_name_leave_nothing_behind(files, tiny_encoder, short_shards):
+def test_a_short_list_or_no_resume_name_leaves_no_cache(files, tiny_encoder, short_shards):
     encode(files[:2], tiny_encoder, resume="v1")
     encode(files, tiny_encoder)
     assert not Path(".cache").exists()
@@ -88,7 +88,7 @@ def short_shards(monkeypatch):
 
 
 class Adapter:
-    """Somebody's wrapper of a model: its weights say nothing of its code."""
+    """A wrapper of a model, whose code is not part of its weights."""
 
     def __init__(self, encoder, *, factor):
         self.inner, self.factor, self.images = encoder.model, factor, 0
@@ -102,17 +102,17 @@ class Adapter:
 
 
 @pytest.mark.parametrize("names", [(None, None), ("v1", "v2")])
-def test_features_of_an_adapter_that_was_mended_are_all_of_the_mended_one(files, tiny_encoder, short_shards, names):
+def test_a_corrected_model_reuses_no_earlier_features(files, tiny_encoder, short_shards, names):
     expected = encode(files, tiny_encoder)
     with pytest.raises(KeyboardInterrupt):
         encode(files, tiny_encoder, model=Adapter(tiny_encoder, factor=-1), resume=names[0])
     mended = Adapter(tiny_encoder, factor=1)
     torch.testing.assert_close(encode(files, tiny_encoder, model=mended, resume=names[1]), expected)
-    assert mended.images == len(files) + 1, "one is tried at the door"
+    assert mended.images == len(files) + 1, "one image is encoded to check the model"
 
 
-def test_two_processes_on_one_list_both_end_with_all_features(files, tiny_encoder, short_shards, monkeypatch, capsys):
-    """The second begins when the first has a part, and ends before it."""
+def test_two_processes_on_one_list_both_get_all_features(files, tiny_encoder, short_shards, monkeypatch, capsys):
+    """The second starts after the first has written a shard, and finishes before it."""
     expected, encode_files, inner = encode(files, tiny_encoder), image_features.encode_files, []
 
     def twice(encoders, **how):
@@ -125,10 +125,10 @@ def test_two_processes_on_one_list_both_end_with_all_features(files, tiny_encode
     monkeypatch.setattr(image_features, "encode_files", twice)
     assert torch.equal(encode(files, tiny_encoder, resume="v1"), expected)
     assert torch.equal(inner[0], expected)
-    assert "another process encodes this list; this one keeps nothing for a next start" in capsys.readouterr().err
+    assert "another process is encoding this list, so this one cannot be resumed" in capsys.readouterr().err
 
 
-def test_a_long_list_goes_on_where_it_was(files, tiny_encoder, short_shards, monkeypatch):
+def test_a_long_list_resumes_after_an_interrupt(files, tiny_encoder, short_shards, monkeypatch):
     expected = encode(files, tiny_encoder)
     calls, encode_files = [], image_features.encode_files
 
@@ -147,14 +147,14 @@ def test_a_long_list_goes_on_where_it_was(files, tiny_encoder, short_shards, mon
     assert not list(Path(".cache").rglob("*.part"))
 
 
-def test_another_preprocessing_starts_anew(files, tiny_encoder, short_shards, monkeypatch):
+def test_another_preprocessing_reuses_nothing(files, tiny_encoder, short_shards, monkeypatch):
     monkeypatch.setattr("wsoup.api.images.shutil.rmtree", lambda *_, **__: None)  # as if killed just before
     plain = encode(files, tiny_encoder, resume="v1")
     darker = encode(files, tiny_encoder, preprocess=lambda image: tiny_encoder.preprocess(image) - 1, resume="v1")
     assert not torch.allclose(plain, darker)
 
 
-def test_a_bad_file_is_named_or_becomes_nan(files, tiny_encoder):
+def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
     Path(files[1]).write_bytes(b"broken")
     with pytest.raises(DataError, match=r"01\.png is not an image"):
         encode(files, tiny_encoder)
@@ -175,6 +175,6 @@ def test_a_bad_file_is_named_or_becomes_nan(files, tiny_encoder):
         ({"preprocess": Image.Image.copy}, ModelError, "preprocess gives Image for an image; expected a tensor"),
     ],
 )
-def test_arguments_are_checked_at_the_door(files, tiny_encoder, changed, error, text):
+def test_arguments_are_checked_before_any_work(files, tiny_encoder, changed, error, text):
     with pytest.raises(error, match=text):
         encode(**{"paths": files, "encoder": tiny_encoder, **changed})

@@ -1,4 +1,4 @@
-"""Facts about soups made from a notebook: the pipeline's own to the byte, and the same classifier as open_clip's."""
+"""Soups of a model in memory: equal to the pipeline's to the byte, with the same classifier as open_clip's."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from wsoup.soup.member import Member
 
 @pytest.fixture
 def given(tiny_encoder):
-    """What every search is handed."""
-    found = photos(tiny_encoder)
+    """Arguments of every search."""
+    images = photos(tiny_encoder)
     return {
-        "features": found.features,
-        "labels": found.labels,
+        "features": images.features,
+        "labels": images.labels,
         "class_names": NAMES,
         "model": tiny_encoder.model,
         "tokenizer": tiny_encoder.tokenizer,
@@ -41,7 +41,7 @@ def given(tiny_encoder):
 
 def run_stages(tiny_encoder, encoder_files, *, seed: int) -> Artifacts:
     """Stages score and soup on the same images, in the working folder."""
-    found, artifacts = photos(tiny_encoder), Artifacts()
+    images, artifacts = photos(tiny_encoder), Artifacts()
     params = {
         "source": "photo",
         "seeds": [seed],
@@ -61,8 +61,8 @@ def run_stages(tiny_encoder, encoder_files, *, seed: int) -> Artifacts:
     write_pool(artifacts.pool("words"), WORDS)
     write_pool(artifacts.pool("descriptors"), DESCRIPTORS)
     about = {"class_names": NAMES, "template": "a photo of a {}.", "encoder": tiny_encoder.id}
-    rows = torch.arange(len(found.labels)).numpy()
-    features = store.ImageFeatures(found.features.numpy(), found.labels.numpy(), rows, about)
+    rows = torch.arange(len(images.labels)).numpy()
+    features = store.ImageFeatures(images.features.numpy(), images.labels.numpy(), rows, about)
     store.write_features(artifacts.features("photo", split="train"), features)
     store.write_table(artifacts.split("photo", seed=seed), pa.table({"row": rows}))
     for stage, items in ((score_stage, ("words", "descriptors")), (soup_stage, ("word", "descriptor"))):
@@ -71,7 +71,7 @@ def run_stages(tiny_encoder, encoder_files, *, seed: int) -> Artifacts:
     return artifacts
 
 
-def test_the_soup_is_the_pipelines_own_byte_for_byte(in_tmp, given, tiny_encoder, tiny_encoder_files):
+def test_the_soup_equals_the_pipelines_byte_for_byte(in_tmp, given, tiny_encoder, tiny_encoder_files):
     artifacts = run_stages(tiny_encoder, tiny_encoder_files, seed=3)
     wsoup.word_soup(**given, words=WORDS, seed=3, encoder=ENCODER, **SMALL).save("word.json")
     wsoup.descriptor_soup(**given, descriptors=DESCRIPTORS, seed=3, encoder=ENCODER).save("descriptor.json")
@@ -80,21 +80,21 @@ def test_the_soup_is_the_pipelines_own_byte_for_byte(in_tmp, given, tiny_encoder
     assert len(wsoup.Soup.load("word.json").members) == SMALL["m"]
 
 
-def test_the_pool_of_those_who_bring_none_is_not_the_toy_worlds():
+def test_the_default_descriptors_are_not_the_toy_worlds():
     own, toy = ({*pools.descriptors([project.file(name)])} for name in (OWN_DESCRIPTORS, "data/toy/descriptors.txt"))
     assert len(own) > 300
     assert len(own & toy) < len(own) / 4
 
 
-def test_scores_are_those_of_stage_score(in_tmp, given, tiny_encoder, tiny_encoder_files):
+def test_scores_equal_those_of_stage_score(in_tmp, given, tiny_encoder, tiny_encoder_files):
     artifacts = run_stages(tiny_encoder, tiny_encoder_files, seed=1)
     table = store.read_table(artifacts.scores("words"))
-    found = wsoup.score_texts(**given, texts=["", *WORDS], period=False)
-    for column, values in found.items():
+    columns = wsoup.score_texts(**given, texts=["", *WORDS], period=False)
+    for column, values in columns.items():
         assert table[column].to_pylist() == values
 
 
-def test_the_classifier_is_what_open_clip_builds_of_the_templates(given, tiny_encoder):
+def test_the_classifier_equals_open_clips_from_the_templates(given, tiny_encoder):
     soup = wsoup.word_soup(**given, words=WORDS, seed=1, **SMALL)
     model, tokenizer, names = tiny_encoder.model, tiny_encoder.tokenizer, ["fir tree", "a {curly} name"]
     ours = soup.classifier(class_names=names, model=model, tokenizer=tokenizer)
@@ -103,14 +103,14 @@ def test_the_classifier_is_what_open_clip_builds_of_the_templates(given, tiny_en
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
 
 
-def test_braces_outside_of_the_placeholder_stay_as_they_are():
+def test_braces_other_than_the_placeholder_are_kept():
     member = wsoup.Soup(
         "greedy", 0, "a {big} photo of a {c}.", {"model": "m", "pretrained": None}, (Member("sharp"),)
     ).class_name_soup()
     assert [template.format("cat") for template in member.templates()] == ["a {big} photo of a cat."]
 
 
-def test_a_model_comes_back_as_it_was_and_works_in_eval_mode(given, tiny_encoder):
+def test_a_model_is_used_in_eval_mode_and_restored(given, tiny_encoder):
     model = tiny_encoder.model
     expected = wsoup.descriptor_soup(**given, descriptors=DESCRIPTORS)
     model.train()
@@ -124,7 +124,7 @@ def test_a_model_comes_back_as_it_was_and_works_in_eval_mode(given, tiny_encoder
 
 
 class Wrapped:
-    """A model of another library: no module itself, with an image side and a text side."""
+    """A model of another library: not a module itself, with an image side and a text side."""
 
     def __init__(self, model):
         self.inner = model
@@ -136,11 +136,11 @@ class Wrapped:
         return 3 * self.inner.encode_image(pixels)
 
 
-def test_any_object_with_encode_text_will_do(given):
+def test_any_object_with_encode_text_is_a_model(given):
     expected = wsoup.descriptor_soup(**given, descriptors=DESCRIPTORS)
-    found = wsoup.descriptor_soup(**given | {"model": Wrapped(given["model"])}, descriptors=DESCRIPTORS)
-    assert found.members == expected.members
-    assert found.encoder["model"] == "Wrapped"
+    soup = wsoup.descriptor_soup(**given | {"model": Wrapped(given["model"])}, descriptors=DESCRIPTORS)
+    assert soup.members == expected.members
+    assert soup.encoder["model"] == "Wrapped"
 
 
 def test_the_default_pools_are_wsoups_own(given, monkeypatch):
@@ -157,12 +157,12 @@ def test_labels_may_be_names_and_arrays_of_any_kind(given):
         assert wsoup.score_texts(**given | {"features": features, "labels": names}, texts=DESCRIPTORS) == expected
 
 
-def test_features_of_another_length_are_normalised_and_that_is_said(given):
+def test_features_of_another_length_are_normalised_with_a_warning(given):
     expected = wsoup.score_texts(**given, texts=DESCRIPTORS)["n_correct"]
-    with pytest.warns(UserWarning, match=r"features are not of length 1 \(off by up to 2\): they are nor") as said:
-        found = wsoup.score_texts(**given | {"features": 3 * given["features"]}, texts=DESCRIPTORS)
-    assert found["n_correct"] == expected
-    assert [warning.filename for warning in said] == [__file__]
+    with pytest.warns(UserWarning, match=r"features are not of length 1 \(off by up to 2\): they are nor") as warnings:
+        columns = wsoup.score_texts(**given | {"features": 3 * given["features"]}, texts=DESCRIPTORS)
+    assert columns["n_correct"] == expected
+    assert [warning.filename for warning in warnings] == [__file__]
 
 
 def broken(features, *, row, value):
@@ -204,7 +204,7 @@ def broken(features, *, row, value):
         ({"words": ["very " * 80]}, PoolError, "does not fit the model's context of 77 tokens"),
     ],
 )
-def test_arguments_are_checked_at_the_door(given, changed, error, text):
+def test_arguments_are_checked_before_any_work(given, changed, error, text):
     for key in changed:
         if isinstance(changed[key], tuple):
             row, value = changed[key]
@@ -221,10 +221,10 @@ def test_progress_false_is_silent(given, capfd):
     assert "score words" in capfd.readouterr().err
 
 
-def test_names_that_wsoup_offers_are_there_and_in_its_stub():
+def test_public_names_exist_and_are_in_the_stub():
     stub = Path(wsoup.__file__).with_suffix(".pyi").read_text()
     for name in wsoup.__all__:
-        assert f" as {name}\n" in stub
+        assert f"from {wsoup._MODULES[name]} import {name} as {name}\n" in stub
         assert getattr(wsoup, name).__name__ == name
     with pytest.raises(AttributeError, match="module 'wsoup' has no attribute 'soups_of_words'"):
         _ = wsoup.soups_of_words

@@ -1,4 +1,4 @@
-"""Facts about `wsoup classify`: the soup's own answers, in every form, and nothing that a bad photo could end."""
+"""`wsoup classify`: the soup's own answers, in every form, whatever photos are bad."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import wsoup
 from wsoup.api.photos import class_names, find_photos
 from wsoup.api.soups import Soup
 from wsoup.core.errors import DataError, MissingError
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.images.decode import load_rgb
 from wsoup.soup.member import Member
 from wsoup.towers.encoder import load_encoder
@@ -37,7 +37,7 @@ def soup(tiny_encoder) -> Soup:
 
 @pytest.fixture
 def photos(in_tmp, soup, tiny_encoder_files) -> list[str]:
-    """Eight photos in a folder, a soup beside them, and params.yaml that knows where its weights lie."""
+    """Eight photos in a folder, a soup, and a params.yaml with the path of its encoder's weights."""
     soup.save("artifacts/soups/word/seed1.json")
     Path("params.yaml").write_text(json.dumps({"encoder": tiny_encoder_files}))
     root = write_image_folder(Path("new"), splits={"a": 2}, classes=COLOURS)
@@ -45,7 +45,7 @@ def photos(in_tmp, soup, tiny_encoder_files) -> list[str]:
 
 
 def expected(paths, soup, encoder) -> torch.Tensor:
-    """Probabilities (N, C) the plain way."""
+    """Probabilities (N, C), computed plainly."""
     pixels = torch.stack([encoder.preprocess(load_rgb(path)) for path in paths])
     classifier = soup.classifier(class_names=CLASSES.split(","), model=encoder.model, tokenizer=encoder.tokenizer)
     return (encoder.model.logit_scale.exp() * encoder.encode_images(pixels) @ classifier).softmax(dim=1)
@@ -55,19 +55,19 @@ def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_the_probabilities_are_the_soups_own(photos, soup, tiny_encoder):
+def test_probabilities_equal_a_plain_computation(photos, soup, tiny_encoder):
     code, printed, errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES)
     assert code == 0, errors
     rows = rows_of(printed)
     assert [row["path"] for row in rows] == photos
-    for row, chances in zip(rows, expected(photos, soup, tiny_encoder), strict=True):
-        values, order = chances.sort(descending=True)
+    for row, expected_probabilities in zip(rows, expected(photos, soup, tiny_encoder), strict=True):
+        values, order = expected_probabilities.sort(descending=True)
         assert [row["class"], row["class_2"], row["class_3"]] == [CLASSES.split(",")[i] for i in order]
-        found = [float(row[name]) for name in ("probability", "probability_2", "probability_3")]
-        assert found == pytest.approx(values.tolist(), abs=2e-6)
+        probabilities = [float(row[name]) for name in ("probability", "probability_2", "probability_3")]
+        assert probabilities == pytest.approx(values.tolist(), abs=2e-6)
 
 
-def test_csv_parquet_and_json_lines_say_the_same(photos):
+def test_csv_parquet_and_json_lines_agree(photos):
     options = ("--soup", "word-seed1", "--classes", CLASSES, "--top", "2", "--explain")
     rows = rows_of(run("classify", "new", *options)[1])
     assert list(rows[0]) == ["path", "status", "class", "probability", "class_2", "probability_2", "agree", "members"]
@@ -82,7 +82,7 @@ def test_csv_parquet_and_json_lines_say_the_same(photos):
     assert [len(line["members"]) for line in lines] == [int(row["agree"]) for row in rows]
 
 
-def test_explain_names_the_members_that_alone_say_the_same(photos, soup, tiny_encoder):
+def test_explain_names_the_members_that_agree(photos, soup, tiny_encoder):
     rows = rows_of(run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, "--explain")[1])
     for row, path in zip(rows, photos, strict=True):
         agreeing = []
@@ -93,15 +93,15 @@ def test_explain_names_the_members_that_alone_say_the_same(photos, soup, tiny_en
         assert row["members"] == "; ".join(agreeing)
 
 
-def test_bad_photos_are_listed_at_the_end_and_end_nothing(photos):
+def test_bad_photos_are_listed_and_the_rest_is_classified(photos):
     Path("new/a/red/00.png").write_bytes(b"broken")
     Path("list.csv").write_text("name,path\nx,new/a/red/00.png\ny,new/a/blue/00.png\nz,lost.png\n")
     code, printed, errors = run(
         "classify", "list.csv", "--soup", "word-seed1", "--classes", CLASSES, "--html", "s.html"
     )
     assert code == 0
-    told = [(row["path"], row["status"], row["name"]) for row in rows_of(printed)]
-    assert told == [
+    answers = [(row["path"], row["status"], row["name"]) for row in rows_of(printed)]
+    assert answers == [
         ("new/a/red/00.png", "not read", "x"),
         ("new/a/blue/00.png", "ok", "y"),
         ("lost.png", "not read", "z"),
@@ -113,7 +113,7 @@ def test_bad_photos_are_listed_at_the_end_and_end_nothing(photos):
     assert "Could not be read" in Path("s.html").read_text()
 
 
-def test_all_photos_may_be_bad(photos):
+def test_all_photos_can_be_bad(photos):
     for path in photos:
         Path(path).write_bytes(b"")
     code, printed, errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES)
@@ -121,7 +121,7 @@ def test_all_photos_may_be_bad(photos):
     assert errors.endswith("8 of 8 photos could not be read\n")
 
 
-def test_the_contact_sheet_shows_every_photo_and_needs_nothing_else(photos):
+def test_the_contact_sheet_is_one_page_with_every_photo(photos):
     odd = "new/<b> & 'quotes'.png"
     Image.open(photos[0]).save(odd)
     assert run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, "--html", "sheet.html")[0] == 0
@@ -131,7 +131,7 @@ def test_the_contact_sheet_shows_every_photo_and_needs_nothing_else(photos):
     assert "http" not in page
 
 
-def test_the_encoder_may_be_named_where_params_are_not_there(photos, tiny_encoder_files):
+def test_encoder_options_replace_params_yaml(photos, tiny_encoder_files):
     where = {name: tiny_encoder_files[name] for name in ("pretrained", "config")}
     options = [part for name, value in where.items() for part in (f"--{name}", value)]
     usual = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES)[1]
@@ -151,7 +151,7 @@ def test_another_encoder_is_refused(photos, soup):
     assert f"(weights {'0' * 64} there, {soup.encoder['weights']} here)" in errors
 
 
-def test_a_soup_made_in_memory_says_how_to_name_its_encoder(photos, soup):
+def test_a_soup_made_in_memory_asks_for_its_encoder(photos, soup):
     Soup(soup.kind, 1, soup.template, {"model": "CLIP", "pretrained": None}, soup.members).save("memory.json")
     code, _, errors = run("classify", "new", "--soup", "memory.json", "--classes", CLASSES)
     assert code == 1
@@ -170,7 +170,7 @@ def test_a_soup_made_in_memory_says_how_to_name_its_encoder(photos, soup):
         (("new", "--classes", CLASSES, "--template", "no"), "must hold exactly one placeholder"),
     ],
 )
-def test_what_will_not_do_is_one_line(photos, arguments, text):
+def test_unusable_options_are_one_line(photos, arguments, text):
     code, printed, errors = run("classify", *arguments, "--soup", "word-seed1")
     assert (code, printed) == (1, "")
     assert text in errors
@@ -181,7 +181,7 @@ def paths_of(*places: str) -> list[str]:
     return [photo.path for photo in find_photos(places)]
 
 
-def test_photos_are_found_in_folders_lists_and_by_name(in_tmp):
+def test_photos_are_files_folders_and_lists(in_tmp):
     for name in ("b/2.JPG", "b/1.png", "b/.hidden.png", "b/.git/3.png", "b/notes.txt", "a.png"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(b"x")
@@ -199,7 +199,7 @@ def test_photos_are_found_in_folders_lists_and_by_name(in_tmp):
         find_photos(["lost.png"])
 
 
-def test_class_names_come_from_the_line_or_a_file(in_tmp):
+def test_class_names_come_from_the_option_or_a_file(in_tmp):
     assert class_names("cat, hot dog ,") == ["cat", "hot dog"]
     Path("names.txt").write_text("fir, silver\n\noak\n")
     assert class_names("names.txt") == ["fir, silver", "oak"]
@@ -210,7 +210,7 @@ def test_class_names_come_from_the_line_or_a_file(in_tmp):
 
 @pytest.fixture
 def grey(in_tmp, tiny_encoder_files) -> Soup:
-    """A soup made in Python with another mean than the model's own, photos, and no params.yaml."""
+    """A soup made in Python with another image mean than the model's, photos, and no params.yaml."""
     where = {"pretrained": tiny_encoder_files["pretrained"], "image_mean": (0.5,) * 3, "image_std": (0.5,) * 3}
     model, _, preprocess = open_clip.create_model_and_transforms("tiny-clip", **where)
     root = write_image_folder(Path("new"), splits={"a": 2}, classes=COLOURS)
@@ -229,8 +229,8 @@ def where_of(files: dict[str, str]) -> list[str]:
     return ["--model", "tiny-clip", "--pretrained", files["pretrained"], "--config", files["config"]]
 
 
-def test_a_soup_carries_what_is_done_to_its_images(grey, tiny_encoder_files):
-    """Named by --model, the encoder would normalise with its own mean: the soup knows better."""
+def test_a_soup_carries_its_preprocessing(grey, tiny_encoder_files):
+    """By --model alone, the encoder would normalise with its own mean."""
     assert (grey.preprocessing["mean"], grey.preprocessing["size"]) == ([0.5] * 3, [16, 16])
     assert wsoup.Soup.load("grey.json") == grey
     assert grey.class_name_soup().preprocessing == grey.preprocessing
@@ -250,9 +250,11 @@ def test_a_head_classifies_its_own_classes(grey, tiny_encoder_files):
     assert code == 0, errors
     encoder = load_encoder(EncoderParams(**tiny_encoder_files, image_mean=(0.5,) * 3, image_std=(0.5,) * 3))
     pixels = torch.stack([encoder.preprocess(load_rgb(row["path"])) for row in rows_of(printed)])
-    chances = head.predict_proba(encoder.encode_images(pixels))
-    assert [float(row["probability"]) for row in rows_of(printed)] == pytest.approx(chances.amax(1).tolist(), abs=2e-6)
-    assert [row["class"] for row in rows_of(printed)] == [head.class_names[i] for i in chances.argmax(1)]
+    expected_probabilities = head.predict_proba(encoder.encode_images(pixels))
+    assert [float(row["probability"]) for row in rows_of(printed)] == pytest.approx(
+        expected_probabilities.amax(1).tolist(), abs=2e-6
+    )
+    assert [row["class"] for row in rows_of(printed)] == [head.class_names[i] for i in expected_probabilities.argmax(1)]
     for options in (["--soup", "grey.json"], ["--classes", "red,blue"]):
         assert "--head knows its soup" in run("classify", "new", "--head", "head.safetensors", *options)[2]
     assert "--adapt is for a soup" in run("classify", "new", "--head", "head.safetensors", "--adapt", "em",
@@ -260,7 +262,7 @@ def test_a_head_classifies_its_own_classes(grey, tiny_encoder_files):
     assert "name the classes, and a soup unless it is the run's own" in run("classify", "new")[2]
 
 
-def test_the_runs_own_soup_with_all_its_seeds_is_what_is_taken_where_none_is_named(photos, soup, tiny_encoder_files):
+def test_the_default_soup_is_the_runs_own_with_all_seeds(photos, soup, tiny_encoder_files):
     other = replace(soup, seed=2, members=(Member("old", n_correct=5, n_images=9),))
     other.save("artifacts/soups/word/seed2.json")
     together = replace(soup, members=(*soup.members, *other.members))
@@ -280,7 +282,7 @@ def test_the_runs_own_soup_with_all_its_seeds_is_what_is_taken_where_none_is_nam
 # ------------------------------------------------------------------------------------ labels, unsure, mode, adapt
 
 
-def test_columns_of_a_list_go_through_and_its_labels_are_counted(photos):
+def test_columns_of_a_list_are_kept_and_its_labels_counted(photos):
     given = "path,label,class,note\nnew/a/red/00.png,0,x,=1\nnew/a/blue/00.png,blue,y,\nnew/a/green/00.png,grey,z,n\n"
     Path("list.csv").write_text(given)
     options = ("--soup", "word-seed1", "--classes", CLASSES, "--confusion", "table.csv")
@@ -299,7 +301,7 @@ def test_columns_of_a_list_go_through_and_its_labels_are_counted(photos):
     assert line["input"] == {"label": "0", "class": "x", "note": "=1"}
 
 
-def test_folders_named_as_classes_are_labels(photos):
+def test_folders_named_like_classes_are_labels(photos):
     rows = rows_of(run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES)[1])
     errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, "--html", "sheet.html")[2]
     known = [(Path(row["path"]).parent.name, row["class"]) for row in rows if "white" not in row["path"]]
@@ -310,17 +312,17 @@ def test_folders_named_as_classes_are_labels(photos):
     assert Path("sheet.html").read_text().count("class='wrong'") == 6 - right
 
 
-def test_less_probable_than_asked_is_unsure(photos):
+def test_photos_below_the_threshold_are_unsure(photos):
     options = ("--soup", "word-seed1", "--classes", CLASSES)
-    chances = sorted(float(row["probability"]) for row in rows_of(run("classify", "new", *options)[1]))
-    limit = (chances[3] + chances[4]) / 2
+    expected_probabilities = sorted(float(row["probability"]) for row in rows_of(run("classify", "new", *options)[1]))
+    limit = (expected_probabilities[3] + expected_probabilities[4]) / 2
     _, printed, errors = run("classify", "new", *options, "--threshold", str(limit))
     assert [row["status"] for row in rows_of(printed)].count("unsure") == 4
     assert all((row["status"] == "unsure") == (float(row["probability"]) < limit) for row in rows_of(printed))
     assert "that are sure: " in errors
 
 
-def test_the_mean_of_scores_is_asked_for_by_the_same_name_everywhere(photos, soup, tiny_encoder):
+def test_mode_score_mean_is_the_same_everywhere(photos, soup, tiny_encoder):
     how = {"class_names": CLASSES.split(","), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
     members = [replace(soup, members=(member,)).classifier(**how) for member in soup.members]
     mean = soup.classifier(**how, mode="score_mean")
@@ -333,7 +335,7 @@ def test_the_mean_of_scores_is_asked_for_by_the_same_name_everywhere(photos, sou
     assert "mode is 'mean'; expected centroid or score_mean" in run("classify", "new", *options, "mean")[2]
 
 
-def test_adaptation_is_that_of_python(photos, soup, tiny_encoder):
+def test_adaptation_equals_that_of_python(photos, soup, tiny_encoder):
     how = {"class_names": CLASSES.split(","), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in photos])
     features = tiny_encoder.encode_images(pixels)
@@ -342,8 +344,8 @@ def test_adaptation_is_that_of_python(photos, soup, tiny_encoder):
     code, printed, errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, "--adapt", "em")
     assert code == 0, errors
     rows = [row for row in rows_of(printed) if row["status"] == "ok"]
-    chances = adapted.predict_proba(features).amax(1).tolist()
-    assert [float(row["probability"]) for row in rows] == pytest.approx(chances, abs=2e-6)
+    expected_probabilities = adapted.predict_proba(features).amax(1).tolist()
+    assert [float(row["probability"]) for row in rows] == pytest.approx(expected_probabilities, abs=2e-6)
     assert (adapted.note or "adapted to 8 photos (em)") in errors
     code, _, errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, "--adapt", "sinkhorn")
     assert (code, "expected one of em, center" in errors) == (1, True)

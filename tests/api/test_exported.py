@@ -1,4 +1,4 @@
-"""Facts about exported classifiers: who reads the file without wsoup gets the probabilities of `wsoup classify`."""
+"""Exported classifiers: used without wsoup, they give the probabilities of `wsoup classify`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ NAMES = sorted(COLOURS)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, tiny_encoder, tiny_encoder_files) -> tuple[Path, torch.Tensor]:
-    """Photos, a soup, two heads and a params.yaml that knows where the weights lie, in a folder; the photos' pixels."""
+def world(tmp_path_factory, tiny_encoder, tiny_encoder_files) -> tuple[Path, torch.Tensor]:
+    """A folder of photos, a soup, two heads and a params.yaml with the path of the weights; the photos' pixels."""
     folder = tmp_path_factory.mktemp("exported") / "made"
     paths = sorted(write_image_folder(folder / "new", splits={"a": 3}, classes=COLOURS).rglob("*.png"))
     members = tuple(Member(text) for text in ("sharp", "which is flat"))
@@ -43,9 +43,9 @@ def made(tmp_path_factory, tiny_encoder, tiny_encoder_files) -> tuple[Path, torc
 
 
 @pytest.fixture
-def photos(made, in_tmp) -> torch.Tensor:
-    """The same in the working folder of a test."""
-    folder, pixels = made
+def photos(world, in_tmp) -> torch.Tensor:
+    """A copy of `world` in the working folder; the photos' pixels."""
+    folder, pixels = world
     shutil.copytree(folder, in_tmp, dirs_exist_ok=True)
     return pixels
 
@@ -58,9 +58,9 @@ WHAT = {
 
 
 @pytest.fixture(scope="module", params=WHAT)
-def expected(request, made, tiny_encoder_files) -> tuple[list[str], np.ndarray]:
+def expected(request, world, tiny_encoder_files) -> tuple[list[str], np.ndarray]:
     """Arguments of the export, and the probabilities (N, C) that `wsoup classify` gives."""
-    folder, pixels = made
+    folder, pixels = world
     export, classify = WHAT[request.param]
     # A head of a model in memory does not say where its weights lie; params.yaml is of the soup's encoder.
     where = [] if request.param == "soup" else ["--pretrained", tiny_encoder_files["pretrained"]]
@@ -90,7 +90,7 @@ def by_hand(features: np.ndarray, arrays) -> np.ndarray:
     return scores / scores.sum(1, keepdims=True)
 
 
-def test_npz_is_read_by_numpy_alone(expected, photos, tiny_encoder):
+def test_npz_needs_only_numpy(expected, photos, tiny_encoder):
     arguments, chances = expected
     arrays = np.load(exported(arguments, "c.npz"), allow_pickle=False)
     np.testing.assert_allclose(by_hand(tiny_encoder.encode_images(photos).numpy(), arrays), chances, atol=2e-6)
@@ -103,7 +103,7 @@ def test_npz_is_read_by_numpy_alone(expected, photos, tiny_encoder):
     assert Path(exported(arguments, "c.npz")).read_bytes() == first
 
 
-def test_safetensors_hold_the_same(expected, photos, tiny_encoder):
+def test_safetensors_hold_the_same_arrays(expected, photos, tiny_encoder):
     arguments, chances = expected
     with safe_open(exported(arguments, "c.safetensors"), "np") as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no dict
@@ -112,7 +112,7 @@ def test_safetensors_hold_the_same(expected, photos, tiny_encoder):
     assert about["class_names"] == NAMES
 
 
-def test_onnx_runs_elsewhere(expected, photos, tiny_encoder):
+def test_onnx_runs_in_onnxruntime(expected, photos, tiny_encoder):
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     arguments, chances = expected
@@ -124,7 +124,7 @@ def test_onnx_runs_elsewhere(expected, photos, tiny_encoder):
     assert json.loads(about["preprocessing"]) == tiny_encoder.preprocessing
 
 
-def test_onnx_takes_pixels_where_the_tower_exports(photos):
+def test_onnx_takes_pixels_if_the_tower_can_be_exported(photos):
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     session = runtime.InferenceSession(exported(WHAT["soup"][0], "p.onnx", "--pixels"))
@@ -135,7 +135,7 @@ def test_onnx_takes_pixels_where_the_tower_exports(photos):
     np.testing.assert_allclose(chances.max(1), [float(row["probability"]) for row in rows], atol=2e-5)
 
 
-def test_the_mean_of_scores_is_exported_when_asked(photos, tiny_encoder):
+def test_mode_score_mean_is_exported(photos, tiny_encoder):
     how = {"class_names": NAMES, "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer, "mode": "score_mean"}
     arrays = np.load(exported(WHAT["soup"][0], "c.npz", "--mode", "score_mean"))
     np.testing.assert_allclose(arrays["classifier"], wsoup.Soup.load("soup.json").classifier(**how), atol=1e-6)
@@ -143,9 +143,9 @@ def test_the_mean_of_scores_is_exported_when_asked(photos, tiny_encoder):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (["soup.json", "--format", "npz"], "--format npz is no text; give --out FILE.npz"),
+        (["soup.json", "--format", "npz"], "--format npz is not text; give --out FILE.npz"),
         (["soup.json", "--format", "npz", "--out", "a.onnx"], "--out a.onnx must end in .npz"),
         (["soup.json", "--format", "npz", "--out", "a.npz"], "name the classes, and a soup"),
         (
@@ -155,7 +155,7 @@ def test_the_mean_of_scores_is_exported_when_asked(photos, tiny_encoder):
         (["soup.json", "--format", "yaml"], "must be one of open_clip, clip_benchmark, text, csv"),
     ],
 )
-def test_what_will_not_do_is_one_line(photos, arguments, said):
+def test_unusable_options_are_one_line(photos, arguments, message):
     code, printed, errors = run("soup", "export", *arguments)
     assert (code, printed) == (1, "")
-    assert said in errors
+    assert message in errors

@@ -1,4 +1,4 @@
-"""Whatever is handed to what `import wsoup` offers: a right result, or a WsoupError of one line before any work."""
+"""Any value for any argument of the public functions: a valid result, or a WsoupError of one line before any work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOUP = wsoup.Soup("greedy", 1, "a photo of a {}.", ENCODER, (Member("sharp"), Me
 
 
 class Raises:
-    """Nothing can be asked of it."""
+    """An object that raises whenever it is used."""
 
     def __array__(self, *_: object, **__: object) -> np.ndarray:
         raise RuntimeError("no array\nat all")
@@ -138,7 +138,7 @@ DOES_NOT_ENCODE: dict[str, Any] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def few_common_words() -> Iterator[None]:
-    """The pool that stands for `words=None`: a search in 10,000 is the same, and takes half a minute."""
+    """A small default pool of words: a search in 10,000 takes half a minute."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(soups, "COMMON_WORDS", 100)
         yield
@@ -146,17 +146,17 @@ def few_common_words() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def calls(tiny_encoder: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Callable[..., Any], dict]]:
-    """What is offered, by name, each with arguments that it takes."""
-    found = photos(tiny_encoder)
+    """The public functions by name, each with valid arguments."""
+    images_of_classes = photos(tiny_encoder)
     picture = tmp_path_factory.mktemp("pictures") / "x.png"
     Image.new("RGB", (8, 8), (200, 30, 30)).save(picture)
     towers = {"model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
     names = {"class_names": NAMES, **towers}
-    images = {"features": found.features, "labels": found.labels}
+    images = {"features": images_of_classes.features, "labels": images_of_classes.labels}
     classifier = wsoup.Soup.of(SOUP).classifier(**names)
     search = {**images, **names, "template": "a {}.", "precision": "fp32", "progress": False, "period": True}
     head = wsoup.fit_head(**images, **names)
-    adapted = wsoup.adapt(found.features, classifier=classifier)
+    adapted = wsoup.adapt(images_of_classes.features, classifier=classifier)
     texts = wsoup.PromptEncoder(**towers, device="cpu")
     soup = {**SOUP.as_json(), "members": (Member("x"),)}
     place = {"path": tmp_path_factory.mktemp("saved") / "x"}
@@ -175,7 +175,13 @@ def calls(tiny_encoder: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         ),
         "adapt": (
             wsoup.adapt,
-            {"features": found.features, "classifier": classifier, "kind": "em", "model": None, "logit_scale": 100.0},
+            {
+                "features": images_of_classes.features,
+                "classifier": classifier,
+                "kind": "em",
+                "model": None,
+                "logit_scale": 100.0,
+            },
         ),
         "encode_images": (
             wsoup.encode_images,
@@ -195,13 +201,13 @@ def calls(tiny_encoder: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         "Soup.save": (SOUP.save, place),
         "Soup.load": (wsoup.Soup.load, place),
         "Soup.from_json": (wsoup.Soup.from_json, {"value": SOUP.as_json(), "origin": "x"}),
-        "Head.predict": (head.predict, {"features": found.features, "at_least": 0.5}),
-        "Head.predict_proba": (head.predict_proba, {"features": found.features}),
+        "Head.predict": (head.predict, {"features": images_of_classes.features, "at_least": 0.5}),
+        "Head.predict_proba": (head.predict_proba, {"features": images_of_classes.features}),
         "Head.threshold": (head.threshold, {"precision": 0.9}),
         "Head.save": (head.save, place),
         "Head.load": (wsoup.Head.load, place),
-        "Adapted.predict": (adapted.predict, {"features": found.features}),
-        "Adapted.predict_proba": (adapted.predict_proba, {"features": found.features}),
+        "Adapted.predict": (adapted.predict, {"features": images_of_classes.features}),
+        "Adapted.predict_proba": (adapted.predict_proba, {"features": images_of_classes.features}),
         "PromptEncoder": (
             wsoup.PromptEncoder,
             {**towers, "device": "cpu", "dtype": None, "batch_tokens": 512, "cache_bytes": 1 << 20},
@@ -215,27 +221,27 @@ def calls(tiny_encoder: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     }
 
 
-def finite(made: Any) -> bool:
-    """Whether a result is one: no NaN and nothing but numbers in what is made of numbers."""
-    if isinstance(made, torch.Tensor):
-        return not made.is_floating_point() or bool(torch.isfinite(made).all())
-    if isinstance(made, wsoup.Soup):
-        return len(made.members) > 0 and wsoup.Soup.from_json(made.as_json(), origin="made") == made
+def finite(result: Any) -> bool:
+    """Whether a result is valid: finite numbers, or a soup that can be saved."""
+    if isinstance(result, torch.Tensor):
+        return not result.is_floating_point() or bool(torch.isfinite(result).all())
+    if isinstance(result, wsoup.Soup):
+        return len(result.members) > 0 and wsoup.Soup.from_json(result.as_json(), origin="made") == result
     return True
 
 
 def answer(call: Callable[..., Any], how: dict[str, Any], changed: dict[str, Callable[[], Any]]) -> None:
-    """A right result, or one line."""
+    """Call it: a valid result, or an error of one line."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # features of another length; torch's own of odd tensors
-        made, said = None, ""
+        result, message = None, ""
         try:
-            made = call(**how, **{name: make() for name, make in changed.items()})
+            result = call(**how, **{name: make() for name, make in changed.items()})
         except WsoupError as error:
-            said = str(error) or "an error without a word\n"
-    assert len(said.splitlines()) <= 1
-    assert len(said) <= LONGEST + 200
-    assert finite(made)
+            message = str(error) or "an error without a word\n"
+    assert len(message.splitlines()) <= 1
+    assert len(message) <= LONGEST + 200
+    assert finite(result)
 
 
 ARGUMENTS = {
@@ -270,8 +276,8 @@ PAIRS = [(name, argument) for name, arguments in ARGUMENTS.items() for argument 
 
 
 @pytest.mark.parametrize(("name", "argument"), PAIRS, ids=lambda value: value)
-def test_an_argument_of_any_type(calls: dict, in_tmp: Path, name: str, argument: str) -> None:
-    """Each of VALUES in the place of one argument."""
+def test_one_argument_of_any_type(calls: dict, in_tmp: Path, name: str, argument: str) -> None:
+    """Each of VALUES for one argument."""
     call, how = calls[name]
     others = {key: value for key, value in how.items() if key != argument}
     wrong = {}
@@ -284,7 +290,7 @@ def test_an_argument_of_any_type(calls: dict, in_tmp: Path, name: str, argument:
 
 
 class Towers:
-    """Something like a model, which encodes as it is told."""
+    """An object like a model, with a given encoding function."""
 
     def __init__(self, encode: Callable[..., Any]) -> None:
         self.encode = encode
@@ -317,7 +323,7 @@ DRAWN = st.sampled_from(sorted(ARGUMENTS)).flatmap(
 
 @given(drawn=DRAWN)
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_arguments_of_any_types(calls: dict, in_tmp: Path, drawn: tuple[str, dict[str, str]]) -> None:
+def test_several_arguments_of_any_type(calls: dict, in_tmp: Path, drawn: tuple[str, dict[str, str]]) -> None:
     """Up to three arguments at once."""
     name, changed = drawn
     call, how = calls[name]
@@ -328,7 +334,7 @@ def test_arguments_of_any_types(calls: dict, in_tmp: Path, drawn: tuple[str, dic
 # ----------------------------------------------------------------------------------------------- each by its number
 
 
-def test_features_of_any_length_give_the_soup_of_those_of_length_1(calls: dict) -> None:
+def test_the_length_of_features_does_not_change_the_soup(calls: dict) -> None:
     call, how = calls["descriptor_soup"]
     expected = call(**how)
     for factor in (1e25, 1e-25):
@@ -348,7 +354,7 @@ def test_labels_of_pandas_are_names_or_numbers(calls: dict, kind: str) -> None:
     assert call(**{**how, "labels": labels, "class_names": pandas.Series(NAMES)}) == expected
 
 
-def test_labels_that_are_names_ask_for_the_names(calls: dict) -> None:
+def test_labels_as_names_need_class_names(calls: dict) -> None:
     call, how = calls["zero_shot_accuracy"]
     names = [NAMES[label] for label in how["labels"].tolist()]
     with pytest.raises(DataError, match=r"labels holds 'cat', .*; give class_names= in label order$"):
@@ -364,11 +370,11 @@ def test_labels_of_numpy_are_names_or_numbers(calls: dict) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "argument", "value", "error", "said"),
+    ("name", "argument", "value", "error", "message"),
     [
         ("score_texts", "class_names", "set", DataError, r"class_names is \{'.*'\}; expected a list"),
-        ("score_texts", "features", "masked", DataError, "features hides 16 values behind a mask"),
-        ("score_texts", "labels", "masked_labels", DataError, "labels hides 15 values behind a mask"),
+        ("score_texts", "features", "masked", DataError, "features has 16 masked values"),
+        ("score_texts", "labels", "masked_labels", DataError, "labels has 15 masked values"),
         ("zero_shot_accuracy", "classifier", "zero_classifier", DataError, r"classifier\.T holds nothing but zeros in"),
         ("zero_shot_accuracy", "classifier", "classifier_with_a_zero", DataError, "nothing but zeros in rows 3; make"),
         ("zero_shot_accuracy", "confidence", "text", ParamsError, "confidence is 'a'; expected a valid number"),
@@ -377,7 +383,7 @@ def test_labels_of_numpy_are_names_or_numbers(calls: dict) -> None:
         ("word_soup", "features", "int_tensor", DataError, r"features holds torch\.int64; expected floats"),
         ("word_soup", "features", "None", DataError, "features is not an array of numbers"),
         ("word_soup", "words", "list_of_1", ParamsError, "words.0 is 1; expected a valid string"),
-        ("word_soup", "words", "list_of_NUL", ParamsError, "words.0 is .*it holds NUL or half a character"),
+        ("word_soup", "words", "list_of_NUL", ParamsError, "words.0 is .*it holds NUL or a lone surrogate"),
         ("word_soup", "words", "list_of_long", ParamsError, "words.0 is 'aaa.*at most 10000 characters"),
         ("word_soup", "template", "None", ParamsError, "template is None; expected a valid string"),
         ("word_soup", "template", "10,001_letters", ParamsError, "template is 'a .*at most 10000 characters"),
@@ -385,19 +391,19 @@ def test_labels_of_numpy_are_names_or_numbers(calls: dict) -> None:
         ("word_soup", "encoder", "dict_of_lists", ParamsError, "encoder is .*expected a valid string"),
         ("encode_images", "batch_size", "0", ParamsError, "batch_size is 0; expected greater than or equal to 1"),
         ("Soup", "members", "empty_list", ParamsError, "members is .*at least 1 item"),
-        ("Soup", "template", "NUL", ParamsError, "it holds NUL or half a character"),
+        ("Soup", "template", "NUL", ParamsError, "it holds NUL or a lone surrogate"),
         ("Soup", "members", "members", ParamsError, "members.1 is 3; expected a valid string"),
     ],
 )
-def test_one_line_says_which_argument(
-    calls: dict, name: str, argument: str, value: str, error: type[WsoupError], said: str
+def test_one_line_names_the_argument(
+    calls: dict, name: str, argument: str, value: str, error: type[WsoupError], message: str
 ) -> None:
     call, how = calls[name]
-    with pytest.raises(error, match=said) as raised:
+    with pytest.raises(error, match=message) as raised:
         call(**{**how, argument: VALUES[value]()})
     assert "\n" not in str(raised.value)
 
 
-def test_an_argument_that_is_not_there_is_pythons_own_error() -> None:
+def test_a_missing_argument_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="missing a required argument: 'count'"):
         wsoup.common_words()

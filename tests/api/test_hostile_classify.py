@@ -1,4 +1,4 @@
-"""Odd photos, lists, class names and outputs of `wsoup classify`: answered, one line, or skipped and listed."""
+"""Odd photos, lists, class names and outputs of `wsoup classify`: answered, listed as unreadable, or an error line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 from wsoup.api.classify import Prediction
-from wsoup.api.classify_outputs import write_json_line
+from wsoup.api.outputs import write_json_line
 from wsoup.api.photos import Photo
 from wsoup.api.soups import Soup
 from wsoup.core.errors import ModelError, PoolError
@@ -39,7 +39,7 @@ ODD = [
 
 @pytest.fixture
 def folder(in_tmp: Path, tiny_encoder: Encoder, tiny_encoder_files: dict[str, str]) -> Path:
-    """A soup, a params.yaml that knows its weights, and a good photo."""
+    """A soup, a params.yaml with the path of its weights, and a good photo."""
     members = tuple(Member(text, n_correct=5, n_images=9) for text in ("sharp", "=flat"))
     Soup("chains", 1, "a photo of a {}.", tiny_encoder.id, members).save("soup.json")
     Path("params.yaml").write_text(json.dumps({"encoder": tiny_encoder_files}))
@@ -49,7 +49,7 @@ def folder(in_tmp: Path, tiny_encoder: Encoder, tiny_encoder_files: dict[str, st
 
 
 def classify(*arguments: str, classes: str = "cat,dog") -> tuple[int, str, list[str]]:
-    """Exit code, stdout and stderr lines; no more than a progress bar and one line where it is an error."""
+    """Exit code, stdout and lines of stderr; an error is one line beside the progress bar."""
     code, printed, errors = run("classify", *arguments, "--soup", "soup.json", "--classes", classes)
     lines = [line for line in errors.splitlines() if not line.startswith(("\rclassify", "classify"))]
     assert code in (0, 1)
@@ -62,7 +62,7 @@ def classify(*arguments: str, classes: str = "cat,dog") -> tuple[int, str, list[
 # -------------------------------------------------------------------------------------------------------- photos
 
 
-def test_photos_of_odd_names_are_told_in_every_form(folder: Path) -> None:
+def test_odd_file_names_are_written_in_every_form(folder: Path) -> None:
     for name in ODD:
         shutil.copy("good.png", folder / name)
     names = {name.encode(errors="backslashreplace").decode() for name in ODD}
@@ -74,13 +74,13 @@ def test_photos_of_odd_names_are_told_in_every_form(folder: Path) -> None:
     for out in ("found.csv", "found.parquet"):
         assert classify(".", "--out", out, "--explain")[0] == 0
     with open("found.csv", encoding="utf-8", newline="") as file:
-        told = list(csv.DictReader(file))
-    assert pq.read_table("found.parquet")["path"].to_pylist() == [row["path"] for row in told]
-    assert len(told) == len(ODD) + 1
-    assert not any(row["members"].startswith("=") for row in told)
+        rows = list(csv.DictReader(file))
+    assert pq.read_table("found.parquet")["path"].to_pylist() == [row["path"] for row in rows]
+    assert len(rows) == len(ODD) + 1
+    assert not any(row["members"].startswith("=") for row in rows)
     code, printed, _ = classify(".", "--json", "--html", "sheet.html")
     assert code == 0
-    assert len([json.loads(line) for line in printed.splitlines()]) == len(told)
+    assert len([json.loads(line) for line in printed.splitlines()]) == len(rows)
     assert "<img src=x" not in Path("sheet.html").read_text(encoding="utf-8")
 
 
@@ -91,7 +91,7 @@ def test_json_lines_are_json_on_an_ascii_terminal() -> None:
     assert json.loads(file.read())["path"] == "é\udcff.png"
 
 
-def test_what_is_no_photo_is_skipped_and_listed(folder: Path) -> None:
+def test_files_that_are_not_photos_are_listed(folder: Path) -> None:
     (folder / "odd").mkdir()
     shutil.copy("good.png", "odd/good.png")
     (folder / "odd/folder.png").mkdir()
@@ -140,7 +140,7 @@ UNREAD: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("kind", LISTS)
-def test_a_list_that_is_none(folder: Path, kind: str) -> None:
+def test_a_broken_list_is_refused(folder: Path, kind: str) -> None:
     Path("list.csv").write_bytes(LISTS[kind])
     code, printed, lines = classify("list.csv")
     assert (code, printed) == (1, "")
@@ -148,19 +148,21 @@ def test_a_list_that_is_none(folder: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", UNREAD)
-def test_what_a_list_names_and_is_no_photo_is_listed(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_of_a_list_that_are_not_photos_are_listed(
+    folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("something was fetched"))
     Path("list.csv").write_bytes(UNREAD[kind])
     code, _, lines = classify("list.csv")
     assert code == 0
-    many = UNREAD[kind].count(b"\n") - 1
-    assert lines[-1] == f"{many} of {many} photos could not be read"
+    n_entries = UNREAD[kind].count(b"\n") - 1
+    assert lines[-1] == f"{n_entries} of {n_entries} photos could not be read"
 
 
 @pytest.mark.parametrize(
     "make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), lambda path: os.symlink(path, path)]
 )
-def test_a_list_that_is_no_file(folder: Path, make: Callable[[str], None]) -> None:
+def test_a_list_that_is_not_a_regular_file_is_refused(folder: Path, make: Callable[[str], None]) -> None:
     make("list.csv")
     code, _, lines = classify("list.csv")
     assert code == 1
@@ -171,7 +173,7 @@ def test_a_list_that_is_no_file(folder: Path, make: Callable[[str], None]) -> No
 
 
 @pytest.mark.parametrize(
-    ("classes", "said"),
+    ("classes", "message"),
     [
         (",", "class_names is empty"),
         ("a", "alone; expected two names"),
@@ -185,14 +187,14 @@ def test_a_list_that_is_no_file(folder: Path, make: Callable[[str], None]) -> No
         ("bytes.bin", "is not UTF-8 text"),
     ],
 )
-def test_class_names_that_will_not_do(folder: Path, classes: str, said: str) -> None:
+def test_unusable_class_names_are_refused(folder: Path, classes: str, message: str) -> None:
     Path("bytes.bin").write_bytes(bytes(range(256)))
     code, printed, lines = classify("good.png", classes=classes)
     assert (code, printed) == (1, "")
-    assert said in lines[-1]
+    assert message in lines[-1]
 
 
-def test_a_template_that_cuts_the_texts_is_refused_by_the_library_too(tiny_encoder: Encoder) -> None:
+def test_a_template_that_truncates_texts_is_refused(tiny_encoder: Encoder) -> None:
     soup = Soup("greedy", 1, "a {}.", tiny_encoder.id, (Member("word " * 60),))
     names, model = ["cat", "great crested grebe of the lakes " * 4], tiny_encoder.model
     with pytest.raises(PoolError, match="would be cut; shorten the class name"):
@@ -204,35 +206,35 @@ def test_a_template_that_cuts_the_texts_is_refused_by_the_library_too(tiny_encod
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        (("--html", "good.png"), "must end in .html or .htm: a file of that name is replaced"),
+        (("--html", "good.png"), "must end in .html or .htm: a file of that name is overwritten"),
         (("--html", "mine"), "must end in .html"),
         (("--html", "mine.html"), "is a folder, expected a file"),
-        (("--out", "list.csv"), "--out list.csv is also read, and would be replaced"),
-        (("--out", "sub/../list.csv"), "is also read"),
+        (("--out", "list.csv"), "--out list.csv is also an input, and would be replaced"),
+        (("--out", "sub/../list.csv"), "is also an input"),
         (("--out", "good.png/x.csv"), "good.png"),
         (("--top", "0"), None),
     ],
 )
-def test_what_the_user_has_is_not_replaced(folder: Path, options: tuple[str, ...], said: str | None) -> None:
+def test_outputs_do_not_replace_inputs(folder: Path, options: tuple[str, ...], message: str | None) -> None:
     Path("list.csv").write_text("path\ngood.png\n")
     Path("mine.html").mkdir()
     Path("mine.html/x").write_text("mine")
     before = Path("good.png").read_bytes()
-    if said is None:
+    if message is None:
         assert run("classify", "list.csv", "--soup", "soup.json", "--classes", "cat,dog", *options)[0] == 2
     else:
         code, _, lines = classify("list.csv", *options)
         assert code == 1
-        assert said in lines[-1]
+        assert message in lines[-1]
     assert Path("good.png").read_bytes() == before
     assert Path("list.csv").read_text() == "path\ngood.png\n"
     assert Path("mine.html/x").read_text() == "mine"
 
 
 @pytest.mark.parametrize("device", ["meta", "x", "cuda:99", "a\nb", "cpu:-2"])
-def test_devices_that_are_none(device: str) -> None:
+def test_unknown_devices_are_refused(device: str) -> None:
     with pytest.raises(ModelError) as error:
         choose_device(device)
     assert f"device {device!r} cannot be used" in str(error.value)
@@ -240,7 +242,7 @@ def test_devices_that_are_none(device: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_an_interrupt_takes_back_what_is_half_written(folder: Path, number: signal.Signals) -> None:
+def test_an_interrupt_leaves_no_half_written_file(folder: Path, number: signal.Signals) -> None:
     for i in range(400):
         os.link("good.png", folder / f"new/{i}.png")
     began = signal.signal(signal.SIGALRM, lambda *_: _half_written(folder) and os.kill(os.getpid(), number))
@@ -258,7 +260,7 @@ def test_an_interrupt_takes_back_what_is_half_written(folder: Path, number: sign
 
 
 def _half_written(folder: Path) -> bool:
-    """Whether the output is begun, the first time that it is; then the timer is stopped."""
+    """Whether the output file has been started; if so, the timer is stopped."""
     begun = any(path.name.endswith(".tmp") for path in folder.iterdir())
     if begun:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -269,7 +271,7 @@ def _half_written(folder: Path) -> bool:
 
 
 def in_a_shell(line: str) -> subprocess.CompletedProcess[str]:
-    """A whole process: `{}` in the line is `wsoup classify` of forty photos."""
+    """Run a line of shell in which `{}` stands for `wsoup classify` of forty photos."""
     for i in range(40):
         os.link("good.png", f"new/{i}.png")
     command = f"{sys.executable} -m wsoup classify new --soup soup.json --classes cat,dog"
@@ -279,13 +281,13 @@ def in_a_shell(line: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_results_are_whole_where_stderr_is_closed(folder: Path) -> None:
+def test_results_are_complete_with_stderr_closed(folder: Path) -> None:
     done = in_a_shell("{} 2>&-")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 41)
 
 
-def test_no_file_takes_the_number_of_a_closed_stream(folder: Path) -> None:
-    """What is said of a photo that cannot be read would go into the table that is open under number 2."""
+def test_no_file_gets_the_descriptor_of_a_closed_stream(folder: Path) -> None:
+    """Otherwise messages about unreadable photos would go into the table, opened as descriptor 2."""
     Path("new/bad.png").write_bytes(b"broken")
     done = in_a_shell("{} --out found.csv 0<&- 2>&-")
     assert done.returncode == 0
@@ -293,25 +295,25 @@ def test_no_file_takes_the_number_of_a_closed_stream(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("{} >&-", "error: stdout is closed, and results go there; direct it to a file, or to /dev/null"),
         ("{} > /dev/full", r"error: /.*: No space left on device; free some space"),
         ("ulimit -v 1000000; {}", r"error: memory ran out \(lib.*: failed to map segment from shared object\)"),
     ],
 )
-def test_what_cannot_be_written_whole_ends_in_one_line(folder: Path, line: str, said: str) -> None:
+def test_an_incomplete_write_ends_in_one_line(folder: Path, line: str, message: str) -> None:
     done = in_a_shell(line)
     assert done.returncode == 1
     assert done.stdout == ""
-    assert re.search(said, done.stderr.splitlines()[-1])
+    assert re.search(message, done.stderr.splitlines()[-1])
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", range(2_000_000, 4_400_000, 200_000))
-def test_memory_that_ends_anywhere(folder: Path, limit: int) -> None:
+def test_out_of_memory_at_any_point_is_one_line(folder: Path, limit: int) -> None:
     done = in_a_shell(f"ulimit -v {limit}; {{}}")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 41) or (done.returncode != 0 and done.stderr)
     assert "Traceback" not in done.stderr

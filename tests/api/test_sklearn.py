@@ -1,4 +1,4 @@
-"""Facts about the scikit-learn classifier: the API's own soup, and scikit-learn's checks of estimators."""
+"""The scikit-learn classifier: the same soup as the functions', and scikit-learn's estimator checks."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ NOT_OF_A_TEXT_MODEL = {
     "check_classifiers_train": "a soup of five words over random texts need not fit blobs",
     "check_estimators_dtypes": "has a row of zeros, which is no direction",
 }
-"""Checks of scikit-learn that a text model cannot pass, and why."""
+"""Checks that a text model cannot pass, and why."""
 
 
 @pytest.fixture
 def given(tiny_encoder):
-    found = photos(tiny_encoder)
-    return found.features.numpy(), found.labels.numpy(), (tiny_encoder.model, tiny_encoder.tokenizer)
+    images = photos(tiny_encoder)
+    return images.features.numpy(), images.labels.numpy(), (tiny_encoder.model, tiny_encoder.tokenizer)
 
 
-def test_it_fits_the_soup_of_the_api(given):
+def test_it_fits_the_same_soup_as_the_function(given):
     features, labels, (model, tokenizer) = given
     fitted = SoupClassifier(model, tokenizer, NAMES, kind="descriptor", pool=DESCRIPTORS).fit(features, labels)
     how = {"class_names": NAMES, "model": model, "tokenizer": tokenizer, "progress": False}
@@ -43,7 +43,7 @@ def test_it_fits_the_soup_of_the_api(given):
     assert fitted.predict_proba(features).argmax(axis=1).tolist() == fitted.predict(features).tolist()
 
 
-def test_y_may_hold_names_and_names_may_have_no_images(given):
+def test_y_may_hold_names_and_classes_may_have_no_images(given):
     features, labels, (model, tokenizer) = given
     names = [*NAMES, "dragon"]
     fitted = SoupClassifier(model, tokenizer, names, kind="descriptor", pool=DESCRIPTORS)
@@ -57,10 +57,10 @@ def test_y_may_hold_names_and_names_may_have_no_images(given):
 
 
 @pytest.mark.parametrize("head", ["any", "gda", "tip"])
-def test_a_head_stands_on_the_soup(given, head):
+def test_a_head_on_the_soup(given, head):
     features, labels, (model, tokenizer) = given
-    made = SoupClassifier(model, tokenizer, NAMES, kind="descriptor", pool=DESCRIPTORS, head=head)
-    fitted = clone(made).fit(features, labels)
+    classifier = SoupClassifier(model, tokenizer, NAMES, kind="descriptor", pool=DESCRIPTORS, head=head)
+    fitted = clone(classifier).fit(features, labels)
     alone = wsoup.fit_head(
         *(features, labels),
         soup=fitted.soup_,
@@ -77,12 +77,12 @@ def test_a_head_stands_on_the_soup(given, head):
 def test_it_works_in_cross_validation(given):
     features, labels, (model, tokenizer) = given
     options = {"k0": 4, "k1": 12, "patience": 6, "m": 2}
-    made = SoupClassifier(model, tokenizer, NAMES, pool=WORDS, options=options)
-    assert len(cross_val_score(made, features, labels, cv=3)) == 3
+    classifier = SoupClassifier(model, tokenizer, NAMES, pool=WORDS, options=options)
+    assert len(cross_val_score(classifier, features, labels, cv=3)) == 3
 
 
 class AnySize:
-    """Texts with features of whatever size is asked for last: the checks use image features of many sizes."""
+    """A text model with a variable feature size, since the checks use image features of many sizes."""
 
     def __init__(self, size=2):
         self.size = size
@@ -93,13 +93,13 @@ class AnySize:
 
 
 def letters(texts):
-    """Letters as token ids, cut or filled to 77, with 255 at the end."""
+    """Letters as token ids, truncated or padded to 77, with 255 at the end."""
     rows = [[*list(text.encode())[:75], 255] for text in texts]
     return torch.tensor([[1, *row] + [0] * (76 - len(row)) for row in rows])
 
 
 class OfAnySize(SoupClassifier):
-    """The classifier with a model that follows X."""
+    """The classifier with a model whose feature size follows X."""
 
     def __init__(self, model=None, *, pool=("a", "b", "c", "d", "e"), options=None):
         super().__init__(model, letters, pool=pool, options=options)
@@ -110,7 +110,7 @@ class OfAnySize(SoupClassifier):
         return super().fit(X, y)
 
 
-def test_scikit_learns_own_checks():
+def test_scikit_learns_estimator_checks():
     options = {"k0": 2, "k1": 5, "patience": 3, "m": 2}
     failed = {}
     with warnings.catch_warnings():

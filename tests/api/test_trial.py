@@ -1,4 +1,4 @@
-"""Facts about `wsoup try`: its counts are those of a plain recount, and what it hands out is what it judged."""
+"""`wsoup try`: its counts equal a plain recount, and the files that it writes give those counts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def features_of(paths, encoder) -> torch.Tensor:
     return encoder.encode_images(torch.stack([encoder.preprocess(load_rgb(str(path))) for path in paths]))
 
 
-def test_counts_are_those_of_a_plain_recount(in_tmp, where, tiny_encoder):
+def test_counts_equal_a_plain_recount(in_tmp, where, tiny_encoder):
     root = write_image_folder(Path("photos"), splits={"train": 3, "test": 4}, classes=COLOURS)
     lines, _ = tried(root, where, "--shots", "2")
     soup, head = wsoup.Soup.load("tried/soup.json"), wsoup.Head.load("tried/head.safetensors")
@@ -52,13 +52,13 @@ def test_counts_are_those_of_a_plain_recount(in_tmp, where, tiny_encoder):
         int(((x @ soup.classifier(**how)).argmax(1) == y).sum()),
         int((head.predict(x) == y).sum()),
     ]
-    told = [int(re.search(r"\((\d+) of 16\)", line)[1]) for line in lines[:4]]
-    assert [told[0], told[2], told[3]] == counts
+    printed = [int(re.search(r"\((\d+) of 16\)", line)[1]) for line in lines[:4]]
+    assert [printed[0], printed[2], printed[3]] == counts
     assert head.n_images == 8
     assert Path("tried/sheet.html").read_text().count("<figure") == 16
 
 
-def test_the_next_command_classifies_with_what_was_judged(in_tmp, where):
+def test_the_printed_command_gives_the_printed_accuracy(in_tmp, where):
     root = write_image_folder(Path("photos"), splits={"train": 3, "test": 4}, classes=COLOURS)
     lines, _ = tried(root, where)
     command = re.search(r"next: (wsoup classify PHOTOS .*) >", lines[-1])[1]
@@ -71,21 +71,21 @@ def test_the_next_command_classifies_with_what_was_judged(in_tmp, where):
     assert f"{100 * right / 16:.1f} % of 16 held-out photos right" in lines[-2]
 
 
-def test_a_folder_without_a_split_is_divided_and_no_photo_is_on_both_sides(in_tmp, where, tiny_encoder):
+def test_a_folder_without_a_split_is_split_without_duplicates(in_tmp, where, tiny_encoder):
     root = write_image_folder(Path("photos"), splits={".": 6}, classes=COLOURS)
     shutil.copy(root / "red/00.png", root / "red/copy.png")
     shutil.copy(root / "red/00.png", root / "red/again.png")
     Path("photos/blue/00.png").write_bytes(b"broken")
-    made = trial.trial(
+    result = trial.trial(
         str(root), encoder=tiny_encoder, shots=16, m=3, seed=1, template="a {}.", batch_size=4
     )  # half of the smallest class: 3
-    assert len(made.shots.labels) <= 12
-    near = torch.cdist(made.held_out.features.double(), made.shots.features) < 1e-3
+    assert len(result.shots.labels) <= 12
+    near = torch.cdist(result.held_out.features.double(), result.shots.features) < 1e-3
     assert not near.any()
-    assert "1 photos could not be read" in made.notes
+    assert "1 photos could not be read" in result.notes
 
 
-def test_left_out_shots_recommend_and_held_out_photos_do_not(in_tmp, tiny_encoder):
+def test_the_recommendation_uses_shots_and_no_held_out_photos(in_tmp, tiny_encoder):
     root = write_image_folder(Path("photos"), splits={"train": 4, "test": 4}, classes=COLOURS)
     how = {"encoder": tiny_encoder, "shots": 4, "m": 3, "seed": 1, "template": "a {}.", "batch_size": 8}
     before = trial.trial(str(root), **how)
@@ -102,31 +102,31 @@ def test_left_out_shots_recommend_and_held_out_photos_do_not(in_tmp, tiny_encode
 def test_the_verdict_says_better_worse_or_noise(in_tmp, tiny_encoder):
     root = write_image_folder(Path("photos"), splits={"train": 1, "test": 30}, classes=COLOURS)
     how = {"encoder": tiny_encoder, "shots": 1, "m": 3, "seed": 1, "template": "a {}.", "batch_size": 8}
-    made = trial.trial(str(root), **how)
-    assert not made.wants_head, "with one shot nothing can be left out"
-    x, y = made.held_out.features, made.held_out.labels
+    result = trial.trial(str(root), **how)
+    assert not result.wants_head, "with one shot nothing can be left out"
+    x, y = result.held_out.features, result.held_out.labels
     perfect = torch.stack([torch.nn.functional.normalize(x[y == c].mean(0) - x.mean(0), dim=0) for c in range(4)])
-    rows = list(made.texts)
-    made.texts.update({rows[0]: -perfect, rows[2]: perfect})
-    assert made.verdict().startswith("Use the soup of 3 words. It gets ")
-    assert made.verdict().endswith("more than noise.")
-    made.texts.update({rows[0]: perfect, rows[2]: -perfect})
-    assert made.verdict().startswith("Use class names alone. The soup of 3 words gets ")
-    made.texts[rows[2]] = perfect
-    assert made.verdict().startswith("Use the soup of 3 words or class names alone.")
-    assert made.verdict().endswith("which may be noise.")
+    rows = list(result.texts)
+    result.texts.update({rows[0]: -perfect, rows[2]: perfect})
+    assert result.verdict().startswith("Use the soup of 3 words. It gets ")
+    assert result.verdict().endswith("more than noise.")
+    result.texts.update({rows[0]: perfect, rows[2]: -perfect})
+    assert result.verdict().startswith("Use class names alone. The soup of 3 words gets ")
+    result.texts[rows[2]] = perfect
+    assert result.verdict().startswith("Use the soup of 3 words or class names alone.")
+    assert result.verdict().endswith("which may be noise.")
 
 
 @pytest.mark.parametrize(
-    ("splits", "classes", "said"),
+    ("splits", "classes", "message"),
     [
         ({"train": 1, "test": 1}, {"red": COLOURS["red"]}, "a head needs two classes"),
         ({"train": 1}, COLOURS, "no photos are left to be held out"),
     ],
 )
-def test_what_cannot_be_tried_is_one_line(in_tmp, where, splits, classes, said):
+def test_unusable_folders_are_one_line(in_tmp, where, splits, classes, message):
     write_image_folder(Path("photos"), splits=splits, classes=classes)
     code, printed, errors = run("try", "photos", *where)
     assert (code, printed) == (1, "")
-    assert said in errors.splitlines()[-1]
+    assert message in errors.splitlines()[-1]
     assert "lost is not a folder; give one of lost/<class>/<image>" in run("try", "lost", *where)[2]

@@ -1,4 +1,4 @@
-"""Mistakes that `wsoup verify paper` must find: logs made by the right code, then each mistake."""
+"""Mistakes that `wsoup verify paper` must find: logs made by the right code, then compared after each mistake."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import torch
 from open_clip.transformer import QuickGELU
 from oracle_world import DESCRIPTORS, NAMES, WORDS, images_near
 
-from wsoup.check import paper_counts, paper_pools, paper_search
-from wsoup.check.paper_counts import Known, usual_causes
+from wsoup.check import paper, paper_pools, paper_search
+from wsoup.check.paper import Known, usual_causes
 from wsoup.check.paper_search import Step
 from wsoup.core.scoring import normalize
 from wsoup.evaluate.params import EvaluateParams
@@ -40,7 +40,7 @@ PARAMS: Any = {
 
 @dataclass(frozen=True)
 class Run:
-    """What a run has, before or after a mistake."""
+    """A run, before or after a mistake."""
 
     source: Source
     tests: list[TestSet]
@@ -50,10 +50,10 @@ class Run:
     soup: list[str]
     period: dict[str, bool]
 
-    def counted(self, log: list[Known]) -> list[paper_counts.Counted]:
+    def counted(self, log: list[Known]) -> list[paper.Counted]:
         encoder = PromptEncoder.of(self.source.encoder)
         tests = [replace(test, gpt=self.gpt.get(test.name)) for test in self.tests]
-        return list(paper_counts.count(log, texts=SOUPS, tests=tests, encoder=encoder, params=self.params))
+        return list(paper.count(log, texts=SOUPS, tests=tests, encoder=encoder, params=self.params))
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def greedy(source: Source) -> list[str]:
 
     def count(texts: list[str]) -> int:
         features = torch.cat(list(source.text_blocks(texts, period=True)))
-        return paper_counts.right_and_near(*source.images_of(1), normalize(features.sum(dim=0)))[0]
+        return paper_search.right_and_near(*source.images_of(1), normalize(features.sum(dim=0)))[0]
 
     ranked = sorted(DESCRIPTORS, key=lambda text: -count([text]))
     soup = ranked[:1]
@@ -97,23 +97,25 @@ def greedy(source: Source) -> list[str]:
 
 @pytest.fixture(scope="module")
 def logs(right) -> tuple[list[Step], list[Known]]:
-    """What the right code counts, as the authors' logs would have it."""
+    """The right code's counts, in the form of the authors' logs."""
     steps = [Step("word", 1, 1, i + 1, text, 0.0) for i, text in enumerate(CHAIN)]
     steps += [Step("descriptor", 1, int(i > 0), i, text, 0.0) for i, text in enumerate(right.soup)]
     searched = paper_search.score(steps, source=right.source)
-    blank = [Known(method, 1, test.name, 1000, 0) for method in paper_counts.ROWS for test in right.tests]
+    blank = [Known(method, 1, test.name, 1000, 0) for method in paper.ROWS for test in right.tests]
     counted = [replace(line.known, n_correct=line.n_correct) for line in right.counted(blank)]
     return [replace(line.step, theirs=round(line.ours, 3)) for line in searched], counted
 
 
-def found(run: Run, *, logs: tuple[list[Step], list[Known]], right: Run) -> dict[str, list[str]]:
-    """What disagrees: lines of the searches, counts, whole searches and pools."""
+def disagreements(run: Run, *, logs: tuple[list[Step], list[Known]], right: Run) -> dict[str, list[str]]:
+    """Lines of the searches, counts, whole searches and pools that disagree."""
     expected = {pool: paper_pools.facts(texts) for pool, texts in right.pools.items()}
     searched = paper_search.score(logs[0], source=run.source, period=run.period)
     counted = run.counted(logs[1])
     steps = [step for step in logs[0] if step.soup == "descriptor"]
     soup = paper_search.soup_agrees(steps, members=run.soup, source=run.source, period=run.period["descriptor"])
-    pools = paper_pools.said({pool: paper_pools.facts(texts) for pool, texts in run.pools.items()}, expected=expected)
+    pools = paper_pools.compare(
+        {pool: paper_pools.facts(texts) for pool, texts in run.pools.items()}, expected=expected
+    )
     return {
         "search": [line.step.text for line in searched if not line.agrees],
         "counts": [f"{line.known.method} {line.known.dataset}" for line in counted if not line.agrees],
@@ -124,7 +126,7 @@ def found(run: Run, *, logs: tuple[list[Step], list[Known]], right: Run) -> dict
 
 
 def on_all(run: Run, **changes: Any) -> Run:
-    """A run whose source and datasets have other template or class names."""
+    """A run whose source and datasets have another template or other class names."""
     tests = [replace(test, **changes) for test in run.tests]
     return replace(run, source=replace(run.source, **changes), tests=tests)
 
@@ -147,7 +149,7 @@ def other_activation(run: Run) -> Run:
 
 
 def turned(run: Run) -> Run:
-    """Images that went through another preprocessing: features a little elsewhere."""
+    """Images after another preprocessing: slightly different features."""
 
     def moved(features: torch.Tensor) -> torch.Tensor:
         noise = torch.randn(features.shape, generator=torch.Generator().manual_seed(7))
@@ -184,12 +186,12 @@ MISTAKES: dict[str, tuple[Callable[[Run], Run], str]] = {
 
 
 def test_the_right_code_agrees_with_its_own_logs(right, logs):
-    said = found(right, logs=logs, right=right)
-    assert not any(said.values())
+    wrong = disagreements(right, logs=logs, right=right)
+    assert not any(wrong.values())
 
 
 def test_half_precision_is_no_mistake(right, logs):
-    """The authors': weights, texts and images rounded to 16 bits."""
+    """As the authors compute: weights, texts and images rounded to 16 bits."""
 
     def half(features: torch.Tensor) -> torch.Tensor:
         return normalize(features.half().float())
@@ -198,15 +200,15 @@ def test_half_precision_is_no_mistake(right, logs):
     source = replace(right.source, encoder=encoder, image_features=half(right.source.image_features))
     tests = [replace(test, image_features=half(test.image_features)) for test in right.tests]
     run = replace(right, source=source, tests=tests)
-    assert not any(found(run, logs=logs, right=right).values())
+    assert not any(disagreements(run, logs=logs, right=right).values())
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found(mistake, right, logs):
     change, where = MISTAKES[mistake]
-    said = found(change(right), logs=logs, right=right)
-    assert said[where]
-    assert bool(said["causes"]) == bool(said["counts"])
+    wrong = disagreements(change(right), logs=logs, right=right)
+    assert wrong[where]
+    assert bool(wrong["causes"]) == bool(wrong["counts"])
 
 
 def test_a_soup_may_part_at_a_near_tie_and_nowhere_else(right, logs):

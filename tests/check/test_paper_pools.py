@@ -1,4 +1,4 @@
-"""The authors' pools by count and digest, and what `wsoup check` says of them."""
+"""The authors' pools by count and digest, and what `wsoup check` says about them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def of_profile(folder: Path, *, words: str) -> list[tuple[bool, str]]:
     return paper_pools.of_params(parse_params(raw, origin="paper"))
 
 
-def test_another_list_is_told_with_the_place_of_theirs(tmp_path):
+def test_for_another_list_the_source_of_theirs_is_named(tmp_path):
     (tmp_path / "words.txt").write_text("".join(f"w{i}\n" for i in range(1200)))
     [(same, says)] = of_profile(tmp_path, words=str(tmp_path / "words.txt"))
     assert not same
@@ -27,19 +27,19 @@ def test_another_list_is_told_with_the_place_of_theirs(tmp_path):
     assert "google-10000-english-no-swears.txt of github.com/first20hours/google-10000-english" in says
 
 
-def test_wordfreqs_words_are_not_theirs_and_files_that_are_not_there_yet_are_not_judged():
+def test_wordfreqs_words_are_not_theirs_and_missing_files_are_not_judged():
     raw = yaml.safe_load(paper("/data", without_descriptors=True))
     [(same, says)] = paper_pools.of_params(parse_params(raw, origin="paper"))
     assert (same, says[:50]) == (False, "candidates.words: 10,000 texts, not the authors' 9")
     assert of_profile(Path("/none"), words="/none/words.txt") == []
 
 
-def test_a_run_on_other_datasets_hears_nothing_of_the_paper():
+def test_a_run_on_other_datasets_is_not_compared():
     assert paper_pools.of_params(parse_params(yaml.safe_load(Path("params.yaml").read_text()), origin="toy")) == []
 
 
 @needs_reference
-def test_theirs_are_known_whatever_their_order(tmp_path):
+def test_theirs_are_recognised_in_any_order(tmp_path):
     words = (REFERENCE / "words.txt").read_text(encoding="utf-8").splitlines()
     (tmp_path / "words.txt").write_text("\n".join(sorted(words)))
     (tmp_path / "descriptors_imagenet.json").write_bytes(

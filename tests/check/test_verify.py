@@ -1,4 +1,4 @@
-"""Known answers: a miniature with made-up ones, right and wrong; the authors' own log; and which runs it is of."""
+"""`wsoup verify paper`: a miniature with right and wrong answers, the authors' own logs, and which runs they fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 from project import ROOT
 
 from wsoup.check import paper as verify
-from wsoup.check import paper_counts, paper_search
+from wsoup.check import paper_search
 from wsoup.check.paper_search import Agreement, Step
 from wsoup.check.whole import parse_params
 from wsoup.cli.check import verify_paper
@@ -62,7 +62,7 @@ def test_right_answers_agree_to_the_image(source):
     assert [(checked.step, round(checked.difference, 4)) for checked in checked_lines] == [(step, 0.0) for step in log]
 
 
-def test_wrong_answers_are_told(source):
+def test_wrong_answers_are_found(source):
     log = right_log(source)
     wrong = [replace(log[0], theirs=log[0].theirs + 3.0), *log[1:]]
     assert [round(checked.difference, 4) for checked in paper_search.score(wrong, source=source)] == [-3.0] + 6 * [0.0]
@@ -70,7 +70,7 @@ def test_wrong_answers_are_told(source):
     assert paper_search.score(moved, source=source)[-1].ours != pytest.approx(log[-1].theirs)
 
 
-def test_seeds_that_the_run_has_not_are_left_out(source):
+def test_seeds_that_the_run_lacks_are_left_out(source):
     log = [*right_log(source), Step("word", 3, 0, 0, "wet", 70.0)]
     assert {checked.step.seed for checked in paper_search.score(log, source=source)} == {1, 2}
 
@@ -95,8 +95,8 @@ def test_the_same_soup_agrees(source):
     )
 
 
-def test_the_authors_log_is_what_their_logs_say():
-    log = paper_search.read_log(ROOT / paper_search.LOG)
+def test_the_authors_log_is_complete():
+    log = paper_search.read_searches(ROOT / paper_search.LOG)
     best = {(step.soup, step.seed): step for step in log if step.member == 0}
     assert len(best) == 4
     assert (best["word", 3].text, best["word", 3].theirs) == ("initially", 70.125)
@@ -105,7 +105,7 @@ def test_the_authors_log_is_what_their_logs_say():
         accuracies = [step.theirs for step in steps]
         assert accuracies == sorted(accuracies), (soup, seed, member)
     with pytest.raises(MissingError, match="run `wsoup verify paper` in the folder of the project"):
-        paper_search.read_log(Path("none.csv"))
+        paper_search.read_searches(Path("none.csv"))
 
 
 def _by_search(log: list[Step]) -> dict[tuple[str, int, int], list[Step]]:
@@ -137,21 +137,21 @@ def test_only_the_authors_encoder_and_source_have_known_answers():
         assert message in str(verify.search_differs(params_of(**choices)))
 
 
-def test_the_authors_counts_are_all_there():
-    log, texts = paper_counts.read_log(ROOT / paper_counts.FOLDER), paper_counts.read_texts(ROOT / paper_counts.FOLDER)
+def test_the_authors_counts_are_complete():
+    log, texts = verify.read_counts(ROOT / paper_search.FOLDER), verify.read_texts(ROOT / paper_search.FOLDER)
     assert len(log) == 9 * 15 * 3
-    assert {line.method for line in log} == set(paper_counts.ROWS)
+    assert {line.method for line in log} == set(verify.ROWS)
     assert {line.dataset: line.n_images for line in log} == {name: known.n_test for name, known in PAPER.items()}
     assert [len(texts["descriptor", seed]) for seed in (1, 2, 3)] == [14, 17, 10]
     with pytest.raises(MissingError, match="run `wsoup verify paper` in the folder of the project"):
-        paper_counts.read_log(Path("none"))
+        verify.read_counts(Path("none"))
 
 
-def test_what_disagrees_says_what_it_usually_means():
-    def counted(method: str, dataset: str, n_correct: int, n_images: int = 100) -> paper_counts.Counted:
-        return paper_counts.Counted(paper_counts.Known(method, 1, dataset, 100, 50), n_images, n_correct, 2)
+def test_disagreements_name_their_usual_causes():
+    def counted(method: str, dataset: str, n_correct: int, n_images: int = 100) -> verify.Counted:
+        return verify.Counted(verify.Known(method, 1, dataset, 100, 50), n_images, n_correct, 2)
 
-    rows = [(method, name) for method in paper_counts.ROWS for name in ("dtd", "eurosat")]
+    rows = [(method, name) for method in verify.ROWS for name in ("dtd", "eurosat")]
     for wrong, n_images, says in (
         (rows, 100, "everywhere: weights, activation"),
         ([row for row in rows if row[1] == "dtd"], 100, "dtd: class names or their order"),
@@ -162,12 +162,12 @@ def test_what_disagrees_says_what_it_usually_means():
         ([("ZS", "dtd")], 90, "dtd: 90 test images, theirs 100: another split"),
     ):
         lines = [counted(*row, 40 if row in wrong else 51, n_images if row in wrong else 100) for row in rows]
-        assert any(says in cause for cause in paper_counts.usual_causes(lines)), says
-    assert paper_counts.usual_causes([counted(*row, 52) for row in rows]) == []
+        assert any(says in cause for cause in verify.usual_causes(lines)), says
+    assert verify.usual_causes([counted(*row, 52) for row in rows]) == []
 
 
 def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_encoder_files, tiny_encoder, source):
-    """The command on a run whose features, splits, scores and soup lie on disk, with the log of right answers."""
+    """The command on a run with features, splits, scores and a soup on disk, with the log of right answers."""
     log = right_log(source)
     run_on_disk(in_tmp, source=source, encoder=tiny_encoder)
     raw = yaml.safe_load(paper("/data", without_descriptors=True))
@@ -175,13 +175,13 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     Path("params.yaml").write_text(yaml.safe_dump(raw))
     monkeypatch.setattr(verify, "check_encoder", lambda params: None)
     monkeypatch.setattr(verify, "search_differs", lambda params: None)
-    monkeypatch.setattr(verify, "read_log", lambda: log)
+    monkeypatch.setattr(paper_search, "read_searches", lambda: log)
     verify_paper(Path("params.yaml"))
     assert "7 of 7 accuracies of searches within what half precision explains" in capsys.readouterr().out
     log[0] = replace(log[0], theirs=log[0].theirs + 3.0)
-    counts = [paper_counts.Known(method, 1, "dtd", 290, 0) for method in ("ZS", "ensemble", "gpt-centroids")]
-    monkeypatch.setattr(paper_counts, "read_log", lambda: counts)
-    monkeypatch.setattr(paper_counts, "read_texts", lambda: {("word", 1): CHAIN})
+    counts = [verify.Known(method, 1, "dtd", 290, 0) for method in ("ZS", "ensemble", "gpt-centroids")]
+    monkeypatch.setattr(verify, "read_counts", lambda: counts)
+    monkeypatch.setattr(verify, "read_texts", lambda: {("word", 1): CHAIN})
     features = store.read_features(Artifacts().features("imagenet", split="train"))
     store.write_features(Artifacts().features("dtd", split="test"), features)
     dtd = {"name": "dtd", "role": "xd", "baseline_template": None, "gpt_names": {}, "gpt": None}
@@ -198,15 +198,15 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
 
 
 def run_on_disk(folder: Path, *, source: Source, encoder: Any) -> None:
-    made = Artifacts(folder)
+    artifacts = Artifacts(folder)
     rows = np.arange(len(source.labels))
     about = {"encoder": encoder.id, "class_names": source.class_names, "template": source.template}
     features = store.ImageFeatures(source.image_features.numpy(), source.labels.numpy(), rows, about)
-    store.write_features(made.features("imagenet", split="train"), features)
+    store.write_features(artifacts.features("imagenet", split="train"), features)
     for seed, index in source.subsets.items():
-        store.write_table(made.split("imagenet", seed=seed), pa.table({"row": index.numpy()}))
+        store.write_table(artifacts.split("imagenet", seed=seed), pa.table({"row": index.numpy()}))
     scores = {"text": ["", "sharp", "wet"], "seed": [2] * 3, "n_correct": [9, 5, 6], "n_images": [200] * 3}
     scores = pa.table({**scores, "n_classes": [50] * 3})
-    store.write_table(made.scores("words"), scores, attributes={"encoder": encoder.id})
+    store.write_table(artifacts.scores("words"), scores, attributes={"encoder": encoder.id})
     members = tuple(Member(text, 1, 200) for text in SOUP)
-    Soup("greedy", 1, source.template, encoder.id, members).save(made.soup("descriptor", seed=1))
+    Soup("greedy", 1, source.template, encoder.id, members).save(artifacts.soup("descriptor", seed=1))

@@ -1,4 +1,4 @@
-"""Facts about the command line: exit codes, one-line errors, and that the README knows every command."""
+"""The command line: exit codes, one-line errors, and every command is documented."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from wsoup.cli import app as cli
 
 
 def commands(group: typer.Typer, prefix: str = "wsoup") -> list[str]:
-    """Every command by its full name."""
+    """Full names of all commands."""
     names = [f"{prefix} {command.name or command.callback.__name__}" for command in group.registered_commands]
     for inner in group.registered_groups:
         names += commands(inner.typer_instance, f"{prefix} {inner.name}")
     return names
 
 
-def test_the_readme_or_a_page_that_it_points_to_names_every_command():
-    told = "".join(path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
-    assert [name for name in commands(cli.app) if name not in told] == []
+def test_readme_or_docs_name_every_command():
+    text = "".join(path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    assert [name for name in commands(cli.app) if name not in text] == []
 
 
 def test_help_and_usage_errors():
@@ -35,14 +35,14 @@ def test_help_and_usage_errors():
     assert run("nonsense")[0] == 2
 
 
-def test_the_demo_profile_is_the_projects_own_params():
+def test_the_demo_profile_is_the_projects_params_yaml():
     code, printed, _ = run("profile", "demo")
     assert code == 0
     assert printed == (ROOT / "params.yaml").read_text()
 
 
 @pytest.mark.parametrize("name", ["demo", "methods", "base_to_new"])
-def test_profiles_are_good_params(name):
+def test_profiles_are_valid_params(name):
     parse_params(yaml.safe_load(run("profile", name)[1]), origin=name)
 
 
@@ -53,5 +53,5 @@ def test_errors_are_one_line_and_exit_code_1(in_tmp: Path):
     assert errors.count("\n") == 1
 
 
-def test_wsoup_says_its_version():
+def test_version():
     assert run("--version") == (0, f"wsoup {wsoup.__version__}\n", "")

@@ -1,4 +1,4 @@
-"""Whatever stands in a text, it is shown as it is: on any terminal, in Markdown, in a spreadsheet; and wrong soups."""
+"""Odd texts are shown safely on terminals, in Markdown and in spreadsheets; broken soups are refused."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from rich.table import Table
 from rich.text import Text
 
 from wsoup.api.classify import Prediction
-from wsoup.api.classify_outputs import csv_lines, write_json_line
+from wsoup.api.outputs import csv_lines, write_json_line
 from wsoup.api.photos import Photo
-from wsoup.cli.output import Terminal
+from wsoup.cli.common import Terminal
 from wsoup.core.errors import PoolError
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import mean_texts
@@ -84,7 +84,7 @@ def wsoup(*arguments: str, **variables: str) -> subprocess.CompletedProcess[byte
 @pytest.mark.parametrize(
     "variables", [{}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}], ids=["utf8", "ascii"]
 )
-def test_a_soup_is_shown_whatever_stands_in_it(tmp_path: Path, variables: dict[str, str]) -> None:
+def test_a_soup_of_odd_texts_is_shown(tmp_path: Path, variables: dict[str, str]) -> None:
     soup_of(ODD).save(tmp_path / "soup.json")
     done = wsoup("soup", "show", str(tmp_path / "soup.json"), COLUMNS="200", **variables)
     assert done.returncode == 0, done.stderr
@@ -98,13 +98,13 @@ def test_a_soup_is_shown_whatever_stands_in_it(tmp_path: Path, variables: dict[s
 
 
 ORDERS = ["\x1b]0;title\x07", "\x1b[2J", "\x9b31m", "\x07", "\u202e", "\x1b]8;;http://x.example\x1b\\here"]
-"""What a terminal would do something on."""
+"""Escape sequences and control characters."""
 PLAIN = {*map(chr, range(32, 127))}
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=ascii)
-def test_no_text_gives_an_order_to_a_terminal(tmp_path: Path, order: str) -> None:
-    """`wsoup soup export` and `show --text` write a soup as it is, but for a terminal, here a real one."""
+def test_no_text_sends_an_escape_sequence_to_a_terminal(tmp_path: Path, order: str) -> None:
+    """`wsoup soup export` and `show --text` write a soup unchanged, except to a terminal."""
     soup_of([f"sharp{order}"]).save(tmp_path / "soup.json")
     for arguments in (["export", "--format", "text"], ["export", "--format", "clip_benchmark"], ["show", "--text"]):
         command = ["soup", arguments[0], str(tmp_path / "soup.json"), *arguments[1:]]
@@ -118,7 +118,7 @@ def test_no_text_gives_an_order_to_a_terminal(tmp_path: Path, order: str) -> Non
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=ascii)
-def test_a_console_shows_an_order_as_it_is_written(order: str) -> None:
+def test_a_console_shows_escape_sequences(order: str) -> None:
     drawn = Table(title=order)
     drawn.add_column(f"head{order}")
     drawn.add_row(f"cell{order}")
@@ -173,7 +173,7 @@ def test_markdown_tables_keep_their_columns_and_hold_no_html() -> None:
     assert "1.50 ± 0.25" in lines[2]
 
 
-def test_csv_cells_are_no_formulas_and_numbers_stay_numbers() -> None:
+def test_csv_cells_are_not_formulas_and_numbers_stay_numbers() -> None:
     _, *rows = csv.reader(io.StringIO(table(ODD).as_csv()))
     for text, (first, x, deviation, n) in zip(ODD, rows, strict=True):
         assert first.lstrip("'") == text.replace("\n", " ").lstrip("'")
@@ -234,7 +234,7 @@ WRONG_SOUPS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", WRONG_SOUPS)
-def test_a_soup_that_is_none(tmp_path: Path, kind: str) -> None:
+def test_a_broken_soup_is_refused(tmp_path: Path, kind: str) -> None:
     (tmp_path / "soup.json").write_text(json.dumps(WRONG_SOUPS[kind]))
     answer = refusal(tmp_path / "soup.json")
     assert answer is not None
@@ -242,7 +242,7 @@ def test_a_soup_that_is_none(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[" * 100_000, b"9" * 5_000, b"\xff", b"<html>", b"{} {}"])
-def test_a_soup_file_that_is_no_json(tmp_path: Path, data: bytes) -> None:
+def test_a_soup_file_that_is_not_json_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "soup.json").write_bytes(data)
     answer = refusal(tmp_path / "soup.json")
     assert answer is not None
@@ -294,7 +294,7 @@ def dataset(encoder: Encoder, names: list[str]) -> TestSet:
         (["cat"], [], 0, True),
     ],
 )
-def test_what_would_be_cut_is_refused_by_dataset_and_class(
+def test_texts_that_would_be_truncated_are_named_by_dataset_and_class(
     tiny_encoder: Encoder, names: list[str], texts: list[str], offset: int, fits: bool
 ) -> None:
     test = dataset(tiny_encoder, names)

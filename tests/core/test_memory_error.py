@@ -1,4 +1,4 @@
-"""Memory that runs out is one line, by a stage and by a command; any other RuntimeError stays what it is."""
+"""Running out of memory is one line, from a stage or a command; any other RuntimeError is unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CPU = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: you tr
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError(CUDA), RuntimeError(CPU)])
-def test_it_is_one_line_that_says_what_to_do(error):
+def test_the_device_out_of_memory_is_one_line_with_a_next_step(error):
     text = str(memory_error(error))
     assert text.startswith("the memory of the device ran out, with batches as small as they can be (")
     assert "\n" not in text
@@ -28,7 +28,7 @@ def test_it_is_one_line_that_says_what_to_do(error):
         ImportError("libtorch_cpu.so: failed to map segment from shared object"),
     ],
 )
-def test_memory_of_the_process_is_one_line_too(error):
+def test_the_process_out_of_memory_is_one_line_too(error):
     assert str(memory_error(error)).startswith("memory ran out (")
     assert "ulimit -v" in str(memory_error(error))
 
@@ -41,7 +41,7 @@ def test_another_error_is_not_about_memory():
     assert not isinstance(caught.value, WsoupError)
 
 
-def test_a_command_ends_with_it(monkeypatch, capsys):
+def test_a_command_prints_that_line(monkeypatch, capsys):
     def no_memory() -> None:
         raise torch.OutOfMemoryError(CUDA)
 

@@ -1,4 +1,4 @@
-"""Facts about centroids, score mean, counts, alignment and uniformity."""
+"""Centroids, score mean, counts, alignment and uniformity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from wsoup.core import linear, scoring
+from wsoup.core import packed, scoring
 from wsoup.core.scoring import ImageSet
 
 
@@ -40,7 +40,7 @@ def test_score_mean_is_centroid_score_times_norm_of_the_mean():
     assert torch.allclose(scoring.score_mean(images, texts), expected, atol=1e-6)
 
 
-def test_a_member_that_counts_three_times_pulls_three_times_as_much():
+def test_a_weight_of_three_pulls_three_times_as_much():
     members = circle(0, 90)[:, None]  # (2, 1, 2)
     assert torch.allclose(scoring.weighted_mean(members, [1.0, 3.0]), torch.tensor([[0.25, 0.75]]))
     assert torch.allclose(
@@ -72,7 +72,7 @@ def test_among_equal_scores_the_lowest_label_is_predicted():
     assert scoring.correct(images, torch.tensor([0, 1]), same).tolist() == [True, False]
 
 
-def test_many_equal_scores_are_decided_as_argmax_decides():
+def test_many_equal_scores_are_decided_as_by_argmax():
     generator = torch.Generator().manual_seed(0)
     images, texts = (
         torch.randint(-1, 2, shape, generator=generator).float() for shape in ((200, 3), (5, 6, 3))
@@ -86,11 +86,11 @@ def test_many_equal_scores_are_decided_as_argmax_decides():
     assert torch.equal(near, (own == best_two[..., 0]) & (best_two[..., 0] == best_two[..., 1]))
 
 
-def test_answers_that_hang_on_rounding_are_counted_and_no_others():
+def test_near_ties_are_counted_and_nothing_else():
     images = torch.cat([circle(0), circle(45), F.normalize(torch.tensor([[1.0, 1 - 5e-7]])), circle(46)])
     scored = ImageSet(images, labels=torch.tensor([0, 0, 0, 0]), n_classes=2, subsets=[torch.arange(4)])
     (scores,) = scored.score(circle(0, 90)[None])
-    # 0 degrees: sure; 45: equal; a hair below 45: near; 46: wrong, but surely so
+    # 0 degrees: clear; 45: equal; just below 45: near; 46: clearly wrong
     assert scores.near_ties.tolist() == [2]
 
 
@@ -98,28 +98,28 @@ def test_without_onednn_the_answers_are_the_same(monkeypatch):
     images, texts = random_features(50, 16), random_features(9, 7, 16, seed=1)
     labels = torch.arange(50) % 7
     right, near = scoring.decide(images, labels, texts)
-    monkeypatch.setattr("wsoup.core.linear.has_onednn", lambda dtype: False)
-    found = scoring.decide(images, labels, texts)
+    monkeypatch.setattr("wsoup.core.packed.has_onednn", lambda dtype: False)
+    right_by_torch, near_by_torch = scoring.decide(images, labels, texts)
     assert not near.any()
-    assert torch.equal(found[0], right)
-    assert torch.equal(found[1], near)
+    assert torch.equal(right_by_torch, right)
+    assert torch.equal(near_by_torch, near)
 
 
 @pytest.mark.skipif(
-    not linear.has_onednn(torch.float32) or not torch.backends.cpu.get_cpu_capability().startswith("AVX"),
-    reason="oneDNN's products depend on the place without AVX2",
+    not packed.has_onednn(torch.float32) or not torch.backends.cpu.get_cpu_capability().startswith("AVX"),
+    reason="without AVX2, oneDNN's products depend on the position",
 )
 @pytest.mark.parametrize("size", [16, 100, 512, 768])
-def test_the_same_image_and_text_have_the_same_score_wherever_they_stand(size):
-    """So equal texts tie, and neither blocks nor neighbours change an answer."""
+def test_the_same_image_and_text_have_the_same_score_anywhere(size):
+    """Equal texts tie, and neither blocks nor neighbours change an answer."""
     image, text = random_features(1, size), random_features(1, size, seed=1)
     for n_classes in (1, 7, 101, 1000):
-        cosines = linear.Linear(text.repeat(n_classes, 1), None, dtype=torch.float32)
+        cosines = packed.Linear(text.repeat(n_classes, 1), None, dtype=torch.float32)
         found = [cosines(image.repeat(n, 1)).unique() for n in (1, 2, 7, 33, 1500)]
         assert torch.cat(found).unique().numel() == 1
 
 
-def test_no_images_and_one_class_are_edges_not_errors():
+def test_no_images_and_one_class_are_fine():
     assert scoring.count_correct(torch.empty(0, 2), torch.empty(0, dtype=torch.int64), circle(0, 90)) == 0
     assert scoring.count_correct(circle(5, 170), torch.tensor([0, 0]), circle(90)) == 2
 

@@ -1,4 +1,4 @@
-"""The toy world: the same params draw the same bytes and train the same weights, in the layout and format promised."""
+"""The toy world: the same params give the same images and weights, in the documented layout and format."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def words(pretrain):
 
 @pytest.fixture(scope="module")
 def encoders(toy, tmp_path_factory) -> list[Path]:
-    """The same three steps of training, twice, among other uses of the global generator."""
+    """The same three steps of training, twice, after different uses of the global generator."""
     folders = []
     for number in range(2):
         torch.rand(number + 1)
@@ -64,7 +64,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_rendering_twice_gives_the_same_bytes_and_another_seed_others(render, tmp_path):
+def test_rendering_twice_gives_the_same_bytes_and_another_seed_different_ones(render, tmp_path):
     for name, seed in (("first", 3), ("again", 3), ("other", 4)):
         render.render(tmp_path / name, params={**TINY, "seed": seed})
     first, again, other = (files(tmp_path / name) for name in ("first", "again", "other"))
@@ -73,7 +73,7 @@ def test_rendering_twice_gives_the_same_bytes_and_another_seed_others(render, tm
     assert all(first[path] != other[path] for path in first)
 
 
-def test_the_world_is_image_folders_of_a_source_three_shifts_and_four_targets(render, tmp_path):
+def test_the_world_has_a_source_three_shifts_and_four_targets_as_image_folders(render, tmp_path):
     count = render.render(tmp_path, params={**TINY, "train_per_class": 2})
     written = files(tmp_path)
     assert count == len(written) == 64 * 2 + 4 * 64 + 10 + 3 * 8
@@ -130,7 +130,7 @@ def test_junk_words_are_written_about_something_else(render, pretrain, words):
     assert all("star" in text for text in with_good)
 
 
-def test_a_scene_without_things_is_captioned_by_its_texture(render, pretrain, words):
+def test_the_caption_of_a_scene_without_objects_names_its_texture(render, pretrain, words):
     scene = render.Scene(colour="red", shape="star", count=0, texture="striped", style="photo")
     captions = [pretrain.caption(scene, words=words, rng=np.random.default_rng(i)) for i in range(100)]
     assert np.mean(["striped" in text for text in captions]) > 0.7
@@ -165,19 +165,19 @@ def test_good_and_junk_words_share_no_word(pretrain):
     assert not set(words.good) & set(words.junk)
 
 
-def test_batches_show_every_pair_before_any_comes_again(pretrain):
+def test_every_pair_is_used_before_any_is_repeated(pretrain):
     rows = torch.cat(list(pretrain.batches(10, batch_size=4, steps=5, seed=0)))
     assert len(rows) == 20
     assert sorted(rows[:10].tolist()) == sorted(rows[10:].tolist()) == list(range(10))
 
 
-def test_the_descriptors_are_bare_and_differ():
+def test_the_descriptors_are_bare_and_unique():
     lines = (TOY / "descriptors.txt").read_text().splitlines()
     assert 250 <= len(lines) == len(set(lines)) <= 400
     assert all(line == line.strip() and line.startswith("which ") and line[-1].isalpha() for line in lines)
 
 
-def test_an_interrupt_is_one_line_and_leaves_nothing(tmp_path):
+def test_an_interrupt_prints_one_line_and_leaves_no_files(tmp_path):
     out = tmp_path / "world"
     command = [sys.executable, TOY / "render.py", "--out", out]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,4 +1,4 @@
-"""What all dataset tests share."""
+"""A digest cache for each test."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Digests of a test stay with the test."""
+    """Keep the digests of a test in its own folder."""
     monkeypatch.setenv("WSOUP_CACHE", str(tmp_path / ".cache"))

@@ -1,4 +1,4 @@
-"""CoOp's 15 folders in miniature: all are found, in label order, with the authors' names; and what is refused."""
+"""CoOp's 15 folders in miniature: images, labels and class names of each, and errors."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_each_of_the_15_is_found_and_every_listed_image_exists(root: Path, name: str) -> None:
-    found = read(name, root)
-    assert len(found.class_names) == 3
-    assert found.splits["test"].labels.tolist() == [0, 0, 1, 1, 2, 2]
-    assert ("train" in found.splits) == (PAPER[name].role != "dg")
-    for split in found.splits.values():
+def test_each_of_the_15_is_listed_and_every_listed_image_exists(root: Path, name: str) -> None:
+    listing = read(name, root)
+    assert len(listing.class_names) == 3
+    assert listing.splits["test"].labels.tolist() == [0, 0, 1, 1, 2, 2]
+    assert ("train" in listing.splits) == (PAPER[name].role != "dg")
+    for split in listing.splits.values():
         assert all((root / path).is_file() for path in split.paths)
 
 
@@ -47,21 +47,21 @@ def test_the_paper_has_one_source_ten_targets_and_four_shifts() -> None:
     assert sum(paper.n_test for paper in PAPER.values()) == 232_085
 
 
-def test_json_names_and_labels_are_those_of_the_file(root: Path) -> None:
-    found = read("caltech101", root)
-    assert found.class_names == ["caltech101 class 0", "caltech101 class 1", "caltech101 class 2"]
-    assert found.splits["train"].paths[0] == "caltech-101/101_ObjectCategories/train_0/image 0.jpg"
+def test_names_and_labels_come_from_the_json_file(root: Path) -> None:
+    listing = read("caltech101", root)
+    assert listing.class_names == ["caltech101 class 0", "caltech101 class 1", "caltech101 class 2"]
+    assert listing.splits["train"].paths[0] == "caltech-101/101_ObjectCategories/train_0/image 0.jpg"
 
 
 def test_the_root_may_be_the_datasets_own_folder(root: Path) -> None:
-    found = read("caltech101", root / "caltech-101")
-    assert found.splits["test"].paths[0] == "101_ObjectCategories/test_0/image 0.jpg"
+    listing = read("caltech101", root / "caltech-101")
+    assert listing.splits["test"].paths[0] == "101_ObjectCategories/test_0/image 0.jpg"
 
 
-def test_imagenet_tests_on_its_validation_images(root: Path) -> None:
-    found = read("imagenet", root)
-    assert found.class_names == ["tench", "goldfish", "great white shark"]
-    assert found.splits["test"].paths[0] == "imagenet/images/val/n01440764/val_n01440764_0.JPEG"
+def test_imagenets_test_images_are_its_validation_images(root: Path) -> None:
+    listing = read("imagenet", root)
+    assert listing.class_names == ["tench", "goldfish", "great white shark"]
+    assert listing.splits["test"].paths[0] == "imagenet/images/val/n01440764/val_n01440764_0.JPEG"
 
 
 def test_flat_validation_images_take_their_class_from_the_solution_file(root: Path) -> None:
@@ -73,9 +73,9 @@ def test_flat_validation_images_take_their_class_from_the_solution_file(root: Pa
     for wnid in WNIDS:
         (images / "val" / wnid).rmdir()
     (root / "imagenet/LOC_val_solution.csv").write_text("\n".join(lines) + "\n")
-    found = read("imagenet", root)
-    assert found.splits["test"].paths[2] == "imagenet/images/val/val_n01443537_0.JPEG"
-    assert found.splits["test"].labels.tolist() == [0, 0, 1, 1, 2, 2]
+    listing = read("imagenet", root)
+    assert listing.splits["test"].paths[2] == "imagenet/images/val/val_n01443537_0.JPEG"
+    assert listing.splits["test"].labels.tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_a_flat_image_without_an_answer(root: Path) -> None:
@@ -91,13 +91,13 @@ def test_a_flat_image_without_an_answer(root: Path) -> None:
         read("imagenet", root)
 
 
-def test_imagenet_v2_folders_are_numbers_and_sort_as_such(tmp_path: Path) -> None:
+def test_imagenet_v2_folders_are_sorted_as_numbers(tmp_path: Path) -> None:
     names = [f"class {i}" for i in range(12)]
     for label in range(12):
         draw(tmp_path / "imagenetv2/imagenetv2-matched-frequency-format-val" / str(label) / "1.jpeg")
-    found = read("imagenetv2", tmp_path, names=lambda: names)
-    assert found.class_names == names
-    assert [Path(path).parent.name for path in found.splits["test"].paths] == [str(i) for i in range(12)]
+    listing = read("imagenetv2", tmp_path, names=lambda: names)
+    assert listing.class_names == names
+    assert [Path(path).parent.name for path in listing.splits["test"].paths] == [str(i) for i in range(12)]
 
 
 def test_a_subset_of_imagenet_has_its_own_labels_in_folder_order(root: Path) -> None:
@@ -105,9 +105,9 @@ def test_a_subset_of_imagenet_has_its_own_labels_in_folder_order(root: Path) -> 
     for file in folder.iterdir():
         file.unlink()
     folder.rmdir()
-    found = read("imagenet_a", root)
-    assert found.class_names == ["tench", "great white shark"]
-    assert found.splits["test"].labels.tolist() == [0, 0, 1, 1]
+    listing = read("imagenet_a", root)
+    assert listing.class_names == ["tench", "great white shark"]
+    assert listing.splits["test"].labels.tolist() == [0, 0, 1, 1]
 
 
 def test_shifts_use_imagenets_class_list_where_they_have_none(root: Path) -> None:
@@ -115,12 +115,12 @@ def test_shifts_use_imagenets_class_list_where_they_have_none(root: Path) -> Non
     assert read("imagenet_r", root).class_names == ["tench", "goldfish", "great white shark"]
 
 
-def test_a_name_that_imagenets_list_has_twice_is_kept(root: Path) -> None:
+def test_imagenet_may_repeat_a_class_name(root: Path) -> None:
     (root / "imagenet/classnames.txt").write_text("n01440764 missile\nn01443537 missile\nn01484850 tights\n")
     assert read("imagenet", root).class_names == ["missile", "missile", "tights"]
 
 
-def test_layout_coop_goes_by_the_datasets_name_or_folder() -> None:
+def test_plain_layout_coop_means_the_datasets_name_or_folder() -> None:
     assert coop.name_of("dtd", root="/data") == "dtd"
     assert coop.name_of("textures", root="/data/dtd") == "dtd"
     with pytest.raises(
@@ -186,7 +186,7 @@ def rewrite(root: Path, change: Callable[[dict[str, list[list[object]]]], object
         (lambda s: s["test"][0].__setitem__(2, "sea"), r"label 0 has two class names, 'eurosat_class 0' and 'sea'"),
         (
             lambda s: [row.__setitem__(2, "sea") for rows in s.values() for row in rows if row[1] < 2],
-            r"class name 'sea' stands for labels \[0, 1\]; give each label a name of its own",
+            r"class name 'sea' is used for labels \[0, 1\]; give each label its own name",
         ),
         (lambda s: s["test"].append(s["test"][0]), r"\(test\) lists 'eurosat/2750/test_0/image 0.jpg' more than once"),
         (lambda s: s["test"].clear() or s["train"].clear(), r"lists no images"),
@@ -196,13 +196,13 @@ def rewrite(root: Path, change: Callable[[dict[str, list[list[object]]]], object
         ),
     ],
 )
-def test_a_split_file_with_a_fault(root: Path, change: Callable[..., object], text: str) -> None:
+def test_a_faulty_split_file(root: Path, change: Callable[..., object], text: str) -> None:
     rewrite(root, change)
     with pytest.raises(DataError, match=text):
         read("eurosat", root)
 
 
-def test_a_split_file_that_is_no_json(root: Path) -> None:
+def test_a_split_file_that_is_not_json(root: Path) -> None:
     (root / "eurosat/split_zhou_EuroSAT.json").write_bytes(pickle.dumps({}))
     with pytest.raises(DataError, match=r"is not UTF-8 text|is not a CoOp split file"):
         read("eurosat", root)

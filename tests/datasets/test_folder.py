@@ -1,4 +1,4 @@
-"""ImageFolder: what is listed, in which order, under which names, and what is refused."""
+"""ImageFolder: which images are listed, their order and class names, and errors."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def test_labels_follow_sorted_folders_and_paths_are_relative(tmp_path: Path) -> 
         "test/ant/x/2.png",
     ):
         draw(tmp_path / name)
-    found = folder.read(str(tmp_path))
-    assert found.class_names == ["ant", "red fox"]
-    assert found.splits["train"].paths == ["train/ant/1.jpeg", "train/red_fox/a.PNG", "train/red_fox/b.png"]
-    assert found.splits["train"].labels.tolist() == [0, 1, 1]
-    assert found.splits["test"].paths == ["test/ant/x/2.png", "test/red_fox/9.png"]
+    listing = folder.read(str(tmp_path))
+    assert listing.class_names == ["ant", "red fox"]
+    assert listing.splits["train"].paths == ["train/ant/1.jpeg", "train/red_fox/a.PNG", "train/red_fox/b.png"]
+    assert listing.splits["train"].labels.tolist() == [0, 1, 1]
+    assert listing.splits["test"].paths == ["test/ant/x/2.png", "test/red_fox/9.png"]
 
 
 def test_without_split_folders_everything_is_a_test_image(tmp_path: Path) -> None:
     for name in ("cat/1.png", "dog/1.png"):
         draw(tmp_path / name)
-    found = folder.read(str(tmp_path))
-    assert list(found.splits) == ["test"]
-    assert found.splits["test"].paths == ["cat/1.png", "dog/1.png"]
+    listing = folder.read(str(tmp_path))
+    assert list(listing.splits) == ["test"]
+    assert listing.splits["test"].paths == ["cat/1.png", "dog/1.png"]
 
 
 def test_a_class_may_be_called_train(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     assert folder.read(str(tmp_path)).class_names == ["bus", "train"]
 
 
-def test_hidden_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
+def test_hidden_and_other_files_are_ignored(tmp_path: Path) -> None:
     draw(tmp_path / "test/cat/1.png")
     for name in ("test/cat/.DS_Store", "test/cat/notes.txt", "test/README.md"):
         (tmp_path / name).write_text("x")
@@ -106,10 +106,10 @@ def test_an_empty_class_folder(tmp_path: Path) -> None:
         (os.mkdir, "is a folder"),
         (lambda path: os.symlink(path, path), r"cannot be read \(Too many levels of symbolic links\)"),
         (lambda path: os.symlink("/dev/zero", path), "is a device"),
-        (lambda path: os.symlink("nowhere", path), "is a symbolic link that leads nowhere"),
+        (lambda path: os.symlink("nowhere", path), "is a broken symbolic link"),
     ],
 )
-def test_something_called_like_an_image_that_is_no_file(
+def test_something_named_like_an_image_that_is_not_a_file(
     tmp_path: Path, make: Callable[[str], object], text: str
 ) -> None:
     draw(tmp_path / "test/cat/1.png")
@@ -118,7 +118,7 @@ def test_something_called_like_an_image_that_is_no_file(
         folder.read(str(tmp_path))
 
 
-def test_a_link_to_an_image_is_one(tmp_path: Path) -> None:
+def test_a_link_to_an_image_is_listed(tmp_path: Path) -> None:
     draw(tmp_path / "elsewhere/1.png")
     (tmp_path / "set/test/cat").mkdir(parents=True)
     (tmp_path / "set/test/cat/x.jpg").symlink_to(tmp_path / "elsewhere/1.png")
@@ -131,7 +131,7 @@ def test_folders_too_deep(tmp_path: Path) -> None:
         folder.read(str(tmp_path))
 
 
-def test_a_line_separator_in_a_class_name_shifts_no_line(tmp_path: Path) -> None:
+def test_a_unicode_line_separator_in_a_class_name_does_not_end_the_line(tmp_path: Path) -> None:
     for name in ("test/a/1.png", "test/b/1.png"):
         draw(tmp_path / name)
     (tmp_path / "classnames.txt").write_text("a bumble\u2028bee\nb wasp\n")
@@ -158,7 +158,7 @@ def test_a_name_that_is_not_utf8(tmp_path: Path, name: bytes) -> None:
 def test_two_folders_with_one_class_name(tmp_path: Path) -> None:
     for name in ("test/red fox/1.png", "test/red_fox/1.png"):
         draw(tmp_path / name)
-    with pytest.raises(DataError, match=r"class name 'red fox' stands for labels \[0, 1\]"):
+    with pytest.raises(DataError, match=r"class name 'red fox' is used for labels \[0, 1\]"):
         validated(folder.read(str(tmp_path)))
 
 

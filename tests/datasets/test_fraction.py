@@ -1,4 +1,4 @@
-"""A folder of classes without a split: which side an image is on depends on what it holds, and on nothing else."""
+"""A folder of classes without a split is divided by the content of its images alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from wsoup.core.errors import DataError, ParamsError
-from wsoup.core.params.datasets import DatasetParams
+from wsoup.core.params.inputs import DatasetParams
 from wsoup.datasets import layouts
 from wsoup.datasets.folder import is_test
 
@@ -32,19 +32,19 @@ def splits(root: Path, *, fraction: float = 0.3, role: str = "source", layout: s
     params = DatasetParams(
         role=role, layout=layout, root=str(root), watch=str(root), template=TEMPLATE, test_fraction=fraction
     )
-    found = layouts.read("photos", params=params, imagenet_names=list)
-    return {name: set(split.paths) for name, split in found.splits.items()}
+    sides = layouts.read("photos", params=params, imagenet_names=list)
+    return {name: set(split.paths) for name, split in sides.splits.items()}
 
 
-def test_about_the_fraction_is_for_testing_and_nothing_is_lost(photos):
-    found = splits(photos)
-    assert len(found["train"]) + len(found["test"]) == 80
-    assert not found["train"] & found["test"]
-    assert 15 <= len(found["test"]) <= 33  # 24 on average
-    assert splits(photos, fraction=0.5)["test"] > found["test"]  # a larger share holds the smaller one
+def test_about_the_fraction_is_for_testing_and_every_image_is_in_one_split(photos):
+    sides = splits(photos)
+    assert len(sides["train"]) + len(sides["test"]) == 80
+    assert not sides["train"] & sides["test"]
+    assert 15 <= len(sides["test"]) <= 33  # 24 on average
+    assert splits(photos, fraction=0.5)["test"] > sides["test"]  # a larger share holds the smaller one
 
 
-def test_an_image_stays_where_it_is_when_others_are_added_or_removed(photos):
+def test_an_image_keeps_its_split_when_others_are_added_or_removed(photos):
     before = splits(photos)
     (photos / "cat/00.png").unlink()
     for number in range(20):
@@ -54,7 +54,7 @@ def test_an_image_stays_where_it_is_when_others_are_added_or_removed(photos):
         assert before[name] - {"cat/00.png"} <= after[name]
 
 
-def test_two_copies_of_a_photograph_are_on_one_side(photos):
+def test_copies_of_a_photograph_are_in_the_same_split(photos):
     for name in ("cat", "dog"):
         for path in sorted((photos / name).iterdir()):
             shutil.copy(path, path.with_name(f"copy-{path.name}"))
@@ -62,12 +62,12 @@ def test_two_copies_of_a_photograph_are_on_one_side(photos):
         assert len(paths) % 2 == 0
 
 
-def test_the_boundary_is_the_fraction_of_all_digests():
+def test_digests_below_the_fraction_are_for_testing():
     assert is_test("7" + 63 * "f", fraction=0.5)
     assert not is_test("8" + 63 * "0", fraction=0.5)
 
 
-def test_what_has_a_split_is_not_divided_again(photos):
+def test_data_with_splits_is_not_divided_again(photos):
     (photos / "train").mkdir()
     for name in ("cat", "dog"):
         (photos / name).rename(photos / "train" / name)

@@ -1,4 +1,4 @@
-"""Wrong lists, Hugging Face folders, tars and split files: each is read, or is one clear line that names a file."""
+"""Faulty lists, Hugging Face folders, tars and split files: each is read, or gives one clear line that names a file."""
 
 from __future__ import annotations
 
@@ -18,20 +18,15 @@ from miniature import build_coop, png, write_huggingface, write_tar, write_tars
 
 from wsoup.core.disk.files import read_bytes
 from wsoup.core.errors import DataError, MissingError
-from wsoup.datasets import coop, digests, folder, huggingface, tables, webdataset
+from wsoup.datasets import containers, coop, digests, folder, tables
 from wsoup.datasets.listing import Listing, validated
 
 ROWS = [{"path": f"{i}.png", "label": i % 2, "class_name": "ab"[i % 2], "split": "test"} for i in range(6)]
 BOTH = ("train", "val", "test")
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WSOUP_CACHE", str(tmp_path / ".cache"))
-
-
 def problem(read: Callable[[], Listing]) -> str | None:
-    """What is wrong, in one line that names something under the root; None where all is well. Else the test fails."""
+    """The error of a reader, in one line; None where it reads the data. Other exceptions fail the test."""
     try:
         validated(read())
     except (DataError, MissingError) as error:
@@ -62,7 +57,7 @@ def read_list(path: Path) -> Callable[[], Listing]:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("path,path,class_name\na,b,c\n", "has 2 columns called 'path'; keep one"),
         ("path,label,label,class_name\na,0,0,c\n", "has 2 columns called 'label'"),
@@ -75,15 +70,15 @@ def read_list(path: Path) -> Callable[[], Listing]:
         ("path,label,class_name\na.png,900000,c\n", "no image has label 0, 1, 2 and 899,997 more"),
     ],
 )
-def test_a_list_that_is_wrong(tmp_path: Path, text: str, said: str) -> None:
+def test_a_faulty_csv_list(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "list.csv").write_bytes(text.encode())
-    found = problem(read_list(tmp_path / "list.csv"))
-    assert found is not None
-    assert said in found
+    error = problem(read_list(tmp_path / "list.csv"))
+    assert error is not None
+    assert message in error
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({"path": "a"}, "is not a list of rows"),
         ([["a", 0]], "is not a list of rows"),
@@ -101,19 +96,19 @@ def test_a_list_that_is_wrong(tmp_path: Path, text: str, said: str) -> None:
         ([{"path": "\ud800", "class_name": "c"}], "cannot be read as a list of images"),
     ],
 )
-def test_a_json_list_that_is_wrong(tmp_path: Path, value: object, said: str) -> None:
+def test_a_faulty_json_list(tmp_path: Path, value: object, message: str) -> None:
     (tmp_path / "list.json").write_text(json.dumps(value))
-    found = problem(read_list(tmp_path / "list.json"))
-    assert found is not None
-    assert said in found
+    error = problem(read_list(tmp_path / "list.json"))
+    assert error is not None
+    assert message in error
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5_000, "{", "\ufeff\ufeff[]", "[NaN]", ""])
-def test_json_that_is_none(tmp_path: Path, text: str) -> None:
+def test_a_list_that_is_not_json(tmp_path: Path, text: str) -> None:
     (tmp_path / "list.json").write_text(text)
-    found = problem(read_list(tmp_path / "list.json"))
-    assert found is not None
-    assert "list.json" in found
+    error = problem(read_list(tmp_path / "list.json"))
+    assert error is not None
+    assert "list.json" in error
 
 
 Edit = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], object]
@@ -150,31 +145,31 @@ WRONG_SHAPES: list[tuple[Edit, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "said"), WRONG_SHAPES)
-def test_a_hugging_face_folder_of_the_wrong_shape(tmp_path: Path, edit: Edit, said: str) -> None:
+@pytest.mark.parametrize(("edit", "message"), WRONG_SHAPES)
+def test_a_hugging_face_folder_of_the_wrong_shape(tmp_path: Path, edit: Edit, message: str) -> None:
     root = write_huggingface(tmp_path / "saved")
     files = [root / "dataset_dict.json", root / "validation/dataset_info.json", root / "validation/state.json"]
     values = [json.loads(file.read_text()) for file in files]
     edit(*values)
     for file, value in zip(files, values, strict=True):
         file.write_text(json.dumps(value))
-    found = problem(lambda: huggingface.read(str(root), wanted=BOTH))
-    assert found is not None
-    assert said in found
+    error = problem(lambda: containers.read_huggingface(str(root), wanted=BOTH))
+    assert error is not None
+    assert message in error
 
 
 @pytest.mark.parametrize("name", ["dataset_dict.json", "train/state.json", "train/dataset_info.json"])
 @pytest.mark.parametrize("text", ["[]", "null", "{", "\udcff", "[" * 100_000])
-def test_a_hugging_face_file_that_is_no_object(tmp_path: Path, name: str, text: str) -> None:
+def test_a_hugging_face_file_that_is_not_an_object(tmp_path: Path, name: str, text: str) -> None:
     root = write_huggingface(tmp_path / "saved")
     (root / name).write_bytes(text.encode(errors="surrogateescape"))
-    found = problem(lambda: huggingface.read(str(root), wanted=BOTH))
-    assert found is not None
-    assert name in found
+    error = problem(lambda: containers.read_huggingface(str(root), wanted=BOTH))
+    assert error is not None
+    assert name in error
 
 
 @pytest.mark.parametrize("kind", [pa.float64(), pa.string(), pa.int64()])
-def test_hugging_face_labels_that_are_no_whole_numbers(tmp_path: Path, kind: pa.DataType) -> None:
+def test_hugging_face_labels_that_are_not_whole_numbers(tmp_path: Path, kind: pa.DataType) -> None:
     root = write_huggingface(tmp_path / "saved")
     file = root / "train/data-00000-of-00001.arrow"
     with pa.memory_map(str(file)) as source:
@@ -184,42 +179,42 @@ def test_hugging_face_labels_that_are_no_whole_numbers(tmp_path: Path, kind: pa.
     file.unlink()
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    found = problem(lambda: huggingface.read(str(root), wanted=BOTH))
-    assert found is not None
-    assert "column 'label' should hold a whole number in every row" in found
+    error = problem(lambda: containers.read_huggingface(str(root), wanted=BOTH))
+    assert error is not None
+    assert "column 'label' should hold a whole number in every row" in error
 
 
 @pytest.mark.parametrize("text", ["", "two", "-1", "1.5", "9" * 5_000, "²"])
-def test_a_number_of_shards_that_is_none(tmp_path: Path, text: str) -> None:
+def test_an_invalid_number_of_shards(tmp_path: Path, text: str) -> None:
     root = write_tars(tmp_path / "tars")
     (root / "test/nshards.txt").write_text(text, encoding="utf-8")
-    found = problem(lambda: webdataset.read(str(root), wanted=BOTH))
-    assert found is not None
-    assert "nshards.txt holds " in found
+    error = problem(lambda: containers.read_webdataset(str(root), wanted=BOTH))
+    assert error is not None
+    assert "nshards.txt holds " in error
 
 
 @pytest.mark.parametrize("label", [b"1.9", b"-1", b"9" * 5_000, b"10000000", "²".encode(), b""])
-def test_a_label_in_a_tar_that_is_none(tmp_path: Path, label: bytes) -> None:
+def test_an_invalid_label_in_a_tar(tmp_path: Path, label: bytes) -> None:
     root = write_tars(tmp_path / "tars")
     write_tar(root / "test/1.tar", {"a.png": png(1), "a.cls": label})
-    found = problem(lambda: webdataset.read(str(root), wanted=BOTH))
-    assert found is not None
-    assert "1.tar: a.cls holds " in found
+    error = problem(lambda: containers.read_webdataset(str(root), wanted=BOTH))
+    assert error is not None
+    assert "1.tar: a.cls holds " in error
 
 
 @pytest.mark.parametrize("where", ["test/1.tar", "test/nshards.txt", "classnames.txt"])
 @pytest.mark.parametrize("make", ["fifo", "folder", "loop"])
-def test_a_file_of_a_webdataset_that_is_no_file(tmp_path: Path, where: str, make: str) -> None:
+def test_a_webdataset_file_that_is_not_a_regular_file(tmp_path: Path, where: str, make: str) -> None:
     root = write_tars(tmp_path / "tars")
     (root / where).unlink()
     {"fifo": os.mkfifo, "folder": os.mkdir, "loop": lambda path: os.symlink(path, path)}[make](root / where)
-    found = problem(lambda: webdataset.read(str(root), wanted=BOTH))
-    assert found is not None
-    assert where in found
+    error = problem(lambda: containers.read_webdataset(str(root), wanted=BOTH))
+    assert error is not None
+    assert where in error
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ([], "is not a CoOp split file"),
         (None, "is not a CoOp split file"),
@@ -239,12 +234,12 @@ def test_a_file_of_a_webdataset_that_is_no_file(tmp_path: Path, where: str, make
         ({"test": [["a.jpg", 0, "\ud800"]]}, "holds a control character"),
     ],
 )
-def test_a_coop_split_file_that_is_wrong(tmp_path: Path, value: object, said: str) -> None:
+def test_a_faulty_coop_split_file(tmp_path: Path, value: object, message: str) -> None:
     root = build_coop(tmp_path / "data", train=1, test=1)
     (root / "eurosat/split_zhou_EuroSAT.json").write_text(json.dumps(value))
-    found = problem(lambda: coop.read("eurosat", root=str(root), wanted=("test",), imagenet_names=list))
-    assert found is not None
-    assert said in found
+    error = problem(lambda: coop.read("eurosat", root=str(root), wanted=("test",), imagenet_names=list))
+    assert error is not None
+    assert message in error
 
 
 # ------------------------------------------------------------------------------------------------------ drawn
@@ -292,18 +287,18 @@ def test_any_split_file(tmp_path: Path, rows: dict[str, Any]) -> None:
 
 
 def damage(tmp_path: Path, kind: str, seed: int) -> None:
-    """One damaged file of a good dataset; it is read, or refused in one line, and so is every image that it lists."""
+    """Damage one file of a good dataset: it is read, or gives one line, and so does every image that it lists."""
     root = tmp_path / str(seed)
     root.mkdir(exist_ok=True)
     if kind in ("csv", "tsv", "json", "parquet"):
         path = write_list(root, kind)
         read = read_list(path)
     elif kind == "tar":
-        path, read = write_tars(root) / "test/1.tar", lambda: webdataset.read(str(root), wanted=BOTH)
+        path, read = write_tars(root) / "test/1.tar", lambda: containers.read_webdataset(str(root), wanted=BOTH)
     elif kind in ("arrow", "state", "info"):
         names = {"arrow": "data-00000-of-00001.arrow", "state": "state.json", "info": "dataset_info.json"}
         path = write_huggingface(root) / "train" / names[kind]
-        read = lambda: huggingface.read(str(root), wanted=("train",))  # noqa: E731
+        read = lambda: containers.read_huggingface(str(root), wanted=("train",))  # noqa: E731
     else:
         (root / "test/a").mkdir(parents=True)
         (root / "test/a/1.png").write_bytes(png(1))

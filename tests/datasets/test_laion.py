@@ -8,7 +8,7 @@ import pytest
 from miniature import WNIDS, build_coop, draw, png, write_tar
 
 from wsoup.core.errors import DataError, MissingError, ParamsError
-from wsoup.core.params.datasets import DatasetParams
+from wsoup.core.params.inputs import DatasetParams
 from wsoup.datasets import layouts, manifest
 
 NAMES = list(WNIDS.values())
@@ -28,9 +28,9 @@ def read(data: Path, images: Path | str):
     return layouts.read("laion", params=section(data, images), imagenet_names=lambda: NAMES)
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_folders_may_be_named_in_three_ways(data, tmp_path, beside):
-    images = (data.parent if beside else tmp_path) / f"images{beside}"
+@pytest.mark.parametrize("below_common_root", [True, False])
+def test_folders_are_named_by_wnid_class_name_or_label(data, tmp_path, below_common_root):
+    images = (data.parent if below_common_root else tmp_path) / f"images{below_common_root}"
     for folder in ("n01440764", "goldfish", "2"):
         for i in range(3):
             draw(images / folder / f"{i}.jpg")
@@ -41,12 +41,12 @@ def test_folders_may_be_named_in_three_ways(data, tmp_path, beside):
     assert all((Path(listing.root) / path).is_file() for path in (*train.paths, *test.paths))
     assert all(("goldfish" in path) == (label == 1) for path, label in zip(train.paths, train.labels, strict=True))
     assert len(test.paths) == 6
-    made = manifest.build(listing, name="laion", params=section(data, images), shots=2, seeds=[1, 2])
-    assert made.table.num_rows >= 6 + 6
-    assert made.attributes["reason"] == "6 test images, the paper has 50,000"
+    built = manifest.build(listing, name="laion", params=section(data, images), shots=2, seeds=[1, 2])
+    assert built.table.num_rows >= 6 + 6
+    assert built.attributes["reason"] == "6 test images, the paper has 50,000"
 
 
-def test_tars_say_the_class_in_a_member_or_by_its_folder(data, tmp_path):
+def test_tars_name_the_class_in_a_cls_member_or_a_folder(data, tmp_path):
     members = {"a.png": png(1), "a.cls": b"1\n", "b.jpg": png(2), "b.cls": b"great white shark"}
     write_tar(tmp_path / "tars/train/00000.tar", members | {"n01440764/c.png": png(3), "c.txt": b"a caption"})
     listing = read(data, tmp_path / "tars")
@@ -55,7 +55,7 @@ def test_tars_say_the_class_in_a_member_or_by_its_folder(data, tmp_path):
     assert train.labels.tolist() == [1, 2, 0]
 
 
-def test_what_is_no_class_of_imagenets_is_named(data, tmp_path):
+def test_unknown_classes_and_missing_images_are_errors(data, tmp_path):
     draw(tmp_path / "folders/unicorn/0.jpg")
     with pytest.raises(DataError, match="not classes of ImageNet: 'unicorn'; expected a wnid, an ImageNet class name"):
         read(data, tmp_path / "folders")

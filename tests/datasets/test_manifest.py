@@ -1,4 +1,4 @@
-"""The manifest: which images it lists, in which order, with digests that are read only once."""
+"""The manifest: the images it lists, their order, and digests that are computed only once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from PIL import Image
 
 from wsoup.core.disk import store
 from wsoup.core.errors import DataError, MissingError, ParamsError
-from wsoup.core.params.datasets import DatasetParams
+from wsoup.core.params.inputs import DatasetParams
 from wsoup.datasets import digests, folder, layouts, manifest
 from wsoup.datasets.listing import Listing, Split
 
@@ -56,28 +56,28 @@ def test_a_source_lists_test_images_and_the_few_shot_images_of_all_seeds(root: P
     assert all(row["seeds"] for row in rows if row["split"] == "train")
 
 
-def test_a_target_lists_test_images_alone(root: Path) -> None:
+def test_a_target_lists_only_test_images(root: Path) -> None:
     table = build(params(root, role="dg")).table
     assert set(table["split"].to_pylist()) == {"test"}
     assert table["class_name"].to_pylist() == ["ant", "ant", "bee", "bee", "cat", "cat"]
 
 
-def test_size_and_digest_are_those_of_the_file(root: Path) -> None:
+def test_size_and_digest_are_the_files_own(root: Path) -> None:
     row = build(params(root, role="dg")).table.to_pylist()[0]
     data = (root / "test/ant/0.png").read_bytes()
     assert (row["size"], row["digest"]) == (len(data), hashlib.sha256(data).hexdigest())
 
 
-def test_attributes_say_what_it_is(root: Path) -> None:
-    found = build(params(root)).attributes
-    assert found["dataset"] == "mine"
-    assert found["class_names"] == ["ant", "bee", "cat"]
-    assert found["template"] == "a {}."
-    assert found["fewshot_source"] == "drawn by shots and seed"
-    assert (found["paper_comparable"], found["reason"]) == (False, "not one of the paper's datasets in CoOp's layout")
+def test_attributes_describe_the_dataset(root: Path) -> None:
+    built = build(params(root)).attributes
+    assert built["dataset"] == "mine"
+    assert built["class_names"] == ["ant", "bee", "cat"]
+    assert built["template"] == "a {}."
+    assert built["fewshot_source"] == "drawn by shots and seed"
+    assert (built["paper_comparable"], built["reason"]) == (False, "not one of the paper's datasets in CoOp's layout")
 
 
-def test_base_and_new_classes_are_renumbered_and_keep_their_draws(root: Path) -> None:
+def test_base_and_new_classes_get_labels_from_0_and_keep_their_draws(root: Path) -> None:
     everything = build(params(root)).table.to_pylist()
     base = build(params(root, classes="base"))
     new = build(params(root, classes="new"))
@@ -91,15 +91,15 @@ def test_base_and_new_classes_are_renumbered_and_keep_their_draws(root: Path) ->
 
 def test_the_same_listing_gives_the_same_file(root: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        found = build(params(root))
-        store.write_table(tmp_path / name, found.table, attributes=found.attributes)
+        built = build(params(root))
+        store.write_table(tmp_path / name, built.table, attributes=built.attributes)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_another_split_may_be_the_test_split(root: Path) -> None:
-    found = build(params(root, role="dg", test_split="train"))
-    assert found.table.num_rows == 18
-    assert found.attributes["test_split"] == "train"
+def test_the_test_split_may_have_another_name(root: Path) -> None:
+    built = build(params(root, role="dg", test_split="train"))
+    assert built.table.num_rows == 18
+    assert built.attributes["test_split"] == "train"
 
 
 # --------------------------------------------------------------------------------------------------- digest cache
@@ -119,7 +119,7 @@ def test_an_unchanged_image_is_read_once(root: Path, monkeypatch: pytest.MonkeyP
     assert read == []
 
 
-def test_a_changed_image_is_read_again_and_no_other(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_changed_image_is_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = build(params(root, role="dg")).table["digest"].to_pylist()
     draw(root / "test/bee/0.png", size=9)
     read = count_reads(monkeypatch)
@@ -136,7 +136,7 @@ def test_a_file_of_the_same_size_with_a_new_time_is_read_again(root: Path, monke
     assert len(read) == 1
 
 
-def test_other_images_of_the_root_stay_known(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digests_of_other_images_under_the_root_are_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(params(root))
     build(params(root, role="dg", test_split="train"))
     read = count_reads(monkeypatch)
@@ -145,26 +145,26 @@ def test_other_images_of_the_root_stay_known(root: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("spoil", [lambda data: b"", lambda data: data[:-9], lambda data: data.replace(b"a", b"b")])
-def test_a_damaged_digest_cache_is_named_and_made_again(
+def test_a_damaged_digest_cache_is_reported_and_made_again(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], spoil: Callable[[bytes], bytes]
 ) -> None:
     first = build(params(root)).table
     (cache,) = (store.cache_dir() / "digests").iterdir()
-    whole = cache.read_bytes()
-    cache.write_bytes(spoil(whole))
+    complete = cache.read_bytes()
+    cache.write_bytes(spoil(complete))
     read = count_reads(monkeypatch)
     assert build(params(root)).table.equals(first)
     assert len(read) == first.num_rows
-    said = capsys.readouterr().err
-    assert said.startswith(f"{cache} is damaged")
-    assert said.endswith("it is dropped, and the images are read again\n")
-    assert said.count("\n") == 1
-    assert cache.read_bytes() == whole
+    message = capsys.readouterr().err
+    assert message.startswith(f"{cache} is damaged")
+    assert message.endswith("it is dropped, and the images are read again\n")
+    assert message.count("\n") == 1
+    assert cache.read_bytes() == complete
 
 
 @pytest.mark.parametrize("name", ["sky.tar", "sky.arrow"])
-def test_a_folder_called_like_a_container_is_a_folder(tmp_path: Path, name: str) -> None:
-    """Both as a class and as the root; an image replaced in it is noticed by its own time."""
+def test_a_folder_named_like_a_container_is_a_folder(tmp_path: Path, name: str) -> None:
+    """As a class and as the root; a replaced image in it is noticed by its own time."""
     section = params(tmp_path / name, role="dg")
     draw(tmp_path / name / name / "0.png")
     before = build(section).table["digest"].to_pylist()
@@ -174,7 +174,7 @@ def test_a_folder_called_like_a_container_is_a_folder(tmp_path: Path, name: str)
     assert build(section).table["digest"].to_pylist() != before
 
 
-def test_a_listed_image_that_is_no_file(root: Path) -> None:
+def test_a_listed_image_that_is_not_a_file(root: Path) -> None:
     os.mkfifo(root / "fifo.png")
     rows = Split(["test/ant/0.png", "fifo.png"], np.array([0, 0]))
     listing = Listing(str(root), ["ant"], {"test": rows}, origin="list.csv")
@@ -182,7 +182,7 @@ def test_a_listed_image_that_is_no_file(root: Path) -> None:
         manifest.build(listing, name="mine", params=params(root, role="dg"), shots=1, seeds=[1])
 
 
-def test_listed_images_that_are_not_there(root: Path) -> None:
+def test_listed_images_that_do_not_exist(root: Path) -> None:
     rows = Split(["test/ant/0.png", "no.png", "nor this.png"], np.array([0, 0, 0]))
     listing = Listing(str(root), ["ant"], {"test": rows}, origin="list.csv")
     text = r"2 of 3 images listed in list.csv do not exist under .*: 'no.png', 'nor this.png'; unpack the dataset again"
@@ -229,7 +229,7 @@ def test_verify_needs_a_folder_to_watch(root: Path) -> None:
 
 
 def test_1000_imagenet_classes_at_16_shots_and_3_seeds(tmp_path: Path) -> None:
-    """Hard links to a handful of images: ImageNet's shape on disk, 20 training images a class, one test image."""
+    """Hard links to a few images in ImageNet's folders: 20 training images and one test image per class."""
     images = [draw(tmp_path / f"image{i}.JPEG") for i in range(4)]
     wnids = [f"n{i:08d}" for i in range(1000)]
     for number, wnid in enumerate(wnids):
@@ -240,42 +240,42 @@ def test_1000_imagenet_classes_at_16_shots_and_3_seeds(tmp_path: Path) -> None:
                 os.link(images[number % 4], place / f"{i}.JPEG")
     section = params(tmp_path / "data", layout="coop:imagenet")
     listing = layouts.read("imagenet", params=section, imagenet_names=lambda: [f"class {i}" for i in range(1000)])
-    found = manifest.build(listing, name="imagenet", params=section, shots=16, seeds=[1, 2, 3])
+    built = manifest.build(listing, name="imagenet", params=section, shots=16, seeds=[1, 2, 3])
     assert len(listing.splits["train"].paths) == 20_000
     for seed in (1, 2, 3):
-        assert sum(seed in seeds for seeds in found.table["seeds"].to_pylist()) == 16_000
-    assert found.attributes["reason"] == "1,000 test images, the paper has 50,000"
+        assert sum(seed in seeds for seeds in built.table["seeds"].to_pylist()) == 16_000
+    assert built.attributes["reason"] == "1,000 test images, the paper has 50,000"
 
 
-def test_all_15_in_miniature_compile(tmp_path: Path) -> None:
+def test_all_15_datasets_compile(tmp_path: Path) -> None:
     from wsoup.datasets.paper import PAPER
 
     root = build_coop(tmp_path / "data")
     for name, paper in PAPER.items():
         section = params(root, layout=f"coop:{name}", role=paper.role, template=paper.template)
         listing = layouts.read(name, params=section, imagenet_names=list)
-        found = manifest.build(listing, name=name, params=section, shots=2, seeds=[1])
-        assert found.table["split"].to_pylist().count("test") == 6
-        assert found.attributes["reason"] == f"6 test images, the paper has {paper.n_test:,}"
+        built = manifest.build(listing, name=name, params=section, shots=2, seeds=[1])
+        assert built.table["split"].to_pylist().count("test") == 6
+        assert built.attributes["reason"] == f"6 test images, the paper has {paper.n_test:,}"
 
 
-def test_a_listing_is_the_folders_own(root: Path) -> None:
+def test_paths_are_relative_to_the_root(root: Path) -> None:
     assert folder.read(str(root)).split("test").paths[0] == "test/ant/0.png"
 
 
-# ------------------------------------------------------------------------ what looks the same, and what DVC passes over
+# ------------------------------------------------------------------------ changes that are hard to notice
 
 
 def same_size(path: Path, *, red: int) -> Path:
-    """A BMP: all of one size in pixels have one size in bytes."""
+    """Write a BMP; all BMPs with this number of pixels have the same number of bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (8, 8), (red, 0, 0)).save(path)
     os.utime(path, ns=(10**18, 10**18))
     return path
 
 
-def test_images_of_one_size_and_time_that_change_places_are_seen(tmp_path: Path) -> None:
-    """`mv` of two BMPs into each other's class."""
+def test_swapped_images_of_the_same_size_and_time_are_noticed(tmp_path: Path) -> None:
+    """As by `mv` of two BMPs into each other's class."""
     ant, bee = same_size(tmp_path / "set/ant/1.bmp", red=10), same_size(tmp_path / "set/bee/1.bmp", red=200)
     section = params(tmp_path / "set", role="dg")
     before = build(section).table["digest"].to_pylist()
@@ -285,7 +285,7 @@ def test_images_of_one_size_and_time_that_change_places_are_seen(tmp_path: Path)
     assert build(section).table["digest"].to_pylist() == before[::-1]
 
 
-def test_an_image_written_over_with_its_time_put_back_is_seen(tmp_path: Path) -> None:
+def test_an_overwritten_image_with_its_old_time_is_noticed(tmp_path: Path) -> None:
     ant = same_size(tmp_path / "set/ant/1.bmp", red=10)
     section = params(tmp_path / "set", role="dg")
     before = build(section).table["digest"].to_pylist()
@@ -294,7 +294,7 @@ def test_an_image_written_over_with_its_time_put_back_is_seen(tmp_path: Path) ->
     assert build(section).table["digest"].to_pylist() != before
 
 
-def test_where_a_file_system_has_no_inodes_images_are_read_each_time(
+def test_images_are_read_every_time_on_a_file_system_without_inodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ant = same_size(tmp_path / "set/ant/1.bmp", red=10)
@@ -319,16 +319,18 @@ def test_digests_of_an_earlier_wsoup_are_read_again(tmp_path: Path) -> None:
 
 
 def test_a_class_that_is_a_link_to_a_folder_elsewhere_is_refused(tmp_path: Path) -> None:
-    """DVC walks over such links: an image changed behind one would be "up to date"."""
+    """DVC does not follow such links, so a changed image behind one would be "up to date"."""
     draw(tmp_path / "elsewhere/1.png")
     draw(tmp_path / "set/test/ant/1.png")
     (tmp_path / "set/test/bee").symlink_to(tmp_path / "elsewhere")
-    said = rf"/set/test/bee is, or lies below, a link to a folder outside of .*/set \({tmp_path}/elsewhere\): DVC would"
-    with pytest.raises(DataError, match=said):
+    message = (
+        rf"/set/test/bee is, or lies below, a link to a folder outside of .*/set \({tmp_path}/elsewhere\): DVC would"
+    )
+    with pytest.raises(DataError, match=message):
         build(params(tmp_path / "set", role="dg"))
 
 
-def test_links_that_dvc_sees_or_is_not_asked_to_see_are_followed(tmp_path: Path) -> None:
+def test_links_that_dvc_follows_or_need_not_follow_are_allowed(tmp_path: Path) -> None:
     draw(tmp_path / "elsewhere/test/ant/1.png")
     draw(tmp_path / "note.txt.png")
     (tmp_path / "set").symlink_to(tmp_path / "elsewhere")  # the root itself: DVC hashes what it leads to

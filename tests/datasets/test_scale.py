@@ -14,19 +14,19 @@ CODE = """
 import resource, sys
 from wsoup.core.disk import store
 from wsoup.datasets import layouts, manifest
-from wsoup.core.params.datasets import DatasetParams
+from wsoup.core.params.inputs import DatasetParams
 root = sys.argv[1]
 params = DatasetParams(role="xd", layout="imagefolder", root=root, watch=root, template="{}")
 listing = layouts.read("big", params=params, imagenet_names=list)
-found = manifest.build(listing, name="big", params=params, shots=1, seeds=[1])
-store.write_table(sys.argv[2], found.table, attributes=found.attributes)
-print(found.table.num_rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+built = manifest.build(listing, name="big", params=params, shots=1, seeds=[1])
+store.write_table(sys.argv[2], built.table, attributes=built.attributes)
+print(built.table.num_rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
 @pytest.mark.slow
 def test_a_manifest_of_1_300_000_rows(tmp_path: Path) -> None:
-    """Hard links to 40 images; measured on 2 busy cores: 27 s of processor time the first time, 14 s again, 1.2 GiB."""
+    """Hard links to 40 images. Measured on 2 busy cores: 27 s of processor time at first, 14 s again, 1.2 GiB."""
     images = [draw(tmp_path / f"{i}.png") for i in range(40)]
     for label in range(1000):
         folder = tmp_path / "set" / "test" / f"n{label:08d}"

@@ -1,4 +1,4 @@
-"""Lists of images: CSV, Parquet and JSON say the same; and what is refused."""
+"""Lists of images: CSV, Parquet and JSON give the same listing; and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(root: Path, text: str, *, name: str = "list.csv") -> Path:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
-def test_all_three_forms_say_the_same(tmp_path: Path, suffix: str) -> None:
+def test_all_formats_give_the_same_listing(tmp_path: Path, suffix: str) -> None:
     table = pa.Table.from_pylist(ROWS)
     file = tmp_path / f"list.{suffix}"
     if suffix == "csv":
@@ -43,17 +43,17 @@ def test_all_three_forms_say_the_same(tmp_path: Path, suffix: str) -> None:
         pq.write_table(table, file)
     else:
         file.write_text(json.dumps(ROWS))
-    found = read(tmp_path, file.name)
-    assert found.class_names == ["zebra", "red fox"]
-    assert sorted(found.splits) == ["test", "train"]
-    assert found.splits["train"].paths == ["b.png", "a.png"]
-    assert found.splits["test"].labels.tolist() == [1, 0]
+    listing = read(tmp_path, file.name)
+    assert listing.class_names == ["zebra", "red fox"]
+    assert sorted(listing.splits) == ["test", "train"]
+    assert listing.splits["train"].paths == ["b.png", "a.png"]
+    assert listing.splits["test"].labels.tolist() == [1, 0]
 
 
 def test_class_names_alone_get_labels_in_sorted_order(tmp_path: Path) -> None:
-    found = read(write(tmp_path, "path,class_name\n1.png,zebra\n2.png,ant\n"), "list.csv")
-    assert found.class_names == ["ant", "zebra"]
-    assert found.splits["test"].labels.tolist() == [1, 0]
+    listing = read(write(tmp_path, "path,class_name\n1.png,zebra\n2.png,ant\n"), "list.csv")
+    assert listing.class_names == ["ant", "zebra"]
+    assert listing.splits["test"].labels.tolist() == [1, 0]
 
 
 def test_class_names_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_class_names_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
 
 def test_labels_alone_take_names_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("ant\nred_fox\n")
-    found = read(write(tmp_path, "path,label\n1.png,1\n2.png,0\n"), "list.csv", class_names=tmp_path / "names.txt")
-    assert found.class_names == ["ant", "red fox"]
+    listing = read(write(tmp_path, "path,label\n1.png,1\n2.png,0\n"), "list.csv", class_names=tmp_path / "names.txt")
+    assert listing.class_names == ["ant", "red fox"]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_labels_alone_take_names_from_a_file(tmp_path: Path) -> None:
         ("path,label,class_name\n1.png,cat,0\n", r"cannot be read as a list of images .*'cat'"),
         ("path,label,class_name\n1.png,,cat\n", r"row 1 has no label; fill it in or remove the row"),
         ("path,label,class_name\n1.png,0,cat\n2.png,0,dog\n", r"label 0 has two class names, 'cat' and 'dog'"),
-        ("path,label,class_name\n1.png,0,cat\n2.png,1,cat\n", r"class name 'cat' stands for labels \[0, 1\]"),
+        ("path,label,class_name\n1.png,0,cat\n2.png,1,cat\n", r"class name 'cat' is used for labels \[0, 1\]"),
         ("path,label,class_name\n1.png,0,cat\n2.png,2,dog\n", r"no image has label 1, though labels go up to 2"),
         ("path,class_name\n../1.png,cat\n", r"path '../1.png' leaves the dataset's root"),
         ("path,class_name\na/../../1.png,cat\n", r"leaves the dataset's root"),
@@ -84,7 +84,7 @@ def test_labels_alone_take_names_from_a_file(tmp_path: Path) -> None:
         ("", r"cannot be read as a list of images"),
     ],
 )
-def test_a_list_with_a_fault(tmp_path: Path, text: str, message: str) -> None:
+def test_a_faulty_list(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read(write(tmp_path, text), "list.csv")
 
@@ -103,14 +103,14 @@ def test_a_class_without_images(tmp_path: Path) -> None:
         read(tmp_path, "list.csv", class_names=tmp_path / "names.txt")
 
 
-def test_a_class_that_the_names_file_lacks(tmp_path: Path) -> None:
+def test_a_class_missing_from_the_names_file(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("ant\n")
     write(tmp_path, "path,class_name\n1.png,bee\n")
     with pytest.raises(DataError, match=r"names.txt lacks class 'bee'; add it, or correct the row"):
         read(tmp_path, "list.csv", class_names=tmp_path / "names.txt")
 
 
-def test_a_missing_or_foreign_file(tmp_path: Path) -> None:
+def test_a_missing_or_unknown_file(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"list.csv does not exist; correct the file in layout 'manifest:list.csv'"):
         read(tmp_path, "list.csv")
     with pytest.raises(DataError, match=r"list.txt: expected a .csv, .tsv, .parquet or .json file"):

@@ -1,4 +1,4 @@
-"""A tiny encoder's text side, and three datasets of random images: a source, a shift of it, another label space."""
+"""The text side of a tiny encoder, and three datasets of random images: a source, its shift, and other classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of the zero-shot rows: hand-made answers first, then that draws nest and depend on their seed alone."""
+"""Texts of the baselines: answers by hand, and draws that nest and depend on their seed alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_waffle_shape_of_imagenet_is_that_of_the_authors_pool():
     assert waffle_shape(imagenet_class_names()) == WaffleShape(words=2, word_length=6, groups=2, group_length=5)
 
 
-def test_waffle_turns_between_words_and_characters():
+def test_waffle_alternates_words_and_characters():
     shape = WaffleShape(words=2, word_length=4, groups=2, group_length=3)
     texts = waffle(WORDS, characters=list("ab)"), shape=shape, m=6, seed=1)
     cut = {word[:4] for word in WORDS}
@@ -49,7 +49,7 @@ def test_waffle_turns_between_words_and_characters():
 
 
 @needs_reference
-def test_the_authors_waffle_texts_are_worded_as_ours():
+def test_waffle_is_worded_like_the_authors_texts():
     theirs = (REFERENCE / "waffle_descriptors.txt").read_text().splitlines()
     noise = [re.sub(r"^, which (is|has)? ?", "", text).removesuffix(".") for text in theirs]
     assert [f", {gpt.sentence(text)}." for text in noise] == theirs
@@ -60,11 +60,11 @@ def test_waffle_characters_without_descriptors_are_those_of_a_keyboard():
     assert len(waffle_characters([])) == 92
 
 
-def test_waffle_characters_leave_out_what_parts_texts():
+def test_waffle_characters_leave_out_separators():
     assert waffle_characters(["a, b.", "ca"]) == ["a", "b", "c"]
 
 
-def test_longer_draws_begin_with_shorter_ones_and_seeds_differ():
+def test_longer_draws_start_with_shorter_ones_and_seeds_differ():
     shape = waffle_shape(["red fox"])
     assert random_descriptors(POOL, m=6, seed=1)[:2] == random_descriptors(POOL, m=2, seed=1)
     assert sorted(random_descriptors(POOL, m=6, seed=1)) == sorted(POOL)
@@ -73,18 +73,18 @@ def test_longer_draws_begin_with_shorter_ones_and_seeds_differ():
     assert four != waffle(WORDS, characters=["a"], shape=shape, m=4, seed=2)
 
 
-def test_random_chains_have_the_asked_lengths_and_no_word_twice():
+def test_random_chains_have_the_given_lengths_and_distinct_words():
     chains = random_chains(WORDS, lengths=[1, 3, 7], seed=4)
     assert [len(chain.split()) for chain in chains] == [1, 3, 7]
     assert all(len(set(chain.split())) == len(chain.split()) for chain in chains)
 
 
-def test_too_small_a_pool_says_so():
-    with pytest.raises(PoolError, match="9 random descriptors are wanted but the pool has 6; lower"):
+def test_a_pool_that_is_too_small_is_refused():
+    with pytest.raises(PoolError, match="cannot draw 9 random descriptors from a pool of 6; lower"):
         random_descriptors(POOL, m=9, seed=1)
 
 
-def test_ensemble_takes_over_what_the_template_says_after_the_class_name():
+def test_the_ensemble_keeps_what_the_template_says_after_the_class_name():
     templates = ["itap of a {}.".format, "the {} in a game.".format]
     satellite = ensemble_prompts("a photo of {}, from a satellite.", class_names=["sea"], templates=templates)
     assert satellite == [["itap of a sea, from a satellite.", "the sea in a game, from a satellite."]]
@@ -93,7 +93,7 @@ def test_ensemble_takes_over_what_the_template_says_after_the_class_name():
     assert len(ensemble_prompts("a photo of a {}.", class_names=["cat"], templates=ensemble_templates())[0]) == 80
 
 
-def test_gpt_prompts_are_each_class_with_its_own_descriptors():
+def test_gpt_prompts_give_each_class_its_own_descriptors():
     prompts = gpt_prompts(
         "a photo of a {}, a type of pet.",
         class_names=["cat", "dog"],
@@ -107,10 +107,10 @@ def test_gpt_prompts_are_each_class_with_its_own_descriptors():
     assert Row("gpt", (1,), prompts=prompts).texts_per_class == 1.5
 
 
-def test_a_class_may_be_called_otherwise_in_gpt_prompts():
+def test_a_class_may_have_another_name_in_gpt_prompts():
     descriptors = {"newt": ["which is wet"], "cat": []}
     made = gpt_prompts(
-        "a photo of a {}.", class_names=["newt", "cat"], descriptors=descriptors, called={"newt": "smooth newt"}
+        "a photo of a {}.", class_names=["newt", "cat"], descriptors=descriptors, gpt_names={"newt": "smooth newt"}
     )
     assert made == [["a photo of a smooth newt, which is wet."], ["a photo of a cat."]]
 

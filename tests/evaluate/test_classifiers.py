@@ -1,17 +1,19 @@
-"""Which texts are counted, for the pretrained model and for finetuned ones: all rows, each once."""
+"""Which texts are evaluated, for the pretrained model and for finetuned ones: all rows, each once."""
 
 from __future__ import annotations
 
 import dataclasses
 
 import pytest
+import torch
 from pydantic import ValidationError
 
-from wsoup.evaluate.classifiers import Row, class_rows, pretrained_rows, tuned_rows
+from wsoup.evaluate.classifiers import Row, class_rows, nearest_prompts, pretrained_rows, tuned_rows
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, table
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
+NEAR = ["which is red", "made of wood", "with four legs", "very old", "which is red"]
 WORDS = ["hatch", "injuring", "slab", "digital", "bins", "magnets", "keep"]
 PARAMS = EvaluateParams.model_validate(
     {
@@ -37,7 +39,7 @@ MATERIAL = Material(
 )
 
 
-def test_a_row_is_cut_to_the_sizes_that_it_holds_and_its_whole():
+def test_a_row_is_cut_to_smaller_sizes_and_kept_whole():
     assert [row.texts for row in Row("x", (1,), ("a", "b", "c")).cut([1, 2, 4])] == [
         ("a",),
         ("a", "b"),
@@ -63,7 +65,7 @@ def test_pretrained_rows_are_unique_and_complete():
     assert {row.texts_per_class for row in rows if row.offsets == (0, 5) and row.method == "waffle"} == {6.0}
 
 
-def test_texts_of_your_own_are_counted_alone():
+def test_given_texts_are_evaluated_alone():
     params = PARAMS.model_copy(update={"texts": ["a type of pet.", "which is red"]})
     given = [row for row in pretrained_rows(MATERIAL, params=params) if row.method == "given_text"]
     assert given == [Row("given_text", (1,), (text,), text=text) for text in ("a type of pet", "which is red")]
@@ -71,7 +73,7 @@ def test_texts_of_your_own_are_counted_alone():
         EvaluateParams.model_validate({**PARAMS.model_dump(), "texts": ["a type of pet.", "a type of pet"]})
 
 
-def test_a_tuned_model_is_evaluated_with_its_own_seed_alone():
+def test_a_tuned_model_is_evaluated_with_its_own_seed_only():
     rows = tuned_rows(MATERIAL, params=PARAMS, seed=2)
     assert {row.seeds for row in rows} == {(2,)}
     assert Row("word_soup", (2,), ("hatch", "keep slab bins")) in rows
@@ -81,7 +83,7 @@ def test_a_tuned_model_is_evaluated_with_its_own_seed_alone():
     }
 
 
-def test_a_soup_of_any_name_is_counted_as_the_papers_are():
+def test_a_soup_of_any_name_is_evaluated_like_the_papers():
     more = dataclasses.replace(MATERIAL, soups={**MATERIAL.soups, "word_k50": {1: ["slab"], 2: ["bins", "keep"]}})
     rows = pretrained_rows(more, params=PARAMS)
     assert {row.m for row in rows if row.method == "word_k50_soup" and row.seeds == (2,) and row.text is None} == {1, 2}
@@ -90,39 +92,39 @@ def test_a_soup_of_any_name_is_counted_as_the_papers_are():
     assert Row("word_k50_soup", (1,), ("slab",)) in tuned_rows(more, params=PARAMS, seed=1)
 
 
-def test_random_chains_stand_beside_the_word_soup_or_the_first_one():
+def test_random_chains_follow_the_word_soup_or_else_the_first_one():
     other = dataclasses.replace(MATERIAL, soups={"long": {1: ["slab keep bins"], 2: ["hatch"]}})
     chains = [row for row in pretrained_rows(other, params=PARAMS) if row.method == "random_chains" and not row.text]
     assert [[len(text.split()) for text in row.texts] for row in chains] == [[3], [1]]
 
 
-def test_single_texts_are_members_of_the_first_seed_beside_random_texts():
+def test_single_texts_are_members_of_the_first_seed_and_random_texts():
     alone = [row for row in pretrained_rows(MATERIAL, params=PARAMS) if row.text is not None]
     assert {row.seeds for row in alone} == {(1,)}
     counts = {method: sum(row.method == method for row in alone) for method in {row.method for row in alone}}
     assert counts == {"random_descriptors": 6, "random_chains": 2, "descriptor_soup": 3, "word_soup": 2}
 
 
-def test_without_an_upper_bound_there_is_no_such_row():
+def test_without_an_upper_bound_there_is_no_row_of_it():
     none = dataclasses.replace(MATERIAL, upper_bound=[])
     rows = [*pretrained_rows(none, params=PARAMS), *tuned_rows(none, params=PARAMS, seed=1)]
     assert "upper_bound" not in {row.method for row in rows}
 
 
-def test_rows_with_prompts_by_class_are_those_that_there_are(photo):
+def test_only_baselines_with_prompts_have_rows_by_class(photo):
     bare, photo = photo, dataclasses.replace(photo, gpt={name: ["which is old"] for name in photo.class_names})
-    how = {"seeds": [1], "templates": ["a toy {}.".format]}
+    arguments = {"seeds": [1], "templates": ["a toy {}.".format]}
     rows = table(["word"])
-    assert [row.method for row in class_rows([photo], rows=rows, **how)["photo"]] == ["ensemble", "gpt"]
+    assert [row.method for row in class_rows([photo], rows=rows, **arguments)["photo"]] == ["ensemble", "gpt"]
     tuned = [row for row in rows if row.tuned]
-    assert [row.method for row in class_rows([photo], rows=tuned, **how)["photo"]] == ["gpt"]
+    assert [row.method for row in class_rows([photo], rows=tuned, **arguments)["photo"]] == ["gpt"]
     assert class_rows([bare], rows=rows, seeds=[1], templates=[]) == {"photo": []}
-    assert class_rows([photo], rows=tuned, **how)["photo"] == [
+    assert class_rows([photo], rows=tuned, **arguments)["photo"] == [
         Row("gpt", (1,), prompts=[[f"a photo of a {name}, which is old."] for name in photo.class_names])
     ]
 
 
-def test_the_curves_soup_has_its_sizes_and_no_row_of_its_own_beside_finetuned_models():
+def test_the_curve_soup_has_all_sizes_but_no_row_for_finetuned_models():
     curve = {1: ["slab keep", "bins", "hatch", "keep"], 2: ["hatch"] * 4}
     more = dataclasses.replace(MATERIAL, soups={**MATERIAL.soups, "word_curve": curve})
     rows = pretrained_rows(more, params=PARAMS)
@@ -136,7 +138,7 @@ def test_the_curves_soup_has_its_sizes_and_no_row_of_its_own_beside_finetuned_mo
     }
 
 
-def test_a_model_trained_over_a_soups_first_members_is_evaluated_with_them():
+def test_a_model_trained_on_a_soups_first_members_is_evaluated_with_them():
     curve = {1: ["slab keep", "bins", "hatch", "keep"]}
     more = dataclasses.replace(MATERIAL, soups={**MATERIAL.soups, "word_curve": curve})
     assert Row("word_curve_soup", (1,), ("slab keep", "bins")) in tuned_rows(
@@ -153,3 +155,34 @@ def test_without_descriptors_nothing_is_drawn_from_them():
     for rows in (pretrained_rows(none, params=PARAMS), tuned_rows(none, params=PARAMS, seed=1)):
         assert {row.method for row in rows} & {"random_descriptors", "descriptor_soup", "upper_bound"} == set()
         assert "waffle" in {row.method for row in rows}
+
+
+def test_nearest_descriptors_differ_by_class_and_ties_go_by_pool_order(texts, tests):
+    by_dataset = nearest_prompts(tests, pool=NEAR, m=2, encoder=texts)
+    assert set(by_dataset) == {test.name for test in tests}
+    features = texts.encode(NEAR)
+    for test in tests:
+        for name, prompts in zip(test.class_names, by_dataset[test.name], strict=True):
+            stem = test.template.format(name).removesuffix(".")
+            cosines = (texts.encode([f"{stem}."]) @ features.T)[0].tolist()
+            nearest = sorted(range(len(NEAR)), key=lambda i: -cosines[i])[:2]
+            assert prompts == [f"{stem}, {NEAR[i]}." for i in nearest]
+
+
+def test_nearest_takes_a_small_pool_whole_and_an_empty_one_gives_no_row(texts, photo):
+    (whole,) = nearest_prompts([photo], pool=NEAR[:3], m=16, encoder=texts).values()
+    assert {len(prompts) for prompts in whole} == {3}
+    assert nearest_prompts([photo], pool=[], m=16, encoder=texts) == {}
+    arguments = {"rows": table(["word"]), "seeds": [1], "templates": []}
+    (row,) = class_rows([photo], nearest={"photo": whole}, **arguments)["photo"]
+    assert (row.method, row.m, row.prompts) == ("nearest_descriptors", 3, whole)
+    assert class_rows([photo], **arguments)["photo"] == []
+
+
+def test_nearest_without_weights_takes_the_first_descriptors(photo):
+    class Weightless:
+        def encode(self, prompts):
+            return torch.empty(len(prompts), 4, device="meta")
+
+    (prompts,) = nearest_prompts([photo], pool=NEAR, m=1, encoder=Weightless()).values()
+    assert prompts == [[f"a photo of a {name}, which is red."] for name in photo.class_names]

@@ -1,4 +1,4 @@
-"""Counts of rows: hand answers on a circle, identities, and the plain loop over a real model."""
+"""Counts of rows: answers by hand on a circle, identities, and a plain loop over a real model."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch.nn import functional as F
 
 from wsoup.core import prompts
 from wsoup.core.scoring import centroid_scores, score_mean
-from wsoup.evaluate import encoded
+from wsoup.evaluate import counts
 from wsoup.evaluate.classifiers import Row, class_rows
-from wsoup.evaluate.counts import confusion, count, evaluate, flips, mean_texts, tokens_stored
+from wsoup.evaluate.counts import count, evaluate, mean_texts, tokens_stored
 from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.transfer import Grid
@@ -65,10 +65,10 @@ def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, texts, t
                 ]
             )  # (M, C, D)
             for mode, scores in (("centroid", centroid_scores), ("score_mean", score_mean)):
-                wanted = int((scores(test.image_features, features).argmax(dim=1) == test.labels).sum())
+                expected = int((scores(test.image_features, features).argmax(dim=1) == test.labels).sum())
                 for seed in row.seeds:
                     got = line(counted, method=row.method, mode=mode, seed=seed, dataset=test.name, m=len(row.texts))
-                    assert (got["n_correct"], got["n_images"]) == (wanted, len(test.labels))
+                    assert (got["n_correct"], got["n_images"]) == (expected, len(test.labels))
 
 
 def test_token_offsets_are_null_tokens_after_the_comma(tiny_encoder, texts, tests):
@@ -118,9 +118,9 @@ def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, texts, test
     dog = [f"{stem}, which has a tail.".format("dog"), f"{stem}, which barks.".format("dog")]
     cat = [f"{stem}, which is soft.".format("cat")]
     mean = torch.stack([tiny_encoder.encode_texts(group).mean(dim=0) for group in (dog, cat)])
-    wanted = int(((test.image_features @ mean.T).argmax(dim=1) == test.labels).sum())
+    expected = int(((test.image_features @ mean.T).argmax(dim=1) == test.labels).sum())
     got = line(counted, method="gpt", mode="score_mean")
-    assert (got["n_correct"], got["m"], got["texts"]) == (wanted, None, 1.5)
+    assert (got["n_correct"], got["m"], got["texts"]) == (expected, None, 1.5)
     assert line(counted, method="ensemble", mode="centroid")["m"] == 2
 
 
@@ -134,31 +134,12 @@ def test_each_prompt_is_encoded_once(tiny_encoder, tests):
     assert shared.tokens_encoded == once.tokens_encoded
 
 
-def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
-    before, after = Row("class_name", (1,), ("",)), Row("soup", (1,), ("sharp", "old"))
-    classifiers = mean_texts([before, after], class_rows={}, tests=tests, encoder=texts)
-    turned = flips(classifiers, pair=(before, after), mode="centroid", tests=tests).to_pylist()
-    wanted = []
-    for test in tests:
-        for i in range(len(test.labels)):
-            x, label = test.image_features[i], int(test.labels[i])
-            first, second = (int((F.normalize(mean, dim=-1) @ x).argmax()) for mean in classifiers.of(test))
-            if (first == label) != (second == label):
-                wanted.append((test.name, 100 + i, label, first, second))
-    assert [tuple(row.values()) for row in turned] == wanted
-    assert wanted
-    taken = confusion(classifiers, pair=(before, after), mode="centroid", tests=tests).to_pylist()
-    assert sum(line["n_images"] for line in taken) == sum(len(test.labels) for test in tests)
-    one_right = [x["n_images"] for x in taken if (x["before"] == x["label"]) != (x["after"] == x["label"])]
-    assert sum(one_right) == len(wanted)
-
-
-def test_a_soup_takes_one_integer_a_token_to_store(tiny_encoder):
+def test_a_soup_takes_one_integer_per_token_to_store(tiny_encoder):
     rows = [Row("class_name", (1,), ("",)), Row("soup", (1,), ("old", "which is red"))]
     assert tokens_stored(rows, tokenizer=tiny_encoder.tokenizer) == [0, 4]
 
 
-def test_the_class_name_joins_a_soup_with_its_weight(tests, texts):
+def test_the_class_name_enters_the_mean_with_its_weight(tests, texts):
     rows = [
         Row("class_name", (1,), ("",)),
         Row("a", (1,), ("old", "new")),
@@ -168,6 +149,6 @@ def test_the_class_name_joins_a_soup_with_its_weight(tests, texts):
     torch.testing.assert_close(joined, (2 * plain + 2 * name) / 4)
 
 
-def test_the_class_names_weight_is_part_of_what_kept_means_belong_to():
+def test_the_class_name_weight_is_part_of_the_resume_key():
     plain, weighted = (Row("soup", (1,), ("sharp",), class_name_weight=weight) for weight in (0.0, 2.0))
-    assert encoded._texts_of([plain]) != encoded._texts_of([weighted])
+    assert counts._deciding([plain]) != counts._deciding([weighted])

@@ -1,15 +1,25 @@
-"""Which images the judged rows get right: the counts of the tables, image by image."""
+"""Which images judged rows get right, consistent with the counts of the tables; and what changes between two rows."""
 
 from __future__ import annotations
 
 import pyarrow.compute as pc
 import pytest
 from evaluate_cases import line
+from torch.nn import functional as F
 
 from wsoup.evaluate.bits import unpack_right
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import evaluate, mean_texts
-from wsoup.evaluate.judged import judged, random_rows, right_images, selection_counts, together_rows
+from wsoup.evaluate.judged import (
+    confusion,
+    flips,
+    judge,
+    judged_rows,
+    random_rows,
+    right_images,
+    selection_counts,
+    together_rows,
+)
 from wsoup.evaluate.rows import Material
 
 ROWS = [
@@ -27,11 +37,11 @@ def classifiers(texts, tests):
     return mean_texts(ROWS, class_rows={}, tests=tests, encoder=texts)
 
 
-def test_judged_are_whole_soups_without_offsets(classifiers):
-    assert [row for row, _ in judged(classifiers, soups=["word"])] == [ROWS[0], ROWS[2], ROWS[4]]
+def test_judged_rows_are_whole_soups_without_offsets(classifiers):
+    assert [row for row, _ in judged_rows(classifiers, soups=["word"])] == [ROWS[0], ROWS[2], ROWS[4]]
 
 
-def test_the_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers, texts, tests):
+def test_right_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers, texts, tests):
     table = evaluate(classifiers, tests=tests, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
     plain = table.filter(pc.and_(pc.is_null(table["text"]), pc.equal(table["offsets"], 1)))
     right = right_images(classifiers, soups=["word"], tests=tests).to_pylist()
@@ -43,7 +53,7 @@ def test_the_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers
         assert count == line(plain, m=m, **where)["n_correct"]
 
 
-def test_the_templates_are_there_with_prompts_of_each_datasets_own_classes(texts, tests):
+def test_the_ensemble_is_judged_with_prompts_of_each_datasets_classes(texts, tests):
     test = tests[0]
     by_class = {test.name: [Row("ensemble", (1, 2), prompts=[[f"a toy {name}."] for name in test.class_names])]}
     made = mean_texts(ROWS, class_rows=by_class, tests=tests, encoder=texts)
@@ -52,7 +62,7 @@ def test_the_templates_are_there_with_prompts_of_each_datasets_own_classes(texts
     assert len([row for row in right if row["method"] == "ensemble"]) == 2 * 2  # modes, seeds
 
 
-def test_all_seeds_together_are_their_members_and_the_class_name_as_often_as_each_has_it():
+def test_all_seeds_combined_have_all_members_and_the_sum_of_class_name_weights():
     material = Material(
         seeds=(1, 2),
         words=[],
@@ -67,7 +77,7 @@ def test_all_seeds_together_are_their_members_and_the_class_name_as_often_as_eac
     assert soup == Row("word_all_seeds", (1, 2), ("x y", "z", "x y"), class_name_weight=4.0)
 
 
-def test_selection_images_are_counted_with_the_sources_classes(classifiers, tests):
+def test_selection_counts_use_the_sources_classes(classifiers, tests):
     source = tests[0]
     images = {seed: (source.image_features[:seed], source.labels[:seed]) for seed in (1, 2)}
     counted = selection_counts(classifiers, soups=["word"], source=source, images=images.__getitem__).to_pylist()
@@ -78,7 +88,7 @@ def test_selection_images_are_counted_with_the_sources_classes(classifiers, test
         assert row["n_correct"] == unpack_right(whole["right"], n_images=40)[: row["seed"]].sum()
 
 
-def test_random_texts_are_as_many_of_the_same_pool_and_as_long():
+def test_random_controls_have_as_many_texts_of_the_same_pool_and_length():
     material = Material(
         seeds=(1, 2),
         words=["a", "b", "c", "d"],
@@ -95,3 +105,51 @@ def test_random_texts_are_as_many_of_the_same_pool_and_as_long():
     assert set(" ".join(drawn["random_beside_word", (1,)]).split()) <= set(material.words)
     assert len(drawn["random_beside_descriptor", (1,)]) == 2
     assert set(drawn["random_beside_descriptor", (1,)]) <= set(material.descriptors)
+
+
+def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
+    before, after = Row("class_name", (1,), ("",)), Row("soup", (1,), ("sharp", "old"))
+    classifiers = mean_texts([before, after], class_rows={}, tests=tests, encoder=texts)
+    turned = flips(classifiers, pair=(before, after), mode="centroid", tests=tests).to_pylist()
+    expected = []
+    for test in tests:
+        for i in range(len(test.labels)):
+            x, label = test.image_features[i], int(test.labels[i])
+            first, second = (int((F.normalize(mean, dim=-1) @ x).argmax()) for mean in classifiers.of(test))
+            if (first == label) != (second == label):
+                expected.append((test.name, 100 + i, label, first, second))
+    assert [tuple(row.values()) for row in turned] == expected
+    assert expected
+    taken = confusion(classifiers, pair=(before, after), mode="centroid", tests=tests).to_pylist()
+    assert sum(line["n_images"] for line in taken) == sum(len(test.labels) for test in tests)
+    one_right = [x["n_images"] for x in taken if (x["before"] == x["label"]) != (x["after"] == x["label"])]
+    assert sum(one_right) == len(expected)
+
+
+def test_the_verdict_covers_judged_rows_their_controls_and_all_seeds_combined(classifiers, texts, tests):
+    material = Material(
+        seeds=(1, 2),
+        words=["a", "b", "c", "d"],
+        descriptors=[],
+        source_class_names=["cat"],
+        soups={"word": {1: ["sharp", "old red"], 2: ["old"]}},
+        upper_bound=[],
+        pools={"word": "words"},
+    )
+    source = tests[0]
+    tables = judge(
+        classifiers,
+        material=material,
+        soup="word",
+        mode="centroid",
+        tests=tests,
+        source=source.name,
+        selection=lambda seed: (source.image_features[:seed], source.labels[:seed]),
+        encoder=texts,
+    )
+    methods = {"class_name", "word_soup", "random_beside_word", "word_all_seeds"}
+    for name in ("right", "selection"):
+        keys = [(row["method"], row["seed"]) for row in tables[name].to_pylist()]
+        assert set(keys) == {(method, seed) for method in methods for seed in (1, 2)}
+    assert sum(tables["confusion"]["n_images"].to_pylist()) == sum(len(test.labels) for test in tests)
+    assert {row["dataset"] for row in tables["flips"].to_pylist()} <= {test.name for test in tests}

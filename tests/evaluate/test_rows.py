@@ -1,4 +1,4 @@
-"""The table of rows: what it costs to add a baseline, and where a soup of params.yaml appears by itself."""
+"""The table of rows: what a new baseline takes, and where soups of params.yaml appear by themselves."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from wsoup.evaluate.classifiers import Row, pretrained_rows, tuned_rows
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, Method, TableRow, soup_rows, table
 from wsoup.report import analyses, plots
-from wsoup.report.accuracy import finetuned_table, zero_shot_table
+from wsoup.report.accuracy import finetuned_table, metrics, size_table, zero_shot_table
+from wsoup.report.analyses import paired_table
 from wsoup.report.results import Results
 from wsoup.report.settings import Settings
-from wsoup.report.summaries import metrics, paired_table, size_table
 from wsoup.report.terminal import summary
 
 PARAMS = EvaluateParams.model_validate(
@@ -77,7 +77,7 @@ def results_of(methods: list[str], *, soups: list[str]) -> Results:
 
 
 def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
-    """What each view of the results shows, as text."""
+    """Each view of the results, as text."""
     single = [line(method, text="bals", dataset=name, role=role) for name, role in ROLES.items()]
     store.write_table(folder / "texts.parquet", pa.Table.from_pylist(single))
     tables = {
@@ -97,7 +97,7 @@ def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
     }
 
 
-def test_a_baseline_is_its_texts_and_a_line_of_the_table(monkeypatch, tmp_path):
+def test_a_baseline_needs_only_texts_and_a_line_of_the_table(monkeypatch, tmp_path):
     monkeypatch.setattr(rows, "BEFORE_SOUPS", (*rows.BEFORE_SOUPS, NEW))
     made = material(word={1: ["keep"]})
     assert Row("reversed_words", (1,), ("bals", "peek")) in pretrained_rows(made, params=PARAMS)
@@ -109,7 +109,7 @@ def test_a_baseline_is_its_texts_and_a_line_of_the_table(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["word", "descriptor", "word_k50"])
-def test_a_soup_of_params_is_a_row_of_every_table_and_curve(tmp_path, name):
+def test_a_soup_of_params_appears_in_every_table_and_curve(tmp_path, name):
     run = results_of([f"{name}_soup"], soups=[name])
     for view, text in everywhere(run, method=f"{name}_soup", folder=tmp_path).items():
         assert f"{name}_soup" in text or rows.soup_title(name) in text or rows.soup_label(name) in text, view
@@ -118,18 +118,18 @@ def test_a_soup_of_params_is_a_row_of_every_table_and_curve(tmp_path, name):
     assert set(metrics(run)[PRETRAINED]) == {"class_name", *keys[:2]}
 
 
-def test_labels_are_the_papers_for_its_soups_and_the_name_for_others():
+def test_labels_are_the_papers_for_its_soups_and_names_for_others():
     assert [row.label for row in soup_rows("word")] == ["Word soup", "Word soup score mean", "Word soup + offset trick"]
     assert soup_rows("word_k50")[0].label == "Soup word_k50"
     assert soup_rows("word_k50")[0].curve == "soup word_k50"
 
 
-def test_the_papers_soups_come_first_in_its_order_then_the_others_in_that_of_params():
+def test_the_papers_soups_come_first_then_others_in_the_order_of_params():
     keys = [row.method.soup for row in table(["b", "word", "a", "descriptor"]) if row.method.soup]
     assert list(dict.fromkeys(keys)) == ["descriptor", "word", "b", "a"]
 
 
-def test_keys_of_metrics_are_unique_and_those_of_old():
+def test_keys_of_metrics_are_unique_and_stable():
     keys = [row.key for row in table(["descriptor", "word", "word_k50"])]
     assert len(set(keys)) == len(keys)
     assert [row.key for row in table(["descriptor", "word"])] == [

@@ -1,4 +1,4 @@
-"""Accuracy during training: which images, which texts, and counts that are those of the model as it was."""
+"""Accuracy during training: which images, which texts, and counts of the model as it was at each snapshot."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.disk.shards import Owner
 from wsoup.core.scoring import centroid_scores
 from wsoup.evaluate.classifiers import Row
-from wsoup.evaluate.training import during_training, some_images, trained_row
+from wsoup.evaluate.training import during_training, sample_images, trained_row
 from wsoup.finetune.params import PromptTune
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
 from wsoup.finetune.tuners import make_student
 
 
-def test_images_are_drawn_once_and_stay_in_order(tests):
-    few = some_images(tests, images=25)
-    assert [len(test.labels) for test in few] == [25, 25, 20]
-    again = some_images([tests[0]], images=25)[0]
-    assert torch.equal(few[0].image_features, again.image_features)
-    assert list(few[0].rows) == sorted(few[0].rows)
-    assert torch.equal(few[0].labels, tests[0].labels[torch.from_numpy(few[0].rows - 100)])
-    assert set(some_images([tests[0]], images=5)[0].rows) < set(few[0].rows)
+def test_sampled_images_are_the_same_always_and_in_order(tests):
+    sample = sample_images(tests, size=25)
+    assert [len(test.labels) for test in sample] == [25, 25, 20]
+    again = sample_images([tests[0]], size=25)[0]
+    assert torch.equal(sample[0].image_features, again.image_features)
+    assert list(sample[0].rows) == sorted(sample[0].rows)
+    assert torch.equal(sample[0].labels, tests[0].labels[torch.from_numpy(sample[0].rows - 100)])
+    assert set(sample_images([tests[0]], size=5)[0].rows) < set(sample[0].rows)
 
 
-def test_texts_are_those_that_were_trained_over():
+def test_the_row_has_the_texts_that_were_trained_on():
     rows = [
         Row("class_name", (1,), ("",)),
         Row("word_soup", (1,), ("a",)),
         Row("word_soup", (1,), ("a", "b")),
         Row("word_soup", (1,), ("a", "b"), offsets=(0, 5)),
     ]
-    assert trained_row(rows, soup="word").texts == ("a",)  # the members that it knew come first
+    assert trained_row(rows, soup="word").texts == ("a",)  # the row of the members that were trained on comes first
     assert trained_row(rows, soup="class_name").texts == ("",)
 
 
 @pytest.fixture
 def tuned(in_tmp: Path, tiny_encoder) -> Artifacts:
-    """A prompt that moved, with snapshots of where it was."""
+    """A trained prompt, with snapshots of earlier ones."""
     student = make_student(
         tiny_encoder.model,
         tokenizer=tiny_encoder.tokenizer,
@@ -60,13 +60,13 @@ def tuned(in_tmp: Path, tiny_encoder) -> Artifacts:
 
 
 def test_counts_are_of_the_model_as_it_was(tuned, tiny_encoder, tests):
-    few, owner = some_images(tests, images=15), Owner("evaluate_tuned@coop", {}, {})
+    sample, owner = sample_images(tests, size=15), Owner("evaluate_tuned@coop", {}, {})
     row = Row("word_soup", (1,), ("sharp old", "which is red"))
     lines = during_training(
-        "coop", seed=1, row=row, encoder=tiny_encoder, tests=few, artifacts=tuned, batch_size=4, owner=owner
+        "coop", seed=1, row=row, encoder=tiny_encoder, tests=sample, artifacts=tuned, batch_size=4, owner=owner
     )  # fmt: skip
-    assert [line[:3] for line in lines] == [[1, i, test.name] for i in (0, 2, 3) for test in few]
-    for (_, iteration, _, n_correct, n_images), test in zip(lines, few * 3, strict=True):
+    assert [line[:3] for line in lines] == [[1, i, test.name] for i in (0, 2, 3) for test in sample]
+    for (_, iteration, _, n_correct, n_images), test in zip(lines, sample * 3, strict=True):
         then = load_tuned(tuned.tuned("coop", seed=1), encoder=tiny_encoder, iteration=iteration)
         prompts = [[f"{stem}, {text}." for stem in test.stems] for text in row.texts]
         features = torch.stack([then.encode_texts(texts) for texts in prompts])  # (M, C, D)

@@ -1,4 +1,4 @@
-"""Unselected texts on every dataset, and the bound that selects on the targets: the plain loops over them."""
+"""Unselected texts on every dataset, and the bound that selects on the targets, against plain loops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wsoup.evaluate.counts import count, mean_texts
 from wsoup.evaluate.transfer import Grid, mean_accuracy, ranked_on_targets, sample, transfer, upper_bound
 
 
-def test_each_text_is_counted_alone(texts, tests):
+def test_each_text_is_evaluated_alone(texts, tests):
     grid = Grid(["", "old", "sharp"], tests=tests, encoder=texts)
     counted = transfer(grid)
     assert counted.num_rows == 9
@@ -26,7 +26,7 @@ def test_each_text_is_counted_alone(texts, tests):
         assert got["uniformity"] == pytest.approx(single["uniformity"], abs=1e-5)
 
 
-def test_mean_accuracy_weighs_datasets_alike():
+def test_mean_accuracy_weights_datasets_equally():
     assert mean_accuracy([1, 0], n_images=[2, 100]) > mean_accuracy([0, 49], n_images=[2, 100])
     assert mean_accuracy([1, 0], n_images=[2, 100]) == mean_accuracy([0, 50], n_images=[2, 100])
 
@@ -52,7 +52,7 @@ def test_the_upper_bound_is_the_one_by_one_loop_over_the_cross_dataset_targets(t
     assert members == kept
 
 
-def test_the_sample_is_the_same_always_and_in_pool_order():
+def test_the_sample_is_fixed_and_in_pool_order():
     pool = [str(i) for i in range(50)]
     drawn = sample(pool, size=10)
     assert drawn == sample(pool, size=10) == sorted(drawn, key=int)
@@ -60,7 +60,7 @@ def test_the_sample_is_the_same_always_and_in_pool_order():
     assert sample(pool, size=None) == pool
 
 
-def test_shifts_do_not_count_for_the_bound_but_where_there_is_nothing_else(texts, tests):
+def test_shifts_count_for_the_bound_only_without_cross_dataset_targets(texts, tests):
     table = transfer(Grid(["", "old", "sharp"], tests=tests, encoder=texts))
     without = table.filter(pc.not_equal(table["role"], "dg"))
     assert ranked_on_targets(table) == ranked_on_targets(without)
@@ -68,5 +68,5 @@ def test_shifts_do_not_count_for_the_bound_but_where_there_is_nothing_else(texts
     assert sorted(ranked_on_targets(shifts)) == ["old", "sharp"]
 
 
-def test_there_is_no_bound_of_no_descriptors(texts, tests):
+def test_without_descriptors_there_is_no_bound(texts, tests):
     assert upper_bound([], grid=Grid([""], tests=tests, encoder=texts), m=4) == []

@@ -1,4 +1,4 @@
-"""Parts that the tests of finetuning share."""
+"""Fixtures for finetuning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways of training that the authors' code has and their paper does not tell, against plain loops in torch."""
+"""Training as in the authors' code where it differs from the papers, against plain loops in torch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def encoded(net, embeddings: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
 
 
 def proda_loss(images: torch.Tensor, texts: torch.Tensor, *, scale: float) -> torch.Tensor:
-    """Arithmetic of the authors' `proda_loss`, image by image: (B, D), (B, S, D) -> ()."""
+    """The authors' `proda_loss`, image by image: (B, D), (B, S, D) -> ()."""
     mean, total = texts.mean(dim=1), torch.zeros(())
     away = texts - mean[:, None]
     for i, image in enumerate(images):
@@ -43,8 +43,8 @@ def proda_loss(images: torch.Tensor, texts: torch.Tensor, *, scale: float) -> to
     return total + 0.1 * cosines[~torch.eye(len(cosines), dtype=torch.bool)].abs().mean()
 
 
-def test_prodas_descriptors_are_one_parameter_whose_momentum_goes_on(tiny_encoder, colours):
-    """Four descriptors, two a step, twelve steps: averages of prompt and descriptors, and that those at rest move."""
+def test_prodas_descriptors_share_one_momentum_buffer(tiny_encoder, colours):
+    """Four descriptors, two per step, twelve steps: all of them move in every step, by momentum."""
     ours = trainer(tiny_encoder, colours, "proda", iterations=12)
     net, names, template = copy.deepcopy(tiny_encoder.model), colours.class_names, colours.template
     tokens = tiny_encoder.tokenizer([stem + "." for stem in prompts.stems(template, names)])
@@ -69,15 +69,15 @@ def test_prodas_descriptors_are_one_parameter_whose_momentum_goes_on(tiny_encode
         before = descriptors.detach().clone()
         optimizer.step()
         if step == 1:
-            assert (descriptors.detach() - before)[:2].abs().max() > 1e-4  # their turn was the step before
+            assert (descriptors.detach() - before)[:2].abs().max() > 1e-4  # trained in the previous step
         averages = [EMA * old + (1 - EMA) * p.detach() for old, p in zip(averages, (context, descriptors), strict=True)]
     student = ours.run()
     torch.testing.assert_close(student.soft_prompt.detach(), averages[0], rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(student.soft_descriptors.detach(), averages[1], rtol=1e-3, atol=1e-4)
 
 
-def test_low_rank_updates_pile_up_in_training_and_the_last_average_is_added_once(tiny_encoder, colours):
-    """After three passes the weights hold the sum of three updates; the finished model one, the average's."""
+def test_low_rank_updates_pile_up_in_training_and_the_final_average_is_added_once(tiny_encoder, colours):
+    """After three passes the weights include three updates; the final model has only the average."""
     run = trainer(tiny_encoder, colours, "lora_image", iterations=4)
     attention = run.student.image_blocks[-1].attn
     update = attention.parametrizations.in_proj_weight[0]
@@ -93,8 +93,8 @@ def test_low_rank_updates_pile_up_in_training_and_the_last_average_is_added_once
 
 
 @pytest.mark.parametrize("name", ["coop_ensemble", "coop_ensemble_open"])
-def test_each_descriptor_of_an_ensemble_is_trained_by_itself_from_the_beginning(tiny_encoder, colours, name):
-    """The second one ends as in a training that begins with its turn; towers that learnt beside it are put back."""
+def test_each_descriptor_of_an_ensemble_is_trained_from_scratch(tiny_encoder, colours, name):
+    """The second one ends as if it had been trained alone; towers trained with it are restored."""
     whole, second = (trainer(tiny_encoder, colours, name, iterations=6) for _ in range(2))
     start = second.student.soft_descriptors.detach().clone()
     second.iteration = 3
@@ -107,7 +107,7 @@ def test_each_descriptor_of_an_ensemble_is_trained_by_itself_from_the_beginning(
     assert torch.equal(both.visual.proj, tiny_encoder.model.visual.proj)
 
 
-def test_kgcoops_distance_may_be_over_all_pairs_of_classes(tiny_encoder, colours):
+def test_kgcoops_distance_over_all_pairs_of_classes(tiny_encoder, colours):
     method = {**COMMON, **METHODS["kgcoop"], "loss": {"kind": "kgcoop", "weight": 8, "pairs": "all"}}
     run = Trainer(
         tiny_encoder, source=colours, method=MethodParams(**method), shared=finetune_params(iterations=1), seed=1

@@ -1,4 +1,4 @@
-"""Few-shot batches: distinct classes, everything seen, the same again for the same seed and iteration."""
+"""Few-shot batches: distinct classes, all images in turn, a function of seed and iteration."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LABELS = np.repeat(np.arange(5), 3)
 
 @given(seed=st.integers(0, 9), iteration=st.integers(0, 500), size=st.integers(1, 9))
 @settings(max_examples=50, deadline=None)
-def test_a_batch_is_distinct_classes_and_a_function_of_seed_and_iteration(seed, iteration, size):
+def test_a_batch_has_distinct_classes_and_depends_on_seed_and_iteration_alone(seed, iteration, size):
     batch = batch_positions(LABELS, batch_size=size, seed=seed, iteration=iteration)
     assert len(batch) == min(size, 5)
     assert len(set(LABELS[batch])) == len(batch)
     assert np.array_equal(batch, batch_positions(LABELS, batch_size=size, seed=seed, iteration=iteration))
 
 
-def test_rounds_go_through_classes_and_images_before_any_comes_again():
+def test_every_class_and_image_appears_before_any_repeats():
     """Five classes in batches of five: after three rounds every image was seen once, after six twice."""
     seen = Counter(int(i) for t in range(6) for i in batch_positions(LABELS, batch_size=5, seed=1, iteration=t))
     assert set(seen.values()) == {2}
@@ -43,8 +43,8 @@ def test_seeds_draw_differently():
     assert first != second
 
 
-def test_wrapped_rounds_follow_on_one_another_and_an_epoch_has_each_image_once():
-    """Five classes of three in batches of four: rounds end at places 5, 10 and 15, of which 12 are filled."""
+def test_wrapped_rounds_continue_within_a_batch_and_an_epoch_has_each_image_once():
+    """Five classes of three in batches of four: rounds end at positions 5, 10 and 15, of which 12 are used."""
     batches = [wrapped_positions(LABELS, batch_size=4, seed=1, iteration=t) for t in range(6)]
     for epoch in (batches[:3], batches[3:]):
         places = np.concatenate(epoch)
@@ -61,14 +61,14 @@ def test_wrapped_rounds_follow_on_one_another_and_an_epoch_has_each_image_once()
     draws=st.lists(st.tuples(*[st.floats(0, 0.999)] * 4), min_size=1, max_size=3),
 )
 @settings(max_examples=100, deadline=None)
-def test_a_crop_lies_within_the_image(width, height, draws):
+def test_a_crop_is_inside_the_image(width, height, draws):
     left, top, right, bottom = crop_box(width, height, np.array(draws), share=(0.08, 1.0))
     assert 0 <= left < right <= width
     assert 0 <= top < bottom <= height
 
 
 def test_crops_by_hand():
-    """The whole area at aspect 1 is the image; a quarter of it has half its sides; where none fits, the middle."""
+    """The whole area at aspect 1 is the image; a quarter has half its sides; if none fits, the centre."""
     square = np.log(4 / 3) / np.log(16 / 9)
     assert crop_box(40, 40, np.array([[1.0, square, 0.5, 0.5]]), share=(0.25, 1.0)) == (0, 0, 40, 40)
     assert crop_box(40, 40, np.array([[0.0, square, 0.0, 0.999]]), share=(0.25, 1.0)) == (0, 20, 20, 40)
@@ -76,22 +76,22 @@ def test_crops_by_hand():
 
 
 @given(width=st.integers(1, 300), height=st.integers(1, 300))
-def test_where_no_crop_fits_the_middle_is_torchvisions(width, height):
-    """Of a picture fifty times as large as there is, no crop fits."""
+def test_the_fallback_crop_equals_torchvisions(width, height):
+    """No crop of fifty times the area fits."""
     top, left, h, w = RandomResizedCrop.get_params(torch.empty(3, height, width), [50.0, 50.0], [3 / 4, 4 / 3])
     box = crop_box(width, height, np.array([[1.0, 0.5, 0.0, 0.0]]), share=(50.0, 50.0))
     assert box == (left, top, left + w, top + h)
 
 
-def test_without_augmentation_pixels_are_the_encoders_own(tiny_encoder, colours):
+def test_without_augmentation_pixels_come_from_the_encoders_preprocessing(tiny_encoder, colours):
     images = FewShotImages(colours.paths, labels=colours.labels, encoder=tiny_encoder, augment=None)
     pixels, labels = images.batch(np.array([4, 0]), seed=1, iteration=0)
     assert torch.equal(pixels[0], tiny_encoder.preprocess(Image.open(colours.paths[4])))
     assert labels.tolist() == [1, 0]
 
 
-def test_a_crop_of_everything_is_the_encoders_own_for_an_image_of_its_size(tiny_encoder, tmp_path):
-    """With share 1 only the whole of a square image is kept: what is left of augmentation is the normalisation."""
+def test_a_crop_of_everything_equals_the_encoders_preprocessing(tiny_encoder, tmp_path):
+    """With share 1 a square image of the model's size is not cropped, only normalised."""
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(tmp_path / "a.png")
     whole = finetune_params(augment={"crop": [1.0, 1.0], "flip": False}).augment
     images = FewShotImages([str(tmp_path / "a.png")], labels=np.array([0]), encoder=tiny_encoder, augment=whole)
@@ -110,7 +110,7 @@ def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, co
     assert torch.equal(pixels(threads=4), pixels(threads=1, room=0))
 
 
-def test_bad_training_images_are_found_out_once_and_left_out(tmp_path, colours):
+def test_bad_training_images_are_skipped(tmp_path, colours):
     world = draw_colours(tmp_path)
     digests = list(world.digests)
     Path(world.paths[4]).write_bytes(b"broken")
@@ -128,7 +128,7 @@ def test_bad_training_images_are_found_out_once_and_left_out(tmp_path, colours):
         decodable(world.paths, digests=digests, **options)
 
 
-def test_a_training_image_must_be_the_one_that_was_listed(tiny_encoder, colours):
+def test_a_training_image_that_changed_since_listing_is_an_error(tiny_encoder, colours):
     digests = colours.digests
     options = {"labels": colours.labels, "encoder": tiny_encoder, "augment": None}
     FewShotImages(colours.paths, digests=digests, **options).batch(np.array([0]), seed=1, iteration=0)

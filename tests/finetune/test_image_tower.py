@@ -1,44 +1,44 @@
-"""The image tower cut open, with gradient and frozen, against open_clip's own."""
+"""The trainable and the frozen image tower against open_clip's."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from tower_cases import FAMILIES, closeness, gradients, model, pixels
+from tower_cases import FAMILIES, gradients, model, pixels, relative_error
 
-from wsoup.finetune.image_tower import FrozenImageTower, TrainableImageTower
+from wsoup.finetune.towers import FrozenImageTower, TrainableImageTower
 
 
 @pytest.mark.parametrize("custom", [False, True], ids=["CLIP", "CustomTextCLIP"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_features_and_gradients_are_open_clips(family, custom):
+def test_features_and_gradients_equal_open_clips(family, custom):
     net = model(family, custom=custom)
     features, expected = TrainableImageTower(net)(pixels()), net.encode_image(pixels())
-    assert closeness(features, expected) < 1e-5
+    assert relative_error(features, expected) < 1e-5
     for ours, theirs in zip(gradients(features, net=net), gradients(expected, net=net), strict=True):
-        assert closeness(ours, theirs) < 1e-5
+        assert relative_error(ours, theirs) < 1e-5
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_frozen_image_tower_is_open_clips_with_packed_weights(family):
+def test_the_frozen_image_tower_equals_open_clips_with_packed_weights(family):
     net = model(family)
     tower = FrozenImageTower(net, dtype=None)
-    assert all(whole is not block for whole, block in zip(tower.whole, tower.blocks, strict=False))
+    assert all(packed is not block for packed, block in zip(tower.packed_blocks, tower.blocks, strict=False))
     with torch.no_grad():
-        assert closeness(tower(pixels()), net.encode_image(pixels())) < 1e-5
+        assert relative_error(tower(pixels()), net.encode_image(pixels())) < 1e-5
         half_way = tower.run(tower.start(pixels()), first=0, stop=1)
-        assert closeness(half_way, TrainableImageTower(net).run(tower.start(pixels()), first=0, stop=1)) < 1e-5
+        assert relative_error(half_way, TrainableImageTower(net).run(tower.start(pixels()), first=0, stop=1)) < 1e-5
 
 
 def test_under_autocast_the_frozen_image_tower_packs_nothing():
     net = model()
     tower = FrozenImageTower(net, dtype=torch.bfloat16)
-    assert all(whole is block for whole, block in zip(tower.whole, tower.blocks, strict=False))
+    assert all(packed is block for packed, block in zip(tower.packed_blocks, tower.blocks, strict=False))
     with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-        assert closeness(tower(pixels()), TrainableImageTower(net)(pixels())) < 2e-2
+        assert relative_error(tower(pixels()), TrainableImageTower(net)(pixels())) < 2e-2
 
 
-def test_visual_prompts_join_the_patches_and_are_replaced_before_each_block():
+def test_visual_prompts_are_inserted_and_replaced_before_each_block():
     net, prompts = model(), torch.randn(3, 2, 32, generator=torch.Generator().manual_seed(3))
     x = net.visual._embeds(pixels())
     x = torch.cat([x[:, :1], prompts[0].expand(3, -1, -1), x[:, 1:]], dim=1)

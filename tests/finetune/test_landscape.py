@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from wsoup.core import prompts
 from wsoup.core.errors import PoolError
 from wsoup.evaluate import landscape
-from wsoup.evaluate.landscape import Plane, axis, choose_pair, count_row
+from wsoup.evaluate.landscape import PromptPlane, axis, choose_pair, count_row
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.finetune.train import Trainer
 from wsoup.texts.encoder import PromptEncoder
@@ -69,11 +69,6 @@ def tuned(tiny_encoder, colours):
 
 
 @pytest.fixture(scope="module")
-def start(tiny_encoder, tuned):
-    return landscape.starting_prompt(tiny_encoder, tuned=tuned, template="a photo of a {}.")
-
-
-@pytest.fixture(scope="module")
 def tests():
     generator, made = torch.Generator().manual_seed(0), []
     for name, names in NAMES.items():
@@ -84,8 +79,9 @@ def tests():
     return made
 
 
-def plane(tuned, start, tests, **how) -> Plane:
-    return Plane(tuned, start=start, pair=PAIR, stems=ClassPrompts(tests).stems, **how)
+def plane(tuned, encoder, tests, **how) -> PromptPlane:
+    stems = ClassPrompts(tests).stems
+    return PromptPlane(tuned, encoder=encoder, template="a photo of a {}.", pair=PAIR, stems=stems, **how)
 
 
 def ordinary(encoder, text: str, test: TestSet) -> torch.Tensor:
@@ -95,9 +91,9 @@ def ordinary(encoder, text: str, test: TestSet) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("x", "y"), [(0, 0), (1, 0), (0, 1), (1, 1)])
-def test_a_corner_is_the_ordinary_prediction_with_a_or_b(tiny_encoder, tuned, start, tests, x, y):
+def test_a_corner_is_the_ordinary_prediction_with_a_or_b(tiny_encoder, tuned, tests, x, y):
     encoder = tuned if y else tiny_encoder
-    point = plane(tuned, start, tests)
+    point = plane(tuned, tiny_encoder, tests)
     features = dict(zip(ClassPrompts(tests).stems, point.texts(x, y), strict=True))
     counts = count_row(point.texts, y=y, axis=[0.0, 1.0], tests=tests)[x]
     for test, n_correct in zip(tests, counts, strict=True):
@@ -106,22 +102,22 @@ def test_a_corner_is_the_ordinary_prediction_with_a_or_b(tiny_encoder, tuned, st
         assert n_correct == int(((test.image_features @ wanted.T).argmax(dim=1) == test.labels).sum())
 
 
-def test_the_corners_are_four_different_predictions(tuned, start, tests):
-    point = plane(tuned, start, tests)
+def test_the_corners_are_four_different_predictions(tiny_encoder, tuned, tests):
+    point = plane(tuned, tiny_encoder, tests)
     corners = [point.texts(x, y) for x in (0, 1) for y in (0, 1)]
     assert all(float((a - b).abs().max()) > 1e-3 for i, a in enumerate(corners) for b in corners[:i])
 
 
 @pytest.mark.parametrize(("x", "y"), [(0.25, 0.5), (-0.5, 1.5), (1.5, -0.25)])
-def test_anywhere_else_the_embeddings_are_mixed_by_hand(tiny_encoder, tuned, start, tests, x, y):
+def test_anywhere_else_the_embeddings_are_mixed_by_hand(tiny_encoder, tuned, tests, x, y):
     """`encode_text` of open_clip's model at the full context, its embeddings replaced on their way."""
-    model, end = tiny_encoder.model, tuned.model.soft_prompt
+    point, model, end = plane(tuned, tiny_encoder, tests), tiny_encoder.model, tuned.model.soft_prompt
     stems = ClassPrompts(tests).stems
     a, b = (tiny_encoder.tokenizer([f"{stem}, {text}." for stem in stems]) for text in PAIR)
 
     def mixed(module, inputs, output):
         embeddings = (1 - x) * module.weight[a] + x * module.weight[b]
-        embeddings[:, 1:4] = (1 - y) * start + y * end
+        embeddings[:, 1:4] = (1 - y) * point.start + y * end
         return embeddings
 
     hook = model.token_embedding.register_forward_hook(mixed)
@@ -130,11 +126,11 @@ def test_anywhere_else_the_embeddings_are_mixed_by_hand(tiny_encoder, tuned, sta
             wanted = F.normalize(model.encode_text(a), dim=-1)
     finally:
         hook.remove()
-    torch.testing.assert_close(plane(tuned, start, tests).texts(x, y), wanted, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(point.texts(x, y), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_texts_in_small_groups_are_the_same(tuned, start, tests):
-    small, whole = plane(tuned, start, tests, batch_size=2), plane(tuned, start, tests)
+def test_texts_in_small_groups_are_the_same(tiny_encoder, tuned, tests):
+    small, whole = plane(tuned, tiny_encoder, tests, batch_size=2), plane(tuned, tiny_encoder, tests)
     torch.testing.assert_close(small.texts(0.5, 0.5), whole.texts(0.5, 0.5), rtol=1e-4, atol=1e-5)
 
 
@@ -151,8 +147,14 @@ def test_the_table_has_a_line_for_each_point_and_dataset(tests):
     ]
 
 
-def test_a_class_name_that_makes_the_texts_unlike_in_length_is_named(tuned, start):
+def test_a_class_name_after_which_the_texts_differ_in_length_is_named(tiny_encoder, tuned):
     with pytest.raises(
         PoolError, match=r"after 'a photo of a cat', 'sharp' and 'old nice' differ in length \(tokens\)"
     ):
-        Plane(tuned, start=start, pair=("sharp", "old nice"), stems=["a photo of a cat"])
+        PromptPlane(
+            tuned,
+            encoder=tiny_encoder,
+            template="a photo of a {}.",
+            pair=("sharp", "old nice"),
+            stems=["a photo of a cat"],
+        )

@@ -29,13 +29,13 @@ def test_smoothed_targets_by_hand():
     assert losses.smooth_targets(torch.tensor([0]), n_classes=1, label_smoothing=0.3).tolist() == [[1.0]]
 
 
-def test_no_smoothing_is_torchs_own_cross_entropy():
+def test_without_smoothing_it_equals_torchs_cross_entropy():
     logits, labels = features(5, 7) * 9, torch.tensor([0, 3, 6, 1, 1])
     targets = losses.smooth_targets(labels, n_classes=7, label_smoothing=0.0).double()
     torch.testing.assert_close(losses.cross_entropy(logits, targets), F.cross_entropy(logits, labels))
 
 
-def test_a_teacher_takes_its_share_of_the_target():
+def test_the_target_is_mixed_with_the_teacher():
     onehot, teacher = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.2, 0.8]])
     targets = losses.taught_targets(onehot, teacher=teacher, weight=0.25)
     torch.testing.assert_close(targets, torch.tensor([[0.8, 0.2]]))
@@ -50,7 +50,7 @@ def test_the_adaptive_margin_by_hand():
 
 
 @pytest.mark.parametrize("balance", [1.0, 0.5, 0.0])
-def test_the_contrastive_loss_is_a_plain_loop(balance):
+def test_the_contrastive_loss_equals_a_plain_loop(balance):
     x, t, total = features(4, 3), features(4, 3, seed=1), 0.0
     for i in range(4):
         to_texts = [float(math.exp(6 * x[i] @ t[j])) for j in range(4)]
@@ -60,7 +60,7 @@ def test_the_contrastive_loss_is_a_plain_loop(balance):
     assert float(losses.contrastive(x, t, logit_scale=6, balance=balance)) == pytest.approx(total)
 
 
-def test_the_anchor_compares_each_class_with_itself_alone_or_all_pairs():
+def test_the_anchor_compares_the_same_class_or_all_pairs():
     """Cosines 1 and 1/2 with itself: 1 - 3/4. Over all pairs 1, sqrt(3)/2, 0 and 1/2."""
     texts = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     initial = torch.tensor([[1.0, 0.0], [math.sqrt(3) / 2, 0.5]])
@@ -74,16 +74,16 @@ def test_kl_divergence_by_hand():
     assert float(losses.kl_divergence(logits, teacher)) == pytest.approx((math.log(2) + math.log(2 / 3)) / 2)
 
 
-def test_a_conflicting_gradient_loses_what_conflicts():
+def test_the_conflicting_component_of_a_gradient_is_removed():
     """(1, -1) against (0, 1) keeps (1, 0); (1, 1) does not conflict; a zero gradient conflicts with nothing."""
     task = [torch.tensor([1.0, -1.0]), torch.tensor([1.0, 1.0]), torch.tensor([1.0, -1.0])]
     general = [torch.tensor([0.0, 2.0]), torch.tensor([0.0, 2.0]), torch.zeros(2)]
-    kept = losses.without_conflict(task, general=general, weight=1.0)
-    assert [g.tolist() for g in kept] == [[1.0, 0.0], [1.0, 1.0], [1.0, -1.0]]
+    projected = losses.without_conflict(task, general=general, weight=1.0)
+    assert [g.tolist() for g in projected] == [[1.0, 0.0], [1.0, 1.0], [1.0, -1.0]]
     assert losses.without_conflict(task[:1], general=general[:1], weight=0.5)[0].tolist() == [1.0, -0.5]
 
 
-def test_the_gaussian_bound_is_a_plain_loop():
+def test_the_gaussian_bound_equals_a_plain_loop():
     x, texts = features(3, 4), features(3, 5, 4, seed=1)  # B, D and B, S, D
     mean, scale, count = texts.mean(dim=1), 7.0, 5 + 1
     total = 0.0
@@ -99,7 +99,7 @@ def test_the_gaussian_bound_is_a_plain_loop():
     assert float(losses.gaussian_bound(x, texts, logit_scale=scale)) == pytest.approx(total / 3)
 
 
-def test_the_gaussian_bound_of_one_prompt_is_the_contrastive_loss():
+def test_the_gaussian_bound_of_one_prompt_equals_the_contrastive_loss():
     x, texts = features(3, 4), features(3, 1, 4, seed=1)
     expected = losses.contrastive(x, texts[:, 0], logit_scale=7, balance=1.0)
     torch.testing.assert_close(losses.gaussian_bound(x, texts, logit_scale=7), expected)
@@ -114,7 +114,7 @@ def test_prompt_overlap_by_hand():
     assert float(losses.prompt_overlap(two[:, :1])) == 0.0
 
 
-def test_the_members_divergence_is_a_plain_loop():
+def test_the_members_divergence_equals_a_plain_loop():
     p = (features(3, 2, 4) * 5).softmax(dim=-1)  # M, B, C
     pairs = [(i, j) for i in range(3) for j in range(3) if i != j]
     total = sum(float((p[i, b] * (p[i, b] / p[j, b]).log()).sum()) for i, j in pairs for b in range(2))

@@ -1,4 +1,4 @@
-"""The section `finetune` of params.yaml: every method of the profile, and what is refused."""
+"""Section `finetune` of params.yaml: every method of the profile, and invalid settings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def kinds(union: Any) -> set[str]:
     return {get_args(member.model_fields["kind"].annotation)[0] for member in get_args(union)}
 
 
-def test_the_profile_methods_names_every_kind_of_tuning_and_loss():
+def test_the_methods_profile_has_every_kind_of_tune_and_loss():
     methods = parse_params(yaml.safe_load(toy.methods()), origin="methods").finetune.methods.values()
     assert {method.tune.kind for method in methods} == kinds(TuneParams)
     assert {method.loss.kind for method in methods} == kinds(LossParams)
     assert {method.soup for method in methods} == {"class_name", "descriptor", "word"}
 
 
-def test_the_tests_train_every_kind_too():
+def test_the_test_cases_have_every_kind_too():
     assert {method["tune"]["kind"] for method in METHODS.values()} == kinds(TuneParams)
     assert {method["loss"]["kind"] for method in METHODS.values()} == kinds(LossParams)
 
@@ -43,15 +43,15 @@ def test_the_tests_train_every_kind_too():
         ({"tune": SOFT, "soup": "word"}, "soup must be class_name"),
         ({"tune": SOFT, "loss": {"kind": "kgcoop", "weight": 1}},
          "takes loss proda or cross_entropy without lambda"),
-        ({"tune": {**SOFT, "start": "soup"}}, "start: soup needs a soup to begin with, not class_name"),
+        ({"tune": {**SOFT, "start": "soup"}}, "start: soup needs a soup to start from, not class_name"),
         ({"rate": 1}, "Extra inputs are not permitted"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused(change, message):
+def test_invalid_methods_are_refused(change, message):
     with pytest.raises(ValidationError, match=message):
         MethodParams(**{**COMMON, **METHODS["coop"], **change})
 
 
-def test_a_crop_is_a_range():
+def test_a_crop_must_be_a_range():
     with pytest.raises(ValidationError, match=r"crop \[0.9, 0.5\] must be \[smallest, largest\] share"):
         FinetuneParams(**{**SHARED, "augment": {"crop": [0.9, 0.5], "flip": True}}, methods={})

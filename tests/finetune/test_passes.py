@@ -1,4 +1,4 @@
-"""What is computed once stays what it was: features in training against the student's own encoders."""
+"""Features computed during training, against the student's own encoders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wsoup.finetune.train import Trainer
 
 
 def passes_of(encoder, colours, name: str, steps: int = 2) -> Passes:
-    """After two steps, so that nothing is at its start."""
+    """Passes after two steps, so that no parameter has its initial value."""
     shared = finetune_params()
     run = Trainer(encoder, source=colours, method=shared.methods[name], shared=shared, seed=1)
     for _ in range(steps):
@@ -25,7 +25,7 @@ def passes_of(encoder, colours, name: str, steps: int = 2) -> Passes:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_features_in_training_are_those_of_the_student_and_of_the_pretrained_model(tiny_encoder, colours, name):
+def test_features_match_the_student_and_the_pretrained_model(tiny_encoder, colours, name):
     passes = passes_of(tiny_encoder, colours, name)
     pixels = torch.randn(3, 3, 16, 16, generator=torch.Generator().manual_seed(1))
     stems = prompts.stems(colours.template, colours.class_names)
@@ -46,7 +46,7 @@ def test_features_in_training_are_those_of_the_student_and_of_the_pretrained_mod
             torch.testing.assert_close(passes.texts(member, classes=some), features[some], rtol=1e-5, atol=1e-6)
 
 
-def test_the_centroid_of_soft_descriptors_is_what_the_student_encodes(tiny_encoder, colours):
+def test_the_student_encodes_the_centroid_of_its_soft_descriptors(tiny_encoder, colours):
     passes = passes_of(tiny_encoder, colours, "proda")
     stems = prompts.stems(colours.template, colours.class_names)
     tokens = tiny_encoder.tokenizer([stem + "." for stem in stems])
@@ -57,7 +57,7 @@ def test_the_centroid_of_soft_descriptors_is_what_the_student_encodes(tiny_encod
         )
 
 
-def test_a_soft_descriptor_that_starts_from_a_soup_begins_at_its_teachers_prediction(tiny_encoder, colours):
+def test_a_soft_descriptor_from_a_soup_starts_at_the_teachers_prediction(tiny_encoder, colours):
     soup = ["sharp red hat", "cat dog bird"]
     source = dataclasses.replace(colours, soup=soup)
     tune = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "start": "soup", "prompt_tokens": 0}
@@ -72,7 +72,7 @@ def test_a_soft_descriptor_that_starts_from_a_soup_begins_at_its_teachers_predic
         assert not torch.allclose(run.passes.texts(0), run.passes.teacher_texts(0), atol=1e-4)
 
 
-def test_images_are_kept_only_where_the_trunk_is_left_alone(tiny_encoder, colours):
+def test_images_are_kept_only_if_the_trunk_is_not_trained(tiny_encoder, colours):
     fixed = {name for name in METHODS if passes_of(tiny_encoder, colours, name, steps=0).trunk_is_fixed}
     kinds = ("prompt", "soft_descriptors")
     texts_only = {name for name in METHODS if METHODS[name]["tune"]["kind"] in kinds} - {"coop_ensemble_open"}
@@ -81,7 +81,7 @@ def test_images_are_kept_only_where_the_trunk_is_left_alone(tiny_encoder, colour
 
 @pytest.mark.parametrize("name", ["coop_diverse", "clip_adapter"])
 def test_keeping_images_changes_no_weight(tiny_encoder, colours, name, monkeypatch):
-    """The same training without augmentation, once with image features kept and once computed at every step."""
+    """Training without augmentation, with image features computed once or in every step."""
     shared = finetune_params(augment=None)
 
     def weights() -> list[torch.Tensor]:

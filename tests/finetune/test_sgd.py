@@ -1,4 +1,4 @@
-"""Steps that are those of `torch.optim.SGD` to the bit, without its class and the compiler that this imports."""
+"""SGD against `torch.optim.SGD`, to the bit, and without importing the compiler."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_two_steps_by_hand():
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_steps_are_those_of_torch_to_the_bit(momentum):
-    """Two groups with rates of their own; the last parameter has a gradient now and then."""
+def test_steps_equal_torchs_to_the_bit(momentum):
+    """Two groups with different learning rates; the last parameter sometimes has no gradient."""
     ours, theirs = parameters(1000, 7, 33), parameters(1000, 7, 33)
     step = SGD(
         [{"params": ours[:1], "lr": 0.1}, {"params": ours[1:], "lr": 0.03}],
@@ -48,8 +48,8 @@ def test_steps_are_those_of_torch_to_the_bit(momentum):
         assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True)), iteration
 
 
-def test_stepping_twice_is_standing_in_the_optimizer_twice():
-    """Against torch's own SGD with the parameter listed twice, one after the other."""
+def test_two_entries_equal_a_parameter_listed_twice():
+    """Against torch's SGD with the same parameter listed twice."""
     ours, theirs = (torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2))
     twice = SGD([{"params": [ours], "lr": 0.1}], momentum=0.9, weight_decay=0.01, entries=2)
     with pytest.warns(UserWarning, match="duplicate parameters"):
@@ -61,8 +61,8 @@ def test_stepping_twice_is_standing_in_the_optimizer_twice():
         assert torch.equal(ours, theirs), step
 
 
-def test_a_loss_scaler_takes_its_scale_off_and_leaves_out_a_step_that_is_not_finite():
-    """float16 training scales its losses; what overflowed moves nothing, and the scale is halved."""
+def test_a_loss_scaler_unscales_gradients_and_skips_steps_that_are_not_finite():
+    """float16 training scales its losses; an overflow skips the step and halves the scale."""
     ours, theirs = parameters(5), parameters(5)
     steps = {
         "ours": (ours, SGD([{"params": ours, "lr": 0.1}], momentum=0.9, weight_decay=1e-5, entries=1)),
@@ -81,7 +81,7 @@ def test_a_loss_scaler_takes_its_scale_off_and_leaves_out_a_step_that_is_not_fin
     assert scalers["ours"].get_scale() == scalers["torch"].get_scale() == 4.0
 
 
-def test_no_step_imports_the_compiler():
+def test_sgd_does_not_import_the_compiler():
     code = """
 import sys, torch
 from wsoup.finetune.sgd import SGD

@@ -9,7 +9,7 @@ import torch
 from finetune_cases import COMMON, finetune_params
 from torch.nn import functional as F
 
-from wsoup.evaluate.soft_plane import SoftPlane, shown_datasets, starts
+from wsoup.evaluate.landscape import SoftDescriptorPlane, shown_datasets
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
@@ -29,9 +29,10 @@ def trained(tiny_encoder, colours):
     return begun, dataclasses.replace(tiny_encoder, model=run.run())
 
 
-def plane_of(encoder, tuned) -> SoftPlane:
-    begun = starts(encoder, tuned=tuned, template="a photo of a {}.", seed=5, soup=SOUP)
-    return SoftPlane(tuned, starts=begun, stems=STEMS, batch_size=2)
+def plane_of(encoder, tuned) -> SoftDescriptorPlane:
+    return SoftDescriptorPlane(
+        tuned, encoder=encoder, template="a photo of a {}.", seed=5, soup=SOUP, stems=STEMS, batch_size=2
+    )
 
 
 def test_the_random_corner_is_where_training_began(tiny_encoder, trained):

@@ -15,7 +15,7 @@ from wsoup.finetune.student import check_model
 
 
 @pytest.mark.parametrize("name", ["RN50", "coca_ViT-B-32", "ViT-B-16-SigLIP"])
-def test_other_models_are_refused_in_one_line(name):
+def test_unsupported_models_are_refused_in_one_line(name):
     config = open_clip.get_model_config(name)
     with torch.device("meta"):
         if name == "coca_ViT-B-32":
@@ -31,7 +31,7 @@ def test_other_models_are_refused_in_one_line(name):
     assert json.dumps(str(caught.value))
 
 
-def test_what_trains_texts_alone_takes_any_image_tower_but_no_other_text_tower():
+def test_training_texts_alone_takes_any_image_tower():
     with torch.device("meta"):
         config = open_clip.get_model_config("RN50")
         check_model(open_clip.model.CLIP(**_towers(config)), inside_images=False)
@@ -45,7 +45,7 @@ def _towers(config: dict) -> dict:
 
 
 @pytest.mark.parametrize("tower", ["image", "text"])
-def test_a_block_on_another_attention_is_named(tower):
+def test_a_block_with_another_attention_is_named(tower):
     net = model()
     inside = net.visual if tower == "image" else net
     inside.transformer.resblocks[1].attn = open_clip.transformer.Attention(inside.transformer.width, num_heads=2)

@@ -1,43 +1,43 @@
-"""The text tower cut open, with gradient, against open_clip's own."""
+"""The trainable text tower against open_clip's."""
 
 from __future__ import annotations
 
 import open_clip
 import pytest
 import torch
-from tower_cases import FAMILIES, closeness, gradients, model, tokens
+from tower_cases import FAMILIES, gradients, model, relative_error, tokens
 
 from wsoup.core.errors import PoolError
-from wsoup.finetune.text_tower import TrainableTextTower
+from wsoup.finetune.towers import TrainableTextTower
 
 
 @pytest.mark.parametrize("custom", [False, True], ids=["CLIP", "CustomTextCLIP"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_features_and_gradients_are_open_clips(family, custom):
+def test_features_and_gradients_equal_open_clips(family, custom):
     net = model(family, custom=custom)
     tower = TrainableTextTower(net)
     features, expected = tower(tower.prepare(tokens())), net.encode_text(tokens())
-    assert closeness(features, expected) < 1e-5
+    assert relative_error(features, expected) < 1e-5
     for ours, theirs in zip(gradients(features, net=net), gradients(expected, net=net), strict=True):
-        assert closeness(ours, theirs) < 1e-5
+        assert relative_error(ours, theirs) < 1e-5
 
 
-def test_causal_texts_are_cut_and_their_common_beginning_is_shared():
+def test_causal_texts_are_cut_and_share_their_prefix():
     """start, a, photo, of: four positions; the longest text ends at position 14."""
     tower = TrainableTextTower(model())
     texts = tower.prepare(tokens())
     assert (texts.shared, texts.length) == (4, 15)
     assert tower.prepare(tokens(), n_prompt=3, before=2).shared == 2
     single = tower.prepare(tokens()[:1])
-    assert single.shared == int(single.ends)  # the end-of-text itself stays, it is read
+    assert single.shared == int(single.ends)  # the end-of-text is not in the prefix, it is read
 
 
-def test_a_text_that_is_not_causal_is_neither_cut_nor_shared():
+def test_texts_of_a_tower_that_is_not_causal_are_neither_cut_nor_shared():
     texts = TrainableTextTower(model("first token")).prepare(tokens())
     assert (texts.shared, texts.length) == (0, 77)
 
 
-def test_one_text_alone_has_the_features_it_has_among_others():
+def test_features_do_not_depend_on_the_other_texts():
     tower = TrainableTextTower(model())
     among = tower(tower.prepare(tokens()))
     alone = torch.cat([tower(tower.prepare(tokens()[i : i + 1])) for i in range(3)])
@@ -47,8 +47,8 @@ def test_one_text_alone_has_the_features_it_has_among_others():
 
 
 @pytest.mark.parametrize("family", ["clip", "first token"])
-def test_prompts_laid_over_a_text_are_other_tokens(family):
-    """Laying the embeddings of "two views from" over "a photo of" gives the features of that text."""
+def test_a_prompt_replaces_the_first_tokens(family):
+    """Replacing "a photo of" by the embeddings of "two views from" gives the features of that text."""
     net = model(family)
     tower, tokenize = TrainableTextTower(net), open_clip.get_tokenizer("ViT-B-32")
     other = tokenize(["two views from a cat.", "two views from a red panda, sky."])

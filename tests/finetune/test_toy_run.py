@@ -1,4 +1,4 @@
-"""The claim of the diversity loss on the toy world, trained for real; needs what `make repro` leaves behind."""
+"""The diversity loss on the toy world; needs the artifacts of `make repro`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ WORD_SOUPS = ROOT / "artifacts/soups/word"
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (MANIFEST.exists() and WORD_SOUPS.exists()), reason="needs `make repro` to have run")
-def test_the_diversity_loss_keeps_the_members_predictions_apart(monkeypatch):
-    """KL between members over the last half of training is higher with the loss than without, for each seed."""
+def test_the_diversity_loss_increases_the_divergence_of_members(monkeypatch):
+    """KL between members in the second half of training is higher with the loss than without, for every seed."""
     monkeypatch.chdir(ROOT)
     params = parse_params(yaml.safe_load(toy.methods()), origin="methods")
     encoder = load_encoder(params.encoder)

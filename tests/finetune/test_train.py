@@ -1,4 +1,4 @@
-"""Training: every method takes steps, the same ones each time, and touches nothing that it does not train."""
+"""Training: every method takes reproducible steps and changes nothing that it does not train."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def trainer(encoder, source, name, *, seed=1, **changes) -> Trainer:
 
 
 def stored(run: Trainer) -> set[str]:
-    """What is kept of a training; what learns beside it is put back."""
+    """Names of the stored parameters; others that were trained are restored."""
     return {*run.student.stored_names}
 
 
@@ -42,14 +42,14 @@ def test_every_method_moves_what_it_trains_and_nothing_else(tiny_encoder, colour
 
 
 @pytest.mark.parametrize("name", ["ce", "coop_diverse", "proda"])
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tiny_encoder, colours, name):
+def test_weights_depend_on_the_seed_alone(tiny_encoder, colours, name):
     first, second, other = (trainer(tiny_encoder, colours, name, seed=seed).run() for seed in (1, 1, 2))
     assert all(torch.equal(a, b) for a, b in zip(first.trained().values(), second.trained().values(), strict=True))
     assert any(not torch.equal(a, b) for a, b in zip(first.trained().values(), other.trained().values(), strict=True))
 
 
 @pytest.mark.parametrize("name", ["ce", "coop_ensemble_open", "lora_image", "ssf_image", "prograd"])
-def test_a_training_cut_in_two_ends_with_the_same_weights(tiny_encoder, colours, name, tmp_path: Path):
+def test_a_resumed_training_ends_with_the_same_weights(tiny_encoder, colours, name, tmp_path: Path):
     whole = trainer(tiny_encoder, colours, name)
     expected = weights(whole.run())
     broken, file = trainer(tiny_encoder, colours, name), tmp_path / "state.safetensors"
@@ -62,15 +62,15 @@ def test_a_training_cut_in_two_ends_with_the_same_weights(tiny_encoder, colours,
     assert resumed.log == whole.log
 
 
-def test_snapshots_are_the_average_as_it_was_and_survive_a_kill(tiny_encoder, colours, tmp_path: Path):
-    def asked() -> Trainer:
+def test_snapshots_are_copies_of_the_average_and_survive_a_kill(tiny_encoder, colours, tmp_path: Path):
+    def with_snapshots() -> Trainer:
         run = trainer(tiny_encoder, colours, "coop", iterations=5)
         run.method = run.method.model_copy(update={"snapshots": SnapshotParams(every=2, images=1)})
         run.snapshots = {}
         run._keep_snapshot()
         return run
 
-    whole, averages = asked(), {}
+    whole, averages = with_snapshots(), {}
     for i in range(6):
         averages[i] = whole.average["soft_prompt"].clone()
         if i < 5:
@@ -78,11 +78,11 @@ def test_snapshots_are_the_average_as_it_was_and_survive_a_kill(tiny_encoder, co
     assert list(whole.snapshots) == [0, 2, 4, 5]
     assert all(torch.equal(copy["soft_prompt"], averages[i]) for i, copy in whole.snapshots.items())
 
-    broken, file = asked(), tmp_path / "state.safetensors"
+    broken, file = with_snapshots(), tmp_path / "state.safetensors"
     for _ in range(3):
         broken.step()
     broken.save(file)
-    resumed = asked()
+    resumed = with_snapshots()
     resumed.run(resume=file)
     assert list(resumed.snapshots) == [0, 2, 4, 5]
     assert all(
@@ -104,7 +104,7 @@ def test_the_average_follows_its_closed_form(tiny_encoder, colours):
 
 
 @pytest.mark.parametrize("name", ["ce", "prograd"])
-def test_memory_that_runs_out_changes_no_weight(tiny_encoder, colours, name, monkeypatch, capsys):
+def test_running_out_of_memory_changes_no_weight(tiny_encoder, colours, name, monkeypatch, capsys):
     expected = weights(trainer(tiny_encoder, colours, name).run())
     run = trainer(tiny_encoder, colours, name)
     backward = run.objective.backward
@@ -117,10 +117,10 @@ def test_memory_that_runs_out_changes_no_weight(tiny_encoder, colours, name, mon
     monkeypatch.setattr(run.objective, "backward", small_memory)
     ended = weights(run.run())
     assert all(torch.equal(ended[k], expected[k]) for k in expected)
-    assert capsys.readouterr().err.count("they are computed twice instead") == 1
+    assert capsys.readouterr().err.count("activations are recomputed from now on") == 1
 
 
-def test_memory_that_never_suffices_is_said(tiny_encoder, colours, monkeypatch):
+def test_too_little_memory_even_with_recomputation_is_an_error(tiny_encoder, colours, monkeypatch):
     run = trainer(tiny_encoder, colours, "ce")
 
     def no_memory(*arguments, iteration: int):

@@ -1,4 +1,4 @@
-"""Tuned weights on disk: what is stored, that it loads to the same features, and only onto its own encoder."""
+"""Tuned weights on disk: what is stored, and that it loads to the same features, onto the same encoder only."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def store(folder, run: Trainer, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_loading_gives_the_features_that_were_trained(tiny_encoder, colours, name, tmp_path):
+def test_saving_and_loading_keeps_the_features(tiny_encoder, colours, name, tmp_path):
     run = trained(tiny_encoder, colours, name)
     store(tmp_path, run, name)
     tuned = load_tuned(tmp_path, encoder=tiny_encoder)
@@ -50,9 +50,9 @@ def test_loading_gives_the_features_that_were_trained(tiny_encoder, colours, nam
             tuned.model.encode_text(tokens), run.student.encode_text(tokens), rtol=1e-5, atol=1e-6
         )
     texts = PromptEncoder(tuned.model, tuned.tokenizer, device=tuned.device)  # a wrong guess would warn
-    wrapped = any(hasattr(block.mlp, "adapter") for block in tuned.model.text_blocks)
-    more = tuned.model.soft_descriptors is not None or tuned.model.deep_prompts is not None
-    assert texts.fast == (not wrapped and not more)
+    has_adapter = any(hasattr(block.mlp, "adapter") for block in tuned.model.text_blocks)
+    has_more = tuned.model.soft_descriptors is not None or tuned.model.deep_prompts is not None
+    assert texts.fast == (not has_adapter and not has_more)
     torch.testing.assert_close(texts.encode(TEXTS), tuned.encode_texts(TEXTS), rtol=1e-5, atol=1e-6)
     assert {k: tuned.id[k] for k in tiny_encoder.id} == tiny_encoder.id
     assert (tuned.id["method"], tuned.id["seed"]) == (name, 3)
@@ -65,7 +65,7 @@ def test_loading_gives_the_features_that_were_trained(tiny_encoder, colours, nam
         assert torch.equal(tuned.encode_images(pixels), tiny_encoder.encode_images(pixels))
 
 
-def test_a_snapshot_loads_as_the_model_was_then(tiny_encoder, colours, tmp_path):
+def test_a_snapshot_loads_as_the_model_at_its_iteration(tiny_encoder, colours, tmp_path):
     shared = finetune_params(iterations=3)
     method = shared.methods["coop"].model_copy(update={"snapshots": SnapshotParams(every=2, images=1)})
     run = Trainer(tiny_encoder, source=colours, method=method, shared=shared, seed=3)
@@ -73,14 +73,14 @@ def test_a_snapshot_loads_as_the_model_was_then(tiny_encoder, colours, tmp_path)
     packed = pack_student(run.run(), log=run.log, snapshots=run.snapshots)
     save_tuned(tmp_path, packed=packed, config={**config, "template": colours.template})
     assert snapshots_in(tmp_path) == [0, 2, 3]
-    then = {i: load_tuned(tmp_path, encoder=tiny_encoder, iteration=i) for i in (0, 2, 3)}
-    for i, tuned in then.items():
+    snapshots = {i: load_tuned(tmp_path, encoder=tiny_encoder, iteration=i) for i in (0, 2, 3)}
+    for i, tuned in snapshots.items():
         assert torch.equal(tuned.model.soft_prompt, run.snapshots[i]["soft_prompt"])
         assert tuned.id["iteration"] == i
     last = load_tuned(tmp_path, encoder=tiny_encoder)
-    assert torch.equal(then[3].model.soft_prompt, last.model.soft_prompt)
-    assert not torch.equal(then[0].model.soft_prompt, last.model.soft_prompt)
-    assert torch.equal(then[2].load().model.soft_prompt, then[2].model.soft_prompt)  # as another process loads it
+    assert torch.equal(snapshots[3].model.soft_prompt, last.model.soft_prompt)
+    assert not torch.equal(snapshots[0].model.soft_prompt, last.model.soft_prompt)
+    assert torch.equal(snapshots[2].load().model.soft_prompt, snapshots[2].model.soft_prompt)
 
 
 def test_another_encoder_is_refused(tiny_encoder, colours, tmp_path):

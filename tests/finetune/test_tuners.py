@@ -1,4 +1,4 @@
-"""What is trained: how much of it, from where it starts, and that merging and storing change nothing."""
+"""What is trained: how many parameters, their initial values, and that merging changes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from wsoup.core.errors import ModelError, ParamsError, PoolError
 from wsoup.finetune.params import TuneParams
-from wsoup.finetune.student import Student, insert_places
+from wsoup.finetune.student import Student, insert_descriptor
 from wsoup.finetune.tuners import check_templates, make_student
 
 TEMPLATE = "a photo of a {}."
@@ -49,7 +49,7 @@ def pixels() -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_an_untrained_student_predicts_as_the_pretrained_model_where_it_should(tiny_encoder, name):
+def test_an_untrained_student_equals_the_pretrained_model_where_it_should(tiny_encoder, name):
     untrained, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
     images = F.cosine_similarity(untrained.encode_image(pixels()), tiny_encoder.model.encode_image(pixels()))
     texts = F.cosine_similarity(untrained.encode_text(tokens), tiny_encoder.model.encode_text(tokens))
@@ -72,8 +72,8 @@ def test_merging_changes_no_feature_and_leaves_plain_weights(tiny_encoder, name)
     assert not any(p.requires_grad for p in merged.parameters())
 
 
-def test_a_merged_update_is_open_clips_own_forward(tiny_encoder):
-    """After merging, the plain model inside gives the same features by itself."""
+def test_a_merged_model_is_a_plain_open_clip_model(tiny_encoder):
+    """After merging, the inner model gives the same features by itself."""
     for name in ("lora", "ssf", "bitfit", "clipood"):
         untrained, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
         with torch.no_grad():
@@ -126,7 +126,7 @@ def test_trained_parameters_are_counted_as_in_the_paper(vit_b_16, tune, count):
     assert sum(p.numel() for p in untrained.trained().values()) == count
 
 
-def test_blocks_below_the_trained_ones_are_the_pretrained_models_own(tiny_encoder):
+def test_blocks_below_the_trained_ones_are_shared_with_the_pretrained_model(tiny_encoder):
     untrained = student(tiny_encoder, "ce")
     assert untrained.visual.transformer.resblocks[0] is tiny_encoder.model.visual.transformer.resblocks[0]
     assert untrained.visual.transformer.resblocks[1] is not tiny_encoder.model.visual.transformer.resblocks[1]
@@ -145,8 +145,8 @@ def test_random_starts_come_from_the_generator(tiny_encoder):
     assert not torch.equal(first, other)
 
 
-def test_a_soft_descriptor_made_of_word_embeddings_is_those_words(tiny_encoder):
-    """Encoding ", sharp nice" softly gives the features of the text that says so."""
+def test_a_soft_descriptor_of_word_embeddings_equals_those_words(tiny_encoder):
+    """Token embeddings of words as a soft descriptor give the features of the text with these words."""
     softened = student(tiny_encoder, "coop_ensemble")
     words = tiny_encoder.tokenizer(["sharp nice old soft big"])[0, 1:6]
     softened.soft_descriptors = torch.nn.Parameter(tiny_encoder.model.token_embedding.weight[words].clone()[None])
@@ -157,21 +157,21 @@ def test_a_soft_descriptor_made_of_word_embeddings_is_those_words(tiny_encoder):
     torch.testing.assert_close(softened.encode_text(plain), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_places_are_made_before_the_final_period_by_hand():
+def test_a_descriptor_is_inserted_before_the_final_period():
     """7 is the comma, 5 the period, 9 the end of text."""
     tokens = torch.tensor([[8, 1, 5, 9, 0, 0, 0, 0], [8, 1, 2, 9, 0, 0, 0, 0]])
-    moved, places = insert_places(tokens, n=2, comma=7, period=5)
-    assert moved.tolist() == [[8, 1, 7, 7, 7, 5, 9, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
-    assert places.tolist() == [[3, 4], [4, 5]]
-    alone, places = insert_places(tokens, n=2, comma=7, period=5, keeps_period=False)  # no period but their own
-    assert alone.tolist() == [[8, 1, 7, 7, 7, 9, 0, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
-    assert places.tolist() == [[3, 4], [4, 5]]
+    inserted, positions = insert_descriptor(tokens, n=2, comma=7, period=5)
+    assert inserted.tolist() == [[8, 1, 7, 7, 7, 5, 9, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
+    assert positions.tolist() == [[3, 4], [4, 5]]
+    dropped, positions = insert_descriptor(tokens, n=2, comma=7, period=5, keeps_period=False)  # replaced by their own
+    assert dropped.tolist() == [[8, 1, 7, 7, 7, 9, 0, 0], [8, 1, 2, 7, 7, 7, 9, 0]]
+    assert positions.tolist() == [[3, 4], [4, 5]]
     with pytest.raises(PoolError, match=r"a text of 4 tokens has no room for 4 soft tokens in 8"):
-        insert_places(tokens, n=4, comma=7, period=5)
+        insert_descriptor(tokens, n=4, comma=7, period=5)
 
 
 def test_soft_descriptors_may_start_as_common_words_and_a_period(tiny_encoder):
-    """They end their prompt with a period of their own: encoding them is encoding the text that they say."""
+    """They end with their own period, so encoding them equals encoding their words as text."""
     started, decoder = student(tiny_encoder, "proda"), tiny_encoder.tokenizer.decoder
     weight = tiny_encoder.model.token_embedding.weight
     said = [[int((weight == row).all(dim=1).nonzero()[0]) for row in member] for member in started.soft_descriptors]
@@ -186,7 +186,7 @@ def test_soft_descriptors_may_start_as_common_words_and_a_period(tiny_encoder):
 
 
 @pytest.mark.parametrize("name", ["bitfit_image", "lora_image", "ssf_image", "adapter_image"])
-def test_where_the_image_tower_alone_is_open_the_text_tower_keeps_what_was_drawn(tiny_encoder, name):
+def test_training_only_the_image_tower_leaves_the_text_tower_at_its_initial_values(tiny_encoder, name):
     opened, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
     assert opened.trained_names
     assert all(trained.startswith("model.visual.") for trained in opened.trained_names)
@@ -197,9 +197,9 @@ def test_where_the_image_tower_alone_is_open_the_text_tower_keeps_what_was_drawn
     assert same == (name in ("bitfit_image", "lora_image"))
 
 
-def test_more_blocks_than_there_are_is_refused(tiny_encoder):
+def test_more_blocks_than_the_model_has_are_refused(tiny_encoder):
     tune = TypeAdapter(TuneParams).validate_python({"kind": "bitfit", "blocks": 3})
-    with pytest.raises(ModelError, match="bitfit asks for more blocks than the 2 of the smaller tower"):
+    with pytest.raises(ModelError, match="bitfit trains more blocks than the 2 of the smaller tower"):
         make_student(
             tiny_encoder.model,
             tokenizer=tiny_encoder.tokenizer,
@@ -209,7 +209,7 @@ def test_more_blocks_than_there_are_is_refused(tiny_encoder):
         )
 
 
-def test_templates_must_leave_room_for_the_prompt_and_begin_alike(tiny_encoder):
+def test_templates_must_be_long_enough_for_the_prompt_and_begin_alike(tiny_encoder):
     tune = TypeAdapter(TuneParams).validate_python({"kind": "prompt", "tokens": 3})
     with pytest.raises(ParamsError, match=r"template 'my \{\}' has 1 tokens before the class name"):
         make_student(
@@ -246,7 +246,7 @@ def test_soft_descriptors_may_start_from_a_soup(tiny_encoder):
     texts = ["a photo of a cat."]
     with torch.no_grad():
         features = started(["sharp red hat", "cat dog"]).encode_text(tiny_encoder.tokenizer(texts), normalize=True)
-        # The second member has two tokens: it is begun again.
+        # The second member has two tokens and is repeated.
         wanted = tiny_encoder.encode_texts(["a photo of a cat, sharp red hat.", "a photo of a cat, cat dog cat."])
     torch.testing.assert_close(features, torch.nn.functional.normalize(wanted.mean(dim=0, keepdim=True), dim=-1))
     for soup, message in ((["sharp"], "tune.members is 2, the soup to start from has 1"), (["", "a"], "is empty")):
@@ -255,8 +255,8 @@ def test_soft_descriptors_may_start_from_a_soup(tiny_encoder):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_what_is_trained_is_where_the_model_is(name):
-    """On the meta device, which refuses to be mixed with the CPU as a GPU does."""
+def test_trained_parameters_are_on_the_models_device(name):
+    """On the meta device, which cannot be mixed with the CPU, like a GPU."""
     with torch.device("meta"):
         net = open_clip.model.CLIP(**TINY_CONFIG)
     student = make_student(

@@ -1,4 +1,4 @@
-"""Features of texts and images on cuda, by precision, and what happens where the device's memory does not suffice."""
+"""Image features on cuda, by precision, with decoding processes, and with too little device memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from wsoup.towers.encoder import AUTOCAST, Encoder, random_model
 pytestmark = ON_CUDA
 
 PRECISIONS = {"fp32": 1e-4, "tf32": 1e-2, "bf16": 5e-2, "fp16": 1e-2}
-"""Largest distance of a feature, a unit vector, from that of the CPU in float32."""
+"""Largest distance of a unit feature from the CPU's in float32."""
 
 
 def encoder_of(name: str, *, device: str) -> Encoder:
     model, tokenizer = random_model(name, seed=0)
     nothing = None
-    return Encoder(model.to(device), tokenizer, nothing, nothing, {}, {}, torch.device(device), None)
+    return Encoder(model.to(device), tokenizer, nothing, {}, {}, torch.device(device), None)
 
 
 @pytest.fixture(scope="module", params=["ViT-B-32", "RN50"])
@@ -36,13 +36,13 @@ def test_images(both, precision):
     size = here.model.visual.image_size
     pixels = torch.randn(4, 3, *(size if isinstance(size, tuple) else (size, size)))
     with tf32(products=precision == "tf32", convolutions=precision == "tf32"):
-        found = replace(there, dtype=AUTOCAST.get(precision)).encode_images(pixels)
-    assert found.dtype == torch.float32
-    assert (found.cpu() - here.encode_images(pixels)).norm(dim=-1).max() < PRECISIONS[precision]
+        features = replace(there, dtype=AUTOCAST.get(precision)).encode_images(pixels)
+    assert features.dtype == torch.float32
+    assert (features.cpu() - here.encode_images(pixels)).norm(dim=-1).max() < PRECISIONS[precision]
 
 
 def test_images_decoded_by_other_processes(both, tmp_path: Path):
-    """Processes that decode are started after the device is in use."""
+    """Decoding processes start after the device is in use."""
     Image.new("RGB", (64, 48), (200, 30, 30)).save(tmp_path / "a.png")
     _, there = both
     size = 224
@@ -52,16 +52,16 @@ def test_images_decoded_by_other_processes(both, tmp_path: Path):
 
     encoder = replace(there, preprocess=preprocess)
     paths = [str(tmp_path / "a.png")] * 1100
-    found = encode_files({"a": encoder}, paths=paths, digests=None, batch_size=256, on_bad_image="stop")
-    features = torch.from_numpy(found.features["a"])
+    encoded = encode_files({"a": encoder}, paths=paths, digests=None, batch_size=256, on_bad_image="stop")
+    features = torch.from_numpy(encoded.features["a"])
     assert features.shape[0] == 1100
     assert (features - features[:1]).norm(dim=-1).max() < 1e-3
 
 
-def test_images_beyond_the_memory(both):
+def test_a_batch_larger_than_the_memory(both):
     _, there = both
     pixels = torch.randn(512, 3, 224, 224)
-    want = there.encode_images(pixels)
+    expected = there.encode_images(pixels)
     with little_memory(more=600 << 20):
-        found = there.encode_images(pixels)
-    assert (found - want).norm(dim=-1).max() < 1e-3
+        features = there.encode_images(pixels)
+    assert (features - expected).norm(dim=-1).max() < 1e-3

@@ -1,4 +1,4 @@
-"""Every stage on cuda against the same stage on the CPU, over the miniature."""
+"""Every stage on cuda against the CPU, on the miniature."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SOUPS = {
     "joint": {"kind": "joint", "pool": "words", "k0": 4, "k1": 12, "patience": 6, "m": 2, "max_words": 3},
 }
 TOLERANCE = {"fp32": 1e-3, "reference": 1e-5, "bf16": 2e-2, "fp16": 1e-2}
-"""Largest distance of an image feature from that of the CPU; convolutions of fp32 are in TF32 unless told."""
+"""Largest distance of an image feature from the CPU's; by default fp32 convolutions use TF32."""
 
 
 def run_miniature(folder: Path, *, encoder: dict[str, str], device: str) -> None:
-    """All stages but the report, which computes nothing, in this process."""
+    """Run all stages but the report, which computes nothing, in this process."""
     folder.mkdir()
     write_miniature(folder, encoder=encoder)
     params = yaml.safe_load((folder / "params.yaml").read_text())
@@ -96,8 +96,8 @@ def test_counts_of_candidates(on_cpu, on_cuda, pool):
     assert (here["n_images"] == there["n_images"]).all()
     np.testing.assert_allclose(there["alignment"], here["alignment"], atol=2 * TOLERANCE[precision])
     if precision == "reference":
-        hanging = here["near_ties"] + there["near_ties"]
-        assert (abs(here["n_correct"] - there["n_correct"]) <= hanging).all()
+        near_ties = here["near_ties"] + there["near_ties"]
+        assert (abs(here["n_correct"] - there["n_correct"]) <= near_ties).all()
         np.testing.assert_allclose(there["k2"], here["k2"], rtol=1e-3)
 
 
@@ -119,7 +119,7 @@ def test_finetuned_weights(on_cpu, on_cuda, method):
     assert here.keys() == there.keys()
     for name, weight in here.items():
         assert np.isfinite(there[name]).all()
-        if precision in ("fp32", "reference"):  # three steps at random weights lead half precision elsewhere
+        if precision in ("fp32", "reference"):  # in half precision three steps from random weights diverge
             np.testing.assert_allclose(there[name], weight, atol=TOLERANCE[precision], err_msg=name)
 
 

@@ -1,4 +1,4 @@
-"""Training on cuda: every method, against the CPU in float32, and finite under autocast."""
+"""Training on cuda: every method against the CPU in float32, and under autocast."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from finetune_cases import METHODS, draw_colours, finetune_params
 from on_cuda import ON_CUDA, tf32
 
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
 from wsoup.towers.encoder import load_encoder
@@ -38,8 +38,8 @@ def trained(run: Trainer, **options) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - {"prograd"}))
-def test_every_method_ends_with_the_weights_of_the_cpu(encoder, tiny_encoder, colours, name):
-    """But ProGrad: where it starts it is the teacher, and the gradient it must agree with is rounding alone."""
+def test_every_method_ends_with_the_cpus_weights(encoder, tiny_encoder, colours, name):
+    """Except ProGrad: it starts as the teacher, so the gradient that it is projected on is only rounding error."""
     with tf32(products=False, convolutions=False):
         here, there = trained(trainer(tiny_encoder, colours, name)), trained(trainer(encoder, colours, name))
     for key, weight in here.items():
@@ -50,21 +50,21 @@ def test_every_method_ends_with_the_weights_of_the_cpu(encoder, tiny_encoder, co
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_takes_steps_under_autocast(encoder, tiny_encoder, colours, name, dtype):
     half = trainer(replace(encoder, dtype=dtype), colours, name)
-    found, exact = trained(half), trainer(tiny_encoder, colours, name)
+    weights, exact = trained(half), trainer(tiny_encoder, colours, name)
     exact.run()
-    assert all(p.isfinite().all() for p in found.values())
+    assert all(p.isfinite().all() for p in weights.values())
     assert half.log[0]["loss"] == pytest.approx(exact.log[0]["loss"], rel=0.05)
 
 
-def test_a_training_cut_in_two_goes_on_where_it_was(encoder, colours, tmp_path: Path):
+def test_a_training_resumes(encoder, colours, tmp_path: Path):
     whole = trained(trainer(encoder, colours, "ce"))
     broken, file = trainer(encoder, colours, "ce"), tmp_path / "state.safetensors"
     broken.step()
     broken.step()
     broken.save(file)
-    found = trained(trainer(encoder, colours, "ce"), resume=file)
+    resumed = trained(trainer(encoder, colours, "ce"), resume=file)
     for key, weight in whole.items():
-        torch.testing.assert_close(found[key], weight, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(resumed[key], weight, rtol=1e-4, atol=1e-6)
 
 
 def test_saving_memory_changes_no_weight(encoder, colours):
@@ -73,12 +73,12 @@ def test_saving_memory_changes_no_weight(encoder, colours):
         torch.testing.assert_close(saved[key], weight, rtol=1e-4, atol=1e-6)
 
 
-def test_a_tuned_model_is_read_back_onto_the_device(encoder, colours, tmp_path: Path):
+def test_a_tuned_model_loads_onto_the_device(encoder, colours, tmp_path: Path):
     run = trainer(encoder, colours, "maple")
     student = run.run()
     config = {"method": "maple", "tune": run.method.tune.model_dump(), "encoder": encoder.id, "seed": 1}
     config["template"] = colours.template
     save_tuned(tmp_path / "seed1", packed=pack_student(student, log=run.log, snapshots={}), config=config)
-    found = load_tuned(tmp_path / "seed1", encoder=encoder)
+    tuned = load_tuned(tmp_path / "seed1", encoder=encoder)
     pixels = torch.randn(2, 3, 16, 16, device="cuda")
-    torch.testing.assert_close(found.model.encode_image(pixels), student.encode_image(pixels))
+    torch.testing.assert_close(tuned.model.encode_image(pixels), student.encode_image(pixels))

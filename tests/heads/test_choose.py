@@ -1,4 +1,4 @@
-"""Facts about what is chosen on the few-shot images: folds, settings, temperature, threshold, and who sees what."""
+"""Choosing on the few-shot images: folds, settings, temperature, threshold, and that nothing else is seen."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import typing
 import numpy as np
 import pytest
 import torch
-from heads_cases import few, on_a_circle, unit
+from heads_cases import few_shots, on_a_circle, unit
 
 from wsoup.core.errors import DataError, MismatchError, ParamsError
 from wsoup.heads import choose as choosing
 from wsoup.heads import kinds
-from wsoup.heads.calibrate import calibration_error, log_loss, temperature, threshold
-from wsoup.heads.choose import choose, slack
+from wsoup.heads.choose import choose, fit_temperature, log_loss, slack, threshold
 from wsoup.heads.fewshot import FewShot, checked
 from wsoup.heads.kinds import KINDS
 
@@ -25,30 +24,29 @@ NAMES = ["cat", "dog", "bird", "fish"]
 
 def test_fold_j_leaves_out_shot_j_of_each_class():
     shots = FewShot(on_a_circle(*range(6)), torch.tensor([1, 0, 1, 1, 0, 2]), on_a_circle(0, 1, 2).T, 1.0)
-    assert shots.shots.tolist() == [0, 0, 1, 2, 1, 0]
     assert shots.folds.tolist() == [0, 0, 1, 2, 1, -1]  # class 2 has but one
     assert shots.n_folds == 3
     assert shots.without(1).labels.tolist() == [1, 0, 1, 2]
 
 
-def test_with_one_shot_the_defaults_and_a_line():
-    shots = few(counts=(1, 1, 1))
+def test_with_one_shot_the_defaults_and_a_note():
+    shots = few_shots(counts=(1, 1, 1))
     for kind in KINDS:
         chosen = choose(shots, kinds=[kind])
-        assert chosen.setting == KINDS[kind].DEFAULT
+        assert chosen.setting == KINDS[kind]()
         assert (chosen.n_images, chosen.temperature) == (0, 1.0)
-        assert "nothing can be left out: defaults" in chosen.note
+        assert "no class has two images to leave one out: default settings" in chosen.note
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_the_settings_with_the_most_left_out_images_right_the_likeliest_is_taken(kind):
-    """Of 16 images with 12 right, a quarter of a standard error is 0.43 images: no setting with fewer is taken."""
+def test_the_best_setting_has_the_most_left_out_images_right_then_the_smallest_log_loss(kind):
+    """Of 16 images with 12 right, a quarter of a standard error is 0.43 images: none with fewer right is chosen."""
     assert slack(12, n_images=16) == pytest.approx(math.sqrt(3) / 4)
-    shots = few(counts=(4, 4, 4, 4), seed=3)
+    shots = few_shots(counts=(4, 4, 4, 4), seed=3)
     scores = []
     for setting, logits in KINDS[kind].left_out(shots):
         n_correct = int((logits.argmax(dim=1) == shots.labels).sum())
-        loss = log_loss(logits, shots.labels, temperature=temperature(logits, shots.labels))
+        loss = log_loss(logits, shots.labels, temperature=fit_temperature(logits, shots.labels))
         scores.append((-n_correct, loss, setting))
     best = min(scores, key=lambda score: score[:2])
     chosen = choose(shots, kinds=[kind])
@@ -57,8 +55,8 @@ def test_of_the_settings_with_the_most_left_out_images_right_the_likeliest_is_ta
     assert int(chosen.right.sum()) == chosen.n_correct
 
 
-def test_among_many_images_a_count_of_one_more_decides_nothing():
-    """Of 1,000 images with 900 right, 2.4 are no difference."""
+def test_among_many_images_one_more_right_means_nothing():
+    """Of 1,000 images with 900 right, a difference of 2.4 means nothing."""
     assert slack(900, n_images=1000) == pytest.approx(2.37, abs=0.01)
     assert slack(1000, n_images=1000) == pytest.approx(0.25, abs=0.01)  # as of one wrong
 
@@ -70,39 +68,47 @@ def left_out_right(monkeypatch, **right: list[int]) -> None:
         wrong = torch.nn.functional.one_hot((shots.labels + 1) % 4, 4).double()
         logits = wrong.clone()
         logits[own] = shots.one_hot[own]
-        yield KINDS["prototypes"].DEFAULT, logits
+        yield KINDS["prototypes"](), logits
 
     for kind, own in right.items():
         monkeypatch.setattr(KINDS[kind], "left_out", staticmethod(functools.partial(left_out, own=own)))
 
 
-def test_among_kinds_the_first_stays_unless_another_is_better_than_by_chance(monkeypatch):
+def test_the_first_kind_stays_unless_another_is_significantly_better(monkeypatch):
     """Of images on which one of two kinds errs, 4 to 0 is 2 standard errors and 3 to 0 is 1.73."""
-    shots, kinds_ = few(counts=(3, 3, 3, 3)), ["prototypes", "ridge", "gda"]
+    shots, names = few_shots(counts=(3, 3, 3, 3)), ["prototypes", "ridge", "gda"]
     all_but = [*range(12)]
     left_out_right(monkeypatch, prototypes=all_but[3:], ridge=all_but, gda=all_but)
-    assert choose(shots, kinds=kinds_).kind == "prototypes"
+    assert choose(shots, kinds=names).kind == "prototypes"
     left_out_right(monkeypatch, prototypes=all_but[4:], ridge=all_but[3:], gda=all_but)
-    assert choose(shots, kinds=kinds_).kind == "gda"
+    assert choose(shots, kinds=names).kind == "gda"
     left_out_right(monkeypatch, ridge=all_but)
-    assert choose(shots, kinds=kinds_).kind == "ridge"
+    assert choose(shots, kinds=names).kind == "ridge"
     with pytest.raises(ParamsError, match="kind is 'forest'; expected one of prototypes, tip, gda, ridge"):
         choose(shots, kinds=["forest"])
 
 
-def test_what_chooses_sees_the_few_shot_images_alone():
-    """By type: tensors reach what chooses in a FewShot, or are logits and labels made of one."""
+def test_choosing_sees_only_the_few_shot_images():
+    """By type: images come only inside a FewShot; other functions take what was computed from its left-out images."""
+    without_images = {
+        "slack": {"n_correct", "n_images"},
+        "log_loss": {"logits", "labels", "temperature"},
+        "fit_temperature": {"logits", "labels"},
+        "threshold": {"confidences", "right", "precision"},
+        "kernel": {"features", "others", "sharpness"},  # the formula alone
+    }
     for module in (choosing, kinds):
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if function.__module__ == module.__name__ and not name.startswith("_"):
                 hints = typing.get_type_hints(function)
                 given = {key: hint for key, hint in hints.items() if key != "return"}
-                if name == "slack":
-                    continue  # of counts
+                if name in without_images:
+                    assert {*given} == without_images[name]
+                    continue
                 assert torch.Tensor not in given.values(), name
                 assert given.get("shots") is FewShot, name
     for kind in KINDS.values():
-        for name in ("tried", "fit", "left_out"):
+        for name in ("fit", "left_out"):
             hints = typing.get_type_hints(getattr(kind, name))
             assert [hint for key, hint in hints.items() if key != "return"] == [FewShot], (kind, name)
 
@@ -110,23 +116,23 @@ def test_what_chooses_sees_the_few_shot_images_alone():
 # ---------------------------------------------------------------------------------------------- temperature, threshold
 
 
-def test_with_many_images_confidence_is_how_often_it_is_right():
+def test_with_many_images_confidence_equals_accuracy():
     """Of 40,000 images with logits (1, 0), three of four are right: p = 3/4 where 1 / temperature = log 3."""
     logits = torch.tensor([[1.0, 0.0]], dtype=torch.float64).repeat(40_000, 1)
     labels = (torch.arange(40_000) >= 30_000).long()
-    assert 1 / temperature(logits, labels) == pytest.approx(math.log(3), rel=1e-3)
+    assert 1 / fit_temperature(logits, labels) == pytest.approx(math.log(3), rel=1e-3)
 
 
-def test_a_few_right_images_do_not_make_certainty():
+def test_a_few_right_images_do_not_make_predictions_certain():
     """log T = u has cost 2 log(1 + exp(-5 exp(-u))) + 2 u^2, of slope 0 at the answer."""
     logits = torch.tensor([[5.0, 0.0], [0.0, 5.0]], dtype=torch.float64)
-    degree = temperature(logits, torch.tensor([0, 1]))
+    degree = fit_temperature(logits, torch.tensor([0, 1]))
     assert 0.9 < degree < 1.0
     sure = 5 / degree
     assert 2 * sure / (1 + math.exp(sure)) + 4 * math.log(degree) == pytest.approx(0, abs=1e-6)
 
 
-def test_the_temperature_has_the_least_cost():
+def test_the_temperature_minimises_its_cost():
     draw = torch.Generator().manual_seed(0)
     logits = torch.randn(50, 4, generator=draw, dtype=torch.float64) * 3
     labels = (logits + 3 * torch.randn(50, 4, generator=draw, dtype=torch.float64)).argmax(dim=1)
@@ -135,16 +141,18 @@ def test_the_temperature_has_the_least_cost():
         loss = sum(-float((row / at).log_softmax(dim=0)[label]) for row, label in zip(logits, labels, strict=True))
         return loss + 2 * math.log(at) ** 2
 
-    degree = temperature(logits, labels)
+    degree = fit_temperature(logits, labels)
     assert all(cost(degree) <= cost(degree * factor) for factor in (0.9, 0.99, 1.01, 1.1))
 
 
-def test_without_a_word_from_images_the_temperature_is_one():
-    assert temperature(torch.zeros(3, 2, dtype=torch.float64), torch.tensor([0, 1, 1])) == pytest.approx(1.0, rel=1e-6)
-    assert temperature(torch.zeros(0, 2, dtype=torch.float64), torch.zeros(0, dtype=torch.int64)) == 1.0
+def test_with_uninformative_or_no_images_the_temperature_is_one():
+    assert fit_temperature(torch.zeros(3, 2, dtype=torch.float64), torch.tensor([0, 1, 1])) == pytest.approx(
+        1.0, rel=1e-6
+    )
+    assert fit_temperature(torch.zeros(0, 2, dtype=torch.float64), torch.zeros(0, dtype=torch.int64)) == 1.0
 
 
-def test_a_threshold_is_the_least_confidence_that_keeps_its_promise():
+def test_a_threshold_is_the_smallest_confidence_that_reaches_the_precision():
     confidences = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5])
     right = torch.tensor([True, True, True, False, False])
     assert threshold(confidences, right, precision=0.75) == pytest.approx(0.7)  # (0 + 1) / (3 + 1)
@@ -158,8 +166,8 @@ def test_equal_confidences_are_kept_or_dropped_together():
     assert threshold(confidences, right, precision=0.75) == math.inf
 
 
-def test_a_threshold_keeps_its_promise_on_images_that_were_not_seen():
-    """Drawn over and over: of answers given above the threshold, nine of ten are right, on the mean."""
+def test_a_threshold_reaches_its_precision_on_unseen_images():
+    """On average over many draws, nine of ten predictions above the threshold are right."""
     draw = np.random.default_rng(0)
     shares = []
     for _ in range(300):
@@ -171,11 +179,6 @@ def test_a_threshold_keeps_its_promise_on_images_that_were_not_seen():
     assert np.mean(shares) > 0.9
 
 
-def test_calibration_error_by_hand():
-    probabilities = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6]])
-    assert calibration_error(probabilities, torch.tensor([0, 1, 1])) == pytest.approx((0.8 + 0.4) / 3)
-
-
 # ------------------------------------------------------------------------------------------------- what is refused
 
 
@@ -184,30 +187,30 @@ def given(degrees, labels):
     return checked(on_a_circle(*degrees).float(), torch.tensor(labels), texts=texts, logit_scale=20.0, names=NAMES)
 
 
-def test_images_of_every_class_are_taken_as_they_are():
-    shots, said = given([0, 40, 80, 120, 160], [0, 1, 2, 3, 0])
-    assert (said, shots.n_classes, shots.features.dtype) == ("", 4, torch.float64)
+def test_images_of_every_class_pass_unchanged():
+    shots, note = given([0, 40, 80, 120, 160], [0, 1, 2, 3, 0])
+    assert (note, shots.n_classes, shots.features.dtype) == ("", 4, torch.float64)
 
 
-def test_the_same_photo_twice_counts_once():
-    shots, said = given([0, 40, 0.01, 80, 120], [0, 1, 0, 2, 3])
-    assert said == "1 of 5 images are there twice and count once"
+def test_duplicates_are_dropped():
+    shots, note = given([0, 40, 0.01, 80, 120], [0, 1, 0, 2, 3])
+    assert note == "dropped 1 of 5 images as duplicates"
     assert shots.labels.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
-    ("degrees", "labels", "said"),
+    ("degrees", "labels", "message"),
     [
-        ([0, 40, 0, 80, 120], [0, 1, 2, 2, 3], "images 0 and 2 are the same photo, of 'cat' and of 'bird'"),
+        ([0, 40, 0, 80, 120], [0, 1, 2, 2, 3], "images 0 and 2 are the same photo, labelled 'cat' and 'bird'"),
         ([0, 40, 80], [0, 0, 1], "no image of 'bird', 'fish': a head needs one of each class"),
     ],
 )
-def test_what_cannot_be_a_head_is_refused(degrees, labels, said):
-    with pytest.raises(DataError, match=said):
+def test_bad_images_are_refused(degrees, labels, message):
+    with pytest.raises(DataError, match=message):
         given(degrees, labels)
 
 
-def test_texts_scale_and_number_of_classes_are_looked_at():
+def test_texts_scale_and_number_of_classes_are_checked():
     x, y = on_a_circle(0, 90), torch.tensor([0, 1])
     good = {"texts": on_a_circle(0, 90).T, "logit_scale": 1.0, "names": ["a", "b"]}
     with pytest.raises(MismatchError, match=r"class texts have shape \(2, 3\); expected \(2, 2\)"):

@@ -1,4 +1,4 @@
-"""Facts about the kinds of heads: hand-computed answers, slow oracles, scikit-learn where it says the same."""
+"""The kinds of heads: hand-computed logits, slow oracles, scikit-learn where it agrees."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from heads_cases import few, on_a_circle, unit
+from heads_cases import few_shots, on_a_circle, unit
 from torch import Tensor
 
 from wsoup.heads.fewshot import FewShot
@@ -36,7 +36,7 @@ def test_prototypes_add_the_cosine_with_the_mean(circle):
     assert logits[0].tolist() == pytest.approx([10 * math.cos(math.pi / 6) + 20, 10 * 0.5 + 20 * 0])
 
 
-def test_tip_adds_what_near_images_say(circle):
+def test_tip_adds_the_labels_of_near_images(circle):
     logits = Tip(2.0, 1.0).fit(circle).logits(on_a_circle(60))
     near = 20 * (math.exp(-0.5) + 1), 20 * math.exp(-0.5)
     assert logits[0].tolist() == pytest.approx([5 + near[0], 10 * math.sin(math.pi / 3) + near[1]])
@@ -49,7 +49,7 @@ def test_gda_of_one_shot_is_the_nearest_mean():
     assert bias.tolist() == pytest.approx([-1, -1])
 
 
-def test_ridge_without_a_penalty_reaches_what_is_wanted(circle):
+def test_ridge_without_a_penalty_reaches_its_targets(circle):
     logits = Ridge(1e-12, 1.0).fit(circle).logits(circle.features)
     np.testing.assert_allclose(logits, [[10, 0], [10, 0], [0, 10]], atol=1e-6)
 
@@ -108,8 +108,8 @@ SLOW = {Prototypes: slow_prototypes, Tip: slow_tip, Gda: slow_gda, Ridge: slow_r
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: type(setting).__name__)
 @pytest.mark.parametrize("counts", [(3, 3, 3, 3), (1, 4, 2), (2, 2)])
-def test_a_head_is_its_formula(setting, counts):
-    shots = few(counts=counts)
+def test_a_head_follows_its_formula(setting, counts):
+    shots = few_shots(counts=counts)
     images = others(shots)
     slow = [SLOW[type(setting)](shots, image, setting) for image in images.numpy()]
     np.testing.assert_allclose(setting.fit(shots).logits(images), slow, rtol=1e-9, atol=1e-9)
@@ -117,13 +117,13 @@ def test_a_head_is_its_formula(setting, counts):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("counts", [(3, 3, 3, 3), (1, 4, 2), (2, 2)])
-def test_left_out_is_the_loop_over_folds(kind, counts):
-    """Closed forms against heads fitted without each fold; the only image of a class is in all of them."""
-    shots = few(counts=counts)
-    tried = KINDS[kind].tried(shots)
+def test_left_out_equals_the_loop_over_folds(kind, counts):
+    """Closed forms against heads fitted without each fold, all of which see the only image of a class."""
+    shots = few_shots(counts=counts)
+    settings = KINDS[kind].settings()
     left_out = dict(KINDS[kind].left_out(shots))
-    assert list(left_out) == tried
-    for setting in tried:
+    assert list(left_out) == settings
+    for setting in settings:
         for fold in range(shots.n_folds):
             rows = shots.folds == fold
             looped = setting.fit(shots.without(fold)).logits(shots.features[rows])
@@ -131,8 +131,8 @@ def test_left_out_is_the_loop_over_folds(kind, counts):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_left_out_image_has_no_say_in_its_own_logits(kind):
-    shots = few()
+def test_a_left_out_image_does_not_affect_its_own_logits(kind):
+    shots = few_shots()
     moved = shots.features.clone()
     fold = shots.folds == 1
     moved[fold] = unit(-moved[fold] + 0.1)
@@ -153,16 +153,16 @@ def test_gda_is_scikit_learns_discriminant_with_that_covariance():
     pytest.importorskip("sklearn")
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-    shots = few(counts=(4, 4, 4))
+    shots = few_shots(counts=(4, 4, 4))
     features, labels = shots.features.numpy(), shots.labels.numpy()
 
     class Shrunk:
-        """A covariance estimator: given the images of one class or all, it answers with the shared one."""
+        """A covariance estimator that returns the shared covariance for any images."""
 
         def fit(self, _):
             n, size = features.shape
-            apart = features - np.stack([features[labels == c].mean(axis=0) for c in range(3)])[labels]
-            scatter = apart.T @ apart
+            centred = features - np.stack([features[labels == c].mean(axis=0) for c in range(3)])[labels]
+            scatter = centred.T @ centred
             self.covariance_ = (scatter + np.trace(scatter) / (n - 1) * np.eye(size)) / size
             return self
 
@@ -176,7 +176,7 @@ def test_ridge_is_scikit_learns_kernel_ridge_on_the_residual():
     pytest.importorskip("sklearn")
     from sklearn.kernel_ridge import KernelRidge
 
-    shots = few()
+    shots = few_shots()
     images = others(shots)
     left = shots.logit_scale * (shots.one_hot - shots.features @ shots.texts)
     theirs = KernelRidge(alpha=0.3, kernel="rbf", gamma=2.0 / 2).fit(shots.features.numpy(), left.numpy())
@@ -188,15 +188,15 @@ def test_ridge_is_scikit_learns_kernel_ridge_on_the_residual():
 
 
 @pytest.mark.parametrize("setting", [Prototypes(0.0), Tip(0.0, 2.0), Gda(0.0), Ridge(1e15, 1.0)])
-def test_without_weight_a_head_is_its_texts(setting):
-    shots = few()
+def test_without_weight_a_head_equals_its_texts(setting):
+    shots = few_shots()
     images = others(shots)
     np.testing.assert_allclose(setting.fit(shots).logits(images), shots.text_logits(images), atol=1e-9)
 
 
 def test_a_wide_kernel_makes_tip_the_sum_of_cosines():
     """exp(-b (1 - c)) is 1 - b + b c for a small b: prototypes that are sums, and a constant."""
-    shots = few()
+    shots = few_shots()
     images = others(shots)
     added = Tip(1e6, 1e-6).fit(shots).logits(images) - shots.text_logits(images)
     sums = shots.logit_scale * images @ (shots.one_hot.T @ shots.features).T
@@ -205,17 +205,17 @@ def test_a_wide_kernel_makes_tip_the_sum_of_cosines():
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: type(setting).__name__)
-def test_the_texts_scale_is_the_scale_of_a_head(setting):
-    """Weights are in units of s: another s scales all logits alike, so the answers stay."""
-    shots = few()
+def test_logits_scale_with_the_logit_scale(setting):
+    """Weights are in units of s, so another s scales all logits alike and changes no prediction."""
+    shots = few_shots()
     twice = FewShot(shots.features, shots.labels, shots.texts, 2 * shots.logit_scale)
     images = others(shots)
     np.testing.assert_allclose(setting.fit(twice).logits(images), 2 * setting.fit(shots).logits(images), rtol=1e-9)
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: type(setting).__name__)
-def test_the_order_of_images_does_not_matter(setting):
-    shots = few()
+def test_the_order_of_few_shot_images_is_irrelevant(setting):
+    shots = few_shots()
     turned = FewShot(shots.features.flip(0), shots.labels.flip(0), shots.texts, shots.logit_scale)
     images = others(shots)
     np.testing.assert_allclose(setting.fit(turned).logits(images), setting.fit(shots).logits(images), rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Piles of unlabelled images around class centres, and texts that point near those centres."""
+"""Piles of unlabelled images around class centres, and texts close to those centres."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 @dataclass(frozen=True)
 class Pile:
-    """Images (N, D), class texts (D, C), and the labels that only a test may see."""
+    """Images (N, D), class texts (D, C), and labels for evaluation only."""
 
     features: Tensor
     texts: Tensor
@@ -21,7 +21,7 @@ class Pile:
 def pile(
     *, counts: tuple[int, ...] = (60,) * 5, size: int = 32, off: float = 0.6, noise: float = 0.14, seed: int = 0
 ) -> Pile:
-    """Clusters around a common direction; texts that are `off` their class's own direction."""
+    """Clusters around a common direction, and texts that deviate from them by `off`."""
     draw = torch.Generator().manual_seed(seed)
     own = normalize(torch.randn(len(counts), size, generator=draw), dim=1)
     common = normalize(torch.randn(1, size, generator=draw), dim=1)
@@ -33,5 +33,5 @@ def pile(
 
 
 def right(classifier: Tensor, bias: Tensor, images: Pile) -> int:
-    """How many images a classifier names right."""
+    """Number of images classified correctly."""
     return int(((images.features @ classifier + bias).argmax(dim=1) == images.labels).sum())

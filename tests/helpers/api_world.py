@@ -1,4 +1,4 @@
-"""Images, features and words for the API's tests, drawn from a fixed seed."""
+"""Image features, words and descriptors for the API's tests, from a fixed seed."""
 
 from __future__ import annotations
 

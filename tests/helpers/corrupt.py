@@ -23,25 +23,25 @@ HEADERS = (
 
 
 def corrupted(data: bytes, *, seed: int) -> bytes:
-    """Damage of one of six kinds, a function of the seed alone."""
+    """Data with one of six kinds of damage, chosen by the seed."""
     draw = random.Random(seed)
-    found = bytearray(data)
+    damaged = bytearray(data)
     kind = seed % 6
     if kind == 0:  # cut short
-        del found[draw.randrange(len(found)) :]
+        del damaged[draw.randrange(len(damaged)) :]
     elif kind in (1, 2):  # a few bytes anywhere, or in the header, where sizes and offsets are
-        reach = len(found) if kind == 1 else min(len(found), 200)
+        reach = len(damaged) if kind == 1 else min(len(damaged), 200)
         for _ in range(draw.randint(1, 12)):
-            found[draw.randrange(reach)] = draw.choice((0, 1, 0x7F, 0x80, 0xFF, draw.randrange(256)))
+            damaged[draw.randrange(reach)] = draw.choice((0, 1, 0x7F, 0x80, 0xFF, draw.randrange(256)))
     elif kind == 3:  # a hole
-        start = draw.randrange(len(found))
-        stop = min(len(found), start + draw.randint(1, 64))
-        found[start:stop] = bytes(stop - start)
+        start = draw.randrange(len(damaged))
+        stop = min(len(damaged), start + draw.randint(1, 64))
+        damaged[start:stop] = bytes(stop - start)
     elif kind == 4:  # another file's beginning
         header = draw.choice(HEADERS)
-        found[: len(header)] = header
-    else:  # a part that stands twice or nowhere
-        start = draw.randrange(len(found))
-        stop = min(len(found), start + draw.randint(1, 64))
-        found[start:stop] = bytes(found[start:stop]) * draw.choice((0, 2, 5))
-    return bytes(found)
+        damaged[: len(header)] = header
+    else:  # a part repeated or missing
+        start = draw.randrange(len(damaged))
+        stop = min(len(damaged), start + draw.randint(1, 64))
+        damaged[start:stop] = bytes(damaged[start:stop]) * draw.choice((0, 2, 5))
+    return bytes(damaged)

@@ -1,4 +1,4 @@
-"""Random test images with random labels, and one line of a table."""
+"""Random test images with random labels, and one row of a table."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ def images(
     )
 
 
-def line(table, **wanted):
-    """The one line of a table with these values."""
-    found = [row for row in table.to_pylist() if all(row[key] == value for key, value in wanted.items())]
-    assert len(found) == 1
-    return found[0]
+def line(table, **values):
+    """The only row of a table with these values."""
+    (row,) = [row for row in table.to_pylist() if all(row[key] == value for key, value in values.items())]
+    return row

@@ -1,4 +1,4 @@
-"""Every kind of method in small, and a few-shot world of four colours."""
+"""Every kind of method at small size, and few-shot images of four colours."""
 
 from __future__ import annotations
 

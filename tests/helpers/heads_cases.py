@@ -1,4 +1,4 @@
-"""Few-shot images with texts that know a little, for tests of heads."""
+"""Few-shot images with weakly informative texts, for tests of heads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def unit(values: Tensor) -> Tensor:
     return values / values.norm(dim=-1, keepdim=True)
 
 
-def few(*, counts=(3, 3, 3, 3), size=6, seed=0, scale=20.0) -> FewShot:
-    """Images around class centres, in mixed order, with texts that know a little."""
+def few_shots(*, counts=(3, 3, 3, 3), size=6, seed=0, scale=20.0) -> FewShot:
+    """Images around class centres in random order, with weakly informative texts."""
     draw = torch.Generator().manual_seed(seed)
     labels = torch.cat([torch.full((count,), label) for label, count in enumerate(counts)])
     labels = labels[torch.randperm(len(labels), generator=draw)]

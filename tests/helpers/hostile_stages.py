@@ -1,4 +1,4 @@
-"""Stages of a miniature run as a user starts them, one by one and without DVC."""
+"""Run single stages of a miniature project as a user would, without DVC."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from wsoup.core.errors import LONGEST
 
 Stage = tuple[str, ...]
 FIRST: list[Stage] = [("prepare", "photo"), ("prepare", "other"), ("candidates",), ("fewshot",)]
-"""Those that need no model."""
+"""Stages that need no model."""
 LONG: list[Stage] = [("embed_train",), ("embed", "photo"), ("score", "words"), ("soup", "word"), ("finetune", "ce")]
-"""Those whose finished parts are kept."""
+"""Stages with resume state."""
 LANDSCAPE: Stage = ("landscape", "coop_diverse")
-"""One more, where `with_landscape` has asked for it."""
+"""One more, after `with_landscape`."""
 REST: list[Stage] = [
     *(
         ("embed", "other"),
@@ -33,14 +33,14 @@ REST: list[Stage] = [
 
 
 def with_landscape(folder: Path) -> None:
-    """Ask for the plane of a tuned prompt, which the miniature's params leave out."""
+    """Add a landscape to params.yaml, which the miniature's params leave out."""
     params = yaml.safe_load((folder / "params.yaml").read_text())
     params["landscape"].update(steps=2, margin=0, methods=[LANDSCAPE[1]])
     (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
 
 
 def start(folder: Path, stage: Stage) -> subprocess.Popen[str]:
-    """A stage of the run in `folder`; wsoup is the copy there."""
+    """Start a stage in `folder`, with the copy of wsoup there."""
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "WSOUP_CACHE")}
     return subprocess.Popen(
         [sys.executable, "-m", f"stages.{stage[0]}", *stage[1:]],
@@ -53,14 +53,14 @@ def start(folder: Path, stage: Stage) -> subprocess.Popen[str]:
 
 
 def run(folder: Path, stage: Stage) -> tuple[int, list[str]]:
-    """Exit code of one stage, and what it wrote to stderr, by lines."""
+    """Exit code of a stage, and its lines on stderr."""
     process = start(folder, stage)
     _, errors = process.communicate()
     return process.returncode, errors.splitlines()
 
 
 def refused(folder: Path, stage: Stage) -> str:
-    """The one line that a stage ends in; progress bars may stand before it."""
+    """The error of a stage: one line, perhaps after progress bars."""
     code, lines = run(folder, stage)
     assert code == 1, lines
     assert not any("Traceback" in line for line in lines), lines

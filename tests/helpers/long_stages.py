@@ -1,4 +1,4 @@
-"""A finished miniature whose long stages are begun, killed and begun again, as processes of their own."""
+"""A finished miniature project to kill and restart long stages in, each in its own process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 from processes import Running, run_stage
 from project import Project
 
-from wsoup.images import known
+from wsoup.images import reuse
 
 LONG = {
     "embed@photo": "embeddings/pretrained/photo-test.zarr",
@@ -24,14 +24,14 @@ LONG = {
     "evaluate_tuned@ce": "results/ce.parquet",
     "landscape@coop_diverse": "results/landscape/coop_diverse.parquet",
 }
-"""One of each stage that keeps its finished shards, and what it leaves in artifacts/."""
+"""One of each stage with resume state, and its out in artifacts/."""
 FEATURES = "wsoup/images/features.py"
 LEFT = Path(".cache/wsoup")
 SECONDS = "seconds.json"
 
 
 class Miniature:
-    """A finished miniature whose long stages have several shards each, and what they leave undisturbed."""
+    """A finished miniature project with several shards per long stage, and the digests of its outs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,7 +40,7 @@ class Miniature:
 
     @classmethod
     def make(cls, folder: Path, *, project: Project) -> None:
-        """Run the long stages of a copy of the project, once and undisturbed."""
+        """Run the long stages of a copy of the project once, undisturbed."""
         ignored = shutil.ignore_patterns(".git", ".dvc", ".cache", "reports")
         shutil.copytree(project.folder, folder, ignore=ignored)
         code = (folder / FEATURES).read_text()
@@ -53,7 +53,7 @@ class Miniature:
         params["embed"]["batch_size"] = 4
         (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
         seconds = {}
-        run_stage(folder, "embed", "photo", root=folder)  # the first process of all waits for the heavy packages
+        run_stage(folder, "embed", "photo", root=folder)  # the first process waits for the imports of heavy packages
         for stage in LONG:
             began = time.monotonic()
             run_stage(folder, *stage.split("@"), root=folder)
@@ -71,23 +71,23 @@ class Miniature:
         return sorted((self.folder / LEFT / stage).rglob(pattern))
 
     def digest(self, stage: str) -> str:
-        """One hash of what the stage left in artifacts/, file by file."""
+        """One hash of all files of a stage's out."""
         out = self.folder / "artifacts" / LONG[stage]
         files = sorted(path for path in [out, *out.rglob("*")] if path.is_file())
-        found = hashlib.sha256()
+        sha = hashlib.sha256()
         for path in files:
-            found.update(f"{path.relative_to(out)} {len(path.read_bytes())} ".encode() + path.read_bytes())
-        return found.hexdigest()
+            sha.update(f"{path.relative_to(out)} {len(path.read_bytes())} ".encode() + path.read_bytes())
+        return sha.hexdigest()
 
     def expect_undisturbed(self, stage: str) -> None:
         assert self.digest(stage) == self.undisturbed[stage]
-        assert not (self.folder / LEFT / stage).exists(), "finished shards are kept for nothing"
-        assert not [*(self.folder / "artifacts").rglob(".*.tmp")], "half-written files are left"
+        assert not (self.folder / LEFT / stage).exists(), "finished shards are left"
+        assert not [*(self.folder / "artifacts").rglob(".*.tmp")], "temporary files are left"
 
     def killed_half_way(self, stage: str) -> list[Path]:
-        """Begin a stage and kill it once it has finished a shard; the shards that are finished then."""
-        for whose in (stage, known.FOLDER):  # without those of the run before, embed has all images to do
-            shutil.rmtree(self.folder / LEFT / whose, ignore_errors=True)
+        """Start a stage and kill it after its first shard; the shards that are finished by then."""
+        for name in (stage, reuse.FOLDER):  # known features would leave embed nothing to do
+            shutil.rmtree(self.folder / LEFT / name, ignore_errors=True)
         running = self.start(stage)
         assert running.until(lambda: self.left(stage))
         running.send(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Miniature datasets on disk, drawn in code: CoOp's 15 folders, tars, Arrow files, torchvision's own form."""
+"""Write miniature datasets in every layout: CoOp's 15 folders, tar files, Arrow files, torchvision's own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def draw(path: Path, *, size: int = 8) -> Path:
 
 
 def build_coop(root: Path, *, train: int = 3, test: int = 2) -> Path:
-    """All 15 under `root`, three classes each (V2 too), `train` and `test` images a class."""
+    """All 15 datasets under `root`, three classes each, with `train` and `test` images per class."""
     for name, paper in PAPER.items():
         if paper.splits:
             _json_set(root, name=name, train=train, test=test)
@@ -100,7 +100,7 @@ def write_tar(path: Path, members: dict[str, bytes]) -> None:
 
 
 def write_tars(root: Path) -> Path:
-    """webdataset as CLIP_benchmark lays it out: two shards of two test images, two classes."""
+    """A webdataset in CLIP_benchmark's layout: two shards of two test images, two classes."""
     for shard in range(2):
         members = {f"s{shard}{i}.png": png(10 * (2 * shard + i)) for i in range(2)}
         labels = {f"s{shard}{i}.cls": f"{i}\n".encode() for i in range(2)}
@@ -111,7 +111,7 @@ def write_tars(root: Path) -> Path:
 
 
 def write_huggingface(root: Path) -> Path:
-    """What `DatasetDict.save_to_disk` leaves behind: three images in train and in validation, two classes."""
+    """The output of `DatasetDict.save_to_disk`: three images in train and in validation, two classes."""
     features = {"image": {"_type": "Image"}, "label": {"names": ["ant", "red_fox"], "_type": "ClassLabel"}}
     for split in ("train", "validation"):
         folder = root / split
@@ -130,7 +130,7 @@ def write_huggingface(root: Path) -> Path:
 
 
 def write_mnist(root: Path) -> Path:
-    """FashionMNIST's own files with ten 28 x 28 images a split, one of each class."""
+    """FashionMNIST's own files with ten 28 x 28 images per split, one of each class."""
     raw = root / "FashionMNIST/raw"
     raw.mkdir(parents=True)
     for stem in ("train", "t10k"):

@@ -1,4 +1,4 @@
-"""What the tests on a CUDA device share: their mark, TF32 for a while, and a device with little memory."""
+"""For tests on a CUDA device: their marker, TF32 on or off, and little memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ON_CUDA = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), re
 
 @contextmanager
 def tf32(*, products: bool, convolutions: bool) -> Iterator[None]:
-    """Within, float32 products and convolutions are in TF32 or not."""
+    """Run float32 products and convolutions in TF32, or not."""
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision("high" if products else "highest")
     torch.backends.cudnn.allow_tf32 = convolutions
@@ -26,7 +26,7 @@ def tf32(*, products: bool, convolutions: bool) -> Iterator[None]:
 
 @contextmanager
 def little_memory(*, more: int) -> Iterator[None]:
-    """Within, the device has so many bytes beside those that are in use."""
+    """Limit the device's memory to `more` bytes beyond those in use."""
     torch.cuda.empty_cache()
     whole = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + more) / whole)

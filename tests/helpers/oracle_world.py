@@ -1,4 +1,4 @@
-"""A world of ten class names for the oracle: image features about their classes' texts, words and descriptors."""
+"""Ten classes for the oracle: image features around the classes' texts, words and descriptors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DESCRIPTORS = [f"which {verb} {thing}" for verb in ("has", "may have", "is near"
 
 
 def images_near(encoder, names: list[str], *, template: str, each: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Features (N, 16) about their classes' texts, with noise, and labels (N,)."""
+    """Features (N, 16) around their classes' texts, with noise, and labels (N,)."""
     texts = encoder.encode_texts([template.format(name) for name in names]).clone()
     labels = torch.arange(len(names)).repeat_interleave(each)
     noise = torch.randn(len(labels), 16, generator=torch.Generator().manual_seed(seed))

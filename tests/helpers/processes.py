@@ -1,7 +1,7 @@
-"""Stages, DVC and wsoup as processes of their own that start at once: forked from one that has imported the packages.
+"""Run stages, DVC and wsoup in processes that start at once: forked from a server that has imported the packages.
 
-They are as any other process to the kernel, to the lock and to the file system; only Python's start is shared. DVC's
-stages, too: `warm_python` gives the environment in which `python -m stages.X` is such a process.
+To the kernel, locks and file system they are like any other process; only the imports are shared. So are those of DVC's
+stages: in the environment of `warm_python`, `python -m stages.X` is such a process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PATIENCE = 120.0
 
 
 class Running:
-    """``python -m stages.<stage> <arguments>`` in `folder`, with the code of `root`, under way."""
+    """A running ``python -m stages.<stage> <arguments>`` in `folder`, with the code of `root`."""
 
     def __init__(self, folder: Path, stage: str, *arguments: str, root: Path = ROOT, **variables: str) -> None:
         self.printed = folder / f".{stage}-{'-'.join(arguments)}-{time.monotonic_ns()}.txt"
@@ -50,31 +50,31 @@ class Running:
         return self.process.is_alive()
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless the process has ended."""
         if self.process.pid is not None and self.alive:
             os.kill(self.process.pid, number)
 
     def wait(self) -> tuple[int | None, str]:
-        """Exit code (minus the number of the signal that ended it) and everything that it printed."""
+        """Wait for its end: exit code (minus the number of a signal that killed it) and everything it printed."""
         self.process.join(PATIENCE)
         assert not self.alive, f"still running: {self.printed.read_text()}"
         code = self.process.exitcode
         self.process.close()
         return code, self.printed.read_text(encoding="utf-8") if self.printed.exists() else ""
 
-    def until(self, fact: Callable[[], object]) -> bool:
-        """Wait until a fact holds; False where the process ended before."""
+    def until(self, condition: Callable[[], object]) -> bool:
+        """Wait until a condition holds; False if the process ends before."""
         while self.alive:
-            if fact():
+            if condition():
                 return True
             time.sleep(0.001)
         return False
 
 
 def run_stage(folder: Path, stage: str, *arguments: str, code: int = 0, root: Path = ROOT, **variables: str) -> str:
-    """Run a stage to its end and check its exit code; what it printed."""
-    found, printed = Running(folder, stage, *arguments, root=root, **variables).wait()
-    assert found == code, printed
+    """Run a stage and check its exit code; everything it printed."""
+    actual, printed = Running(folder, stage, *arguments, root=root, **variables).wait()
+    assert actual == code, printed
     return printed
 
 
@@ -86,7 +86,7 @@ def run_module(
     variables: dict[str, str] | None = None,
     out: str | None = None,
 ) -> tuple[int | None, str]:
-    """Exit code of ``python -m <module> <arguments>``, and what it printed, but for stdout where that goes to `out`."""
+    """Exit code and output of ``python -m <module> <arguments>``; its stdout goes to `out` if given."""
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as printed:
         about = (str(folder), str(root), module, list(arguments), variables or {}, out or printed.name, printed.name)
         process = FORKING.Process(target=_run, args=about)
@@ -97,7 +97,7 @@ def run_module(
 
 @functools.cache
 def warm_python() -> dict[str, str]:
-    """Environment variables with which `python -m stages.X` is forked from here: warm/python asks a thread."""
+    """Environment variables with which `python -m stages.X` is forked from here, by way of warm/python and a thread."""
     address = str(Path(tempfile.mkdtemp(prefix="warm-")) / "socket")
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
@@ -112,9 +112,9 @@ def warm_python() -> dict[str, str]:
     return {"PATH": path, "WSOUP_WARM_PYTHON": address, "WSOUP_REAL_PYTHON": sys.executable}
 
 
-def _answer(asked: socket.socket) -> None:
-    """Run one stage for tests/helpers/warm/python: tell it the process's number, then its exit code."""
-    with asked, asked.makefile("rw") as lines:
+def _answer(client: socket.socket) -> None:
+    """Run one stage for tests/helpers/warm/python, and send it the process id, then the exit code."""
+    with client, client.makefile("rw") as lines:
         about = json.loads(lines.readline())
         module, *arguments = about["arguments"]
         streams = [f"/proc/{about['pid']}/fd/{stream}" for stream in (1, 2)]
@@ -122,7 +122,7 @@ def _answer(asked: socket.socket) -> None:
         process = FORKING.Process(target=_run, args=(*about, *streams))
         process.start()
         print(process.pid, file=lines, flush=True)
-        if asked in multiprocessing.connection.wait([process.sentinel, asked]):  # who asked was killed
+        if client in multiprocessing.connection.wait([process.sentinel, client]):  # the client was killed
             process.kill()
         process.join()
         print(process.exitcode, file=lines, flush=True)
@@ -137,8 +137,8 @@ def _run(
     out: str,
     err: str | None = None,
 ) -> None:
-    """In the new process: the module as Python's ``-m`` would run it."""
-    gc.freeze()  # what is imported stays: the collector would look at all of it again, and copy its pages
+    """In the new process: run a module as Python's ``-m`` does."""
+    gc.freeze()  # the collector would touch all imported objects, and so copy their pages
     os.chdir(folder)
     os.environ.pop("WSOUP_CACHE", None)
     os.environ.update(variables)

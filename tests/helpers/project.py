@@ -1,4 +1,4 @@
-"""A copy of the project's pipeline over miniature data, to run DVC on for real."""
+"""A copy of the project's pipeline with miniature data, to run DVC on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.core.disk import code
 from wsoup.core.disk.shards import Owner
-from wsoup.pipeline import packages
+from wsoup.pipeline import workspace
 
 METHODS = {
     "ce": {
@@ -43,7 +43,7 @@ DESCRIPTORS = ["which is bright", "which has corners", "which is flat", "which i
 
 
 def miniature_params(encoder: dict[str, str]) -> dict:
-    """The project's own params, made small: one source, one cross-dataset target, one shift, two methods."""
+    """The project's own params in small: one source, one cross-dataset target, one shift, two methods."""
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     params.update(source="photo", seeds=[1, 2], encoder=encoder)
     params["datasets"] = {
@@ -67,7 +67,7 @@ def miniature_params(encoder: dict[str, str]) -> dict:
 
 
 def write_miniature(folder: Path, *, encoder: dict[str, str]) -> None:
-    """Images, pools and params.yaml of the miniature: all that the stages read besides the code."""
+    """Write images, pools and params.yaml of the miniature: everything that stages read but the code."""
     write_image_folder(folder / "photo", splits={"train": 5, "test": 3}, classes=COLOURS)
     halves = {name: (r // 2, g // 2, b // 2) for name, (r, g, b) in COLOURS.items()}
     write_image_folder(folder / "dim", splits={"test": 3}, classes=halves)
@@ -100,7 +100,7 @@ def call_stage(name: str, *item: str) -> None:
 
 
 class Project:
-    """A copy of the project's pipeline over miniature data, in a git repository of its own."""
+    """A copy of the project's pipeline with miniature data, in its own git repository."""
 
     def __init__(self, folder: Path, *, encoder: dict[str, str]) -> None:
         self.folder = folder
@@ -109,20 +109,20 @@ class Project:
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
             shutil.copy(ROOT / name, folder / name)
-        (folder / packages.VERSIONS).write_text(packages.as_yaml(code.installed()))
+        (folder / workspace.VERSIONS).write_text(workspace.versions_yaml(code.installed()))
         write_miniature(folder, encoder=encoder)
         new_repository(folder)
         self.commit("data")
 
     @classmethod
     def at(cls, folder: Path) -> Project:
-        """One that is there already."""
-        made = cls.__new__(cls)
-        made.folder = folder
-        return made
+        """An existing one."""
+        project = cls.__new__(cls)
+        project.folder = folder
+        return project
 
     def copy(self, folder: Path) -> Project:
-        """All of it elsewhere, with its history and DVC's cache, for a test that leaves it changed."""
+        """A copy with its history and DVC's cache, for a test that changes it."""
         shutil.copytree(self.folder, folder, symlinks=True, ignore=shutil.ignore_patterns("tmp"))
         return Project.at(folder)
 
@@ -138,7 +138,7 @@ class Project:
         self.write_params(params)
 
     def edit_code(self, path: str, old: str, new: str) -> None:
-        """Replace a piece of a file that must be in it once."""
+        """Replace a passage that a file must contain once."""
         text = (self.folder / path).read_text(encoding="utf-8")
         assert text.count(old) == 1, f"{path} holds {old!r} {text.count(old)} times"
         (self.folder / path).write_text(text.replace(old, new), encoding="utf-8")
@@ -150,11 +150,11 @@ class Project:
         commit(self.folder, message)
 
     def run(self, *command: str, good: bool = True, **variables: str) -> str:
-        """Run a command as a user would, from the project's folder; what it printed."""
+        """Run a command as a user would, in the project's folder; everything it printed."""
         environment = {**os.environ, **warm_python(), **variables}
         environment.pop("WSOUP_CACHE", None)
         program, *arguments = command
-        if program == "python" or {"--temp", "--run-all"} & {*arguments}:  # which start `dvc` again by its file
+        if program == "python" or {"--temp", "--run-all"} & {*arguments}:  # these start `dvc` again by its file
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
             done = subprocess.run(command, cwd=self.folder, env=environment, **pipes)
             code, printed = done.returncode, done.stdout
@@ -164,11 +164,11 @@ class Project:
         return printed
 
     def repro(self, *arguments: str) -> set[str]:
-        """`dvc repro`; which stages really ran."""
+        """Run `dvc repro`; the stages that really ran."""
         return set(re.findall(r"Running stage '([^']+)'", self.run("dvc", "repro", *arguments)))
 
     def start(self, *command: str, **variables: str) -> subprocess.Popen[str]:
-        """The same, under way and in a process group of its own; with what it prints as `stdout`."""
+        """Start a command in its own process group; its output is `stdout`."""
         return subprocess.Popen(
             command,
             cwd=self.folder,

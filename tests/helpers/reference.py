@@ -1,4 +1,4 @@
-"""Where the authors' pools and logs lie, for tests that hold ours against them; most machines have none of it."""
+"""The folder of the authors' pools and logs, for tests that compare with them; most machines have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What wsoup answers to a file that it may refuse."""
+"""The error of a soup file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wsoup.soup.soup import Soup
 
 
 def refusal(path: Path) -> str | None:
-    """The error of a soup file, one printable line that is not too long; None where it is a soup."""
+    """The error of loading a soup file, one printable line of bounded length; None if it loads."""
     try:
         Soup.load(path)
     except WsoupError as error:

@@ -1,4 +1,4 @@
-"""Results whose every figure is known: counts written down by hand."""
+"""Results with counts written by hand, so that every figure is known."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ TOY_ENCODER = {"model": "toy-clip", "pretrained": "toy-clip.safetensors"}
 
 
 def line(method: str, dataset: str, seed: int, n_correct: int, **values: Any) -> dict[str, Any]:
-    """One line of results: 100 images, so that a count is a percentage."""
+    """One row of results: 100 images, so that a count is a percentage."""
     usual = {"variant": "pretrained", "mode": "centroid", "m": 1, "offsets": 1, "texts": 1.0, "stored": 2}
     places = {"dataset": dataset, "role": ROLES.get(dataset, "xd"), "seed": seed, "n_images": 100}
     return {**usual, **places, "method": method, "n_correct": n_correct, "alignment": 0.3, "uniformity": 0.2, **values}
 
 
 def both_seeds(method: str, counts: dict[str, tuple[int, int]], **values: Any) -> list[dict[str, Any]]:
-    """Lines of one row: dataset -> its counts with seeds 1 and 2."""
+    """Rows of one method, from dataset -> its counts with seeds 1 and 2."""
     return [
         line(method, d, seed, n, **values) for d, pair in counts.items() for seed, n in zip((1, 2), pair, strict=True)
     ]
@@ -49,12 +49,12 @@ WORD_SOUP = {"imagenet": (61, 63), "dtd": (44, 46), "eurosat": (30, 20), "imagen
 
 
 def paper_settings(**changes: Any) -> Settings:
-    """Of a run of profile paper with the authors' pools; `changes` by dotted key, with two underscores for a dot."""
-    made = _profile_paper()
+    """Settings of profile paper with the authors' pools; `changes` by dotted key, with two underscores for a dot."""
+    base = _profile_paper()
     changed = {key.replace("__", "."): value for key, value in changes.items()}
     below = tuple(f"{key}." for key in changed)
-    kept = {key: value for key, value in made.values.items() if not key.startswith(below)}
-    return Settings({**kept, **changed}, made.pools)
+    kept = {key: value for key, value in base.values.items() if not key.startswith(below)}
+    return Settings({**kept, **changed}, base.pools)
 
 
 @cache
@@ -79,7 +79,7 @@ def results(
     soups: tuple[str, ...] = ("descriptor", "word", "word_curve"),
     settings: Settings | None = None,
 ) -> Results:
-    """Class name and a word soup of two, over four datasets and two seeds; `unlike` have not the paper's split."""
+    """Class name and a word soup of two, on four datasets with two seeds; `unlike` do not have the paper's split."""
     if lines is None:
         lines = both_seeds("class_name", CLASS_NAME)
         lines += both_seeds("word_soup", dict.fromkeys(CLASS_NAME, (1, 1)), m=1)

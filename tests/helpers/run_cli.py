@@ -1,4 +1,4 @@
-"""Running `wsoup` in this process, as a user would."""
+"""Run `wsoup` in this process, as a user would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of drawn images for the tests."""
+"""Folders of generated images, and a tiny CLIP's configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small models of each kind that finetuning takes, with random weights, and inputs for them."""
+"""Small random models of each kind that can be finetuned, and inputs for them."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def tokens() -> torch.Tensor:
     return open_clip.get_tokenizer("ViT-B-32")(TEXTS)
 
 
-def closeness(found: torch.Tensor, expected: torch.Tensor) -> float:
-    return float(((found - expected).abs().max() / expected.abs().max()).detach())
+def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    return float(((actual - expected).abs().max() / expected.abs().max()).detach())
 
 
 def gradients(features: torch.Tensor, *, net: nn.Module) -> list[torch.Tensor]:
-    """Of a loss over normalised features (3, 16), of every weight that has a part in it."""
+    """Gradients of a loss of normalised features (3, 16), for every weight that it depends on."""
     target = F.normalize(torch.randn(3, 16, generator=torch.Generator().manual_seed(2)), dim=-1)
     loss = (F.normalize(features, dim=-1) * target).sum()
     used = [p for p in net.parameters() if p.requires_grad and p.ndim]

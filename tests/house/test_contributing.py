@@ -1,4 +1,4 @@
-"""Each worked example of CONTRIBUTING.md, applied to a copy of the library, does what it says."""
+"""The worked examples of CONTRIBUTING.md, applied to a copy of the library, do what they say."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ FACTS = {
     """,
     "a loss": """
         import torch
-        from wsoup.finetune import losses, objective
+        from wsoup.finetune import losses
         from wsoup.finetune.params import FocalLoss
         logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([1])
         assert torch.isclose(losses.focal(logits, labels, gamma=2.0), torch.tensor(0.25 * 0.6931472))
-        assert objective.FocalLoss is FocalLoss
+        assert losses.FocalLoss is FocalLoss
     """,
     "a head": """
         import torch
@@ -53,7 +53,7 @@ FACTS = {
         import sys
         from pathlib import Path
         from wsoup.datasets import layouts
-        from wsoup.core.params.datasets import DatasetParams
+        from wsoup.core.params.inputs import DatasetParams
         root = Path(sys.argv[1])
         for name in ("red cat-1.png", "dog-2.png", "dog-10.png", "notes.txt"):
             (root / name).write_bytes(b"x")
@@ -79,7 +79,7 @@ def tree(tmp_path_factory) -> Path:
             assert not file.exists(), name
             file.write_text(f"{new}\n")
             continue
-        assert file.read_text().count(old) == 1, f"{name} must hold this exactly once: {old}"
+        assert file.read_text().count(old) == 1, f"{name} does not have exactly once: {old}"
         file.write_text(file.read_text().replace(old, new))
     return copy
 

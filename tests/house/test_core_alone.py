@@ -1,4 +1,4 @@
-"""The core works without the packages of its extras, and says which extra brings one that is missing."""
+"""The core works without the packages of extras, and names the extra of one that is missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FACTS = {
         soup = wsoup.descriptor_soup(features, torch.arange(9) % 2, descriptors=["sharp", "flat"], **how)
         soup.save(sys.argv[1])
         wsoup.Soup.load(sys.argv[1]).classifier(class_names=["a", "b"], model=model, tokenizer=tokenizer)
-        import wsoup.api.images, wsoup.api.classify, wsoup.api.classify_outputs, wsoup.api.sheet
+        import wsoup.api.images, wsoup.api.classify, wsoup.api.outputs
         import wsoup.api.trial
     """,
     "the command line says what is missing": """

@@ -1,4 +1,4 @@
-"""Every line of docs/differences.md has a test that reads a default or runs a function, and one of its marks."""
+"""docs/differences.md, line by line: each has a test that reads a default or runs a function, and marks its rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wsoup.check import paper_search
 from wsoup.check.whole import Params, parse_params
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.core.scoring import mean_cosines
 from wsoup.evaluate import baselines, counts, transfer
 from wsoup.evaluate.rows import Material, soup_rows, table
@@ -48,19 +48,19 @@ CLAIMS: dict[str, str] = {}
 
 
 def claim(*beginnings: str) -> Callable[[Any], Any]:
-    """Mark a test as the check of the lines with these beginnings."""
+    """Register the lines, by their beginnings, that a test checks."""
 
-    def held(test: Any) -> Any:
+    def register(test: Any) -> Any:
         CLAIMS.update(dict.fromkeys(beginnings, test.__name__))
         return test
 
-    return held
+    return register
 
 
 @cache
 def params_of(**choices: Any) -> Params:
-    given = {"gpt_descriptors": "/gpt", "methods": "all", **choices}
-    return parse_params(yaml.safe_load(paper("/data", **given)), origin="paper")
+    options = {"gpt_descriptors": "/gpt", "methods": "all", **choices}
+    return parse_params(yaml.safe_load(paper("/data", **options)), origin="paper")
 
 
 def settings_of(**choices: Any) -> Settings:
@@ -70,11 +70,11 @@ def settings_of(**choices: Any) -> Settings:
 
 
 def beside(table_name: str) -> dict[str, list[tuple[str, str]]]:
-    """The paper's row -> (variant, row) of ours."""
-    rows: dict[str, list[tuple[str, str]]] = {}
-    for label, variant, row, _ in theirs.beside(table_name):
-        rows.setdefault(label, []).append((variant, row))
-    return rows
+    """The paper's row -> our (variant, row) pairs."""
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for label, variant, row, _ in theirs.matched_rows(table_name):
+        pairs.setdefault(label, []).append((variant, row))
+    return pairs
 
 
 def test_every_line_has_a_test_and_every_test_a_line():
@@ -83,35 +83,37 @@ def test_every_line_has_a_test_and_every_test_a_line():
     assert [beginning for beginning in CLAIMS if not any(line.startswith(beginning) for line in LINES)] == []
 
 
-def meant(line: str) -> dict[str, list[str]]:
+def effects(line: str) -> dict[str, list[str]]:
     """A line's effect on rows, from its brackets: {"same": []}, {"key": [...], "marked": [...]}."""
     parts = re.search(r"\[([^]]+)\]\s*$", line.split(" ## ")[0])
     assert parts is not None, line
     return {kind: names for kind, *names in (part.split() for part in parts[1].split(";"))}
 
 
-def judged(run: Settings) -> Iterator[str]:
-    """The marks that a run's settings give to all rows that are compared with the paper's."""
+def marks_of(run: Settings) -> Iterator[str]:
+    """Marks, by the run's settings, of all our rows beside one of the paper's."""
     keys = {row.key: row for row in table(["descriptor", "word", "word_curve"])}
-    rows = [(variant, row.partition("@")[0]) for name in theirs.TABLES for _, variant, row, _ in theirs.beside(name)]
+    rows = [
+        (variant, row.partition("@")[0]) for name in theirs.TABLES for _, variant, row, _ in theirs.matched_rows(name)
+    ]
     fixed = Settings.of_paper()
     for variant, row in dict.fromkeys(rows):
         yield from differing(run, paper=fixed, variant=variant, row=keys[row])
 
 
-def test_lines_that_change_figures_mark_their_rows():
-    """A name always marks its rows; a key marks them with any value but profile paper's."""
-    effects = [meant(line) for line in LINES]
-    assert {kind for effect in effects for kind in effect} == {"same", "chance", "key", "marked"}
-    assert {name for effect in effects for name in effect.get("marked", ())} == set(Settings.of_paper().differs)
+def test_every_row_that_a_line_affects_is_marked():
+    """A named difference always marks its rows; a key marks them at any value but profile paper's."""
+    lines = [effects(line) for line in LINES]
+    assert {kind for line in lines for kind in line} == {"same", "chance", "key", "marked"}
+    assert {name for line in lines for name in line.get("marked", ())} == set(Settings.of_paper().differs)
     run = settings_of(fewshot_pickles="/p")
-    assert not list(judged(run))
-    for key in (key for effect in effects for key in effect.get("key", ())):
-        assert any(why.startswith(key) for why in judged(changed(run, key))), key
+    assert not list(marks_of(run))
+    for key in (key for line in lines for key in line.get("key", ())):
+        assert any(mark.startswith(key) for mark in marks_of(changed(run, key))), key
 
 
 def changed(run: Settings, key: str) -> Settings:
-    """A run with another value of a key (or of the first key below it), or with another pool."""
+    """The run with another value of a key, or of the first key below it, or with another pool."""
     pool = key.removeprefix("candidates.")
     if pool in run.pools:
         return replace(run, pools={**run.pools, pool: {"count": 3, "digest": "0" * 16}})
@@ -121,15 +123,17 @@ def changed(run: Settings, key: str) -> Settings:
 
 @pytest.mark.parametrize("name", Settings.of_paper().differs)
 def test_rows_that_are_another_computation_are_always_marked(name):
-    """In the list of every encoder's profile, with no differing setting in params.yaml."""
+    """In the list of every profile, even if nothing in params.yaml differs."""
     about = Settings.of_paper().differs[name]
-    models = [model for model in ENCODERS if any(fnmatch(model, one) for one in about.get("encoders", ["ViT-B-16"]))]
+    models = [
+        model for model in ENCODERS if any(fnmatch(model, pattern) for pattern in about.get("encoders", ["ViT-B-16"]))
+    ]
     filled = [row for model in models for row in coverage(params_of(encoder=model), table="all") if not row.missing]
     touched = [
         row
         for row in filled
-        if any(fnmatch(row.variant, one) for one in about.get("variants", "*"))
-        and any(fnmatch(row.row, one) for one in about.get("rows", "*"))
+        if any(fnmatch(row.variant, pattern) for pattern in about.get("variants", "*"))
+        and any(fnmatch(row.row, pattern) for pattern in about.get("rows", "*"))
     ]
     assert touched
     assert all((about["why"] in row.marks) == ("column" not in about) for row in touched)
@@ -144,10 +148,10 @@ def test_draws_are_named():
 
     def member_text(member: int) -> str:
         count = lambda texts: np.array([len(text.split()) for text in texts])  # noqa: E731
-        one = word_soup_member(
+        soup_member = word_soup_member(
             ranked, member=member, seed=1, k0=10, k1=40, patience=9, max_words=4, count=count
         )  # fmt: skip
-        return one.text
+        return soup_member.text
 
     assert [member_text(i) for i in range(3)] == [member_text(i) for i in reversed(range(3))][::-1]
     assert member_text(0) != member_text(1)
@@ -162,7 +166,7 @@ def test_ties():
 
 @claim("Their descriptor soups of the three seeds")
 def test_members_of_the_authors_descriptor_soups():
-    steps = [step for step in paper_search.read_log(ROOT / paper_search.LOG) if step.soup == "descriptor"]
+    steps = [step for step in paper_search.read_searches(ROOT / paper_search.LOG) if step.soup == "descriptor"]
     assert [max(step.step for step in steps if step.seed == seed) for seed in (1, 2, 3)] == [14, 17, 10]
     assert {row["m"] for row in theirs.read("zero_shot") if row["method"] == "Descriptor soup"} == {"16.7"}
 
@@ -170,19 +174,19 @@ def test_members_of_the_authors_descriptor_soups():
 @claim("The paper's pseudo-code forgets to raise the bar", "A chain's bar starts at its first word's own count")
 def test_the_bar_starts_at_the_first_word_and_rises():
     right = {"a": 5, "a b": 4, "a c": 7, "a c d": 6, "a c e": 8}
-    found = word_chain(
+    chain = word_chain(
         "a", candidates=list("bcde"), count=lambda t: np.array([right.get(x, 0) for x in t]), max_words=9
     )
-    assert (found.text, [step.n_correct for step in found.trace]) == ("a c e", [5, 7, 8])
+    assert (chain.text, [step.n_correct for step in chain.trace]) == ("a c e", [5, 7, 8])
     candidates = params_of().candidates
     assert (candidates.words.period, candidates.descriptors.period) == (False, True)
     fixed = Settings.of_paper().values
     assert (fixed["candidates.words.period"], fixed["candidates.descriptors.period"]) == (False, True)
-    assert "period=False" not in inspect.getsource(counts.mean_of_stems)  # what is evaluated has it
+    assert "period=False" not in inspect.getsource(counts.mean_of_stems)  # evaluated texts have it
 
 
 @claim("One text path: selection and evaluation", "Candidates are encoded through shared prefixes")
-def test_texts_are_strings_and_shared_beginnings_change_nothing(tiny_encoder):
+def test_texts_are_strings_and_shared_prefixes_change_nothing(tiny_encoder):
     texts, names = PromptEncoder.of(tiny_encoder), ["red fox", "cat"]
     assert texts.fast
     stems = prompts.stems("a photo of a {}.", names)
@@ -218,7 +222,7 @@ def test_activation():
 
     assert forced_quick_gelu(encoder("ViT-B-16", "openai"))
     assert forced_quick_gelu(encoder("ViT-B-16", "metaclip_400m"))
-    assert not forced_quick_gelu(encoder("ViT-B-16-quickgelu", "openai"))  # its own configuration asks
+    assert not forced_quick_gelu(encoder("ViT-B-16-quickgelu", "openai"))  # in its own configuration
     assert not forced_quick_gelu(encoder("ViT-B-16", "laion2b_s34b_b88k"))
 
 
@@ -241,25 +245,25 @@ def test_pools():
         "descriptors": 4227,
         "words": 9894,
     }
-    if REFERENCE.is_dir():  # what the project may not hold itself
-        found = pools.descriptors([REFERENCE / "gpt_descriptors/descriptors_imagenet.json"])
-        assert pools.digest(found) == Settings.of_paper().pools["descriptors"]["digest"]
+    if REFERENCE.is_dir():  # the repository may not contain these
+        texts = pools.descriptors([REFERENCE / "gpt_descriptors/descriptors_imagenet.json"])
+        assert pools.digest(texts) == Settings.of_paper().pools["descriptors"]["digest"]
         own = REFERENCE / "descriptors.txt"
-        assert found == [prompts.bare(line) for line in own.read_text(encoding="utf-8").splitlines()]
+        assert texts == [prompts.bare(line) for line in own.read_text(encoding="utf-8").splitlines()]
 
 
 @claim("GPT wording is kept as classification-by-description's")
 def test_gpt_wording(tmp_path):
     path = tmp_path / "gpt.json"
     path.write_text(json.dumps({"ant": ["antennae", "candles", "legs, wings, etc."], "bee": []}))
-    found = gpt.read(path)
-    assert found["ant"] == ["which is antennae", "which candles", "which has legs, wings, etc"]
-    made = baselines.gpt_prompts("a photo of a {}.", class_names=["ant", "bee"], descriptors=found)
-    assert made[0][2] == "a photo of a ant, which has legs, wings, etc."
-    assert made[1] == ["a photo of a bee."]
-    found = gpt.read(path, wording="code")
-    made = baselines.gpt_prompts("a photo of a {}.", class_names=["ant", "bee"], descriptors=found)
-    assert (made[0][2], made[1]) == (
+    descriptors = gpt.read(path)
+    assert descriptors["ant"] == ["which is antennae", "which candles", "which has legs, wings, etc"]
+    texts = baselines.gpt_prompts("a photo of a {}.", class_names=["ant", "bee"], descriptors=descriptors)
+    assert texts[0][2] == "a photo of a ant, which has legs, wings, etc."
+    assert texts[1] == ["a photo of a bee."]
+    descriptors = gpt.read(path, wording="code")
+    texts = baselines.gpt_prompts("a photo of a {}.", class_names=["ant", "bee"], descriptors=descriptors)
+    assert (texts[0][2], texts[1]) == (
         "a photo of a ant, which has legs, wings, etc..",
         ["a photo of a bee, which has ."],
     )
@@ -274,11 +278,11 @@ def test_templates_and_names_of_gpt_texts():
 
 
 @claim("Token offsets follow their code", "Token offsets of CoCa and of towers off the fast path")
-def test_null_tokens_stand_after_the_comma(tiny_encoder):
+def test_null_tokens_come_after_the_comma(tiny_encoder):
     assert params_of().evaluate.offset_formula == Settings.of_paper().values["evaluate.offset_formula"] == "code"
     fast, plain = PromptEncoder.of(tiny_encoder), PromptEncoder.of(tiny_encoder)
     assert plain.fast
-    plain._shared = None  # as of a tower off the fast path
+    plain._fast = None  # as for a tower off the fast path
     grid = (["a photo of a dog,"], [" which may be large."])
     wording = fast.encode_grid(*grid, token_offset=5)
     torch.testing.assert_close(plain.encode_grid(*grid, token_offset=5, offset_formula="code"), wording)
@@ -287,7 +291,7 @@ def test_null_tokens_stand_after_the_comma(tiny_encoder):
 
 @claim("Alignment and uniformity are mean cosines")
 def test_alignment_and_uniformity_by_hand():
-    """One image on its own class's text, cosine 1, and at a right angle to the other."""
+    """One image on its own class's text (cosine 1), at a right angle to the other."""
     classes = torch.eye(2)[None]  # (1, C, D)
     sums = torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=torch.float64)
     assert [float(value) for value in mean_cosines(classes, sums=sums, n_images=1)] == [1.0, 0.0]
@@ -309,7 +313,7 @@ def test_waffle():
 
 @claim("The upper bound maximises the mean")
 def test_the_upper_bound():
-    assert transfer.role_that_counts(["source", "xd", "dg"]) == "xd"
+    assert transfer.target_role(["source", "xd", "dg"]) == "xd"
     assert params_of().evaluate.survey.descriptors is None
     roles = [dataset.role for dataset in params_of().datasets.values()]
     assert roles.count("xd") == 10
@@ -323,8 +327,8 @@ def test_layers_and_tokens():
     rows, methods = beside("parameter_efficiency"), params_of().finetune.methods
 
     def tune(label: str, n: int = 0) -> tuple[int, int]:
-        found = methods[rows[label][n][0]].tune.model_dump()
-        return found["depth"], found["tokens"]
+        tuned = methods[rows[label][n][0]].tune.model_dump()
+        return tuned["depth"], tuned["tokens"]
 
     assert tune("VPT deep 2 layers") == (3, 2)
     assert tune("MaPLe 1 layer") == (3, 1)
@@ -344,11 +348,11 @@ def test_word_soups_of_tables():
 
 
 @claim('The paper\'s "+ Word soup" rows are')
-def test_rows_with_a_word_soup_are_of_models_that_were_trained_with_the_loss():
-    found = [pair for label, pairs in beside("few_shot").items() if "ord soup" in label for pair in pairs]
+def test_rows_with_a_word_soup_are_of_models_trained_with_the_loss():
+    with_soup = [pair for label, pairs in beside("few_shot").items() if "ord soup" in label for pair in pairs]
     methods = params_of().finetune.methods
-    assert found
-    for variant, row in found:
+    assert with_soup
+    for variant, row in with_soup:
         if variant != "pretrained":
             assert (methods[variant].loss.weight, methods[variant].soup, row.split("_")[0]) == (0.25, "word", "word")
 
@@ -373,7 +377,7 @@ def parse_params_of(tune: dict[str, Any]) -> Any:
 
 
 @claim("Their bitfit, LoRA, SSF and adapter give")
-def test_the_image_tower_alone_is_opened_and_proda_trains_its_context(tiny_encoder):
+def test_only_the_image_tower_is_tuned_and_proda_trains_its_context(tiny_encoder):
     methods = params_of().finetune.methods
     tunes = {name: method.tune for name, method in methods.items() if isinstance(method.tune, BlocksTune)}
     assert {name.split("_")[0] for name in tunes} == {"bitfit", "lora", "ssf", "adapter"}
@@ -405,10 +409,10 @@ def test_soft_descriptors_are_common_words_of_the_vocabulary(tiny_encoder):
     assert all((tune.start, tune.tokens) == ("words", 10) for tune in tunes)  # type: ignore[union-attr]
     drawn = student(tiny_encoder, kind="soft_descriptors", members=2, tokens=10, start="words", prompt_tokens=0)
     weight = drawn.text_tower.token_embedding.weight
-    said = [int((weight == row).all(dim=1).nonzero()[0]) for row in drawn.soft_descriptors.flatten(0, 1)]
+    tokens = [int((weight == row).all(dim=1).nonzero()[0]) for row in drawn.soft_descriptors.flatten(0, 1)]
     words = [i for i, text in sorted(tiny_encoder.tokenizer.decoder.items()) if re.fullmatch(r"[a-z]+</w>", text)]
-    assert said[9] == said[19] == drawn.period
-    assert {*said} - {drawn.period} <= {*words[: tuners.COMMON_WORDS]}
+    assert tokens[9] == tokens[19] == drawn.period
+    assert {*tokens} - {drawn.period} <= {*words[: tuners.COMMON_WORDS]}
 
 
 @claim('"CoOp regularized towards initialization"')
@@ -423,8 +427,8 @@ def test_a_batch_has_each_class_once():
     assert params_of().finetune.batches == "wrapped"
     labels = np.repeat(np.arange(5), 3)
     for iteration in range(12):
-        found = labels[batch_positions(labels, batch_size=4, seed=1, iteration=iteration)]
-        assert len(set(found.tolist())) == 4
+        batch = labels[batch_positions(labels, batch_size=4, seed=1, iteration=iteration)]
+        assert len(set(batch.tolist())) == 4
 
 
 # ------------------------------------------------------------------------------------------------------------ marks

@@ -1,4 +1,4 @@
-"""Every command and block of README and docs runs here unchanged, or says where it runs, or why it cannot."""
+"""Every command and block of README and docs runs here, or runs elsewhere, or has a reason not to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.check.whole import Params
 from wsoup.cli import app as cli
-from wsoup.core.params.datasets import DatasetParams
+from wsoup.core.params.inputs import DatasetParams
 from wsoup.datasets.layouts import LAYOUTS
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -42,8 +42,8 @@ ELSEWHERE = {
     "for name in": "tests/profiles/test_base_to_new.py",
     "wsoup profile base_to_new": "tests/profiles/test_base_to_new.py",
     "done": "the end of that loop",
-    "wsoup profile own": "tests/check/test_encodercheck.py; with ViT-B-32 it needs the weights' tag alone",
-    "wsoup check": "tests/check/test_datacheck.py, tests/check/test_encodercheck.py",
+    "wsoup profile own": "tests/check/test_check_encoder.py; with ViT-B-32 it needs the weights' tag alone",
+    "wsoup check": "tests/check/test_check_data.py, tests/check/test_check_encoder.py",
     "pip install": "registry; .ci/wheel installs the wheel",
     "WSOUP_EXECUTOR=ray dvc repro": "tests/runtime/test_on_ray.py",
     "export WSOUP_EXECUTOR=ray": "tests/runtime/test_on_ray.py",
@@ -54,9 +54,9 @@ ELSEWHERE = {
     "--num-cpus": "needs SLURM",
     "python benchmarks/": "tests/benchmarks/test_benchmarks.py",
 }
-"""Beginning of a command that does not run here -> where it does, or why it cannot."""
+"""Beginnings of commands that do not run here -> where they run, or why not."""
 PYTHON = {"README.md", "heads.md", "python.md"}
-"""Pages with Python, which tests/house/test_docs_python.py runs."""
+"""Pages with Python, for test_docs_python.py."""
 
 
 def blocks(language: str) -> Iterator[tuple[str, str]]:
@@ -66,7 +66,7 @@ def blocks(language: str) -> Iterator[tuple[str, str]]:
 
 
 def lines_of_commands() -> list[tuple[str, str]]:
-    """(page, command) for every command in a shell block, without comments."""
+    """(page, command) for all commands in shell blocks, without comments."""
     commands = []
     for page, block in blocks("bash"):
         for line in block.replace("\\\n", " ").splitlines():
@@ -101,7 +101,7 @@ def used(project, tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize(("page", "line"), HERE, ids=[line[:60] for _, line in HERE])
-def test_commands_of_the_docs_run(page: str, line: str, used: Path, monkeypatch):
+def test_commands_in_the_docs_run(page: str, line: str, used: Path, monkeypatch):
     monkeypatch.chdir(used)
     words = shlex.split(line.split(" | ")[0])
     if ">" in words:
@@ -140,8 +140,8 @@ def test_commands_in_the_text_exist_with_their_options():
                 wrong += [] if span in groups else [f"{page.name}: {span}"]
                 continue
             options = {option for parameter in known[name].params for option in parameter.opts}
-            used_options = re.findall(r"(?<!\S)(--[a-z-]+)", span)
-            wrong += [f"{page.name}: {span}: {option}" for option in used_options if option not in options]
+            used = re.findall(r"(?<!\S)(--[a-z-]+)", span)
+            wrong += [f"{page.name}: {span}: {option}" for option in used if option not in options]
     assert wrong == []
 
 
@@ -162,10 +162,10 @@ def test_every_layout_is_described():
     assert re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)[1:] == list(LAYOUTS)
 
 
-def test_links_in_the_docs_have_targets():
-    missing = []
+def test_links_in_the_docs_exist():
+    broken = []
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in target and not (page.parent / target).exists():
-                missing.append(f"{page.name}: {target}")
-    assert missing == []
+                broken.append(f"{page.name}: {target}")
+    assert broken == []

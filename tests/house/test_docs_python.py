@@ -1,4 +1,4 @@
-"""The notebook and the Python blocks of README and docs run unchanged, on a tiny encoder."""
+"""The notebook and the Python code of README and docs run unchanged, on a tiny encoder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wsoup.soup.soup import Member
 
 @pytest.fixture
 def tiny_by_any_name(tiny_encoder_files, monkeypatch):
-    """open_clip returns the tiny encoder for any model name, because real ones would have to be downloaded."""
+    """Make open_clip load the tiny encoder for every name: real ones would be downloads."""
     create, tokenizer = open_clip.create_model_and_transforms, open_clip.get_tokenizer
 
     def small(name, pretrained):
@@ -30,7 +30,7 @@ def tiny_by_any_name(tiny_encoder_files, monkeypatch):
 
 
 def from_few_words(monkeypatch: pytest.MonkeyPatch, *, count: int, **options: int) -> None:
-    """Let `wsoup.word_soup` search only the first common words; all of them would take minutes."""
+    """Make `wsoup.word_soup` use only the most common words: all of them take minutes."""
     short = partial(wsoup.word_soup, words=wsoup.common_words(count), **options)
     monkeypatch.setattr(wsoup, "word_soup", short)
 
@@ -41,7 +41,7 @@ def test_the_notebook_runs_from_images_to_a_classifier(in_tmp: Path, tiny_by_any
     write_image_folder(Path("photos"), splits={"train": 4, "test": 3}, classes=colours)
     names: dict = {}
     for cell in notebook["cells"]:
-        assert not cell.get("outputs"), "the notebook is committed without outputs"
+        assert not cell.get("outputs"), "the notebook should have no outputs"
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)
     assert names["accuracy"].n_images == 12
@@ -66,17 +66,19 @@ def test_the_example_of_the_docs_runs(in_tmp: Path, tiny_by_any_name, monkeypatc
 
 
 def test_the_heads_of_the_docs_run(in_tmp: Path, tiny_encoder):
-    """Features near the colours' texts; the head is saved and loaded again."""
+    """Features around the texts of the colours; the head is saved and loaded."""
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "heads.md").read_text(), flags=re.S)
-    encoder = {"class_names": sorted(COLOURS), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
+    options = {"class_names": sorted(COLOURS), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
     soup = wsoup.Soup("class_name", 0, "a photo of a {}.", {"model": "tiny", "pretrained": None}, (Member(""),))
-    classifier = soup.classifier(**encoder)
+    classifier = soup.classifier(**options)
     labels = torch.arange(4 * len(COLOURS)) % len(COLOURS)
     noise = 0.05 * torch.randn(len(labels), len(classifier), generator=torch.Generator().manual_seed(0))
     features = torch.nn.functional.normalize(classifier.T[labels] + noise, dim=1)
     names = {"features": features, "labels": labels, "new_features": features, "pile": features}
-    names |= {"names": encoder["class_names"], "soup": soup, "classifier": classifier}
-    exec(block, {"wsoup": wsoup, **names, **encoder})
+    exec(
+        block,
+        {"wsoup": wsoup, **names, **options, "names": options["class_names"], "soup": soup, "classifier": classifier},
+    )
     assert wsoup.Head.load("head.safetensors").class_names == tuple(sorted(COLOURS))
 
 
@@ -85,15 +87,15 @@ def test_every_public_name_is_in_the_docs():
     assert [name for name in wsoup.__all__ if f"wsoup.{name}" not in text and name != "Accuracy"] == []
 
 
-def test_the_readmes_lines_are_in_the_example():
+def test_the_readmes_code_is_in_the_example():
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
     example = (ROOT / "docs" / "python.md").read_text()
     for line in block.splitlines():
         assert line.partition("  #")[0].replace("new_", "") in example
 
 
-def test_the_readmes_lines_print_what_it_shows(in_tmp: Path, tiny_encoder, monkeypatch, capsys):
-    """README's digits come from photographs that are not in the repository; all other characters are compared."""
+def test_the_readmes_code_prints_what_it_shows(in_tmp: Path, tiny_encoder, monkeypatch, capsys):
+    """Its digits are of photos outside the repository; everything around the digits is compared."""
     readme = (ROOT / "README.md").read_text()
     (block,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", readme, flags=re.S) for kind in ("python", "text"))
     root = write_image_folder(Path("photos"), splits={"train": 2}, classes=COLOURS)

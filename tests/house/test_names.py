@@ -1,4 +1,4 @@
-"""Names of params.yaml reach no shell: a stage's command names no item, and odd names are refused with the rule."""
+"""Names in params.yaml reach no shell: no command contains an item, and invalid names are refused with the rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECTIONS = {"datasets": "counts", "soups": "word", "finetune.methods": "ce"}
 
 
 def renamed(raw: dict, section: str, name: str) -> dict:
-    """The params with one more dataset, soup or method of that name."""
+    """The params with one more dataset, soup or method of this name."""
     raw = items = copy.deepcopy(raw)
     for key in section.split("."):
         items = items[key]
@@ -28,7 +28,7 @@ def renamed(raw: dict, section: str, name: str) -> dict:
 
 @pytest.mark.parametrize("section", SECTIONS)
 @pytest.mark.parametrize("name", ODD)
-def test_a_name_that_is_none_is_refused_with_the_rule(section, name):
+def test_an_invalid_name_is_refused_with_the_rule(section, name):
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
     with pytest.raises(ParamsError) as error:
         parse_params(renamed(raw, section, name), origin="params.yaml")
@@ -37,7 +37,7 @@ def test_a_name_that_is_none_is_refused_with_the_rule(section, name):
 
 
 @pytest.mark.parametrize("name", ["photo2", "A-b_9", "2", "x" * 100])
-def test_a_plain_name_is_one(name):
+def test_valid_names(name):
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
     assert name in parse_params(renamed(raw, "soups", name), origin="params.yaml").soups
 
@@ -46,8 +46,8 @@ def test_a_plain_name_is_one(name):
     ("section", "name"),
     [("datasets", "$(touch x)"), ("soups", "a; touch x"), ("finetune.methods", "cats & dogs")],
 )
-def test_dvc_runs_nothing_of_a_name(project, section, name):
-    """DVC itself puts a name into the paths of deps and outs; the first stage that runs refuses it."""
+def test_dvc_runs_no_part_of_a_name(project, section, name):
+    """DVC itself puts names into the paths of deps and outs; the first stage that runs refuses them."""
     raw = yaml.safe_load((project.folder / "params.yaml").read_text())
     before = project.outs()
     project.write_params(renamed(raw, section, name))
@@ -63,13 +63,13 @@ def test_dvc_runs_nothing_of_a_name(project, section, name):
     assert project.outs() == before
 
 
-def test_an_item_comes_from_dvc_by_its_variable_not_by_a_command(project):
+def test_no_command_contains_an_item(project):
     stages = yaml.safe_load(Path(project.folder / "dvc.yaml").read_text())["stages"]
     assert not [name for name, stage in stages.items() if "$" in stage.get("do", stage)["cmd"]]
 
 
-def test_dvc_says_what_it_cannot_address(project: Project):
-    """A dot in a name is a path of params to DVC; it stops before any stage."""
+def test_dvc_refuses_a_dot_in_a_name(project: Project):
+    """To DVC a dot separates keys of params; it stops before any stage."""
     raw = yaml.safe_load((project.folder / "params.yaml").read_text())
     project.write_params(renamed(raw, "finetune.methods", "a.b"))
     try:

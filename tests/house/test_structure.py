@@ -1,4 +1,4 @@
-"""The walls of the house: who imports what, and that dvc.yaml knows every file and every section that a stage uses."""
+"""Which rooms import which, and that dvc.yaml lists every room and section that a stage uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from project import ROOT, stage_module
 
 from wsoup.core.disk import code
-from wsoup.pipeline import packages
+from wsoup.pipeline import workspace
 
 ORDER = [
     "core",
@@ -36,7 +36,7 @@ ORDER = [
     "cli",
     "__main__",
 ]
-"""The walk along the data path (DESIGN section 3); a package imports only from those before it."""
+"""The rooms along the data path; each imports only from those before it."""
 
 
 def modules() -> list[Path]:
@@ -44,7 +44,7 @@ def modules() -> list[Path]:
 
 
 def direct_imports(path: Path) -> set[Path]:
-    return {file.relative_to(ROOT) for file in code.imports(ROOT / path)}
+    return {file.relative_to(ROOT) for file in code.imports(ROOT / path)[0]}
 
 
 def all_imports(path: Path) -> set[Path]:
@@ -52,37 +52,37 @@ def all_imports(path: Path) -> set[Path]:
 
 
 def owner(path: Path) -> str:
-    """wsoup/finetune/losses.py -> finetune; the folders inside core are rooms of their own."""
+    """The room of a file: wsoup/finetune/losses.py -> finetune. Folders inside core are rooms of their own."""
     inner = "/".join(path.parts[1:3])
     return inner if inner in ORDER else path.parts[1].removesuffix(".py")
 
 
 def stages() -> dict[str, dict]:
-    """Every stage of dvc.yaml; of a foreach, what it does."""
-    found = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-    return {name: stage.get("do", stage) for name, stage in found.items()}
+    """Every stage of dvc.yaml; of a foreach, its `do`."""
+    sections = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    return {name: stage.get("do", stage) for name, stage in sections.items()}
 
 
 def imported_packages(path: Path) -> set[str]:
     """Top-level packages that a file imports."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.split(".")[0])
-    return found
+            names.add(node.module.split(".")[0])
+    return names
 
 
-def test_a_module_imports_only_from_those_above_it():
+def test_a_module_imports_only_from_rooms_above():
     for path in modules():
         for imported in direct_imports(path) if path.name != "__init__.py" else ():
             if owner(imported) != owner(path):
                 assert ORDER.index(owner(imported)) < ORDER.index(owner(path)), f"{path} imports {imported}"
 
 
-def test_a_package_holds_a_docstring_and_nothing_else():
-    """DVC and the keys of resume state leave `__init__.py` out: it may not decide anything."""
+def test_an_init_file_holds_only_a_docstring():
+    """DVC and resume keys ignore `__init__.py`, so no result may depend on it."""
     for path in modules():
         if path.name == "__init__.py" and path.parent.name != "wsoup":
             body = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
@@ -90,7 +90,7 @@ def test_a_package_holds_a_docstring_and_nothing_else():
 
 
 def test_imports_are_found_at_any_depth(tmp_path):
-    """In a function, a branch, a handler, a case: wherever Python allows a statement."""
+    """In a function, a branch, a handler, a case: anywhere in a file."""
     written = tmp_path / "script.py"
     written.write_text(
         "import a\ndef f():\n async def g():\n  from b import x\n"
@@ -99,11 +99,11 @@ def test_imports_are_found_at_any_depth(tmp_path):
         "match m:\n case 1 if m:\n  import j\nwhile m:\n if m:\n  import k\n elif m:\n  import l\n"
     )
     for path in (written, *modules(), *(ROOT / "stages").glob("*.py")):
-        assert code._source_imports(ROOT / path)[1] == imported_packages(path), path
+        assert code.imports(ROOT / path)[1] == imported_packages(path), path
     assert imported_packages(written) == set("abdfghijkl")
 
 
-def test_only_towers_and_what_builds_on_its_objects_touch_open_clip():
+def test_only_towers_texts_and_finetune_import_open_clip():
     assert {owner(p) for p in modules() if "open_clip" in imported_packages(p)} <= {"towers", "texts", "finetune"}
 
 
@@ -119,10 +119,10 @@ def test_the_core_knows_nothing_of_files(name):
 
 
 def test_nothing_is_imported_by_string_but_the_public_names():
-    """One border is declared: `wsoup.__getattr__` loads what `wsoup.__all__` names when it is first used."""
+    """With one exception: `wsoup.__getattr__` loads the names of `wsoup.__all__` on first use."""
     calls = ("import_module", "__import__", "find_spec")
     named = {p.as_posix() for p in modules() if any(f"{call}(" in (ROOT / p).read_text() for call in calls)}
-    assert named == {"wsoup/__init__.py", "wsoup/towers/config.py", "wsoup/towers/startup.py"}, "the two load packages"
+    assert named == {"wsoup/__init__.py", "wsoup/towers/config.py", "wsoup/towers/startup.py"}, "two load packages"
 
 
 def test_importing_wsoup_is_light():
@@ -130,33 +130,33 @@ def test_importing_wsoup_is_light():
 
 
 @pytest.mark.parametrize("name", sorted(stages()))
-def test_a_stage_lists_the_rooms_that_decide_its_result(name):
-    """Every module that its script leads to lies in one of them, and none is there for nothing."""
+def test_a_stage_lists_the_rooms_its_result_depends_on(name):
+    """Every module that its script imports, directly or not, is in one of them, and none is superfluous."""
     listed = [dep for dep in stages()[name]["deps"] if dep.startswith("wsoup/")]
     assert sorted(listed) == code.rooms(ROOT / f"stages/{name}.py")
     assert len(listed) <= 10
     assert f"stages/{name}.py" in stages()[name]["deps"]
 
 
-def test_what_decides_no_result_is_in_no_stages_deps():
+def test_rooms_that_change_no_result_are_in_no_deps():
     rim = (*code.UNDECIDING, "cli", "api", "profiles")
     rooms = {dep.split("/")[1] for stage in stages().values() for dep in stage["deps"] if dep.startswith("wsoup/")}
     assert not rooms & set(rim)
-    # What decides one leans on none that only checks or commands; the page, which no stage writes, does.
+    # Nor does a room that changes results import one; but the report's page, which no stage writes, does.
     deciding = [path for path in modules() if owner(path) in rooms - {"report"}]
     assert {path for path in deciding if {owner(p) for p in direct_imports(path)} & (set(rim) - {"runtime"})} == set()
 
 
 @pytest.mark.parametrize("name", sorted(stages()))
-def test_a_stage_lists_the_packages_that_decide_its_result(name):
+def test_a_stage_lists_the_packages_its_result_depends_on(name):
     [listed] = [param["data/packages.yaml"] for param in stages()[name]["params"] if isinstance(param, dict)]
     deciding = set(code.packages(ROOT / f"stages/{name}.py"))
-    groups = {group for group, members in packages.GROUPS.items() if deciding & set(members) - {"numpy"}}
-    assert set(listed) == (groups if "models" in groups else {"numpy", *groups}), "models has numpy, too"
+    groups = {group for group, members in workspace.GROUPS.items() if deciding & set(members) - {"numpy"}}
+    assert set(listed) == (groups if "models" in groups else {"numpy", *groups}), "models includes numpy"
 
 
 def test_every_stage_has_its_script_and_every_script_its_stage():
-    """No name of params.yaml stands in a command: a shell would run what it says."""
+    """No command contains a name of params.yaml, which a shell might run."""
     scripts = {path.stem for path in (ROOT / "stages").glob("*.py")} - {"__init__"}
     assert scripts == set(stages())
     assert {name: stage["cmd"] for name, stage in stages().items()} == {s: f"python -m stages.{s}" for s in scripts}
@@ -169,7 +169,7 @@ def test_a_stages_params_in_dvc_yaml_are_the_sections_that_it_reads(name):
 
 
 def test_selection_names_no_target():
-    """A soup or a head may depend on the source's training images only: the graph is the proof."""
+    """A soup or a head may depend only on the source's training images; the graph proves it."""
     for name in ("score", "mix", "class_name_soup", "soup", "embed_train", "finetune", "head"):
         deps = [dep for dep in stages()[name]["deps"] if dep.startswith("artifacts/")]
         assert deps

@@ -1,4 +1,4 @@
-"""GitHub workflows: actions are pinned by commit, and only the publishing job may publish."""
+"""GitHub workflows: actions are pinned by commit, and only the publishing job gets an identity token."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RELEASE = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_actions_are_pinned_by_commit_and_say_their_version(path):
+def test_actions_are_pinned_by_commit_with_their_version(path):
     used = [line for line in path.read_text().splitlines() if "uses:" in line]
     assert used
     for line in used:

@@ -1,4 +1,4 @@
-"""Image features of lists of files: in order, once for all encoders, through kills, bad and changed images."""
+"""Image features of lists of files: order, several encoders, resuming after a kill, bad and changed images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def five_images(in_tmp: Path) -> list[str]:
 
 @pytest.fixture
 def other(tiny_encoder):
-    """An encoder of the same images with other weights."""
+    """An encoder with the same preprocessing and other weights."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
         model = torch.nn.Linear(3, 16)
@@ -43,16 +43,16 @@ def listed(paths: list[str]) -> ImageList:
 
 
 def embed(encoder, images: ImageList, *, on_bad_image: str = "stop", batch_size: int = 2, **sizes: int):
-    how = {"batch_size": batch_size, "on_bad_image": on_bad_image, "label": "test", "owner": OWNER, **sizes}
-    (found,) = embed_images({"only": encoder}, lists=[images], **how)
-    return found
+    options = {"batch_size": batch_size, "on_bad_image": on_bad_image, "label": "test", "owner": OWNER, **sizes}
+    (embedded,) = embed_images({"only": encoder}, lists=[images], **options)
+    return embedded
 
 
-def test_embedding_keeps_order_and_goes_on_after_a_kill(five_images, tiny_encoder, monkeypatch):
+def test_embedding_keeps_order_and_resumes_after_a_kill(five_images, tiny_encoder, monkeypatch):
     whole = embed(tiny_encoder, listed(five_images))
     monkeypatch.setenv("WSOUP_CACHE", "elsewhere")
     images, kept = listed(five_images), Path("2.png").read_bytes()
-    Path("2.png").unlink()  # the third image is away for a while: the first shard stays
+    Path("2.png").unlink()  # the third image is missing for a while; the first shard is kept
     with pytest.raises(ChangedError):
         embed(tiny_encoder, images, images_per_shard=2)
     (first,) = Path("elsewhere").rglob("*.part")
@@ -66,7 +66,7 @@ def test_embedding_keeps_order_and_goes_on_after_a_kill(five_images, tiny_encode
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_the_size_of_a_shard_changes_no_byte(five_images, tiny_encoder, monkeypatch, size):
-    """A shard is of whole batches, whatever is asked for."""
+    """A shard holds whole batches, whatever size is requested."""
     Path("1.png").write_bytes(b"broken")
     whole = embed(tiny_encoder, listed(five_images), on_bad_image="skip")
     monkeypatch.setenv("WSOUP_CACHE", "elsewhere")
@@ -77,9 +77,7 @@ def test_the_size_of_a_shard_changes_no_byte(five_images, tiny_encoder, monkeypa
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_a_kill_within_a_shard_loses_what_was_done_since_it_was_last_saved(
-    five_images, tiny_encoder, monkeypatch, capsys, damaged
-):
+def test_a_shard_resumes_from_its_last_saved_state(five_images, tiny_encoder, monkeypatch, capsys, damaged):
     from wsoup.images import decode
 
     whole = embed(tiny_encoder, listed(five_images))
@@ -87,11 +85,11 @@ def test_a_kill_within_a_shard_loses_what_was_done_since_it_was_last_saved(
     monkeypatch.setenv("WSOUP_SAVE_SECONDS", "0")
     read, load_rgb, dying = [], decode.load_rgb, [True]
 
-    def killed_at_the_last(path, **how):
+    def killed_at_the_last(path, **options):
         if dying and path.endswith("4.png"):
             raise KeyboardInterrupt
         read.append(path)
-        return load_rgb(path, **how)
+        return load_rgb(path, **options)
 
     monkeypatch.setattr(decode, "load_rgb", killed_at_the_last)
     with pytest.raises(KeyboardInterrupt):
@@ -110,30 +108,30 @@ def test_a_kill_within_a_shard_loses_what_was_done_since_it_was_last_saved(
     assert not state.exists()
 
 
-def test_a_cpu_takes_a_large_batch_in_parts(five_images, tiny_encoder):
-    """The features are those of the parts, so a batch may be as large as a GPU likes."""
+def test_a_cpu_splits_a_large_batch(five_images, tiny_encoder):
+    """The features do not change, so the batch size may be one for GPUs."""
     images = listed(five_images * 8)
     assert [tiny_encoder.images_at_once(n) for n in (2, 32, 33, 65_536)] == [2, 32, 32, 32]
     large, small = (embed(tiny_encoder, images, batch_size=n).features["only"] for n in (64, 32))
     assert np.array_equal(large, small)
 
 
-def test_several_encoders_see_each_image_decoded_once(five_images, tiny_encoder, other, monkeypatch):
+def test_several_encoders_share_one_decoding(five_images, tiny_encoder, other, monkeypatch):
     from wsoup.images import decode
 
     read, load_rgb = [], decode.load_rgb
-    monkeypatch.setattr(decode, "load_rgb", lambda path, **how: (read.append(path), load_rgb(path, **how))[1])
+    monkeypatch.setattr(decode, "load_rgb", lambda path, **options: (read.append(path), load_rgb(path, **options))[1])
     lists = [listed(five_images[:3]), listed(five_images[3:])]
     encoders = {"one": tiny_encoder, "two": other}
-    found = embed_images(encoders, lists=lists, batch_size=2, on_bad_image="stop", label="test", owner=OWNER)
+    embedded = embed_images(encoders, lists=lists, batch_size=2, on_bad_image="stop", label="test", owner=OWNER)
     assert sorted(Path(path).name for path in read) == five_images
-    for images, both in zip(lists, found, strict=True):
+    for images, both in zip(lists, embedded, strict=True):
         for name, encoder in encoders.items():
             assert np.array_equal(both.features[name], embed(encoder, images).features["only"])
         assert not np.allclose(both.features["one"], both.features["two"])
 
 
-def test_test_sets_are_seen_again_in_their_own_order(five_images, tiny_encoder, other):
+def test_test_sets_are_encoded_again_in_their_own_order(five_images, tiny_encoder, other, monkeypatch):
     from wsoup.core.disk import store
     from wsoup.core.disk.artifacts import Artifacts
 
@@ -144,6 +142,7 @@ def test_test_sets_are_seen_again_in_their_own_order(five_images, tiny_encoder, 
     rows = np.array([3, 0, 4])
     labels = torch.tensor([1, 0, 1])
     test = TestSet("x", "xd", "a {}.", ["a", "b"], torch.zeros(3, 16), labels, rows, {"root": "."})
+    monkeypatch.setattr(tiny_encoder.model, "tunes_images", True, raising=False)
     seen = seen_by({7: tiny_encoder, 8: other}, tests=[test], artifacts=artifacts, batch_size=2, owner=OWNER)
     whole = embed(tiny_encoder, images).features["only"]
     assert np.allclose(seen[7][0].image_features.numpy(), whole[rows], atol=1e-6)
@@ -152,15 +151,15 @@ def test_test_sets_are_seen_again_in_their_own_order(five_images, tiny_encoder, 
 
 def test_skipped_images_are_listed(five_images, tiny_encoder):
     Path("3.png").write_bytes(b"broken")
-    found = embed(tiny_encoder, listed(five_images), on_bad_image="skip")
-    assert found.positions.tolist() == [0, 1, 2, 4]
-    assert list(found.skipped) == [3]
-    assert "3.png is not an image" in found.skipped[3]
+    embedded = embed(tiny_encoder, listed(five_images), on_bad_image="skip")
+    assert embedded.positions.tolist() == [0, 1, 2, 4]
+    assert list(embedded.skipped) == [3]
+    assert "3.png is not an image" in embedded.skipped[3]
     with pytest.raises(DataError, match=r"3\.png"):
         embed(tiny_encoder, listed(five_images))
 
 
-def test_a_changed_image_is_an_error_even_where_bad_ones_are_skipped(five_images, tiny_encoder):
+def test_a_changed_image_is_an_error_even_where_bad_images_are_skipped(five_images, tiny_encoder):
     images = listed(five_images)
     Path("3.png").write_bytes(Path("4.png").read_bytes())
     with pytest.raises(DataError, match=r"3\.png changed since it was listed; run `dvc repro --force"):
@@ -173,10 +172,10 @@ def test_a_changed_image_is_an_error_even_where_bad_ones_are_skipped(five_images
 @pytest.mark.parametrize("name", ["two\nlines.png", "line\u2028separator.png", "tab\t.png"])
 def test_a_skipped_image_may_have_any_name(five_images, tiny_encoder, name):
     Path(name).write_bytes(b"broken")
-    found = embed(tiny_encoder, listed([name, *five_images]), on_bad_image="skip")
-    assert list(found.skipped) == [0]
-    assert len(found.skipped[0].splitlines()) == 1
-    assert "is not an image" in found.skipped[0]
+    embedded = embed(tiny_encoder, listed([name, *five_images]), on_bad_image="skip")
+    assert list(embedded.skipped) == [0]
+    assert len(embedded.skipped[0].splitlines()) == 1
+    assert "is not an image" in embedded.skipped[0]
 
 
 def test_nothing_decodable_is_an_error(in_tmp, tiny_encoder):

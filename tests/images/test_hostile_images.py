@@ -1,4 +1,4 @@
-"""Damaged files of every format that Pillow writes: each decodes, or is a DataError of one line that names it.
+"""Damaged files of every format that Pillow writes: each decodes, or gives a DataError of one line that names it.
 
 Files of formats that are not decoded at all (EPS, DDS, ...) are among them: they arrive under the name of another.
 """
@@ -23,7 +23,7 @@ FORMATS = (
     *("BLP", "DDS", "EPS", "ICNS", "ICO", "MSP", "PCX", "QOI", "SGI", "SPIDER", "TGA", "XBM"),
 )
 MODES = {"JPEG": "CMYK", "GIF": "P", "TIFF": "I;16", "PNG": "LA", "MSP": "1", "XBM": "1", "BLP": "P", "SPIDER": "F"}
-"""A second kind of file for some formats, and the only one for others."""
+"""A second kind of file for some formats; for others the only one."""
 ONE_MODE = ("MSP", "XBM", "BLP", "SPIDER")
 SEEDS = 60
 FAILED_ONCE = [
@@ -31,12 +31,12 @@ FAILED_ONCE = [
     *(("BLP", seed) for seed in (26, 32, 80)),
     *(("DDS", seed) for seed in (74, 106, 116, 118)),
 ]
-"""(format, seed) of files on which something else than DataError once came up."""
+"""(format, seed) of files that once raised something else than DataError."""
 
 
 @lru_cache
 def whole(kind: str) -> list[bytes]:
-    """Undamaged files of one format, with EXIF where it holds some."""
+    """Undamaged files of one format, with EXIF where it supports that."""
     noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 40, 3), dtype=np.uint8))
     exif = Image.Exif()
     exif[0x0112], exif[0x010F] = 6, "maker"
@@ -53,7 +53,7 @@ def whole(kind: str) -> list[bytes]:
 
 
 def decodes_or_is_named(path: Path, data: bytes) -> bool:
-    """Whether the bytes decode; anything but a DataError of one line with the path fails the test."""
+    """Whether the bytes decode; fails the test unless they do, or give a DataError of one line with the path."""
     path.write_bytes(data)
     text = problem(path)
     if text is not None:
@@ -79,12 +79,12 @@ def test_a_sample_of_damaged_files(tmp_path, kind):
 
 
 @pytest.mark.parametrize(("kind", "seed"), FAILED_ONCE)
-def test_files_that_once_were_a_traceback(tmp_path, kind, seed):
+def test_files_that_once_raised_another_error(tmp_path, kind, seed):
     decodes_or_is_named(tmp_path / "x.jpg", corrupted(whole(kind)[0], seed=seed))
 
 
 @pytest.mark.parametrize("kind", ["TIFF", "PNG", "JPEG", "WEBP"])
-def test_decoders_write_nothing_of_their_own(tmp_path, capfd, kind):
+def test_decoders_print_nothing_themselves(tmp_path, capfd, kind):
     for seed in range(30):
         decodes_or_is_named(tmp_path / "x.tif", corrupted(whole(kind)[0], seed=seed))
     assert capfd.readouterr().err == ""
@@ -100,6 +100,6 @@ def test_damaged_files(tmp_path, kind, seed):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_undamaged_files_decode_where_the_format_is_known(tmp_path, kind):
+def test_undamaged_files_of_known_formats_decode(tmp_path, kind):
     for data in whole(kind):
         assert decodes_or_is_named(tmp_path / "x.jpg", data) == (kind in DECODED)

@@ -1,4 +1,4 @@
-"""Facts about decoding processes: they need little of the machine, and nothing waits for one that is gone."""
+"""Decoding workers need few resources, and no process waits for one that is gone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def image(tmp_path: Path) -> str:
 
 
 def decode(image: str, *, before: str, temporary: Path) -> subprocess.CompletedProcess[str]:
-    """1,300 images by eight processes, in a shell that did `before`."""
+    """Decode 1,300 images with eight workers, in a shell that ran `before`."""
     command = ["sh", "-c", f'{before} exec "$0" -c "$1" "$2"', sys.executable, DECODE, image]
     if "mount" in before:
         command = ["unshare", "-m", *command]
@@ -55,7 +55,7 @@ def test_pixels_need_no_shared_memory(image: str, tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("1300\n", "")
 
 
-def test_the_name_of_the_temporary_folder_may_be_long(image: str, tmp_path: Path) -> None:
+def test_the_path_of_the_temporary_folder_may_be_long(image: str, tmp_path: Path) -> None:
     temporary = tmp_path / ("t" * 120)
     temporary.mkdir()
     done = decode(image, before="", temporary=temporary)
@@ -64,7 +64,7 @@ def test_the_name_of_the_temporary_folder_may_be_long(image: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(("descriptors", "processes"), [(40, None), (32, 4), (15, 0)])
-def test_few_file_descriptors_mean_fewer_processes_and_a_line(
+def test_few_file_descriptors_mean_fewer_processes_and_a_message(
     image: str, tmp_path: Path, descriptors: int, processes: int | None
 ) -> None:
     done = decode(image, before=f"ulimit -n {descriptors};", temporary=tmp_path)
@@ -75,7 +75,7 @@ def test_few_file_descriptors_mean_fewer_processes_and_a_line(
     assert done.stderr == ("" if processes is None else line)
 
 
-def test_decoding_processes_end_with_the_one_that_they_work_for(image: str) -> None:
+def test_workers_end_with_a_killed_main_process(image: str) -> None:
     marked = {**os.environ, "DECODES": str(os.getpid())}
     killed = subprocess.run([sys.executable, "-c", DECODE, image, "kill"], env=marked, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -116,8 +116,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_somebodys_processes_may_be_of_another_kind(image: str, tmp_path: Path) -> None:
-    """One that may have no children, and ones that are not forked, to which a lambda cannot be sent."""
+def test_daemonic_and_spawned_callers_work(image: str, tmp_path: Path) -> None:
+    """A daemonic process may have no children; to a spawned one a lambda cannot be sent."""
     (tmp_path / "elsewhere.py").write_text(ELSEWHERE)
     command = [sys.executable, str(tmp_path / "elsewhere.py"), image]
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -128,34 +128,34 @@ def test_somebodys_processes_may_be_of_another_kind(image: str, tmp_path: Path) 
     assert line.startswith("decoding with 0 of 2 processes, which takes longer: no more can be started (Can't pickle")
 
 
-def in_a_worker(image: Image.Image) -> torch.Tensor:
+def kills_its_worker(image: Image.Image) -> torch.Tensor:
     os.kill(os.getpid(), signal.SIGKILL)
     return torch.ones(3, 1, 1)
 
 
-class Odd(Exception):
-    """One that pickle cannot make again."""
+class Unpicklable(Exception):
+    """An exception that cannot be unpickled."""
 
     def __init__(self, what: str, where: str) -> None:
         super().__init__(f"{what} {where}")
 
 
-def odd(image: Image.Image) -> torch.Tensor:
-    raise Odd("not", "good")
+def fails_unpicklably(image: Image.Image) -> torch.Tensor:
+    raise Unpicklable("not", "good")
 
 
-def wrong(image: Image.Image) -> torch.Tensor:
+def fails(image: Image.Image) -> torch.Tensor:
     raise KeyError("a preprocessing that fails")
 
 
-def test_a_killed_process_is_one_line(image: str) -> None:
+def test_a_killed_worker_is_an_error_of_one_line(image: str) -> None:
     with pytest.raises(WsoupError, match=r"a decoding process was killed \(exit code -9\); finished shards are kept"):
-        list(batches([image] * 1300, transform=in_a_worker, batch_size=64, workers=2))
+        list(batches([image] * 1300, transform=kills_its_worker, batch_size=64, workers=2))
 
 
-def test_what_a_preprocessing_raises_comes_back_with_its_traceback(image: str) -> None:
+def test_errors_of_a_preprocessing_come_back_with_their_traceback(image: str) -> None:
     with pytest.raises(KeyError, match="a preprocessing that fails") as raised:
-        list(batches([image] * 1300, transform=wrong, batch_size=64, workers=2))
-    assert "in wrong" in raised.value.__notes__[0]
+        list(batches([image] * 1300, transform=fails, batch_size=64, workers=2))
+    assert "in fails" in raised.value.__notes__[0]
     with pytest.raises(RuntimeError, match="not good"):
-        list(batches([image] * 1300, transform=odd, batch_size=64, workers=2))
+        list(batches([image] * 1300, transform=fails_unpicklably, batch_size=64, workers=2))

@@ -1,4 +1,4 @@
-"""`wsoup cache`: what is there, whose it is, what is of use, and that pruning takes the rest and nothing else."""
+"""`wsoup cache`: what it lists, what it calls useless, and that pruning removes exactly that."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from wsoup.core.disk import code, store
 from wsoup.core.disk.shards import Owner, Shards
 from wsoup.core.errors import MismatchError, MissingError
 from wsoup.datasets import digests
-from wsoup.images import known
-from wsoup.pipeline import packages, workspace
+from wsoup.images import reuse
+from wsoup.pipeline import workspace
 from wsoup.pipeline.cache import Entry, look, prune
 from wsoup.pipeline.graph import stage_names
 
 ROOT = Path(__file__).parents[2]
 SLOW = '''
-"""Five shards, the later ones never done in time."""
+"""Five shards; the later ones never finish in time."""
 import time
 import numpy as np
 from wsoup.pipeline import stage
@@ -54,10 +54,10 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def run(in_tmp: Path) -> Path:
-    """A folder with the project's params.yaml, dvc.yaml and stages, and one more stage that takes its time."""
+    """A folder with the project's params.yaml, dvc.yaml and stages, and one more stage, which is slow."""
     shutil.copy(ROOT / "params.yaml", in_tmp)
-    made = shutil.ignore_patterns("world", "encoder")
-    shutil.copytree(ROOT / "data/toy", in_tmp / "data/toy", ignore=made)  # whose stages make what params.yaml names
+    generated = shutil.ignore_patterns("world", "encoder")
+    shutil.copytree(ROOT / "data/toy", in_tmp / "data/toy", ignore=generated)  # made by its stages
     shutil.copytree(ROOT / "stages", in_tmp / "stages", ignore=shutil.ignore_patterns("__pycache__"))
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())
     stages["stages"]["slow"] = {"cmd": "python -m stages.slow", "deps": ["stages/slow.py"]}
@@ -66,13 +66,13 @@ def run(in_tmp: Path) -> Path:
     make_dvc_folder(in_tmp)
     for room in code.rooms(in_tmp / "stages/slow.py"):  # as `wsoup init` writes them
         store.write_json(in_tmp / workspace.code_file(room), code.digest(room))
-    shutil.copy(ROOT / packages.VERSIONS, in_tmp / packages.VERSIONS)
+    shutil.copy(ROOT / workspace.VERSIONS, in_tmp / workspace.VERSIONS)
     return in_tmp
 
 
 @pytest.fixture
 def slow(run: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """That stage, running, with two of its five shards done."""
+    """The slow stage, running, with two of its five shards done."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-m", "stages.slow"], cwd=run, env=environment)
     try:
@@ -86,13 +86,13 @@ def slow(run: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def begun(name: str, *, shards: int = 2, inputs: object = 1) -> Shards:
-    """Resume state of a stage, as it is when that stage is interrupted."""
+    """Resume state as an interrupted stage leaves it."""
     script = Path("stages").resolve() / f"{name.partition('@')[0]}.py"
-    made = Shards(Owner.of(script, name=name), inputs=inputs, n=4)
-    made.begin()
+    state = Shards(Owner.of(script, name=name), inputs=inputs, n=4)
+    state.begin()
     for shard in range(shards):
-        made.save(shard, {"a": np.arange(1000.0)})
-    return made
+        state.save(shard, {"a": np.arange(1000.0)})
+    return state
 
 
 def of_kind(kind: str) -> list[Entry]:
@@ -105,16 +105,16 @@ def command(*arguments: str, code: int = 0) -> str:
     return ran.output
 
 
-# ------------------------------------------------------------------------------------------------- present stages
+# -------------------------------------------------------------------------------------------------------- stages
 
 
-def test_present_stages_are_those_of_dvc_yaml_with_the_names_of_params(run: Path) -> None:
+def test_stages_are_those_of_dvc_yaml_with_names_from_params(run: Path) -> None:
     stages = stage_names()
     assert {"prepare@shapes", "embed_train", "score@words", "soup@word", "finetune@ce", "slow"} <= set(stages)
     assert not any(name.startswith("landscape") for name in stages)
 
 
-def test_elsewhere_it_says_where_to_run(in_tmp: Path) -> None:
+def test_in_another_folder_it_says_where_to_run(in_tmp: Path) -> None:
     with pytest.raises(MissingError, match=r"dvc\.yaml does not exist: run this in the folder of dvc.yaml and params"):
         look()
     shutil.copy(ROOT / "params.yaml", in_tmp)
@@ -128,18 +128,18 @@ def test_elsewhere_it_says_where_to_run(in_tmp: Path) -> None:
 # --------------------------------------------------------------------------------------------------- resume state
 
 
-def test_what_an_interrupted_stage_can_go_on_from_stays(run: Path) -> None:
-    made = begun("score@words")
-    made.running(2).write_bytes(b"half of a training")
+def test_resume_state_of_an_interrupted_stage_is_kept(run: Path) -> None:
+    state = begun("score@words")
+    state.running(2).write_bytes(b"half of a training")
     (entry,) = of_kind("resume state")
     assert (entry.name, entry.state, entry.useless) == ("score@words", "2 of 4 shards, 1 begun", None)
-    assert entry.size == sum(file.stat().st_size for file in made.folder.iterdir())
+    assert entry.size == sum(file.stat().st_size for file in state.folder.iterdir())
     assert 0 <= entry.age < 60
     assert "freed 0 bytes" in command("--prune")
-    assert [made.done(shard) for shard in range(4)] == [True, True, False, False]
+    assert [state.done(shard) for shard in range(4)] == [True, True, False, False]
 
 
-def test_a_stage_that_is_no_more_and_code_and_packages_that_changed_are_of_no_use(run: Path) -> None:
+def test_resume_state_of_removed_stages_and_changed_code_or_packages_is_useless(run: Path) -> None:
     kept = begun("score@words")
     begun("finetune@gone")
     begun("soup@word")
@@ -165,19 +165,19 @@ def test_a_stage_that_is_no_more_and_code_and_packages_that_changed_are_of_no_us
     assert kept.done(0)
 
 
-def test_other_inputs_may_come_back(run: Path) -> None:
+def test_resume_state_of_other_inputs_is_kept(run: Path) -> None:
     begun("score@words", inputs=1)
     begun("score@words", inputs=2)
     assert [entry.useless for entry in of_kind("resume state")] == [None, None]
 
 
-def test_a_damaged_shard_goes_the_others_stay(run: Path) -> None:
-    made = begun("score@words")
-    made.path(1).write_bytes(made.path(1).read_bytes()[:-1])
+def test_only_a_damaged_shard_is_removed(run: Path) -> None:
+    state = begun("score@words")
+    state.path(1).write_bytes(state.path(1).read_bytes()[:-1])
     part = next(entry for entry in of_kind("resume state") if entry.useless)
-    assert (part.paths, part.state, part.useless) == ((made.path(1),), "part 1", "damaged")
+    assert (part.paths, part.state, part.useless) == ((state.path(1),), "part 1", "damaged")
     command("--prune")
-    assert sorted(path.name for path in made.folder.iterdir()) == ["00000.part", "about.json"]
+    assert sorted(path.name for path in state.folder.iterdir()) == ["00000.part", "about.json"]
 
 
 # -------------------------------------------------------------------------------------------------- running stages
@@ -190,8 +190,8 @@ def test_a_running_stage_is_left_alone_and_a_killed_one_is_judged(run: Path, slo
     (entry,) = of_kind("resume state")
     assert (entry.name, entry.state, entry.useless) == ("slow", "2 of 5 shards, running", None)
     assert any(lock.name == "slow" and lock.state.startswith("running: process ") for lock in of_kind("locks"))
-    as_if_judged_before_it_began = Entry("resume state", "slow", entry.paths, useless="code changed", stage="slow")
-    lines = list(prune([as_if_judged_before_it_began]))
+    judged_before_it_began = Entry("resume state", "slow", entry.paths, useless="code changed", stage="slow")
+    lines = list(prune([judged_before_it_began]))
     assert lines == [f"kept {entry.paths[0]}: stage 'slow' is running", "freed 0 bytes"]
     assert "freed 0 bytes" in command("--prune")
     assert slow.poll() is None
@@ -200,17 +200,17 @@ def test_a_running_stage_is_left_alone_and_a_killed_one_is_judged(run: Path, slo
     slow.wait()
     assert of_kind("resume state")[0].useless == "code of 'slow' changed"
     script.write_text(begun_as)
-    assert of_kind("resume state")[0].useless is None  # the code that it was begun with is back
+    assert of_kind("resume state")[0].useless is None  # its original code is back
     script.write_text(begun_as + "# edited\n")
     assert "code of 'slow' changed" in command("--prune")
     assert not Path(".cache/wsoup/slow").exists()
 
 
-def test_an_interrupted_stage_says_whether_anything_is_kept(run: Path) -> None:
+def test_an_interrupted_stage_says_whether_shards_are_kept(run: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     for done, says in (
-        (0, "nothing was finished yet, run it again"),
-        (2, "what is finished is kept, run it again to go on"),
+        (0, "nothing was finished, run it again"),
+        (2, "finished work is kept, run it again to continue"),
     ):
         (run / "stages/slow.py").write_text(SLOW.replace("shard < 2", f"shard < {done}"))
         process = subprocess.Popen(
@@ -224,22 +224,22 @@ def test_an_interrupted_stage_says_whether_anything_is_kept(run: Path) -> None:
         shutil.rmtree(run / ".cache/wsoup/slow")
 
 
-def test_locks_of_stages_that_are_no_more_go(run: Path) -> None:
+def test_locks_of_removed_stages_are_removed(run: Path) -> None:
     locks = Path(".cache/wsoup/locks")
     locks.mkdir(parents=True)
-    of_none = ("word_soup.lock", "word_soup.0-of-2.lock", "word_soup.0-of-2.pid", "word_soup.ran")
-    for name in ("score@words.lock", "score@words.ran", *of_none):
+    of_removed = ("word_soup.lock", "word_soup.0-of-2.lock", "word_soup.0-of-2.pid", "word_soup.ran")
+    for name in ("score@words.lock", "score@words.ran", *of_removed):
         (locks / name).touch()
-    (entry,) = of_kind("locks")  # that of a stage which is not running says nothing, and is not shown
-    assert (len(entry.paths), entry.useless) == (4, "of stages that are no more")
-    assert "removed 4 locks (0 bytes): of stages that are no more" in command("--prune")
+    (entry,) = of_kind("locks")  # the free lock of an existing stage is not listed
+    assert (len(entry.paths), entry.useless) == (4, "of stages that no longer exist")
+    assert "removed 4 locks (0 bytes): of stages that no longer exist" in command("--prune")
     assert sorted(path.name for path in locks.iterdir()) == ["score@words.lock", "score@words.ran"]
 
 
-# ------------------------------------------------------------------------------------------ digests, and all else
+# ------------------------------------------------------------------------------------- digests, features, others
 
 
-def test_digests_say_whose_they_are(run: Path) -> None:
+def test_digests_name_their_datasets(run: Path) -> None:
     for name in ("data/toy/world/shapes", "elsewhere"):
         write_image_folder(run / name, splits={"test": 1}, classes=COLOURS)
         images = [f"test/{colour}/00.png" for colour in COLOURS]
@@ -256,12 +256,12 @@ def test_digests_say_whose_they_are(run: Path) -> None:
     assert [entry.useless for entry in of_kind("digests")] == [None]
 
 
-def test_features_of_present_stages_stay_and_others_go(run: Path) -> None:
+def test_only_features_of_existing_stages_are_kept(run: Path) -> None:
     for name, version in (("embed@shapes", "now"), ("embed@counts", "before"), ("embed@gone", "now")):
         owner = Owner.of(Path("stages/embed.py").resolve(), name=name)
         owner = owner if version == "now" else dataclasses.replace(owner, packages={"torch": "0.1"})
         digest = hashlib.sha256(name.encode()).hexdigest()
-        known.Known(owner, None, 1).write(np.ones((1, 4), np.float32), digests=[digest], positions=np.array([0]))
+        reuse.KeptFeatures(owner, None, 1).write(np.ones((1, 4), np.float32), digests=[digest], positions=np.array([0]))
     (run / ".cache/wsoup/features/embed@forms.checked").write_bytes(b"damaged")
     entries = {entry.name: (entry.state, entry.useless) for entry in of_kind("features")}
     assert entries["embed@shapes"] == ("1 images", None)
@@ -272,7 +272,7 @@ def test_features_of_present_stages_stay_and_others_go(run: Path) -> None:
     assert [entry.name for entry in of_kind("features")] == ["embed@shapes"]
 
 
-def test_half_written_files_of_dead_processes_go_those_of_living_ones_stay(run: Path) -> None:
+def test_only_half_written_files_of_dead_processes_are_removed(run: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     for folder in (".cache/wsoup/digests", "artifacts/soups", "reports"):
@@ -284,7 +284,7 @@ def test_half_written_files_of_dead_processes_go_those_of_living_ones_stay(run: 
     assert len(list(run.rglob(".*.tmp"))) == 3
 
 
-def test_what_is_not_ours_is_shown_and_kept(run: Path) -> None:
+def test_unknown_files_are_shown_and_kept(run: Path) -> None:
     for name in ("notes.txt", "score@words/notes.txt", "digests/notes.txt", "timings.jsonl"):
         store.write_json(f".cache/wsoup/{name}", {})
     assert sorted(entry.name for entry in of_kind("unknown")) == [
@@ -300,7 +300,7 @@ def test_what_is_not_ours_is_shown_and_kept(run: Path) -> None:
 # ------------------------------------------------------------------------------------------------------ the table
 
 
-def test_the_table_shows_all_and_the_total(run: Path) -> None:
+def test_the_table_shows_every_entry_and_the_total(run: Path) -> None:
     assert command() == ".cache/wsoup: 0 bytes\n"
     begun("score@words")
     begun("finetune@[red]gone")

@@ -1,4 +1,4 @@
-"""DVC's cache held against the names in it: `dvc checkout` would put back a file that a power cut left truncated."""
+"""Damage in DVC's cache is found: `dvc checkout` would restore a file that a power cut left truncated."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def spoil(file: Path, data: bytes = b"") -> None:
 
 
 @pytest.mark.parametrize(("digest", "stage"), [(A, "one"), (C, "two")])
-def test_a_truncated_file_is_named_with_what_makes_it_again(run: Path, digest: str, stage: str) -> None:
+def test_a_truncated_file_is_named_with_the_stage_to_repeat(run: Path, digest: str, stage: str) -> None:
     spoil(run / digest[:2] / digest[2:])
-    count, (said,) = damaged_in_cache()
+    count, (message,) = damaged_in_cache()
     assert count == 4
-    assert said == (
+    assert message == (
         f".dvc/cache/files/md5/{digest[:2]}/{digest[2:]} is damaged: its bytes are not what its name says; remove it, "
         f"then `dvc fetch {stage}` or `dvc repro --force --single-item {stage}`"
     )
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'[{"md5": "../../x"}]'])
-def test_the_list_of_a_folder_is_held_against_its_name_too(run: Path, data: bytes) -> None:
+def test_a_damaged_listing_of_a_folder_is_named_too(run: Path, data: bytes) -> None:
     [listed] = run.rglob("*.dir")
     spoil(listed, data)
-    count, (said,) = damaged_in_cache()
-    assert (count, said.split()[0]) == (2, os.path.relpath(listed))
+    count, (message,) = damaged_in_cache()
+    assert (count, message.split()[0]) == (2, os.path.relpath(listed))
 
 
-def test_what_the_cache_does_not_have_is_no_damage(run: Path) -> None:
+def test_a_missing_file_is_not_damage(run: Path) -> None:
     (run / B[:2] / B[2:]).unlink()
     assert damaged_in_cache() == (3, [])

@@ -1,4 +1,4 @@
-"""What DVC does with a stage that is interrupted, with two runs at once, and with an experiment of edited code."""
+"""DVC with interrupted stages, two runs at once, edits during a run, and experiments with edited code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from processes import run_stage
 from project import Project
 
 REAL_PYTHON = {"WSOUP_WARM_PYTHON": ""}
-"""Stages are processes that Python starts, and not forked ones."""
+"""Stages are started as new processes instead of forked."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def other(project, tmp_path_factory) -> Project:
 
 
 def wait_until_at_work(process: subprocess.Popen[str], project: Project, stage: str) -> int:
-    """Until a stage holds its lock; its process."""
+    """Wait until a stage holds its lock; returns its process id."""
     holder = project.folder / ".cache/wsoup/locks" / f"{stage}.pid"
     while True:
         assert process.poll() is None, process.communicate()[0]
@@ -72,7 +72,7 @@ def test_an_interrupted_stage_is_not_committed(other, number, shell):
     assert other.changed() == set()
 
 
-def test_two_runs_at_once_mix_nothing_and_the_second_names_the_first(other):
+def test_a_second_run_at_once_is_refused_and_told_about_the_first(other):
     other.edit("soups.word", k0=6)
     first = other.start("dvc", "repro", "soup@word")
     wait_until_at_work(first, other, "soup@word")
@@ -98,9 +98,9 @@ EDITS = {
 
 
 @pytest.mark.parametrize("what", EDITS)
-def test_an_edit_while_a_stage_runs_is_not_certified(other, what):
-    """DVC hashes what a stage depends on after it has ended: without a look of its own it would record the edit."""
-    stage, name, old, new, said = EDITS[what]
+def test_an_edit_while_a_stage_runs_is_not_recorded(other, what):
+    """DVC hashes a stage's deps after it has ended, and would record the edit if the stage did not look itself."""
+    stage, name, old, new, message = EDITS[what]
     lock, file, soups = (other.folder / "dvc.lock").read_text(), other.folder / name, members(other)
     process = other.start("dvc", "repro", "--force", "--single-item", stage)
     running = wait_until_at_work(process, other, stage)
@@ -115,11 +115,11 @@ def test_an_edit_while_a_stage_runs_is_not_certified(other, what):
     printed, _ = process.communicate(timeout=120)
     assert process.returncode != 0, printed
     assert printed.count("error: ") == 1
-    assert said in printed
+    assert message in printed
     assert (other.folder / "dvc.lock").read_text() == lock
     other.git("checkout", "-q", ".")
     other.git("clean", "-fdq", "photo")
-    other.run("dvc", "repro", stage)  # the outs are made again, or come from DVC's cache
+    other.run("dvc", "repro", stage)  # the outs are made again or come from DVC's cache
     assert members(other) == soups
     assert other.changed() == set()
 
@@ -133,18 +133,18 @@ LATE = {
         "photo {'nfiles': 32, 'size': ",
     ),
 }
-"""What a stage's command does after the stage -> what the next stage says."""
+"""An edit by a stage's command after the stage, and what the next stage says."""
 
 
 @pytest.mark.parametrize("what", LATE)
-def test_an_edit_after_a_stages_last_look_is_taken_back_by_the_next_stage(other, what):
-    """DVC has certified it by then."""
-    stage, edit, said = LATE[what]
+def test_an_edit_after_a_stages_last_look_is_caught_by_the_next_stage(other, what):
+    """DVC has recorded it by then."""
+    stage, edit, message = LATE[what]
     soups, name = members(other), stage.partition("@")[0]
     other.edit_code("dvc.yaml", f"cmd: python -m stages.{name}\n", f"cmd: python -m stages.{name} && {edit}\n")
     printed = other.run("dvc", "repro", "--force", "--downstream", stage, good=False)
     assert printed.count("error: ") == 1, printed
-    assert f"error: {stage} ran with {said}" in printed
+    assert f"error: {stage} ran with {message}" in printed
     assert printed.count("Running stage") == 2, "the next one did nothing"
     other.git("checkout", "-q", "dvc.yaml")
     assert stage in other.changed()
@@ -154,7 +154,7 @@ def test_an_edit_after_a_stages_last_look_is_taken_back_by_the_next_stage(other,
     assert (members(other), other.changed()) == (soups, set())
 
 
-def test_what_came_from_the_run_cache_or_was_committed_is_in_doubt_nowhere(other):
+def test_results_from_the_run_cache_and_commits_are_not_doubted(other):
     """k0 4, 3, 4 again; then code that changes nothing, committed without a run."""
     before = members(other)
     for k0 in (3, 4):
@@ -169,12 +169,12 @@ def test_what_came_from_the_run_cache_or_was_committed_is_in_doubt_nowhere(other
     assert other.changed() == set()
     assert "and dvc.lock says" not in other.run("wsoup", "results") + other.run("wsoup", "check")
     other.edit("evaluate", m=[1])
-    assert "evaluate" in other.repro(), "every stage after it looks at the notes of this run"
+    assert "evaluate" in other.repro(), "every stage after it checks the notes of this run"
     other.git("checkout", "-q", ".")
     other.run("dvc", "checkout", "-q", "--force")
 
 
-def test_a_last_stage_in_doubt_is_named_by_check_and_results(other):
+def test_a_doubted_last_stage_is_named_by_check_and_results(other):
     other.edit_code("dvc.yaml", "cmd: python -m stages.soup\n", f"cmd: python -m stages.soup && {LATE['params'][1]}\n")
     other.run("dvc", "repro", "--force", "--single-item", "soup@descriptor")  # an edit of what it does not read
     other.edit("soups.word", k0=4)
@@ -182,48 +182,48 @@ def test_a_last_stage_in_doubt_is_named_by_check_and_results(other):
     other.edit("soups.word", k0=5)
     other.edit_code("dvc.yaml", "s/4/3/", "s/5/3/")
     other.run("dvc", "repro", "--single-item", "soup@word")
-    said = "soup@word ran with params.yaml: soups.word {'k0': 5}, and dvc.lock says {'k0': 3}"
-    assert f"warning: {said}" in other.run("wsoup", "results")
-    assert f"error: {said}" in other.run("wsoup", "check", good=False)
+    message = "soup@word ran with params.yaml: soups.word {'k0': 5}, and dvc.lock says {'k0': 3}"
+    assert f"warning: {message}" in other.run("wsoup", "results")
+    assert f"error: {message}" in other.run("wsoup", "check", good=False)
     other.git("checkout", "-q", ".")
     other.run("dvc", "checkout", "-q", "--force")
     assert "and dvc.lock says" not in other.run("wsoup", "results"), "dvc.lock has other results"
 
 
 def test_a_queued_experiment_runs_the_code_that_was_queued(other):
-    """The edit is taken back before the experiment starts: a stage runs the wsoup of the tree that it stands in."""
+    """The edit is undone before the experiment starts: a stage runs the wsoup of its own tree."""
     before, code = members(other), Path(other.folder / "wsoup/search/grow/greedy.py").read_text()
     other.edit_code("wsoup/search/grow/greedy.py", "judgement[0] > bar", "judgement[0] >= bar")
     other.run("dvc", "exp", "run", "--queue", "--name", "edited", "soup@word")
     other.git("checkout", "-q", ".")
     assert Path(other.folder / "wsoup/search/grow/greedy.py").read_text() == code
     other.run("dvc", "exp", "run", "--run-all")
-    assert members(other) == before, "the workspace is as it was"
+    assert members(other) == before, "the workspace is unchanged"
     other.run("dvc", "exp", "apply", "edited")
     assert Path(other.folder / "wsoup/search/grow/greedy.py").read_text() != code
-    of_the_experiment = members(other)
-    assert of_the_experiment != before
+    experiment = members(other)
+    assert experiment != before
     run_stage(other.folder, "soup", "word", root=other.folder)
-    assert members(other) == of_the_experiment, "the soups of the edited code"
+    assert members(other) == experiment, "the soups of the edited code"
     assert other.run("dvc", "status", "soup@word").strip() == "Data and pipelines are up to date."
     other.git("checkout", "-q", ".")
     other.run("dvc", "checkout", "-q", "--force")
 
 
-def test_a_temporary_experiment_is_what_the_stage_makes_in_place(other):
+def test_a_temporary_experiment_makes_what_the_stage_makes_in_place(other):
     before = members(other)
     other.run("dvc", "exp", "run", "--temp", "--name", "temporary", "-S", "soups.word.k0=7", "finetune@coop_diverse")
-    assert (members(other), other.changed()) == (before, set()), "the workspace is as it was"
+    assert (members(other), other.changed()) == (before, set()), "the workspace is unchanged"
     other.run("dvc", "exp", "apply", "temporary")
-    of_the_experiment = members(other)
+    experiment = members(other)
     run_stage(other.folder, "soup", "word", root=other.folder)
-    assert members(other) == of_the_experiment
+    assert members(other) == experiment
     other.git("checkout", "-q", ".")
     other.run("dvc", "checkout", "-q")
 
 
 def test_clones_that_share_a_cache_run_the_same_stage_at_once(other, tmp_path):
-    """One of them with a umask of 077: each has its own locks and shards, and both end in the same bytes."""
+    """One has a umask of 077; each has its own locks and shards, and both make the same bytes."""
     clones = []
     for name in ("first", "second"):
         other.git("clone", "-q", str(other.folder), str(tmp_path / name))

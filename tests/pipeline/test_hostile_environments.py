@@ -1,4 +1,4 @@
-"""Wherever and however stages are started, they end in the same bytes: locales, rights, clocks, switches of Python."""
+"""Stages make the same bytes however they are started: locales, permissions, clocks, switches of Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from processes import run_stage
 from project import ROOT, write_miniature
 
 from wsoup.core.disk import code
-from wsoup.pipeline import packages
+from wsoup.pipeline import workspace
 
 CHAIN = "prepare:photo prepare:other candidates fewshot embed_train score:words score:descriptors soup:word"
 RUN = """
@@ -47,14 +47,14 @@ VARIABLES: dict[str, dict[str, str | None]] = {
     "device_named": {"WSOUP_DEVICE": "cpu"},
     "no_workers": {"WSOUP_WORKERS": "0"},
     "many_workers": {"WSOUP_WORKERS": "5"},
-    "malloc_of_ones_own": {"MALLOC_ARENA_MAX": "1"},
+    "own_malloc": {"MALLOC_ARENA_MAX": "1"},
     "own_cache": {"WSOUP_CACHE": "elsewhere/cache"},
     "proxy": {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"},
     "offline": {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"},
 }
 SWITCHES = ["-O", "-OO", "-B", "-u", "-X utf8=0", "-X dev", "-W default", "-I"]
 QUICK = {"locale_C", "-O", "umask_077", "clock_goes_back"}
-"""The others take minutes together."""
+"""The others take minutes in all."""
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -63,7 +63,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def run(folder: Path, *switches: str, **variables: str | None) -> subprocess.CompletedProcess[str]:
-    """The stages one after the other in one process, as a user's shell would start it."""
+    """Run the stages in one process, started as from a user's shell."""
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "WSOUP_CACHE")}
     environment = {key: value for key, value in {**environment, **variables}.items() if value is not None}
     command = [sys.executable, *switches, "-c", f"import sys; sys.path.insert(0, '.')\n{RUN}", CHAIN]
@@ -71,7 +71,7 @@ def run(folder: Path, *switches: str, **variables: str | None) -> subprocess.Com
 
 
 def run_plainly(folder: Path, chain: list[str]) -> None:
-    """The same stages, each a process of its own."""
+    """Run the same stages, each in its own process."""
     for stage in chain:
         run_stage(folder, *stage.split(":"), root=folder, DVC_STAGE=stage.replace(":", "@"))
 
@@ -83,14 +83,14 @@ def start(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
     for name in ("stages", "wsoup", "data"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "world", "encoder"))
     shutil.copy(ROOT / "dvc.yaml", folder)
-    (folder / packages.VERSIONS).write_text(packages.as_yaml(code.installed()))
+    (folder / workspace.VERSIONS).write_text(workspace.versions_yaml(code.installed()))
     write_miniature(folder, encoder=tiny_encoder_files)
     return folder
 
 
 @pytest.fixture(scope="module")
 def expected(start: Path) -> dict[str, str]:
-    """What a plain run leaves."""
+    """Digests after a plain run."""
     folder = Path(shutil.copytree(start, start.with_name("plain")))
     run_plainly(folder, CHAIN.split())
     assert len(digests(folder)) > 10
@@ -110,7 +110,7 @@ def read_only_home(folder: Path) -> Callable[[], object]:
 
 
 def times(seconds: float) -> Callable[[Path], Callable[[], object]]:
-    """Every file of a folder is of that time."""
+    """Set the modification time of every file."""
 
     def change(folder: Path) -> Callable[[], object]:
         for path in folder.rglob("*"):
@@ -121,13 +121,13 @@ def times(seconds: float) -> Callable[[Path], Callable[[], object]]:
 
 
 def clock_goes_back(folder: Path) -> Callable[[], object]:
-    """Half of the stages ran tomorrow, by a clock that has been put right since."""
+    """Half of the stages ran tomorrow, by a clock that was corrected since."""
     run_plainly(folder, CHAIN.split()[:5])
     return times(time.time() + 86_400)(folder)
 
 
-def rights(mode: int, *names: str) -> Callable[[Path], Callable[[], object]]:
-    """Folders that are only read."""
+def permissions(mode: int, *names: str) -> Callable[[Path], Callable[[], object]]:
+    """Set the permissions of folders; their files are read-only."""
 
     def change(folder: Path) -> Callable[[], object]:
         for name in names:
@@ -139,12 +139,12 @@ def rights(mode: int, *names: str) -> Callable[[Path], Callable[[], object]]:
 
 
 def strange_files(folder: Path) -> Callable[[], object]:
-    """What editors, desktops and killed processes leave about."""
+    """Leftovers of editors, desktops and killed processes."""
     (folder / ".cache/wsoup").mkdir(parents=True)
     (folder / "artifacts").mkdir()
     for name in ("photo/.DS_Store", "photo/train/Thumbs.db", "artifacts/.x.999999999-ab.tmp", ".cache/wsoup/x", "core"):
         (folder / name).write_bytes(b"\0")
-        os.utime(folder / name, (0, 0))  # what another machine may be writing is left for a day
+        os.utime(folder / name, (0, 0))  # files of another machine are left for a day
     return lambda: None
 
 
@@ -155,8 +155,8 @@ PREPARED: dict[str, Callable[[Path], Callable[[], object]]] = {
     "files_of_1970": times(0),
     "files_before_1970": times(-86_400),
     "files_of_2100": times(4_102_444_800),
-    "read_only_images": rights(0o555, "photo", "other", "dim"),
-    "read_only_code": rights(0o555, "wsoup", "stages"),
+    "read_only_images": permissions(0o555, "photo", "other", "dim"),
+    "read_only_code": permissions(0o555, "wsoup", "stages"),
     "strange_files": strange_files,
 }
 NAMES = ["a b", "Größe", "$(touch x)", "a'b\"c", "-rf", "\u202e", "a\nb", "%s{}", "日本", "x" * 200]

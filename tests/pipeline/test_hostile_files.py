@@ -1,4 +1,4 @@
-"""Files that wsoup itself wrote, damaged, swapped or of other runs; and folders, params and caches that are odd."""
+"""Damaged, swapped or foreign files of wsoup's own, and odd folders, params and caches."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from run_cli import run
 
 from wsoup.check.whole import parse_params
 from wsoup.core.disk import store
-from wsoup.core.errors import LONGEST, MismatchError, MissingError, ParamsError, StorageError, WsoupError
+from wsoup.core.errors import LONGEST, DataError, MismatchError, MissingError, ParamsError, WsoupError
 from wsoup.core.params.section import parse_yaml, read_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.workspace import create
-from wsoup.report import about, compare
+from wsoup.report import compare
 from wsoup.report.reading import as_written, attributes_of, result_lines
+from wsoup.report.run import timings
 
 
 def one_line_of(error: BaseException) -> str:
@@ -63,13 +64,13 @@ def read_lines(path: Path, lines: list[dict[str, Any]], **attributes: Any) -> li
     return result_lines(path, variant="pretrained", datasets=["dtd"])
 
 
-def test_results_as_they_are_written_are_read(tmp_path: Path) -> None:
+def test_results_are_read_as_written(tmp_path: Path) -> None:
     assert read_lines(tmp_path / "x.parquet", [LINE]) == [LINE]
     assert read_lines(tmp_path / "x.parquet", [{**LINE, "m": None, "stored": None}])[0]["m"] is None
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "said"),
+    ("column", "value", "message"),
     [
         ("variant", "ce", "it is of 'ce', expected 'pretrained'"),
         ("dataset", "food", "dataset 'food', which params.yaml does not name"),
@@ -82,10 +83,10 @@ def test_results_as_they_are_written_are_read(tmp_path: Path) -> None:
         *((column, 1.5, "its columns and types") for column in ("n_correct", "seed", "method", "offsets")),
     ],
 )
-def test_results_of_another_kind_are_refused(tmp_path: Path, column: str, value: Any, said: str) -> None:
+def test_results_of_another_kind_are_refused(tmp_path: Path, column: str, value: Any, message: str) -> None:
     with pytest.raises(MismatchError, match=r"x\.parquet is not as its stage wrote it") as error:
         read_lines(tmp_path / "x.parquet", [{**LINE, column: value}])
-    assert said in one_line_of(error.value)
+    assert message in one_line_of(error.value)
 
 
 @pytest.mark.parametrize("column", sorted(set(LINE) - {"role"}))
@@ -94,7 +95,7 @@ def test_results_without_a_column_are_refused(tmp_path: Path, column: str) -> No
         read_lines(tmp_path / "x.parquet", [{key: value for key, value in LINE.items() if key != column}])
 
 
-def test_results_that_count_a_line_twice_or_none_are_refused(tmp_path: Path) -> None:
+def test_results_with_a_line_twice_or_no_lines_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MismatchError, match="class_name on dtd appears twice"):
         read_lines(tmp_path / "x.parquet", [LINE, LINE])
     store.write_table(tmp_path / "x.parquet", pa.Table.from_pylist([LINE]).slice(0, 0), attributes={})
@@ -103,7 +104,7 @@ def test_results_that_count_a_line_twice_or_none_are_refused(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("data", [b"[]", b"null", b"{", b"\xff", b"3", b"[" * 20_000, b"{}"])
-def test_attributes_that_are_none(tmp_path: Path, data: bytes) -> None:
+def test_invalid_attributes_are_refused(tmp_path: Path, data: bytes) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table({"x": [1]}).replace_schema_metadata({b"wsoup": data}), tmp_path / "x.parquet")
@@ -114,7 +115,7 @@ def test_attributes_that_are_none(tmp_path: Path, data: bytes) -> None:
         store.table_attributes(tmp_path / "x.parquet")["datasets"]
 
 
-def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_column_is_named(tmp_path: Path) -> None:
     store.write_table(tmp_path / "x.parquet", pa.table({"x": [1]}))
     with pytest.raises(MismatchError, match=r"x\.parquet cannot be read as Parquet \(No match for .*y"):
         store.read_table(tmp_path / "x.parquet", columns=["x", "y"])
@@ -123,9 +124,9 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "fault", [KeyError("m"), TypeError("x\ny"), ZeroDivisionError(), RecursionError("x" * 9_000), AssertionError()]
 )
-def test_what_a_damaged_file_leads_into_is_one_line(fault: Exception) -> None:
-    said = r"a file in artifacts/ or reports/ is not as its stage wrote it"
-    with pytest.raises(MismatchError, match=said) as error, as_written():
+def test_any_error_from_a_damaged_file_is_one_line(fault: Exception) -> None:
+    message = r"a file in artifacts/ or reports/ is not as its stage wrote it"
+    with pytest.raises(MismatchError, match=message) as error, as_written():
         raise fault
     assert type(fault).__name__ in one_line_of(error.value)
     with pytest.raises(MissingError, match="gone"), as_written():
@@ -164,17 +165,17 @@ WRONG_TIMES: list[bytes] = [
 
 
 @pytest.mark.parametrize("data", WRONG_TIMES, ids=range(len(WRONG_TIMES)))
-def test_timings_that_are_none_are_left_out(tmp_path: Path, data: bytes) -> None:
+def test_invalid_timings_are_left_out(tmp_path: Path, data: bytes) -> None:
     good = json.dumps(TIMED).encode()
     (tmp_path / "timings.jsonl").write_bytes(b"\n".join([good, data, data, good]) + b"\n{half")
-    shown = about.timings_shown(tmp_path / "timings.jsonl")
-    assert shown["timings"][-1].stage == "a"
-    assert all(row.seconds < 2**53 for row in shown["timings"])
+    read = timings(tmp_path / "timings.jsonl")
+    assert read[-1].stage == "a"
+    assert all(row.seconds < 2**53 for row in read)
 
 
-def test_timings_that_are_no_file(tmp_path: Path) -> None:
+def test_timings_in_a_pipe_are_left_out(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "timings.jsonl")
-    assert about.timings_shown(tmp_path / "timings.jsonl")["timings"] == []
+    assert timings(tmp_path / "timings.jsonl") == []
 
 
 # -------------------------------------------------------------------------------- params and dvc.yaml of others
@@ -189,9 +190,9 @@ def test_params_of_another_revision_are_read_with_the_same_bounds(text: str) -> 
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
-def test_a_params_file_that_is_none(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_a_params_file_that_is_not_a_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "params.yaml")
-    with pytest.raises(StorageError, match="it must be a file of YAML"):
+    with pytest.raises(DataError, match="expected a file"):
         read_yaml(tmp_path / "params.yaml")
 
 
@@ -207,7 +208,7 @@ def test_a_large_params_file_is_not_read(tmp_path: Path) -> None:
     ["x", "a.b=1", "seeds=2001-13-45", "seeds=[", f"seeds={'[' * 2_000}", f"seeds={'9' * 5_000}", "seeds=*a",
      "seeds=!!python/object/apply:os.system [touch ran]"],
 )  # fmt: skip
-def test_a_change_that_is_none(change: str) -> None:
+def test_an_invalid_change_is_refused(change: str) -> None:
     def changed() -> object:
         return parse_params(parse_yaml(graph.with_changes(ROOT / "params.yaml", [change]), origin="p"), origin="p")
 
@@ -217,7 +218,7 @@ def test_a_change_that_is_none(change: str) -> None:
 
 
 def dvc_folder() -> None:
-    """Make the working folder one of DVC's, without git."""
+    """Set up DVC in the working folder, without git."""
     Path(".dvc").mkdir()
     Path(".dvc/config").write_text("[core]\n    no_scm = true\n    analytics = false\n")
 
@@ -230,7 +231,7 @@ DVC_YAML = [
 
 
 @pytest.mark.parametrize("data", DVC_YAML)
-def test_a_dvc_yaml_that_is_none(in_tmp: Path, data: bytes) -> None:
+def test_an_invalid_dvc_yaml_is_refused(in_tmp: Path, data: bytes) -> None:
     dvc_folder()
     Path("dvc.yaml").write_bytes(data)
     with pytest.raises(MismatchError, match=r"DVC cannot read dvc\.yaml") as error:
@@ -239,7 +240,7 @@ def test_a_dvc_yaml_that_is_none(in_tmp: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)])
-def test_a_dvc_yaml_that_is_no_file(in_tmp: Path, make: Callable[[str], None]) -> None:
+def test_a_dvc_yaml_that_is_not_a_file_is_refused(in_tmp: Path, make: Callable[[str], None]) -> None:
     shutil.copy(ROOT / "params.yaml", "params.yaml")
     make("dvc.yaml")
     for command in ("cache", "plan"):
@@ -252,7 +253,7 @@ def test_a_dvc_yaml_that_is_no_file(in_tmp: Path, make: Callable[[str], None]) -
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"files": []}', '{"files": {"dvc.yaml": 3}}', "[" * 20_000])
-def test_a_record_of_init_that_is_none(tmp_path: Path, text: str) -> None:
+def test_an_invalid_record_of_init_is_refused(tmp_path: Path, text: str) -> None:
     create(tmp_path / "soups")
     (tmp_path / "soups/code/wsoup.json").write_text(text)
     before = (tmp_path / "soups/dvc.yaml").read_bytes()
@@ -264,7 +265,7 @@ def test_a_record_of_init_that_is_none(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["file", "file/x", "fifo", "loop", "mine", "x" * 300, "/proc/x", "/dev/null"])
-def test_a_folder_that_init_cannot_make(in_tmp: Path, name: str) -> None:
+def test_a_folder_that_init_cannot_make_is_refused(in_tmp: Path, name: str) -> None:
     Path("file").write_text("mine")
     os.mkfifo("fifo")
     os.symlink("loop", "loop")
@@ -282,7 +283,7 @@ def test_a_folder_that_init_cannot_make(in_tmp: Path, name: str) -> None:
     ["null", "true", "1", "1e3", "0x1", "2001-01-01", "$(touch ran)", "a: b", "#x", "[x]", "{y}", '"q', "é", "-x",
      " s ", "!!python", "*a", "&a", "~", "%x", "@x", "`x", "${item}"],
 )  # fmt: skip
-def test_a_profile_of_a_folder_of_any_name(in_tmp: Path, name: str) -> None:
+def test_profile_own_takes_folders_of_any_name(in_tmp: Path, name: str) -> None:
     for split in ("train", "test"):
         for number, kind in enumerate("ab"):
             place = Path(name) / split / kind
@@ -290,8 +291,8 @@ def test_a_profile_of_a_folder_of_any_name(in_tmp: Path, name: str) -> None:
             Image.new("RGB", (4, 4), (90 * number, 9, len(split))).save(place / "1.png")
     code, printed, errors = run("profile", "own", "--images", f"./{name}")
     assert code == 0, errors
-    (found,) = yaml.safe_load(printed)["datasets"].values()
-    assert found["root"] == str(in_tmp / name)
+    (section,) = yaml.safe_load(printed)["datasets"].values()
+    assert section["root"] == str(in_tmp / name)
     assert not Path("ran").exists()
     for options in (("--shots", "0"), ("--descriptors", "none.txt"), ("--config", "none.json"), ("--descriptors", ".")):
         code, printed, errors = run("profile", "own", "--images", f"./{name}", *options)
@@ -302,7 +303,7 @@ def test_a_profile_of_a_folder_of_any_name(in_tmp: Path, name: str) -> None:
 # ---------------------------------------------------------------------------------------------------------- cache
 
 
-def test_whatever_lies_in_the_cache_it_is_listed(in_tmp: Path) -> None:
+def test_the_cache_is_listed_whatever_it_holds(in_tmp: Path) -> None:
     dvc_folder()
     for name in ("params.yaml", "dvc.yaml"):
         shutil.copy(ROOT / name, name)
@@ -336,11 +337,11 @@ def test_whatever_lies_in_the_cache_it_is_listed(in_tmp: Path) -> None:
     assert not parts.exists()
 
 
-def test_half_written_files_are_none_of_gits_business(tmp_path: Path) -> None:
-    """Those of a stage that was killed lie beside its outs until the next one starts."""
+def test_git_ignores_half_written_files(tmp_path: Path) -> None:
+    """A killed stage leaves them beside its outs until the next stage starts."""
     shutil.copy(ROOT / ".gitignore", tmp_path)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    path = tmp_path / "reports/tables" / f".x.md.{store.place()}-{2**22}-0123abcd.tmp"  # no process has that number
+    path = tmp_path / "reports/tables" / f".x.md.{store.place()}-{2**22}-0123abcd.tmp"  # no process has this id
     path.parent.mkdir(parents=True)
     path.touch()
     done = subprocess.run(
@@ -356,7 +357,7 @@ def test_half_written_files_are_none_of_gits_business(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run to spoil; each test puts back what it took."""
+    """A finished run to spoil; each test restores it."""
     ignored = shutil.ignore_patterns(".git", ".cache")
     return Path(shutil.copytree(project.folder, tmp_path_factory.mktemp("spoiled") / "run", ignore=ignored))
 
@@ -396,7 +397,7 @@ SPOILED: dict[str, Callable[[bytes, bytes], bytes]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SPOILED)
 @pytest.mark.parametrize("name", READ_BY)
-def test_a_stage_reads_a_spoiled_file_of_the_run(whole: Path, name: str, kind: str) -> None:
+def test_a_stage_refuses_a_spoiled_file_in_one_line(whole: Path, name: str, kind: str) -> None:
     file = whole / "artifacts" / name
     data, other = file.read_bytes(), (whole / "artifacts/splits/photo/seed2.parquet").read_bytes()
     kept = shutil.copytree(whole / "artifacts", whole / "kept")
@@ -429,7 +430,7 @@ def test_features_of_another_dataset_are_refused(whole: Path, name: str, other: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-def test_results_and_page_of_a_spoiled_run(whole: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_on_a_spoiled_run_end_in_one_line(whole: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(whole)
     monkeypatch.delenv("WSOUP_CACHE", raising=False)
     files = [*Path("artifacts/results").rglob("*.parquet"), *Path("reports/plots").glob("*.json")]

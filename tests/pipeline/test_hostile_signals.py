@@ -1,4 +1,4 @@
-"""Interrupts and kills at random moments of every stage: one line and 130, and the next run ends in the same bytes."""
+"""Interrupts and kills at random moments of every stage: one line and 130; the next run makes the same bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUTS = ("artifacts", "reports")
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Every file of the outs with its digest; half-written ones are among them."""
+    """Digests of all files in the outs, half-written ones included."""
     files = [path for out in OUTS for path in (folder / out).rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -25,7 +25,7 @@ def digests(folder: Path) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 @pytest.mark.parametrize("stage", [*FIRST, *LONG, LANDSCAPE, *REST], ids="@".join)
-def test_a_stage_that_is_stopped_anywhere(
+def test_a_stage_stopped_at_any_moment_ends_in_the_same_bytes(
     project: Project, tmp_path: Path, stage: Stage, number: signal.Signals
 ) -> None:
     ignored = shutil.ignore_patterns(".git", ".cache")

@@ -1,4 +1,4 @@
-"""The pipeline, run by DVC for real on a miniature: what runs, what does not, and that it ends in the same bytes."""
+"""The pipeline, run by DVC for real on a miniature: which stages run, and that the results have the same bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_nothing_runs_again_when_nothing_changed(project):
     assert project.repro() == set()
 
 
-def test_a_word_soup_param_runs_the_word_soup_and_what_follows_from_it(project):
+def test_a_word_soup_param_runs_the_word_soup_and_the_stages_behind_it(project):
     before = project.outs()
     project.edit("soups.word", k0=8, patience=9)
     ran = project.repro()
@@ -48,7 +48,7 @@ def test_a_word_soup_param_runs_the_word_soup_and_what_follows_from_it(project):
     project.run("dvc", "plots", "diff", "-o", "diffed")
     assert (project.folder / "diffed" / "index.html").is_file()
     project.git("checkout", "-q", "--", ".")
-    assert project.repro() == set() or project.outs() == before  # back again: from the run cache
+    assert project.repro() == set() or project.outs() == before  # back to the first results, from the run cache
 
 
 def test_an_experiment_runs_with_a_param_set_on_the_command_line(project):
@@ -65,7 +65,7 @@ def test_two_runs_from_scratch_end_in_the_same_bytes(project, tmp_path, tiny_enc
 
 
 def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder):
-    """Three by three points with the corners among them; without `landscape.methods` there is no such stage."""
+    """Three by three points, corners included; without `landscape.methods` there is no such stage."""
     before = project.outs()
     project.edit("landscape", steps=2, margin=0, methods=["coop_diverse"])
     assert project.repro() == {"landscape@coop_diverse", "report"}
@@ -88,7 +88,7 @@ def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder
 
 
 def corners_are_ordinary_predictions(project, encoder):
-    """Of the pretrained and the first seed's tuned model, with A and with B, image by image from what lies on disk."""
+    """Corners are the pretrained and the first seed's tuned model with texts A and B, counted here from the files."""
     artifacts = project.folder / "artifacts"
     path = artifacts / "results/landscape/coop_diverse.parquet"
     texts = store.table_attributes(path)["members"]
@@ -103,8 +103,8 @@ def corners_are_ordinary_predictions(project, encoder):
         assert (row["n_correct"], row["n_images"], row["seed"]) == (wanted, len(images.labels), 1)
 
 
-def test_bad_params_stop_in_one_line_and_nothing_is_lost(project):
-    """DVC removes a stage's outs before it runs: what was there comes back from its cache, and nothing runs again."""
+def test_bad_params_stop_with_one_line_and_lose_nothing(project):
+    """DVC removes a stage's outs before it runs; they come back from its cache, and nothing runs again."""
     before = project.outs()
     earlier = (project.folder / "artifacts/soups/word/seed1.json").read_bytes()
     project.edit("soups.word", k0=50)

@@ -1,4 +1,4 @@
-"""What is edited between a stage's last look and DVC's own is taken back; DVC runs here for real."""
+"""Edits between a stage's last look at its inputs and DVC's are caught; DVC runs here for real."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from repository import make_dvc_folder
 
 from wsoup.core.disk import store
 from wsoup.core.params.section import read_yaml
-from wsoup.pipeline import inputs, recorded
+from wsoup.pipeline import recorded
+from wsoup.pipeline.inputs import files_of, md5, read_inputs
 
 PIPELINE = """
 stages:
@@ -39,15 +40,16 @@ STAGE = """
 import sys
 from pathlib import Path
 from wsoup.core.errors import WsoupError
-from wsoup.pipeline import inputs, recorded
-before = inputs.read(sys.argv[1])
+from wsoup.pipeline import recorded
+from wsoup.pipeline.inputs import check_unchanged, read_inputs
+before = read_inputs(sys.argv[1])
 try:
-    recorded.check(sys.argv[1], outs=before.outs)
+    recorded.check_notes(sys.argv[1], outs=before.outs)
 except WsoupError as error:
     sys.exit(f"error: {error}")
 Path(before.outs[0]).mkdir()
 Path(before.outs[0], "it").write_text(sys.argv[1] + Path("content.txt").read_text())
-recorded.leave(sys.argv[1], inputs.check_unchanged(sys.argv[1], since=before))
+recorded.leave_note(sys.argv[1], check_unchanged(sys.argv[1], since=before))
 """
 PARAMS = "k0: 3\nsizes: {a: 1.0e-05, b: 2}\nother: 1\n"
 
@@ -74,7 +76,7 @@ def dvc(*arguments: str, good: bool = True) -> str:
 
 
 def with_edit(edit: str) -> None:
-    """Make an edit in the moment after stage one has looked, once."""
+    """Make an edit once, just after stage one has looked."""
     Path("edit.py").write_text(f"from pathlib import Path\nPath('edit.py').write_text('')\n{edit}\n")
 
 
@@ -97,30 +99,30 @@ EDITS = {
     ),
     "list.txt {'size': 8}, and dvc.lock says {'size': 5}": "Path('list.txt').write_text('other')",
 }
-"""What is named -> what is done."""
+"""Text in the error -> the edit."""
 PARAMS_EDIT, CODE_EDIT = list(EDITS)[:2]
 
 
-@pytest.mark.parametrize("said", EDITS)
-def test_the_next_stage_names_what_was_edited_and_takes_the_entry_back(folder: Path, said: str) -> None:
-    with_edit(EDITS[said])
+@pytest.mark.parametrize("message", EDITS)
+def test_the_next_stage_names_the_edit_and_removes_the_entry(folder: Path, message: str) -> None:
+    with_edit(EDITS[message])
     [line] = re.findall("error: .*", dvc("repro", good=False))
-    assert line.startswith(f"error: one@a ran with {said}")
+    assert line.startswith(f"error: one@a ran with {message}")
     assert line.endswith(", edited just after its end; the entry is out of dvc.lock, run `dvc repro` again")
     assert len(line) < 500
     assert (entry("one@a"), cached()) == ("", 0)
-    if said == CODE_EDIT:
+    if message == CODE_EDIT:
         assert dvc("repro").count("Running stage") == 2
         assert dvc("status").strip() == "Data and pipelines are up to date."
         assert recorded.doubted() == []
 
 
-@pytest.mark.parametrize("said", [PARAMS_EDIT, CODE_EDIT])
-def test_the_last_stage_of_a_run_is_doubted_until_it_runs_again(folder: Path, said: str) -> None:
-    with_edit(EDITS[said])
+@pytest.mark.parametrize("message", [PARAMS_EDIT, CODE_EDIT])
+def test_the_last_stage_of_a_run_is_doubted_until_it_runs_again(folder: Path, message: str) -> None:
+    with_edit(EDITS[message])
     dvc("repro", "one@a")
     [line] = recorded.doubted()
-    assert line.startswith(f"one@a ran with {said}")
+    assert line.startswith(f"one@a ran with {message}")
     assert len(line) < 500
     place, command = re.search(r"remove (\S+) and run `dvc (.*)`$", line).groups()
     shutil.rmtree(place)
@@ -129,30 +131,30 @@ def test_the_last_stage_of_a_run_is_doubted_until_it_runs_again(folder: Path, sa
     assert cached() == 1
 
 
-def test_what_an_earlier_run_is_of_stays_in_the_run_cache(folder: Path) -> None:
-    """k0: 3 and 4 are there; the run with 5 during which it is set to 3 takes the place of neither."""
+def test_earlier_runs_stay_in_the_run_cache(folder: Path) -> None:
+    """Runs with k0 3 and 4 are there; one with 5, during which it is set to 3, replaces neither."""
     for k0 in ("3", "4"):
         Path("params.yaml").write_text(PARAMS.replace("3", k0))
         Path("content.txt").write_text(k0)
         dvc("repro")
-    rights = cached()
+    before = cached()
     Path("params.yaml").write_text(PARAMS.replace("3", "5"))
     Path("content.txt").write_text("5")
     with_edit(f"Path('params.yaml').write_text({PARAMS!r})")
     assert "one@a ran with params.yaml: k0 5, and dvc.lock says 3" in dvc("repro", good=False)
-    assert cached() == rights
+    assert cached() == before
     assert "Running stage" not in dvc("repro")
     assert Path("made/it").read_text() == "one@a3"
 
 
-def test_an_edit_of_what_it_does_not_read_and_another_spelling_are_no_fault(folder: Path) -> None:
+def test_edits_of_other_keys_and_another_spelling_are_ignored(folder: Path) -> None:
     with_edit("Path('params.yaml').write_text('k0: 0003\\nsizes: {a: 0.00001}\\nother: 2')")
     assert dvc("repro").count("Running stage") == 2
     assert recorded.doubted() == []
-    assert [path.name for path in Path(".cache/wsoup/locks").iterdir()] == ["two.ran"], "the other was looked at"
+    assert [path.name for path in Path(".cache/wsoup/locks").iterdir()] == ["two.ran"], "the other note was checked"
 
 
-def test_an_edit_after_dvc_has_looked_is_an_edit_like_any_other(folder: Path) -> None:
+def test_an_edit_after_dvc_has_looked_is_an_ordinary_edit(folder: Path) -> None:
     dvc("repro", "one@a")
     for edit in EDITS.values():
         exec(edit)
@@ -164,7 +166,7 @@ def test_an_edit_after_dvc_has_looked_is_an_edit_like_any_other(folder: Path) ->
 
 
 @pytest.mark.parametrize("content", ["the same of both", ""])
-def test_results_from_the_run_cache_are_nobodys_fault(folder: Path, content: str) -> None:
+def test_results_from_the_run_cache_are_not_doubted(folder: Path, content: str) -> None:
     for k0 in ("3", "4", "3"):
         Path("params.yaml").write_text(PARAMS.replace("3", k0))
         Path("content.txt").write_text(content or k0)
@@ -175,8 +177,8 @@ def test_results_from_the_run_cache_are_nobodys_fault(folder: Path, content: str
     assert recorded.doubted() == []
 
 
-def test_a_stage_that_dvc_did_not_record_is_nobodys_fault(folder: Path) -> None:
-    """Its note is of what never came into dvc.lock, which holds the same results of other params."""
+def test_a_stage_that_dvc_did_not_record_is_not_doubted(folder: Path) -> None:
+    """Its note never reached dvc.lock, which has the same results for other params."""
     dvc("repro")
     Path("params.yaml").write_text(PARAMS.replace("1.0e-05", "2"))
     with_edit(f"Path('params.yaml').write_text({PARAMS!r}); raise SystemExit(1)")
@@ -188,7 +190,7 @@ def test_a_stage_that_dvc_did_not_record_is_nobodys_fault(folder: Path) -> None:
     assert recorded.doubted() == []
 
 
-def test_files_that_dvc_is_told_to_leave_out_are_nobodys_fault(folder: Path) -> None:
+def test_files_that_dvc_ignores_cause_no_doubt(folder: Path) -> None:
     """A note counts them, dvc.lock does not."""
     Path(".dvcignore").write_text("1.png\nb.json\n")
     with_edit("Path('photos/3.png').write_text('late')")
@@ -196,9 +198,7 @@ def test_files_that_dvc_is_told_to_leave_out_are_nobodys_fault(folder: Path) -> 
     assert recorded.doubted() == []
 
 
-def test_a_folder_of_a_user_who_works_elsewhere_is_another_matter(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notes_of_another_folder_are_skipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_edit(EDITS[CODE_EDIT])
     dvc("repro", "one@a")
     assert len(recorded.doubted()) == 1
@@ -208,7 +208,7 @@ def test_a_folder_of_a_user_who_works_elsewhere_is_another_matter(
     assert recorded.doubted() == []
 
 
-def test_what_cannot_be_read_accuses_nobody(folder: Path) -> None:
+def test_unreadable_records_cause_no_doubt(folder: Path) -> None:
     with_edit(EDITS[CODE_EDIT])
     dvc("repro", "one@a")
     lock, note = Path("dvc.lock"), Path(".cache/wsoup/locks/one@a.ran")
@@ -224,52 +224,52 @@ def test_what_cannot_be_read_accuses_nobody(folder: Path) -> None:
     assert recorded.doubted() == []
 
 
-def test_every_stage_of_a_run_is_told_as_dvc_tells_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_of_every_stage_are_as_in_dvc_lock(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole sections, items of them, keys in other files; folders of code, images and results."""
     monkeypatch.chdir(project.folder)
     stages = list(read_yaml("dvc.lock")["stages"])
     assert len(stages) > 20
     for stage in stages:
-        read, written = inputs.read(stage), recorded._parsed(stage, entry(stage))
-        ran = recorded._ran(read)
-        assert recorded._said(written, like=ran) == ran
+        inputs, written = read_inputs(stage), recorded._parsed(stage, entry(stage))
+        ran = recorded._in_lock_terms(inputs)
+        assert recorded._entry_values(written, like=ran) == ran
         outs = {out["path"]: out["md5"] for out in written["outs"]}
-        for out in read.outs:
-            states = {str(path): inputs.md5(path) for path in inputs.files_of(Path(out))}
-            assert recorded._in_dvcs_terms(out, states) == {"md5": outs[out]}
+        for out in inputs.outs:
+            states = {str(path): md5(path) for path in files_of(Path(out))}
+            assert recorded._lock_state(out, states) == {"md5": outs[out]}
     assert recorded.doubted() == []
 
 
 def test_a_stage_without_dvc_leaves_no_note(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DVC_STAGE", raising=False)
     Path("made").mkdir()
-    recorded.leave("one@a", inputs.read("one@a"))
+    recorded.leave_note("one@a", read_inputs("one@a"))
     assert not Path(".cache").exists()
 
 
-def test_a_process_of_the_same_number_is_told_by_when_it_started(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_with_the_same_id_differs_by_its_start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / ".dvc/tmp").mkdir()
     held = {"write": {str(folder / "made"): {"pid": os.getpid(), "cmd": "dvc repro"}}, "read": {}}
     (folder / ".dvc/tmp/rwlock").write_text(json.dumps(held))
     monkeypatch.setenv("DVC_ROOT", str(folder))
-    mine = recorded._dvc_process(["made"])
-    assert mine.startswith(f"{store.place()} {os.getpid()} ")
+    own = recorded._dvc_process(["made"])
+    assert own.startswith(f"{store.place()} {os.getpid()} ")
     assert recorded._dvc_process(["made_of_it"]) == ""
     with subprocess.Popen(["sleep", "9"]) as other:
         held["write"][str(folder / "made")]["pid"] = other.pid
         (folder / ".dvc/tmp/rwlock").write_text(json.dumps(held))
-        assert recorded._dvc_process(["made"]).split()[2] > mine.split()[2]
+        assert recorded._dvc_process(["made"]).split()[2] > own.split()[2]
         other.kill()
     assert recorded._dvc_process(["made"]) == "", "it has ended"
 
 
-def test_a_note_and_the_look_at_it_take_a_moment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaving_and_checking_a_note_takes_milliseconds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dvc("repro", "one@a")
     monkeypatch.setenv("DVC_STAGE", "one@a")
-    read = inputs.read("one@a")
+    inputs = read_inputs("one@a")
     began = time.process_time()
     for _ in range(20):
-        recorded.leave("one@a", read)
-        recorded.check("two", outs=["made_of_it"])
+        recorded.leave_note("one@a", inputs)
+        recorded.check_notes("two", outs=["made_of_it"])
         recorded.doubted()
     assert (time.process_time() - began) / 20 < 0.05

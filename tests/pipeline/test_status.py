@@ -1,4 +1,4 @@
-"""A stage depends on the code that decides its result, and on nothing else: what `dvc status` says after an edit."""
+"""A stage depends on exactly the code that decides its result: `dvc status` after an edit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from processes import run_stage
 from project import METHODS, ROOT, Project
 
 TRAINED = {f"{stage}@{method}" for stage in ("finetune", "evaluate_tuned") for method in METHODS}
-LAYOUT = '''"""A layout of somebody's own."""
+LAYOUT = '''"""A user's own layout."""
 
 from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing
@@ -25,8 +25,8 @@ def edited(project, tmp_path_factory) -> Project:
 
 
 @pytest.fixture(autouse=True)
-def taken_back(edited):
-    """Every edit is taken back after its test."""
+def undone(edited):
+    """Every edit is undone after its test."""
     yield
     edited.git("checkout", "-q", ".")
     edited.git("clean", "-fdq", "wsoup", "stages")
@@ -35,34 +35,34 @@ def taken_back(edited):
 def append(project: Project, *paths: str) -> None:
     for path in paths:
         with open(project.folder / path, "a", encoding="utf-8") as file:
-            file.write("\n# something more\n")
+            file.write("\n# a comment\n")
 
 
-def test_a_new_loss_or_tuner_trains_again_and_nothing_before_it(edited):
-    """Soups are not searched, pools not scored and images not embedded again."""
+def test_a_new_loss_or_tuner_trains_again_and_runs_nothing_before(edited):
+    """No soup is searched, no pool scored and no image embedded again."""
     append(edited, "wsoup/finetune/losses.py", "wsoup/finetune/tuners.py", "wsoup/finetune/params.py")
     assert edited.changed() == TRAINED | {"report"}
 
 
-def test_a_new_report_table_is_the_reports_own_affair(edited):
+def test_a_new_table_runs_only_the_report(edited):
     append(edited, "wsoup/report/tables.py", "stages/report.py")
     assert edited.changed() == {"report"}
 
 
-def test_a_new_baseline_is_evaluated_and_nothing_before_it_runs_again(edited):
+def test_a_new_baseline_is_evaluated_and_runs_nothing_before(edited):
     append(edited, "wsoup/evaluate/baselines.py", "wsoup/evaluate/params.py")
     evaluated = {name for name in TRAINED if name.startswith("evaluate_tuned")}
     assert edited.changed() == evaluated | {"evaluate", "evaluate_head@chosen", "piles", "survey", "report"}
 
 
 def test_a_new_kind_of_soup_embeds_scores_and_trains_nothing_again(edited):
-    """The survey holds the soup that the targets would select, by Algorithm 1."""
+    """The survey runs too: it holds the soup that the targets would select, by Algorithm 1."""
     (edited.folder / "wsoup/search/grow/beam.py").write_text('"""A kind of soup."""\n')
     append(edited, "wsoup/search/grow/soups.py", "wsoup/search/grow/chains.py", "wsoup/search/grow/params.py")
     assert edited.changed() == {"soup@word", "soup@descriptor", "survey", "report"}
 
 
-def test_what_decides_no_result_leaves_everything_alone(edited):
+def test_code_that_decides_no_result_runs_nothing_again(edited):
     """Commands, checks, plans, profiles, the Python face, progress bars and signals, and packages' docstrings."""
     rim = ("api", "check", "cli", "pipeline", "profiles", "runtime")
     files = [path for room in rim for path in (edited.folder / "wsoup" / room).glob("*.py")]
@@ -73,7 +73,7 @@ def test_what_decides_no_result_leaves_everything_alone(edited):
     assert edited.changed() == set()
 
 
-def test_another_version_of_a_package_runs_again_what_it_decides(edited):
+def test_another_package_version_runs_the_stages_that_it_decides(edited):
     versions = edited.folder / "data/packages.yaml"
     versions.write_text(versions.read_text().replace("pillow ", "pillow 99"))
     changed = edited.changed()
@@ -85,10 +85,12 @@ def test_another_version_of_a_package_runs_again_what_it_decides(edited):
     assert "run `wsoup packages --accept` and `dvc repro`" in refused
 
 
-def test_a_new_layout_prepares_again_and_leaves_every_dataset_and_its_features_as_they_are(edited):
+def test_a_new_layout_prepares_again_and_changes_no_dataset(edited):
     before = edited.outs()
     (edited.folder / "wsoup/datasets/own.py").write_text(LAYOUT)
-    edited.edit_code("wsoup/datasets/layouts.py", "import coop, folder,", "import coop, folder, own,")
+    edited.edit_code(
+        "wsoup/datasets/layouts.py", "import containers, coop, folder,", "import containers, coop, folder, own,"
+    )
     edited.edit_code(
         "wsoup/datasets/layouts.py",
         '    if kind == "webdataset":',
@@ -97,7 +99,7 @@ def test_a_new_layout_prepares_again_and_leaves_every_dataset_and_its_features_a
     prepared = {f"prepare@{name}" for name in ("photo", "other", "dim")}
     assert edited.changed() == prepared | {"fewshot", "report"}
     assert edited.repro("prepare", "fewshot") == prepared | {"fewshot"}
-    assert edited.changed() == {"report"}, "the same manifests and splits: nothing follows from them"
+    assert edited.changed() == {"report"}, "the same manifests and splits: nothing behind them runs"
     assert edited.outs() == before
 
 
@@ -125,13 +127,13 @@ STAGES = {
 }
 
 
-def test_bad_params_anywhere_are_refused_by_every_stage_before_it_does_anything(edited):
-    """The key is the report's; a run of days would otherwise end in it."""
+def test_every_stage_refuses_bad_params_in_any_section_before_it_begins(edited):
+    """Here a key of the report, which would otherwise end a run after days."""
     assert set(STAGES) == {path.stem for path in (ROOT / "stages").glob("*.py")} - {"__init__"}
     edited.edit("report", confidence=95)
     for stage, item in STAGES.items():
         printed = run_stage(edited.folder, stage, *item, code=1, root=edited.folder)
-        said = "params.yaml: report.confidence: 95 is not valid: input should be less than 1"
-        assert printed == f"error: {said}\n", stage
+        message = "params.yaml: report.confidence: 95 is not valid: input should be less than 1"
+        assert printed == f"error: {message}\n", stage
     edited.edit("report", confidence=0.95)
-    assert edited.changed() == set(), "the outs are as they were"
+    assert edited.changed() == set(), "the outs are unchanged"

@@ -1,4 +1,4 @@
-"""What earlier params left in folders that are deps: removed at the next start, so that a fresh clone is up to date."""
+"""Leftovers of earlier params in folders that are deps are removed, so that a fresh clone is up to date."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ PARAMS = {
 }
 
 
-def fill(root: Path, made: dict[str, list[str]]) -> None:
-    for folder, names in made.items():
+def fill(root: Path, files: dict[str, list[str]]) -> None:
+    for folder, names in files.items():
         (root / "artifacts" / folder).mkdir(parents=True, exist_ok=True)
         for name in names:
             (root / "artifacts" / folder / name).touch()
 
 
-def test_a_stray_is_what_params_name_no_more(tmp_path: Path) -> None:
+def test_strays_are_artifacts_that_params_no_longer_name(tmp_path: Path) -> None:
     assert list(Artifacts(tmp_path).strays(**PARAMS)) == []
     fill(tmp_path, MADE)
     strays = {str(path.relative_to(tmp_path / "artifacts")): why for path, why in Artifacts(tmp_path).strays(**PARAMS)}
@@ -78,7 +78,7 @@ def test_a_stray_is_what_params_name_no_more(tmp_path: Path) -> None:
     }
 
 
-def test_what_no_stage_wrote_is_left_alone(tmp_path: Path) -> None:
+def test_files_that_no_stage_wrote_are_left_alone(tmp_path: Path) -> None:
     fill(tmp_path, NOT_OURS)
     (tmp_path / "elsewhere/seed1").mkdir(parents=True)
     (tmp_path / "artifacts/finetuned/linked").symlink_to(tmp_path / "elsewhere")
@@ -86,7 +86,7 @@ def test_what_no_stage_wrote_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_fresh_clone_is_up_to_date_after_names_changed(project: Project, tmp_path: Path) -> None:
-    """A dataset renamed, a method and a soup removed: run, committed, cloned, and `dvc status` has nothing to say."""
+    """A dataset renamed, a method and a soup removed: run, committed, cloned, and `dvc status` reports nothing."""
     first = project.copy(tmp_path / "first")
     params = yaml.safe_load((first.folder / "params.yaml").read_text())
     params["datasets"] = {{"other": "another"}.get(name, name): section for name, section in params["datasets"].items()}
@@ -115,7 +115,7 @@ def test_a_fresh_clone_is_up_to_date_after_names_changed(project: Project, tmp_p
     assert "up to date" in first.run("dvc", "status")
     assert clone.repro() == set()
 
-    clone.git("checkout", "-q", "HEAD~1")  # and what was removed comes back from DVC's cache
+    clone.git("checkout", "-q", "HEAD~1")  # removed artifacts come back from DVC's cache
     clone.run("dvc", "checkout")
     assert (clone.folder / "artifacts/finetuned/ce/seed1").is_dir()
     assert clone.outs() == project.outs()

@@ -1,4 +1,4 @@
-"""Facts about `wsoup init`: a folder that DVC understands, that follows its wsoup, and keeps what its user changed."""
+"""`wsoup init`: a folder that DVC can run, that follows the installed wsoup, and that keeps the user's changes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def folder(in_tmp) -> Path:
     return in_tmp / "soups"
 
 
-def test_every_local_file_that_dvc_yaml_and_params_name_is_there(folder):
+def test_every_local_file_named_by_dvc_yaml_and_params_exists(folder):
     stages = yaml.safe_load((folder / "dvc.yaml").read_text())["stages"]
     named = {dep for stage in stages.values() for dep in stage.get("do", stage)["deps"]}
-    made = ("artifacts", "$")
-    missing = [dep for dep in named if not dep.startswith(made) and not (folder / dep).exists()]
+    generated = ("artifacts", "$")
+    missing = [dep for dep in named if not dep.startswith(generated) and not (folder / dep).exists()]
     assert missing == []
     assert not any(dep.startswith("wsoup") for dep in named)
     params = (folder / "params.yaml").read_text()
@@ -35,7 +35,7 @@ def test_every_local_file_that_dvc_yaml_and_params_name_is_there(folder):
     assert [path for path in watched - toy_outs if not (folder / path).exists()] == []
 
 
-def test_dvc_draws_its_graph_without_the_library_beside(folder):
+def test_dvc_reads_the_folder_without_the_library_in_it(folder):
     ended, printed = run_module("dvc", "stage", "list", folder=folder)
     assert ended == 0, printed
     assert "soup@word" in printed
@@ -51,25 +51,25 @@ def test_each_stage_depends_on_the_rooms_that_decide_it(folder):
         }
 
 
-def test_doing_it_again_brings_up_to_date_and_keeps_what_the_user_changed(folder):
+def test_a_second_init_updates_the_folder_and_keeps_the_users_changes(folder):
     (folder / "params.yaml").write_text("mine: 1\n")
     (folder / "stages/score.py").write_text("# mine\n")
     (folder / "dvc.lock").write_text("lock: 1\n")
     record = json.loads((folder / workspace.RECORD).read_text())
-    for name in ("code/texts.json", "code/score.json"):  # as an earlier wsoup wrote them, and knew that it did
+    for name in ("code/texts.json", "code/score.json"):  # written and recorded by an earlier wsoup
         (folder / name).write_text('"0"')
         record["files"][name] = workspace.hashlib.sha256(b'"0"').hexdigest()
     (folder / workspace.RECORD).write_text(json.dumps(record))
-    said = run("init", "soups")[1].splitlines()
-    assert said[1:] == ["kept as you changed it: stages/score.py"]
+    lines = run("init", "soups")[1].splitlines()
+    assert lines[1:] == ["kept as you changed it: stages/score.py"]
     assert (folder / "params.yaml").read_text() == "mine: 1\n"
     assert (folder / "stages/score.py").read_text() == "# mine\n"
     assert (folder / "dvc.lock").exists()
     assert json.loads((folder / "code/texts.json").read_text()) == code.digest("wsoup/texts")
-    assert not (folder / "code/score.json").exists(), "this wsoup has none"
+    assert not (folder / "code/score.json").exists(), "this wsoup has no such room"
 
 
-def test_a_folder_of_something_else_is_left_alone(in_tmp):
+def test_a_folder_with_other_files_is_refused(in_tmp):
     Path("full").mkdir()
     Path("full/letter.txt").write_text("dear")
     with pytest.raises(DataError, match=r"full is not empty and was not made by `wsoup init`; name a new folder"):
@@ -77,15 +77,15 @@ def test_a_folder_of_something_else_is_left_alone(in_tmp):
     assert [path.name for path in Path("full").iterdir()] == ["letter.txt"]
 
 
-def test_a_stage_refuses_another_wsoup_than_the_folders(folder):
+def test_a_stage_refuses_to_run_with_another_wsoup(folder):
     run_stage(folder, "candidates", root=folder)
     (folder / "code/search/rank.json").write_text("{}")
     refused = run_stage(folder, "candidates", code=1, root=folder)
-    assert "soups is of another wsoup than the one installed" in refused
+    assert "soups belongs to another wsoup than the installed" in refused
     assert "run `wsoup init .` there to bring it up to date" in refused
 
 
-def test_a_folder_that_an_earlier_wsoup_made_is_told_what_to_do(folder):
+def test_a_folder_of_an_earlier_wsoup_gets_one_line_with_the_next_step(folder):
     (folder / "stages/__init__.py").write_text("from wsoup.runtime.interrupts import leave_at_once\n")  # of wsoup 0.2
     refused = run_stage(folder, "candidates", code=1, root=folder)
     assert refused.count("\n") == 1
@@ -100,8 +100,8 @@ def test_profiles_and_the_papers_tables_are_read_from_any_folder(in_tmp):
     assert paper.read("zero_shot")[0]["method"] == "CLIP ZS"
 
 
-def test_the_package_carries_all_that_it_reads():
-    """setup.py copies these; generated files of the toy world are none of them."""
+def test_the_package_contains_every_file_that_it_reads():
+    """setup.py copies these; files that the toy world generates are not among them."""
     listed = project.listed()
     for name in ("dvc.yaml", "data/profiles/own.yaml", "data/paper/rows.csv", "data/toy/render.py", "stages/soup.py"):
         assert name in listed

@@ -1,4 +1,4 @@
-"""Half of a dataset's classes is the source, the other half a target: run by DVC for real, from params alone."""
+"""Base-to-new: half of a dataset's classes is the source, the other half a target; run by DVC for real."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wsoup.core.disk import store
 @pytest.fixture(scope="module")
 def halved(tmp_path_factory, tiny_encoder_files) -> Project:
     """The miniature project with halves of photo's classes and no finetuning, after `dvc repro`, committed."""
-    made = Project(tmp_path_factory.mktemp("halved"), encoder=tiny_encoder_files)
+    project = Project(tmp_path_factory.mktemp("halved"), encoder=tiny_encoder_files)
     params = miniature_params(tiny_encoder_files)
     photo = params["datasets"]["photo"]
     params["source"] = "photo_base"
@@ -25,13 +25,13 @@ def halved(tmp_path_factory, tiny_encoder_files) -> Project:
     }
     params["finetune"]["methods"] = {}
     params["evaluate"]["ensemble"] = False
-    made.write_params(params)
-    made.repro()
-    made.commit("first run")
-    return made
+    project.write_params(params)
+    project.repro()
+    project.commit("first run")
+    return project
 
 
-def test_selection_sees_images_and_names_of_the_base_half_alone(halved):
+def test_selection_sees_only_images_and_names_of_the_base_half(halved):
     manifests = {half: halved.folder / f"artifacts/manifests/photo_{half}.parquet" for half in ("base", "new")}
     names = {half: store.table_attributes(path)["class_names"] for half, path in manifests.items()}
     assert names == {"base": ["blue", "green"], "new": ["red", "white"]}
@@ -40,7 +40,7 @@ def test_selection_sees_images_and_names_of_the_base_half_alone(halved):
     assert {row["split"] for row in rows["new"]} == {"test"}
 
 
-def test_the_table_and_metrics_are_those_of_the_counts(halved):
+def test_table_and_metrics_follow_from_the_counts(halved):
     reports = halved.folder / "reports"
     with open(reports / "tables/counts.csv", newline="") as file:
         counts = {
@@ -63,7 +63,7 @@ def test_the_table_and_metrics_are_those_of_the_counts(halved):
     )
 
 
-def test_it_is_on_the_terminal_and_on_the_page(halved):
+def test_the_harmonic_mean_is_on_the_terminal_and_the_page(halved):
     assert halved.run("wsoup", "results").splitlines()[0].split()[-1] == "H"
     halved.run("wsoup", "report")
     page = (halved.folder / "reports/index.html").read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ def test_it_is_on_the_terminal_and_on_the_page(halved):
     assert page.count("harmonic mean</span>") >= 2  # class name and soup, and the templates where they are evaluated
 
 
-def test_a_sweep_over_sources_shows_and_draws_it(halved):
+def test_a_sweep_over_sources_shows_and_draws_the_harmonic_mean(halved):
     printed = halved.run("wsoup", "sweep", "source", "--row", "class_name", "--row", "word_soup",
                          "--figure", "sources.svg", "HEAD", COLUMNS="200")  # fmt: skip
     assert "2 rows against source" in printed

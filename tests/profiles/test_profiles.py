@@ -1,4 +1,4 @@
-"""`wsoup profile`: a params.yaml that loads, with every value that the user gave."""
+"""`wsoup profile`: a params.yaml that loads and has every value that the user gave."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.profiles import toy
-from wsoup.profiles.common import DATA, FOLDER, filled
+from wsoup.profiles.files import DATA, FOLDER, filled, template, write
 from wsoup.profiles.own import own
 from wsoup.profiles.paper import ENCODERS, base_to_new, paper
-from wsoup.profiles.written import write
-from wsoup.report.means import pair_of_halves
+from wsoup.report.results import pair_of_halves
 
 COLOURS = ("blue", "green", "red")
 TAG = {"model": "ViT-B-32", "pretrained": "openai"}
@@ -48,7 +47,7 @@ def test_a_template_is_a_params_yaml_itself(name: str) -> None:
     loaded((FOLDER / f"{name}.yaml").read_text())
 
 
-def test_values_are_put_in_place_and_comments_stay() -> None:
+def test_values_are_replaced_and_comments_stay() -> None:
     text = "# one\n# two\na: 1      # first\nb:        # second\n  c: [1]  # third\n  d: 2\n# fourth\ne: {f: 3}\n"
     assert filled(text, {"a": "100", "b.c": "[1, 2]"}) == text.replace("a: 1      #", "a: 100    #").replace(
         "[1]  #", "[1, 2]  #"
@@ -80,7 +79,7 @@ def values(value: Any, prefix: str = "") -> dict[str, Any]:
     return {k: v for key, part in value.items() for k, v in values(part, f"{prefix}.{key}" if prefix else key).items()}
 
 
-def test_all_that_the_paper_fixes_is_in_its_profile() -> None:
+def test_the_profile_has_every_setting_that_the_paper_fixes() -> None:
     raw = values(of_paper(methods="all").model_dump(mode="json", by_alias=True))
     fixed = yaml.safe_load((DATA / "paper/settings.yaml").read_text())
     del fixed["pools"], fixed["differs"]
@@ -142,7 +141,7 @@ def test_the_papers_encoders_are_open_clips(model: str, tag: str) -> None:
     assert (model, tag) in open_clip.list_pretrained()
 
 
-def test_another_source_has_imagenet_as_a_target_and_no_shifts() -> None:
+def test_with_another_source_imagenet_is_a_target_and_shifts_are_left_out() -> None:
     params = of_paper(source="oxford_pets")
     roles = {name: dataset.role for name, dataset in params.datasets.items()}
     assert (params.source, roles.pop("oxford_pets")) == ("oxford_pets", "source")
@@ -159,24 +158,24 @@ def test_laion_as_the_source_takes_imagenets_place() -> None:
     source = params.datasets["laion"]
     assert (source.role, source.layout, source.root) == ("source", "laion:/laion", "/data")
     for choice in ({"source": "laion"}, {"laion": "/laion"}):
-        with pytest.raises(ParamsError, match="--source laion and --laion FOLDER"):
+        with pytest.raises(ParamsError, match="--source laion needs --laion FOLDER"):
             of_paper(**choice)
 
 
-def test_what_the_paper_has_not_is_refused() -> None:
+def test_choices_that_the_paper_lacks_are_refused() -> None:
     for choice, message in (
-        ({"encoder": "RN50"}, "--encoder 'RN50' is none of the paper's: ViT-B-16, ViT-B-32, "),
-        ({"source": "imagenet_a"}, "--source 'imagenet_a' is none of the paper's datasets with training images"),
+        ({"encoder": "RN50"}, "--encoder 'RN50' is not one of the paper's: ViT-B-16, ViT-B-32, "),
+        ({"source": "imagenet_a"}, "--source 'imagenet_a' is not one of the paper's datasets with training images"),
         ({"methods": "most"}, "--methods 'most' must be one of core, few-shot, diversity"),
     ):
         with pytest.raises(ParamsError, match=message):
             of_paper(**choice)
 
 
-def test_every_soup_of_the_profiles_has_a_sample_to_beat_of_64_members_at_least(tmp_path: Path) -> None:
-    """What the verdict holds selections against; a small pool of one's own descriptors is drawn from as a whole."""
+def test_every_soup_of_the_profiles_has_a_sample_of_at_least_64_members_to_beat(tmp_path: Path) -> None:
+    """The verdict compares selections with it; of a small pool of the user's descriptors all are drawn."""
     root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
-    for params in (of_paper(), loaded(toy.demo()), loaded(own(images=str(root), encoder=TAG))):
+    for params in (of_paper(), loaded(template("demo")), loaded(own(images=str(root), encoder=TAG))):
         for name in ("word", "top", "joint"):
             assert params.soups["sample"].m >= 64  # 8 random words are noisy
             assert params.soups[name].pool == params.soups["sample"].pool
@@ -199,12 +198,12 @@ def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
         assert (method.soup, method.members) == (theirs[name].soup, theirs[name].members)
 
 
-def test_the_demos_methods_are_those_of_the_list() -> None:
+def test_the_demos_methods_are_on_the_list() -> None:
     shown = yaml.safe_load((FOLDER / "demo.yaml").read_text())["finetune"]["methods"]
     assert shown == toy.of_toy("core")
 
 
-def test_a_methods_name_says_what_it_is() -> None:
+def test_the_number_in_a_methods_name_is_its_size() -> None:
     theirs = of_paper(methods="all").finetune.methods
     for name, method in theirs.items():
         *stem, number = name.split("_")
@@ -213,8 +212,8 @@ def test_a_methods_name_says_what_it_is() -> None:
         tune = method.tune.model_dump()
         sizes = {"bitfit": "blocks", "ssf": "blocks", "lora": "rank", "adapter": "reduction", "proda": "members"}
         sizes |= {"clip": "reduction"}
-        said = method.members if stem == ["coop", "diverse"] else tune[sizes.get(stem[0], "tokens")]
-        assert said == int(number), name
+        size = method.members if stem == ["coop", "diverse"] else tune[sizes.get(stem[0], "tokens")]
+        assert size == int(number), name
     assert {theirs[name].tune.depth for name in theirs if name.startswith(("vpt_deep", "maple"))} == {3}
     assert {theirs[name].tune.depth for name in theirs if name.startswith("vpt_shallow")} == {1}
 
@@ -231,7 +230,7 @@ def halves_of(params: Params) -> tuple[str, str] | None:
     return pair_of_halves(params.datasets)
 
 
-def test_the_toy_world_in_halves_is_the_demo_but_for_its_datasets() -> None:
+def test_the_toy_world_in_halves_is_the_demo_except_for_its_datasets() -> None:
     text = base_to_new()
     params, demo = loaded(text), loaded((FOLDER / "demo.yaml").read_text())
     assert (params.source, halves_of(params)) == ("shapes_base", ("shapes_base", "shapes_new"))
@@ -243,7 +242,7 @@ def test_the_toy_world_in_halves_is_the_demo_but_for_its_datasets() -> None:
     assert "\ndatasets:                  # role: source | xd" in text
 
 
-def test_a_dataset_of_the_paper_in_halves_keeps_all_else_of_the_paper() -> None:
+def test_a_dataset_of_the_paper_in_halves_keeps_the_other_settings() -> None:
     params = loaded(base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt"))
     whole = of_paper()
     assert halves_of(params) == ("dtd_base", "dtd_new")
@@ -266,10 +265,10 @@ def test_every_dataset_of_the_paper_with_training_images_has_halves(tmp_path: Pa
         assert not set(names[0]) & set(names[1]), name
 
 
-def test_what_cannot_be_halved_is_said_in_one_line() -> None:
+def test_datasets_that_cannot_be_halved_are_refused_in_one_line() -> None:
     for name in ("imagenet_a", "mnist"):
         with pytest.raises(
-            ParamsError, match=rf"--dataset '{name}' is none of the paper's datasets with training imag"
+            ParamsError, match=rf"--dataset '{name}' is not one of the paper's datasets with training imag"
         ):
             base_to_new(name, data_root="/data")
     with pytest.raises(ParamsError, match=r"--dataset dtd needs --data-root, the folder that holds CoOp's folders"):
@@ -332,11 +331,11 @@ def test_no_training_images_or_two_sources(tmp_path: Path) -> None:
         own(images=str(tmp_path), encoder=TAG)
 
 
-def test_a_template_or_weights_file_that_will_not_do(tmp_path: Path) -> None:
+def test_invalid_templates_and_weights_files_are_refused(tmp_path: Path) -> None:
     root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
-    for template in ("a photo.", "a {} and a {}."):
+    for wrong in ("a photo.", "a {} and a {}."):
         with pytest.raises(ParamsError, match=r"own: datasets.set.template: template .* must hold exactly one"):
-            own(images=str(root), encoder=TAG, template=template)
+            own(images=str(root), encoder=TAG, template=wrong)
     with pytest.raises(MissingError, match=r"weights file none.safetensors does not exist; give --pretrained a tag"):
         own(images=str(root), encoder=TAG | {"pretrained": "none.safetensors"})
     with pytest.raises(ParamsError, match=r"own: unknown key .encoder.mean.; did you mean .image_mean."):
@@ -360,50 +359,50 @@ def test_a_folder_without_a_split_is_a_source_with_a_test_fraction(in_tmp: Path)
         Image.new("RGB", (4, 4), (0, number, 0)).save(path)
     assert loaded(own(images=str(flowers), encoder=TAG, test_fraction=0.3)).source == "flowers"
     write_image_folder(Path("all/y"), splits={"test": 1}, classes=COLOURS)
-    with pytest.raises(DataError, match=r"found folders of folders \(x, y\). Several datasets: give the one that is"):
+    with pytest.raises(DataError, match=r"found folders of folders \(x, y\). With several datasets, give the source"):
         own(images="all", encoder=TAG, test_fraction=0.3)
 
 
 # -------------------------------------------------------------------------------------------------------- in place
 
 
-def test_another_worlds_committed_reports_are_removed_and_ones_own_stay(in_tmp: Path) -> None:
+def test_only_committed_reports_of_another_world_are_removed(in_tmp: Path) -> None:
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"]
     subprocess.run(["git", "init", "-q"], check=True)
     Path("reports").mkdir()
     Path("reports/metrics.json").write_text("{}")
-    assert write(toy.demo(), out=Path("params.yaml")) == []
+    assert write(template("demo"), out=Path("params.yaml")) == []
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "toy"], check=True)
-    assert write(toy.demo(), out=Path("params.yaml")) == []  # the same world
+    assert write(template("demo"), out=Path("params.yaml")) == []  # the same world
     root = write_image_folder(in_tmp.parent / f"{in_tmp.name}-pets", splits={"train": 3, "test": 1}, classes=COLOURS)
     text = own(images=str(root), encoder=TAG)
     Path("reports/metrics.json").write_text('{"mine": 1}')
     assert write(text, out=Path("params.yaml")) == []  # not as git holds them: somebody's own
     subprocess.run([*git, "checkout", "-q", "."], check=True)
-    (said,) = write(text, out=Path("params.yaml"))
-    assert "commit now" in said
+    (line,) = write(text, out=Path("params.yaml"))
+    assert "commit now" in line
     assert not Path("reports").exists()
     assert Path("params.yaml").read_text() == text
 
 
-def test_nothing_of_a_users_is_replaced_without_force_and_what_is_stays_beside_it(in_tmp: Path) -> None:
+def test_files_are_replaced_only_with_force_and_kept_beside(in_tmp: Path) -> None:
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"]
     subprocess.run(["git", "init", "-q"], check=True)
     Path("reports").mkdir()
     Path("reports/metrics.json").write_text('{"mine": 1}')
-    mine = toy.demo().replace("shots: 16", "shots: 8")
-    assert mine != toy.demo()
-    Path("params.yaml").write_text(mine)
+    edited = template("demo").replace("shots: 16", "shots: 8")
+    assert edited != template("demo")
+    Path("params.yaml").write_text(edited)
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "mine"], check=True)
     write_image_folder(Path("photos"), splits={"train": 3, "test": 1}, classes=COLOURS)
     for name, options in (("demo", []), ("methods", []), ("own", ["--images", "photos"])):
-        code, _, said = run("profile", name, *options, "--out", "params.yaml")
-        assert (code, Path("params.yaml").read_text()) == (1, mine)
-        assert "params.yaml is there already; --force replaces it and keeps it as params.yaml.1, or name" in said
+        code, _, errors = run("profile", name, *options, "--out", "params.yaml")
+        assert (code, Path("params.yaml").read_text()) == (1, edited)
+        assert "params.yaml exists already; --force replaces it and keeps it as params.yaml.1, or name" in errors
     assert run("profile", "own", "--images", "photos", "--out", "params.yaml", "--force")[0] == 0
-    assert Path("params.yaml.1").read_text() == mine
+    assert Path("params.yaml.1").read_text() == edited
     assert Path("reports/metrics.json").read_text() == '{"mine": 1}'  # committed, and the user's own
     assert run("profile", "demo", "--out", "params.yaml", "--force")[0] == 0
     assert "photos" in Path("params.yaml.2").read_text()
@@ -427,19 +426,19 @@ def test_images_below_the_pipeline_are_kept_out_of_git_once(in_tmp: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["demo", "methods", "base_to_new", "paper", "own"])
-def test_every_profile_is_written_whole_or_not_at_all(name: str, in_tmp: Path) -> None:
+def test_every_profile_is_written_atomically(name: str, in_tmp: Path) -> None:
     if name in ("paper", "own"):
         wrong = ["--images", "nowhere"] if name == "own" else ["--data-root", "/data"]  # no descriptors
         assert run("profile", name, *wrong, "--out", "params.yaml")[0] == 1
         assert not Path("params.yaml").exists()
         return
-    code, printed, said = run("profile", name, "--out", "params.yaml")
+    code, printed, errors = run("profile", name, "--out", "params.yaml")
     assert (code, printed) == (0, "")
-    assert said.startswith("wrote params.yaml; next: wsoup check")
+    assert errors.startswith("wrote params.yaml; next: wsoup check")
     assert Path("params.yaml").read_text() == run("profile", name)[1]
 
 
-def test_a_target_comes_and_goes_and_edits_stay(in_tmp: Path) -> None:
+def test_a_target_is_added_and_removed_and_edits_stay(in_tmp: Path) -> None:
     write_image_folder(Path("photos"), splits={"train": 2, "test": 1}, classes=COLOURS)
     write_image_folder(Path("more/art"), splits={"test": 1}, classes=COLOURS)
     write_image_folder(Path("more/other"), splits={".": 1}, classes=("one", "two"))
@@ -467,7 +466,7 @@ def test_a_target_comes_and_goes_and_edits_stay(in_tmp: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--add", "photos", "--images", "photos"), "has a dataset of that name"),
         (("--add", "art"), "--add art needs --images"),
@@ -478,12 +477,12 @@ def test_a_target_comes_and_goes_and_edits_stay(in_tmp: Path) -> None:
         ((), "profile own needs --images"),
     ],
 )
-def test_a_target_that_cannot_come_or_go(in_tmp: Path, options: tuple[str, ...], said: str) -> None:
+def test_targets_that_cannot_be_edited_are_refused(in_tmp: Path, options: tuple[str, ...], message: str) -> None:
     write_image_folder(Path("photos"), splits={"train": 2, "test": 1}, classes=COLOURS)
     assert run("profile", "own", "--images", "photos", "--pretrained", "openai", "--out", "params.yaml")[0] == 0
     before = Path("params.yaml").read_text()
     code, _, errors = run("profile", "own", *options)
     assert code == 1
-    assert said in errors
+    assert message in errors
     assert errors.count("\n") == 1
     assert Path("params.yaml").read_text() == before

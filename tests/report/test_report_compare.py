@@ -1,4 +1,4 @@
-"""Revisions of a small git repository compared: by hand, and the errors a user meets."""
+"""Revisions of a small git repository, compared by hand, and errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def repository(tmp_path):
     return tmp_path
 
 
-def test_a_param_gives_no_order_to_a_terminal(repository, monkeypatch):
+def test_control_characters_in_params_are_escaped(repository, monkeypatch):
     monkeypatch.chdir(repository)
     (repository / "params.yaml").write_text('template: "a {}\\e]0;title\\a"\nseeds: [1, 2]\n')
     code, printed, _ = run("compare", "HEAD", "--row", "all")
@@ -55,7 +55,7 @@ def test_a_param_gives_no_order_to_a_terminal(repository, monkeypatch):
     assert printed.replace("\n", "").isprintable()
 
 
-def test_params_that_changed_came_or_went():
+def test_params_that_were_changed_added_or_removed():
     changes = params_changes("a: {b: 1, c: [1]}\nd: x", "a: {b: 2, c: [1]}\ne: null")
     assert changes == [("a.b", "1", "2"), ("d", "x", "-"), ("e", "-", "null")]
 
@@ -64,10 +64,10 @@ def test_accuracies_are_paired_by_dataset_and_seed(repository):
     params, accuracies = compare("first", "HEAD", root=repository)
     assert params.rows == [{"key": "word_soup.k0", "first": "250", "HEAD": "100"}]
     rows = {row["dataset"]: row for row in accuracies.rows}
-    assert set(rows) == {"dtd", "sun", "XD mean"}  # what only one of them has cannot be compared
+    assert set(rows) == {"dtd", "sun", "XD mean"}  # only one revision has the others
     assert (rows["XD mean"]["before"], rows["XD mean"]["after"]) == (50.5, 52.5)
     assert rows["dtd"]["change"] == 2.0
-    assert rows["dtd"]["low"] < -10 < 14 < rows["dtd"]["high"]  # two images of a hundred, with each seed
+    assert rows["dtd"]["low"] < -10 < 14 < rows["dtd"]["high"]  # two images of a hundred, for each seed
     assert rows["dtd"]["low"] < rows["XD mean"]["low"] < 0
     assert rows["dtd"]["from"] == "counts"
     assert "the true one is shorter" in accuracies.notes[1]
@@ -77,14 +77,14 @@ def test_a_dataset_with_other_images_is_not_compared(repository):
     write(repository, k0=1, counts={("dtd", "xd", 1): 50, ("dtd", "xd", 2): 40}, source=1.0, size=90)
     _, accuracies = compare("first", root=repository)
     assert accuracies.rows == []
-    said = "dtd is not compared: it has 100 images in the first and {} in the second, and they are not the same ones."
-    assert said.format(90) in accuracies.notes
+    note = "dtd is not compared: it has 100 images in the first and {} in the second, and they are not the same ones."
+    assert note.format(90) in accuracies.notes
     counts = repository / "reports/tables/counts.csv"
     counts.write_text(counts.read_text().replace(",90,of-dtd-90", ",100,others"))
-    assert said.format(100) in compare("first", root=repository)[1].notes
+    assert note.format(100) in compare("first", root=repository)[1].notes
 
 
-def test_rows_that_are_the_same_are_only_counted(repository):
+def test_unchanged_rows_are_only_counted(repository):
     _, accuracies = compare("HEAD", "fast-moth", root=repository)
     assert accuracies.rows == []
     assert accuracies.notes[-1] == "1 of 1 rows are the same in both."
@@ -97,7 +97,7 @@ def test_the_workspace_is_a_revision_too(repository):
     assert (dtd["before"], dtd["after"], dtd["change"]) == (41.0, 45.0, 4.0)
 
 
-def test_a_sweep_is_a_line_for_each_revision_in_order_of_the_param(repository):
+def test_a_sweep_has_a_line_per_revision_sorted_by_the_param(repository):
     table = sweep("word_soup.k0", rows=["word_soup"], revisions=["first", "fast-moth"], root=repository)
     assert [(row["word_soup.k0"], row["revision"], row["source"]) for row in table.rows] == [
         (100, "fast-moth", 51.0),
@@ -105,7 +105,7 @@ def test_a_sweep_is_a_line_for_each_revision_in_order_of_the_param(repository):
     ]
     assert "51.00 ± 0.50" in table.as_markdown()
     assert experiments(root=repository) == ["fast-moth"]
-    once = sweep("word_soup.k0", rows=["word_soup"], root=repository).rows  # the workspace is the experiment
+    once = sweep("word_soup.k0", rows=["word_soup"], root=repository).rows  # the workspace equals the experiment
     assert [row["revision"] for row in once] == ["fast-moth"]
 
 
@@ -118,8 +118,8 @@ def test_unknown_revisions_files_and_params_are_named(repository):
         compare("first", "HEAD", root=repository)
 
 
-def test_which_images_changed_is_read_from_dvcs_cache(project, tmp_path):
-    """One more image is right with the word soup in the workspace; the commit's images are in the cache."""
+def test_changed_images_are_read_from_the_dvc_cache(project, tmp_path):
+    """With the word soup, one more image is right in the workspace; the commit's images are in the cache."""
     folder = project.copy(tmp_path / "copy").folder
     right = folder / "artifacts/results/pretrained/right.parquet"
     table = store.read_table(right)
@@ -130,8 +130,8 @@ def test_which_images_changed_is_read_from_dvcs_cache(project, tmp_path):
             bits = unpack_right(line["right"], n_images=line["n_images"])
             bits[bits.argmin()] = True
             line["right"] = pack_right(bits)
-            wanted = ("pretrained", "word_soup", "other", str(line["seed"]))
-            count = next(c for c in counts if (c["variant"], c["row"], c["dataset"], c["seed"]) == wanted)
+            key = ("pretrained", "word_soup", "other", str(line["seed"]))
+            count = next(c for c in counts if (c["variant"], c["row"], c["dataset"], c["seed"]) == key)
             count["n_correct"] = int(bits.sum())
     store.write_table(right, pa.Table.from_pylist(lines, schema=table.schema))
     write_counts(folder, counts)
@@ -142,7 +142,7 @@ def test_which_images_changed_is_read_from_dvcs_cache(project, tmp_path):
     assert changes["other"] == pytest.approx(100 / bits.size)
     for count in counts:
         count["n_correct"] = 1 if count["row"] == "word_soup" else count["n_correct"]
-    write_counts(folder, counts)  # not what the images say: they are of another run
+    write_counts(folder, counts)  # counts that do not fit the images are of another run
     assert {row["from"] for row in compare("HEAD", root=folder)[1].rows} == {"counts"}
 
 

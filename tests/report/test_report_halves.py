@@ -1,4 +1,4 @@
-"""Base to new: which halves belong together, and the harmonic mean by hand, seed by seed."""
+"""Base to new: pairs of halves, and the harmonic mean by hand, per seed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import pytest
 from report_made import CLASS_NAME, both_seeds, results
 
 from wsoup.core.disk.artifacts import PRETRAINED
-from wsoup.core.params.datasets import DatasetParams
-from wsoup.report import analyses
-from wsoup.report.accuracy import zero_shot_table
-from wsoup.report.means import harmonic, pair_of_halves
-from wsoup.report.results import Results
-from wsoup.report.summaries import metrics
+from wsoup.core.params.inputs import DatasetParams
+from wsoup.report.accuracy import base_to_new, metrics, zero_shot_table
+from wsoup.report.results import Results, harmonic, pair_of_halves
 from wsoup.report.terminal import summary
 
 HALVES = ("pets_base", "pets_new")
@@ -24,8 +21,8 @@ COUNTS = {"pets_base": (60, 40), "pets_new": (30, 40)}
 
 
 def halved(lines: list[dict] | None = None) -> Results:
-    made = both_seeds("class_name", COUNTS) + both_seeds("word_soup", COUNTS, variant="coop", m=2, texts=2.0)
-    return results(made if lines is None else lines, roles=ROLES, halves=HALVES, halved=HALVES)
+    usual = both_seeds("class_name", COUNTS) + both_seeds("word_soup", COUNTS, variant="coop", m=2, texts=2.0)
+    return results(usual if lines is None else lines, roles=ROLES, halves=HALVES, halved=HALVES)
 
 
 def dataset(role: str, classes: str, **changes: str) -> DatasetParams:
@@ -38,7 +35,7 @@ def test_the_harmonic_mean_is_pulled_down_by_the_lower_one():
     assert math.isnan(harmonic(np.array([60.0]), np.array([math.nan]))[0])
 
 
-def test_a_base_source_and_the_new_half_of_the_same_files_are_a_pair():
+def test_a_base_source_pairs_with_the_new_half_of_the_same_files():
     base, new = dataset("source", "base"), dataset("xd", "new")
     assert pair_of_halves({"one": base, "other": dataset("xd", "all"), "two": new}) == ("one", "two")
     assert pair_of_halves({"two": dataset("xd", "new", root="pets/"), "one": base}) == ("one", "two")
@@ -54,31 +51,31 @@ def test_a_base_source_and_the_new_half_of_the_same_files_are_a_pair():
         dataset("xd", "new", layout="coop:oxford_pets"),
     ],
 )
-def test_anything_else_is_no_pair(target):
+def test_other_datasets_do_not_pair(target):
     assert pair_of_halves({"one": dataset("source", "base"), "two": target}) is None
     assert pair_of_halves({"one": dataset("source", "all"), "two": dataset("xd", "new")}) is None
 
 
-def test_the_table_has_base_new_and_h_of_every_row():
-    made = analyses.base_to_new(halved(), halves=HALVES)
-    assert [(row["variant"], row["method"], row["m"]) for row in made.rows] == [
+def test_the_table_has_base_new_and_harmonic_mean_of_every_row():
+    table = base_to_new(halved(), halves=HALVES)
+    assert [(row["variant"], row["method"], row["m"]) for row in table.rows] == [
         ("pretrained", "Class name only", 1.0),
         ("coop", "Word soup", 2.0),
     ]
-    for row in made.rows:
+    for row in table.rows:
         assert (row["base"], row["new"], row["H"], row["H (std)"]) == (50.0, 35.0, 40.0, 0.0)
         assert (row["base (std)"], row["new (std)"]) == pytest.approx((20 / math.sqrt(2), 10 / math.sqrt(2)))
-    text = made.as_markdown()
+    text = table.as_markdown()
     assert "| pretrained | Class name only | 1 | 50.00 ± 14.14 | 35.00 ± 7.07 | 40.00 |" in text
     assert "Base: pets_base (5 classes, 100 test images), new: pets_new (5 classes, 100 test images)" in text
 
 
-def test_the_upper_bound_is_no_result_here_either():
-    made = analyses.base_to_new(halved(both_seeds("upper_bound", COUNTS)), halves=HALVES)
-    assert made.notes[-1] == "The upper bound was selected on the targets' test images: it is no result."
+def test_the_upper_bound_is_noted_as_no_result():
+    table = base_to_new(halved(both_seeds("upper_bound", COUNTS)), halves=HALVES)
+    assert table.notes[-1] == "The upper bound was selected on the targets' test images: it is no result."
 
 
-def test_metrics_and_the_terminal_have_it_where_there_are_halves():
+def test_metrics_and_the_terminal_show_the_harmonic_mean():
     entries = metrics(halved())
     for entry in (entries["pretrained"]["class_name"], entries["coop"]["word_soup"]):
         assert (entry["source"], entry["xd_mean"]) == (50.0, 35.0)
@@ -88,7 +85,7 @@ def test_metrics_and_the_terminal_have_it_where_there_are_halves():
     assert first.endswith("40.00 ± 0.00")
 
 
-def test_other_runs_have_none():
+def test_other_runs_have_no_harmonic_mean():
     plain = results()
     assert "harmonic" not in str(metrics(plain))
     assert summary(plain).splitlines()[0].endswith("DG mean")
@@ -99,12 +96,12 @@ def test_other_runs_have_none():
 def test_a_row_without_one_half_has_no_harmonic_mean():
     run = halved(both_seeds("class_name", COUNTS) + both_seeds("gpt", {"pets_base": (50, 50)}, m=None))
     assert metrics(run)["pretrained"]["gpt_centroids"] == {"source": 50.0, "source_std": 0.0}
-    row = analyses.base_to_new(run, halves=HALVES).rows[1]
+    row = base_to_new(run, halves=HALVES).rows[1]
     assert row["base"] == 50.0
     assert math.isnan(row["H"])
 
 
-def test_the_papers_figures_do_not_stand_beside_half_of_a_dataset():
+def test_half_a_dataset_has_no_figures_of_the_paper():
     lines = both_seeds("class_name", CLASS_NAME)
     whole = zero_shot_table(results(lines)).rows[0]
     half = zero_shot_table(results(lines, halved=("dtd",))).rows[0]

@@ -1,18 +1,20 @@
-"""The answer of a run: what to use, and what it does, in at most three sentences."""
+"""The headline of a run: what to use and its gain, in at most three sentences."""
 
 from __future__ import annotations
 
 import pytest
 
-from wsoup.report.judgement import Asked, Judgement
-from wsoup.report.verdict import headline
+from wsoup.report.terminal import headline
+from wsoup.report.verdict import Judgement, MainVerdict
 from wsoup.statistics.noise import Verdict
 
 NOISE = "no difference that this run can tell from noise"
 
 
-def asked(gain: float, *, over_templates: float | None = None, names=("photos",), sure=2.0, hangs_on=None) -> Asked:
-    """A soup at 46 + gain per cent beside a class name at 46; a difference from `sure` points up is more than noise."""
+def verdict_of(
+    gain: float, *, over_templates: float | None = None, names=("photos",), sure=2.0, hangs_on=None
+) -> MainVerdict:
+    """A soup at 46 + gain per cent and a class name at 46; a difference of `sure` points or more is more than noise."""
 
     def verdict(mean: float) -> Verdict:
         word = "noise" if abs(mean) < sure else "better" if mean > 0 else "worse"
@@ -21,23 +23,23 @@ def asked(gain: float, *, over_templates: float | None = None, names=("photos",)
     rivals, over = {"class_name": 46.0}, {"class_name": verdict(gain)}
     if over_templates is not None:
         rivals["ensemble"], over["ensemble"] = 46.0 + gain - over_templates, verdict(over_templates)
-    return Asked(names, 46.0 + gain, rivals, over, hangs_on)
+    return MainVerdict(names, 46.0 + gain, rivals, over, hangs_on)
 
 
-def said(source: Asked, targets: Asked | None = None, *, mode: str = "centroid") -> str:
+def headline_of(source: MainVerdict, targets: MainVerdict | None = None, *, mode: str = "centroid") -> str:
     return headline(Judgement("top", mode, source, targets, (), (), 0.95))
 
 
-def test_a_run_without_targets_says_two_sentences():
-    assert said(asked(-0.4)) == (
+def test_a_run_without_targets_has_two_sentences():
+    assert headline_of(verdict_of(-0.4)) == (
         "Keep the class name alone: `top` gains nothing beyond noise. "
         f"Test images of photos: 45.6 % instead of 46.0 %, -0.4 points [-2.4, +1.6]: {NOISE}."
     )
 
 
-def test_a_gain_elsewhere_is_a_reason_to_use_it_and_says_what_it_hangs_on():
-    targets = asked(5.5, names=("a", "b", "eurosat"), hangs_on="eurosat")
-    assert said(asked(-0.4), targets) == (
+def test_a_gain_on_targets_recommends_the_soup_and_names_what_it_hangs_on():
+    targets = verdict_of(5.5, names=("a", "b", "eurosat"), hangs_on="eurosat")
+    assert headline_of(verdict_of(-0.4), targets) == (
         "Use `top`, centroid of all seeds. "
         f"Test images of photos: 45.6 % instead of 46.0 %, -0.4 points [-2.4, +1.6]: {NOISE}. "
         "3 other datasets: 51.5 % instead of 46.0 %, +5.5 points [+3.5, +7.5], "
@@ -54,18 +56,19 @@ def test_a_gain_elsewhere_is_a_reason_to_use_it_and_says_what_it_hangs_on():
         (-3.0, 3.0, "Use `top`, centroid of all seeds, for other datasets and the class name alone for the source"),
     ],
 )
-def test_what_to_use_goes_by_the_verdicts_over_the_class_name(source, targets, advice):
-    assert said(asked(source), asked(targets, names=("sketch",))).startswith(f"{advice}. ")
+def test_advice_follows_the_verdicts_over_the_class_name(source, targets, advice):
+    assert headline_of(verdict_of(source), verdict_of(targets, names=("sketch",))).startswith(f"{advice}. ")
 
 
-def test_the_templates_are_the_answer_where_they_beat_the_soup():
+def test_templates_that_beat_the_soup_are_recommended():
     beaten = "Use the 80 prompt templates: they beat `top` by more than noise. "
-    assert said(asked(3.0, over_templates=-2.5)).startswith(beaten)
-    assert said(asked(-6.0, over_templates=-2.5)).startswith("Keep the class name alone")  # they are worse than it, too
-    assert said(asked(3.0, over_templates=1.0)).startswith("Use `top`")
-    mixed = asked(3.0, over_templates=2.5), asked(3.0, over_templates=-2.5, names=("sketch",))
-    assert said(*mixed).startswith("Use `top`")
+    assert headline_of(verdict_of(3.0, over_templates=-2.5)).startswith(beaten)
+    worse_than_both = headline_of(verdict_of(-6.0, over_templates=-2.5))  # the class name beats the templates
+    assert worse_than_both.startswith("Keep the class name alone")
+    assert headline_of(verdict_of(3.0, over_templates=1.0)).startswith("Use `top`")
+    mixed = verdict_of(3.0, over_templates=2.5), verdict_of(3.0, over_templates=-2.5, names=("sketch",))
+    assert headline_of(*mixed).startswith("Use `top`")
 
 
-def test_the_mode_that_was_judged_is_named():
-    assert said(asked(3.0), mode="score_mean").startswith("Use `top`, score mean of all seeds. ")
+def test_the_judged_mode_is_named():
+    assert headline_of(verdict_of(3.0), mode="score_mean").startswith("Use `top`, score mean of all seeds. ")

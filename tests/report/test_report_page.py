@@ -1,4 +1,4 @@
-"""The page of a real run, opened in a real browser where there is one."""
+"""The page of a real run, opened in a browser if one is installed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from wsoup.core.errors import MissingError
 from wsoup.report.page import FIGURES, script_json, write_page
 
-NONE_HERE = {"landscape"}
-"""Figures of what the miniature does not do."""
+WITHOUT_DATA = {"landscape"}
+"""Figures that the miniature has no data for."""
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
@@ -82,7 +82,7 @@ def page(project, tmp_path_factory) -> Path:
 
 
 def look(page: Path, *, width: int, dark: bool, folder: Path) -> tuple[dict, list[str]]:
-    """Open the page in a frame of this width: what a script in the browser saw, and what the console said."""
+    """Open the page in a frame of this width: what a script in the browser found, and the console's messages."""
     text = script_json(page.read_text(encoding="utf-8"))
     wrapper = folder / "wrapper.html"
     wrapper.write_text(
@@ -91,20 +91,20 @@ def look(page: Path, *, width: int, dark: bool, folder: Path) -> tuple[dict, lis
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
     options += [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
     options += ["--virtual-time-budget=30000", f"--user-data-dir={folder / 'browser'}", "--dump-dom"]
-    done = subprocess.run([str(BROWSER), *options, wrapper.as_uri()], capture_output=True, text=True, timeout=120)
-    output = re.search(r"<output>(.*)</output>", done.stdout, flags=re.DOTALL)
-    assert output, done.stdout[-2000:] + done.stderr[-2000:]
-    return json.loads(html.unescape(output[1])), [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    browser = subprocess.run([str(BROWSER), *options, wrapper.as_uri()], capture_output=True, text=True, timeout=120)
+    output = re.search(r"<output>(.*)</output>", browser.stdout, flags=re.DOTALL)
+    assert output, browser.stdout[-2000:] + browser.stderr[-2000:]
+    return json.loads(html.unescape(output[1])), [line for line in browser.stderr.splitlines() if "CONSOLE" in line]
 
 
 @needs_browser
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280], ids=["phone", "desktop"])
-def test_the_page_opens_sorts_and_draws_and_nothing_is_wider_than_the_window(page, width, dark, tmp_path):
+def test_the_page_opens_sorts_draws_and_fits_the_window(page, width, dark, tmp_path):
     seen, console = look(page, width=width, dark=dark, folder=tmp_path)
     assert console == []
     assert seen["errors"] == []
-    assert set(seen["figures"]) == set(FIGURES) - NONE_HERE
+    assert set(seen["figures"]) == set(FIGURES) - WITHOUT_DATA
     assert all(marks > 0 for marks in seen["figures"].values())
     assert seen["falling"] == sorted(seen["falling"], reverse=True)
     assert seen["rising"] == sorted(seen["rising"])
@@ -138,27 +138,27 @@ def test_the_page_shows_the_run(page, project):
     assert soup["members"][0]["trace"][0]["added"] in text
 
 
-def test_the_soup_that_classifies_is_the_one_that_was_judged(page, project):
-    """What the headline says of the source's test images is what `wsoup classify` gets right of them."""
+def test_classify_uses_the_soup_that_was_judged(page, project):
+    """The headline's accuracy on the source's test images is that of `wsoup classify`."""
     metrics = json.loads((project.folder / "reports/metrics.json").read_text())
     judged = metrics["verdict"]["all_seeds"]["over_class_name"]["source"]["accuracy"]
     classes = sorted(path.name for path in (project.folder / "photo/test").iterdir())
-    told = project.run("wsoup", "classify", "photo/test", "--classes", ",".join(classes))
-    assert float(re.search(r"accuracy ([0-9.]+) %", told)[1]) == pytest.approx(judged, abs=0.005)
+    printed = project.run("wsoup", "classify", "photo/test", "--classes", ",".join(classes))
+    assert float(re.search(r"accuracy ([0-9.]+) %", printed)[1]) == pytest.approx(judged, abs=0.005)
     for shown in (page.read_text(encoding="utf-8"), project.run("wsoup", "results")):
         assert metrics["headline"] in shown
 
 
-def test_each_figure_is_also_a_file(page):
-    assert {path.stem for path in (page.parent / "figures").glob("*.svg")} == set(FIGURES) - NONE_HERE
+def test_each_figure_is_also_written_as_svg(page):
+    assert {path.stem for path in (page.parent / "figures").glob("*.svg")} == set(FIGURES) - WITHOUT_DATA
 
 
-def test_data_cannot_end_the_script_they_stand_in():
+def test_data_cannot_close_their_script_element():
     assert "<" not in script_json({"text": "</script><script>alert(1)</script>"})
     assert json.loads(script_json({"text": "</script>"})) == {"text": "</script>"}
 
 
-def test_without_a_run_the_page_names_the_stage(in_tmp, project):
+def test_a_page_without_a_run_names_the_stage(in_tmp, project):
     with pytest.raises(MissingError, match="made by stage 'evaluate'"):
         write_page("index.html", params_file=project.folder / "params.yaml", root=in_tmp)
 

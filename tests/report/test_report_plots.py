@@ -14,9 +14,9 @@ from report_made import both_seeds, results
 from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import Artifacts
 from wsoup.report import analyses, plots
+from wsoup.report.analyses import cost_table, gain_by_cost
 from wsoup.report.page import FIGURES
 from wsoup.report.run import scored
-from wsoup.report.summaries import cost_table, gain_by_cost
 from wsoup.search.grow.params import SoupParams
 from wsoup.soup.member import NOTHING, Cost, Member, Step
 from wsoup.soup.soup import Soup
@@ -72,7 +72,7 @@ def surveyed(tmp_path):
     return tmp_path / "descriptors.parquet"
 
 
-def test_candidates_are_sorted_and_stand_beside_the_class_name_alone(scores):
+def test_candidates_are_sorted_and_have_the_class_names_accuracy(scores):
     rows = plots.candidates(scores, seed=1)
     assert [(row["share"], row["accuracy"], row["none"]) for row in rows] == [(0, 90, 50), (50, 70, 50), (100, 20, 50)]
 
@@ -86,19 +86,19 @@ def test_a_long_curve_is_thinned_and_keeps_both_ends(tmp_path):
     assert rows[0]["none"] is None
 
 
-def test_a_soup_that_costs_nothing_stands_at_the_left_end_of_the_log_axis():
+def test_a_soup_without_cost_is_at_the_left_end_of_the_log_axis():
     rows = {row["soup"]: row for row in gain_by_cost(GAINS, soups=COSTS)}
     assert [row["tokens"] for row in rows.values()] == [0, 10**6, 10**6 + 1000, 10**9]
     scale = plots.figure("gain_by_cost", [])["spec"]["encoding"]["x"]["scale"]
     assert scale["type"] == "symlog"  # a log scale would lose what costs nothing
 
 
-def test_soups_that_know_no_cost_are_in_neither_table_nor_figure():
+def test_soups_without_a_recorded_cost_are_left_out():
     assert gain_by_cost(GAINS, soups=SOUPS) == []
     assert cost_table(GAINS, soups=SOUPS).rows == []
 
 
-def test_what_soups_cost_by_hand():
+def test_costs_of_soups_by_hand():
     free, _, dearer, _ = cost_table(GAINS, soups=COSTS).rows
     assert (free["thousand tokens"], free["gain, XD mean"]) == (0, 1)
     assert (dearer["texts ranked"], dearer["texts searched"]) == (10, 1)
@@ -119,7 +119,7 @@ def test_correlation_of_source_and_targets(surveyed):
     assert rows[0]["correlation"] == 1.0
 
 
-def test_growth_counts_words_within_a_chain_and_descriptors_through_the_soup():
+def test_growth_counts_words_per_chain_and_descriptors_per_soup():
     rows = plots.growth(SOUPS)
     assert [(r["member"], r["step"], r["accuracy"]) for r in rows if r["soup"].startswith("word")] == [
         (0, 1, 50),
@@ -146,7 +146,7 @@ def plane(tmp_path):
     return {"coop": tmp_path / "coop.parquet"}
 
 
-def test_a_landscape_is_of_errors_and_the_targets_count_alike(plane):
+def test_a_landscape_has_errors_averaged_over_targets(plane):
     errors = {(row["mean"], row["x"], row["y"]): row["error"] for row in plots.landscape(plane)}
     assert errors == {
         ("source", 0, 0): 50, ("source", 1, 0): 40, ("source", 0, 1): 10, ("source", 1, 1): 20,
@@ -157,8 +157,8 @@ def test_a_landscape_is_of_errors_and_the_targets_count_alike(plane):
     assert plots.landscape({}) == []
 
 
-def test_a_landscape_is_linear_between_what_was_measured(plane):
-    rows = plots.between(plots.landscape(plane))
+def test_a_landscape_is_linear_between_measured_points(plane):
+    rows = plots.interpolated(plots.landscape(plane))
     assert len(rows) == 2 * (plots.FINER + 1) ** 2
     errors = {(row["x"], row["y"]): row["error"] for row in rows if row["mean"] == "source"}
     for row in plots.landscape(plane):
@@ -176,7 +176,7 @@ def test_a_landscape_without_targets_has_no_empty_panel(plane):
 
 
 @pytest.mark.parametrize(("origin", "upwards"), [("A", "tuned"), ("tuned", "A")])
-def test_a_landscapes_corners_are_named_wherever_its_plane_begins(plane, origin, upwards):
+def test_corners_of_a_landscape_are_named_for_either_origin(plane, origin, upwards):
     table = store.read_table(plane["coop"])
     store.write_table(plane["coop"], table, attributes={"origin": origin})
     svg = vl_convert.vegalite_to_svg(plots.figure("landscape", plots.landscape(plane)))
@@ -190,7 +190,7 @@ def test_a_landscapes_corners_are_named_wherever_its_plane_begins(plane, origin,
 
 
 def test_gpt_centroids_are_a_point_of_the_curve_over_m():
-    """As many texts as a class has descriptors, in the mean."""
+    """At the mean number of descriptors of a class."""
     counts = {"imagenet": (1, 1), "dtd": (2, 3), "eurosat": (4, 4), "imagenet_a": (5, 5)}
     run = results(both_seeds("gpt", counts, m=None, texts=5.83))
     drawn = {(row["method"], row["m"], row["mean"]): row["accuracy"] for row in plots.by_size(run, mode="centroid")}
@@ -198,7 +198,7 @@ def test_gpt_centroids_are_a_point_of_the_curve_over_m():
                      ("GPT centroids", 5.8, "DG mean"): 5}  # fmt: skip
 
 
-def test_scores_that_no_soup_uses_may_be_missing(in_tmp):
+def test_scores_of_unused_pools_may_be_missing(in_tmp):
     artifacts = Artifacts()
     store.write_table(artifacts.scores("words"), pa.table({"text": [""]}), attributes={})
     soups = {
@@ -207,7 +207,8 @@ def test_scores_that_no_soup_uses_may_be_missing(in_tmp):
     }
     assert list(scored({"word": soups["words"]}, artifacts=artifacts)) == ["words"]
     for pool in ("descriptors", "mixed"):
-        assert list(scored({"it": soups[pool]}, artifacts=artifacts)) == ["words", "descriptors"], "whose lack is said"
+        # Reading the missing file raises the error.
+        assert list(scored({"it": soups[pool]}, artifacts=artifacts)) == ["words", "descriptors"]
 
 
 def test_every_figure_draws_its_data(scores, surveyed, plane):
@@ -239,7 +240,7 @@ def test_every_figure_draws_its_data(scores, surveyed, plane):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_templates_have_dvcs_data_anchor_and_tell_revisions_apart(name):
+def test_templates_have_dvcs_data_anchor_and_distinguish_revisions(name):
     text = (plots.TEMPLATES / f"{name}.json").read_text()
     assert json.loads(text)["data"] == {"values": "<DVC_METRIC_DATA>"}
     assert '"rev"' in text

@@ -1,4 +1,4 @@
-"""Which lines make a row, means and deviations by hand, and sizes by seed and dataset."""
+"""Lines of a row, means and deviations by hand, and sizes by seed and dataset."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from report_made import CLASS_NAME, both_seeds, line, results
 
 from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import table
-from wsoup.report.means import mean_and_std
+from wsoup.report.results import mean_and_std
 
 BY_KEY = {row.key: row for row in table(["word", "descriptor"])}
 WORD = BY_KEY["word_soup"].method
@@ -23,12 +23,12 @@ def test_means_are_over_datasets_first_then_over_seeds():
     assert (mean, deviation) == (35.0, pytest.approx(4 / math.sqrt(2)))
 
 
-def test_one_seed_has_no_deviation_and_no_dataset_no_mean():
+def test_one_seed_has_no_deviation_and_no_datasets_no_mean():
     assert mean_and_std(np.array([[1.0], [3.0]])) == (2.0, 0.0)
     assert all(math.isnan(value) for value in mean_and_std(np.empty((0, 2))))
 
 
-def test_a_soup_is_shown_whole_and_a_draw_at_the_size_that_params_say():
+def test_soups_are_shown_whole_and_draws_at_the_configured_size():
     lines = both_seeds("class_name", CLASS_NAME)
     lines += both_seeds("descriptor_soup", {"dtd": (10, 10)}, m=1)
     lines += [line("descriptor_soup", "dtd", 1, 20, m=3), line("descriptor_soup", "dtd", 2, 40, m=2)]
@@ -39,14 +39,14 @@ def test_a_soup_is_shown_whole_and_a_draw_at_the_size_that_params_say():
     assert run.cells(PRETRAINED, BY_KEY["gpt_centroids"]) is None
 
 
-def test_rows_with_the_offset_trick_are_rows_of_their_own():
+def test_the_offset_trick_has_separate_rows():
     lines = both_seeds("word_soup", {"dtd": (10, 10)}, m=2) + both_seeds("word_soup", {"dtd": (30, 30)}, m=2, offsets=6)
     run = results(lines)
     assert run.cells(PRETRAINED, BY_KEY["word_soup"]).of(["dtd"]).mean() == 10
     assert run.cells(PRETRAINED, BY_KEY["word_soup_offsets"]).of(["dtd"]).mean() == 30
 
 
-def test_a_curve_has_the_sizes_that_every_seed_and_dataset_has():
+def test_a_curve_has_only_sizes_of_every_seed_and_dataset():
     assert list(results().curve(PRETRAINED, method=WORD, mode="centroid")) == [1, 2]
     lines = both_seeds("word_soup", CLASS_NAME, m=1) + [line("word_soup", name, 1, 5, m=2) for name in CLASS_NAME]
     assert list(results(lines).curve(PRETRAINED, method=WORD, mode="centroid")) == [1]

@@ -1,4 +1,4 @@
-"""A row stands unmarked beside the paper's figure only if all that it depends on is the paper's, key by key."""
+"""A row is marked unless every key that it depends on has the paper's value."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ALL_TUNED = ["/".join(pair) for pair in TUNED]
 
 
 def marked(run: Settings) -> set[str]:
-    """Rows with a mark: by key, of finetuned models by variant/key."""
+    """Marked rows: keys, or variant/key for finetuned models."""
     return {
         key if variant == "pretrained" else f"{variant}/{key}"
         for variant, key in (*PRETRAINED, *TUNED)
@@ -38,7 +38,7 @@ def marked(run: Settings) -> set[str]:
     }
 
 
-def test_nothing_of_profile_paper_with_the_authors_pools_is_marked():
+def test_profile_paper_with_the_authors_pools_has_no_marks():
     assert marked(paper_settings()) == set()
 
 
@@ -98,11 +98,11 @@ def test_each_key_marks_the_rows_that_depend_on_it(key: str, value: Any, rows: l
     assert marked(run) == set(rows)
     for name in rows:
         variant, _, row = name.rpartition("/")
-        said = differing(run, paper=PAPER, variant=variant or "pretrained", row=ROWS[row])
-        assert all(phrase.startswith(key) for phrase in said)
+        phrases = differing(run, paper=PAPER, variant=variant or "pretrained", row=ROWS[row])
+        assert all(phrase.startswith(key) for phrase in phrases)
 
 
-def test_tuned_baselines_have_a_size_of_their_own():
+def test_tuned_baselines_have_their_own_size():
     for key, row in (("evaluate__tuned_baseline_m", "random_descriptors"), ("evaluate__baseline_m", "waffle")):
         run = paper_settings(**{key: 5})
         phrases = differing(run, paper=PAPER, variant="ce", row=ROWS[row])
@@ -116,27 +116,28 @@ def test_tuned_baselines_have_a_size_of_their_own():
         ("words", [*WORD, *CURVE, *WAFFLE, DIVERSE]),
     ],
 )
-def test_another_pool_marks_all_that_is_drawn_from_it(pool: str, rows: list[str]):
-    made = paper_settings(candidates__words__path="words.txt")
+def test_another_pool_marks_every_row_drawn_from_it(pool: str, rows: list[str]):
+    settings = paper_settings(candidates__words__path="words.txt")
     toy = {"count": 400, "digest": "0" * 16}
-    for pools in ({**made.pools, pool: toy}, {name: value for name, value in made.pools.items() if name != pool}):
-        assert marked(replace(made, pools=pools)) == set(rows)
-    said = differing(
-        replace(made, pools={**made.pools, pool: toy}), paper=PAPER, variant="pretrained", row=ROWS["waffle"]
+    others = {name: value for name, value in settings.pools.items() if name != pool}
+    for pools in ({**settings.pools, pool: toy}, others):
+        assert marked(replace(settings, pools=pools)) == set(rows)
+    phrases = differing(
+        replace(settings, pools={**settings.pools, pool: toy}), paper=PAPER, variant="pretrained", row=ROWS["waffle"]
     )
-    way = " (--words)" if pool == "words" else ""
-    assert said == [f"candidates.{pool}: 400 texts, not the authors' list of {PAPER.pools[pool]['count']:,}{way}"]
+    option = " (--words)" if pool == "words" else ""
+    assert phrases == [f"candidates.{pool}: 400 texts, not the authors' list of {PAPER.pools[pool]['count']:,}{option}"]
 
 
 def test_wordfreqs_words_are_another_pool():
-    made = paper_settings()
-    wordfreq = replace(made, pools={**made.pools, "words": {"count": 10_000, "digest": "1" * 16}})
+    settings = paper_settings()
+    wordfreq = replace(settings, pools={**settings.pools, "words": {"count": 10_000, "digest": "1" * 16}})
     assert marked(wordfreq) == {*WORD, *CURVE, *WAFFLE, DIVERSE}
-    said = differing(wordfreq, paper=PAPER, variant="pretrained", row=ROWS["word_soup"])
-    assert said == ["candidates.words: 10,000 texts, not the authors' list of 9,894 (--words)"]
+    phrases = differing(wordfreq, paper=PAPER, variant="pretrained", row=ROWS["word_soup"])
+    assert phrases == ["candidates.words: 10,000 texts, not the authors' list of 9,894 (--words)"]
 
 
-def test_a_source_with_another_template_or_other_names_marks_what_was_searched_or_trained_on_it():
+def test_another_template_or_class_names_of_the_source_mark_soups_and_tuned_rows():
     for key, value in (("template", "a {}."), ("classes", "base"), ("class_names", "names.txt")):
         run = paper_settings(**{f"datasets__imagenet__{key}": value})
         assert marked(run) == {*SOUPS, *ALL_TUNED}
@@ -147,32 +148,32 @@ def test_a_source_with_another_template_or_other_names_marks_what_was_searched_o
     assert not list(dataset_differs(paper_settings(), "eurosat"))
 
 
-def test_a_method_that_the_paper_has_not_is_marked_as_such():
+def test_a_method_that_is_not_the_papers_is_marked():
     row: TableRow = ROWS["class_name"]
     assert differing(paper_settings(), paper=PAPER, variant="mine", row=row) == [
         "finetune.methods.mine: the paper has no such method"
     ]
 
 
-def test_tables_and_terminal_say_which_keys_differ():
+def test_tables_and_terminal_name_the_keys_that_differ():
     lines = both_seeds("class_name", CLASS_NAME) + both_seeds("word_soup", CLASS_NAME, mode="score_mean", m=64)
     lines += both_seeds("class_name", CLASS_NAME, variant="coop", stored=0)
     clean = results(lines, parameters={"coop": 1536})
     assert "*" not in "".join(zero_shot_table(clean).notes) + summary(clean)
     changed = paper_settings(soups__word__m=64, finetune__methods__coop__learning_rate=0.5)
     run = results(lines, parameters={"coop": 1536}, settings=changed)
-    made = zero_shot_table(run)
-    assert made.rows[1]["imagenet (mark)"] == "*"
-    assert "imagenet (mark)" not in made.rows[0]
-    assert "* not comparable with the paper's: soups.word.m: 64, the paper's 8." in made.notes
+    shown = zero_shot_table(run)
+    assert shown.rows[1]["imagenet (mark)"] == "*"
+    assert "imagenet (mark)" not in shown.rows[0]
+    assert "* not comparable with the paper's: soups.word.m: 64, the paper's 8." in shown.notes
     few_shot = paper_tables(run)[0]
     assert "finetune.methods.coop.learning_rate: 0.5, the paper's 8e-05" in few_shot.rows[1]["why"]
-    shown = summary(run).splitlines()
-    named = [line.split(" *")[0] for line in shown if " * " in line and not line.startswith("*")]
+    printed = summary(run).splitlines()
+    named = [line.split(" *")[0] for line in printed if " * " in line and not line.startswith("*")]
     assert [name.startswith(("Word soup", "coop: ")) for name in named] == [True, True]
-    assert "* not comparable with the paper's: soups.word.m: 64, the paper's 8" in shown
+    assert "* not comparable with the paper's: soups.word.m: 64, the paper's 8" in printed
 
 
-def test_the_wrong_activation_is_marked_everywhere():
+def test_the_wrong_activation_marks_every_row():
     run = results(encoder={**PAPER_ENCODER, "quick_gelu": False})
     assert all(row["why"] for row in zero_shot_table(run).rows if any(key.endswith("(paper)") for key in row))

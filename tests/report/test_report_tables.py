@@ -1,4 +1,4 @@
-"""Tables: ours beside the paper's, marked where it is not like with like; text a user sees."""
+"""Tables: our figures beside the paper's, with marks, as text, CSV and Markdown."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.report import analyses, paper
-from wsoup.report.accuracy import finetuned_table, paper_tables, zero_shot_table
-from wsoup.report.summaries import metrics, paired_table, size_table
+from wsoup.report.accuracy import finetuned_table, metrics, paper_tables, size_table, zero_shot_table
+from wsoup.report.analyses import paired_table
 from wsoup.report.tables import Table
 from wsoup.report.terminal import summary
 from wsoup.statistics.noise import over_datasets
@@ -25,7 +25,7 @@ from wsoup.statistics.noise import over_datasets
 table = zero_shot_table
 
 
-def test_ours_theirs_and_the_difference():
+def test_our_figure_the_papers_and_the_difference():
     # zero_shot.csv: CLIP ZS has 67.1 on INet and 43.6 on DTD.
     row = table(results()).rows[0]
     assert (row["method"], row["m"]) == ("CLIP ZS", 1.0)
@@ -35,12 +35,12 @@ def test_ours_theirs_and_the_difference():
     assert row["XD mean"] == 30.0
 
 
-def test_a_folder_of_ones_own_that_is_called_as_the_papers_has_none_of_its_figures():
+def test_a_folder_with_the_name_of_a_paper_dataset_has_no_figures_of_the_paper():
     row = table(results(layout="imagefolder")).rows[0]
     assert not [column for column in row if column.endswith("(paper)")]
 
 
-def test_the_papers_mean_stands_only_beside_a_mean_over_the_same_datasets():
+def test_the_papers_mean_is_only_shown_for_the_same_datasets():
     assert "XD mean (paper)" not in table(results()).rows[0]  # two of its ten datasets
     roles = dict.fromkeys(("imagenetv2", "imagenet_sketch", "imagenet_a", "imagenet_r"), "dg")
     lines = both_seeds("class_name", dict.fromkeys(roles, (50, 50)))
@@ -48,23 +48,23 @@ def test_the_papers_mean_stands_only_beside_a_mean_over_the_same_datasets():
 
 
 def test_another_split_and_another_encoder_are_marked_with_the_reason():
-    made = table(results(unlike=("dtd",)))
-    assert "dtd (mark)" in made.rows[0]
-    assert "eurosat (mark)" not in made.rows[0]
-    assert "* not comparable with the paper's: dtd: 99 images, not 100." in made.notes
-    made = table(results(encoder={"model": "ViT-B-32", "pretrained": "laion2b"}))
-    assert made.rows[0]["imagenet (mark)"] == "*"
-    assert "encoder ViT-B-32 / laion2b, theirs ViT-B-32 / openai" in "".join(made.notes)
+    shown = table(results(unlike=("dtd",)))
+    assert "dtd (mark)" in shown.rows[0]
+    assert "eurosat (mark)" not in shown.rows[0]
+    assert "* not comparable with the paper's: dtd: 99 images, not 100." in shown.notes
+    shown = table(results(encoder={"model": "ViT-B-32", "pretrained": "laion2b"}))
+    assert shown.rows[0]["imagenet (mark)"] == "*"
+    assert "encoder ViT-B-32 / laion2b, theirs ViT-B-32 / openai" in "".join(shown.notes)
 
 
-def test_the_toy_world_has_no_figures_of_the_papers():
+def test_the_toy_world_has_no_figures_of_the_paper():
     roles = {"shapes": "source", "counts": "xd"}
     lines = both_seeds("class_name", {"shapes": (1, 1), "counts": (2, 2)})
-    made = table(results(lines, roles=roles, encoder=TOY_ENCODER))
-    assert not [key for key in made.rows[0] if key.endswith("(paper)")]
-    header, row = csv.reader(io.StringIO(made.as_csv()))
+    shown = table(results(lines, roles=roles, encoder=TOY_ENCODER))
+    assert not [key for key in shown.rows[0] if key.endswith("(paper)")]
+    header, row = csv.reader(io.StringIO(shown.as_csv()))
     assert row[header.index("counts (paper)")] == ""
-    assert "| Class name only | 1 | 1.00 | 2.00 | 2.00 |" in made.as_markdown()
+    assert "| Class name only | 1 | 1.00 | 2.00 | 2.00 |" in shown.as_markdown()
 
 
 def test_a_cell_reads_ours_deviation_paper_and_difference():
@@ -81,13 +81,13 @@ def test_every_scaling_model_has_its_own_row_of_the_paper():
     assert paper.zero_shot(ours["waffle_offsets"], encoder=named("ViT-B-32", "openai")) == {}
     for model, tag in paper.ENCODERS:
         assert paper.encoder_differs(named(model, tag), tuned=False) is None
-    said = paper.encoder_differs(named("ViT-g-14", "laion2b_s12b_b42k"), tuned=False)
-    assert said == "encoder ViT-g-14 / laion2b_s12b_b42k, theirs ViT-g-14 / laion2b_s34b_b88k"
+    reason = paper.encoder_differs(named("ViT-g-14", "laion2b_s12b_b42k"), tuned=False)
+    assert reason == "encoder ViT-g-14 / laion2b_s12b_b42k, theirs ViT-g-14 / laion2b_s34b_b88k"
     assert "theirs ViT-B-16 / openai" in paper.encoder_differs(named("ViT-B-32", "openai"), tuned=True)
 
 
-def test_the_encoder_is_told_by_tag_and_activation_not_by_its_name():
-    """Of the two models under OpenAI's weights the one with GELU is wrong, whatever either is called."""
+def test_encoders_are_compared_by_tag_and_activation_not_by_name():
+    """OpenAI's weights need QuickGELU, whatever the model is called."""
     for model in ("ViT-B-16", "ViT-B-16-quickgelu"):
         right = {"model": model, "pretrained": "openai", "quick_gelu": True}
         assert paper.encoder_differs(right, tuned=True) is None
@@ -99,13 +99,13 @@ def named(model: str, tag: str) -> dict[str, object]:
     return {"model": model, "pretrained": tag, "quick_gelu": tag == "openai"}
 
 
-def test_a_soup_of_another_name_is_not_the_papers():
+def test_a_soup_of_another_name_has_no_figures_of_the_paper():
     for row in rows.soup_rows("word_k50"):
         for model in ("ViT-B-16", "ViT-B-32"):
             assert paper.zero_shot(row, encoder=named(model, "openai")) == {}
 
 
-def test_rows_csv_names_rows_that_are_there():
+def test_rows_csv_names_existing_rows():
     for name in paper.TITLES:
         theirs = [row["method"] for row in paper.read(name)]
         ours = [row for row in paper.read("rows") if row["table"] == name]
@@ -113,9 +113,9 @@ def test_rows_csv_names_rows_that_are_there():
         assert all(results().row(row["row"]) for row in ours)
 
 
-def test_every_row_of_the_parameter_efficiency_table_stands_beside_one_of_ours():
+def test_every_row_of_the_parameter_efficiency_table_corresponds_to_one_of_ours():
     theirs = paper.read("parameter_efficiency")
-    ours = paper.beside("parameter_efficiency")
+    ours = paper.matched_rows("parameter_efficiency")
     assert len(theirs) == len(ours) == 55
     assert [label for label, *_ in ours] == [row["method"] for row in theirs]
     twice = [(variant, figures["DG mean"]) for label, variant, _, figures in ours if label == "VPT shallow 3 tokens"]
@@ -125,33 +125,36 @@ def test_every_row_of_the_parameter_efficiency_table_stands_beside_one_of_ours()
 
 def test_word_soups_of_the_parameter_efficiency_table_are_score_means_of_the_curve():
     soups = [
-        (variant, row) for label, variant, row, _ in paper.beside("parameter_efficiency") if "Word Soup m=" in label
+        (variant, row)
+        for label, variant, row, _ in paper.matched_rows("parameter_efficiency")
+        if "Word Soup m=" in label
     ]
     assert soups == [("pretrained", f"word_curve_soup_score_mean@{m}") for m in (1, 2, 4, 8, 16, 32, 64)]
 
 
-def test_finetuned_models_stand_beside_the_papers_in_its_order():
+def test_finetuned_models_are_shown_in_the_papers_order():
     lines = both_seeds("class_name", CLASS_NAME)
     lines += both_seeds("class_name", CLASS_NAME, variant="coop", stored=0)
     lines += both_seeds("word_soup", CLASS_NAME, variant="coop_diverse", m=2)
-    made = {made.name: made for made in paper_tables(results(lines, parameters={"coop": 1536, "coop_diverse": 1536}))}
-    assert list(made) == ["few_shot", "diversity_ablation", "parameter_efficiency"]
-    few = made["few_shot"].rows
-    assert [row["method"] for row in few] == ["CLIP ZS", "Vanilla CoOp"]
-    assert few[1]["dtd (paper)"] == 48.0
-    stored = made["parameter_efficiency"].rows
+    run = results(lines, parameters={"coop": 1536, "coop_diverse": 1536})
+    tables = {shown.name: shown for shown in paper_tables(run)}
+    assert list(tables) == ["few_shot", "diversity_ablation", "parameter_efficiency"]
+    few_shot = tables["few_shot"].rows
+    assert [row["method"] for row in few_shot] == ["CLIP ZS", "Vanilla CoOp"]
+    assert few_shot[1]["dtd (paper)"] == 48.0
+    stored = tables["parameter_efficiency"].rows
     assert [(row["method"], row["stored"], row["stored (paper)"]) for row in stored] == [
         ("CoOp 3 tokens", 1536.0, 2000.0),
         ("Word Soup + CoOp m=8", 1538.0, 2000.0),
     ]
 
 
-def test_a_soup_cut_to_m_is_a_row_of_its_own():
+def test_a_soup_cut_to_m_members_is_a_row():
     run = results()
     assert run.cells(PRETRAINED, run.row("word_soup@1")).of(["dtd"]).tolist() == [[1.0, 1.0]]
 
 
-def test_rows_of_a_soup_that_params_lack_are_left_out():
+def test_rows_of_undefined_soups_are_left_out():
     lines = both_seeds("class_name", CLASS_NAME) + both_seeds("long_soup", CLASS_NAME, variant="coop", m=2)
     run = results(lines, soups=("long",), parameters={"coop": 1536})
     assert run.row("word_soup@8") is None
@@ -189,8 +192,8 @@ def test_a_missing_role_has_no_metric_and_a_partial_row_no_mean():
     assert math.isnan(row["XD mean"])
 
 
-def test_every_row_gains_with_the_interval_of_the_verdict_for_other_datasets():
-    """XD: +4 and +6 on dtd, +10 and 0 on eurosat; DG has one dataset, and no interval."""
+def test_gains_of_rows_have_the_interval_for_other_datasets():
+    """XD: +4 and +6 on dtd, +10 and 0 on eurosat; DG has a single dataset, so no interval."""
     xd, dg = [row for row in paired_table(results(), confidence=0.95).rows if row["method"] == "Word soup"]
     assert (xd["role"], xd["difference"]) == ("xd", 5.0)
     estimate = over_datasets(np.array([[4.0, 6.0], [10.0, 0.0]]))
@@ -212,7 +215,7 @@ def test_sizes_and_stored_numbers():
 WORD = dict.fromkeys(CLASS_NAME, (5, 5))
 
 
-def test_counts_are_all_that_the_tables_were_made_from():
+def test_counts_cover_every_row_dataset_and_seed():
     rows = analyses.counts(results()).rows
     assert len(rows) == 2 * 4 * 2
     assert {"variant": "pretrained", "row": "word_soup", "dataset": "eurosat", "role": "xd", "seed": 2}.items() <= rows[
@@ -222,8 +225,8 @@ def test_counts_are_all_that_the_tables_were_made_from():
 
 
 def test_the_upper_bound_is_marked_as_no_result():
-    made = table(results(both_seeds("upper_bound", CLASS_NAME)))
-    assert made.notes[-1] == "The upper bound was selected on the targets' test images: it is no result."
+    shown = table(results(both_seeds("upper_bound", CLASS_NAME)))
+    assert shown.notes[-1] == "The upper bound was selected on the targets' test images: it is no result."
 
 
 def test_the_terminal_shows_means_and_deviations():
@@ -233,7 +236,7 @@ def test_the_terminal_shows_means_and_deviations():
     assert "35.00 ± 2.83" in text
 
 
-def test_a_deviation_that_is_rounding_is_not_shown():
+def test_a_deviation_due_to_rounding_is_not_shown():
     assert "| 1.00 |" in Table("t", "T", ["a"], [{"a": 1.0, "a (std)": 1e-15}]).as_markdown()
 
 
@@ -241,8 +244,8 @@ def test_csv_leaves_missing_numbers_empty():
     assert Table("t", "T", ["a", "b"], [{"a": "x", "b": math.nan}]).as_csv() == "a,b\nx,\n"
 
 
-def test_texts_alone_are_shown_with_signed_differences_of_all_three(tmp_path):
-    """A text that helps on one dataset and harms on another, by hand."""
+def test_single_texts_are_shown_with_changes_of_all_measures(tmp_path):
+    """A text that helps on one dataset and hurts on another, by hand."""
     counts = {"imagenet": 58, "dtd": 40, "eurosat": 26, "imagenet_a": 30}
     lines = [
         {**line_of("given_text", name, 1, n, alignment=0.31, uniformity=0.17), "text": "a type of pet"}

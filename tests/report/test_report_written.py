@@ -1,4 +1,4 @@
-"""A report is written whole or not at all."""
+"""Reports are written atomically."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def made(value: float) -> dict:
+def report(value: float) -> dict:
     return {
         "tables": [Table("t", "T", ["a"], [{"a": value}])],
         "figures": {"f": [{"x": value}]},
@@ -32,27 +32,27 @@ def made(value: float) -> dict:
     ],
     ids=["tables", "figures", "metrics"],
 )
-def test_what_fails_half_way_leaves_all_of_the_last_report(tmp_path, broken):
-    write_reports(tmp_path, **made(1.0))
+def test_a_failure_half_way_keeps_the_last_report(tmp_path, broken):
+    write_reports(tmp_path, **report(1.0))
     before = files(tmp_path)
     assert set(before) == {"tables/t.csv", "tables/t.md", "plots/f.json", "metrics.json"}
     with pytest.raises((TypeError, AttributeError)):
-        write_reports(tmp_path, **{**made(2.0), **broken})
+        write_reports(tmp_path, **{**report(2.0), **broken})
     assert files(tmp_path) == before
 
 
 def test_a_new_report_replaces_the_last_one_and_its_tables(tmp_path):
-    write_reports(tmp_path, **made(1.0))
+    write_reports(tmp_path, **report(1.0))
     write_reports(tmp_path, tables=[Table("u", "U", ["a"], [])], figures={}, metrics={})
     assert set(files(tmp_path)) == {"tables/u.csv", "tables/u.md", "metrics.json"}
 
 
-@pytest.mark.parametrize("lost", ["survey/descriptors.parquet", "soups/word/seed2.json", "results/pretrained"])
-def test_a_stage_without_one_of_its_inputs_leaves_the_last_report(project, tmp_path, lost):
+@pytest.mark.parametrize("missing", ["survey/descriptors.parquet", "soups/word/seed2.json", "results/pretrained"])
+def test_a_missing_input_keeps_the_last_report(project, tmp_path, missing):
     folder = tmp_path / "run"
     shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns(".git", ".dvc", "__pycache__"))
     before = files(folder / "reports")
-    away = folder / "artifacts" / lost
+    away = folder / "artifacts" / missing
     shutil.rmtree(away) if away.is_dir() else away.unlink()
     assert "does not exist" in run_stage(folder, "report", code=1, root=folder)
     assert files(folder / "reports") == before

@@ -13,7 +13,7 @@ from project import ROOT
 
 PROGRAM = """
 import atexit, os, sys
-sys.argv[0] = "-m"  # as it is while Python looks for the module of `-m stages.score`
+sys.argv[0] = "-m"  # as while Python looks for the module of `-m stages.score`
 import stages
 from wsoup.runtime.process import INTERRUPTED, interruptible
 
@@ -32,12 +32,12 @@ except KeyboardInterrupt:
     "work",
     [
         "os.kill(os.getpid(), {number})",
-        # as dataclasses and named tuples are made while modules are imported
+        # as during imports, which create dataclasses and named tuples
         "exec('os.kill(os.getpid(), {number})\\nfor _ in range(10**6): pass')",
     ],
     ids=["plainly", "in-exec-of-a-string"],
 )
-def test_an_interrupt_at_any_moment_ends_with_130_after_everything_is_cleaned(number, work, tmp_path):
+def test_an_interrupt_at_any_moment_ends_with_130_after_cleanup(number, work, tmp_path):
     (tmp_path / "interrupted.py").write_text(PROGRAM.format(work=work.format(number=int(number))))
     command = [sys.executable, "-m", "interrupted"]  # as DVC starts a stage; `-c` and plain files end another way
     paths = os.pathsep.join([str(tmp_path), str(ROOT)])
@@ -48,7 +48,7 @@ def test_an_interrupt_at_any_moment_ends_with_130_after_everything_is_cleaned(nu
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_command_that_is_still_importing_ends_in_one_line(number, tmp_path):
+def test_an_interrupt_during_imports_prints_one_line(number, tmp_path):
     (tmp_path / "typer.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\nfor _ in range(10**6): pass")
     paths = os.pathsep.join([str(tmp_path), str(ROOT)])
     ended = subprocess.run(
@@ -63,8 +63,8 @@ def test_a_command_that_is_still_importing_ends_in_one_line(number, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_caught_interrupt_leaves_a_program_that_goes_on_as_it_was(number, tmp_path):
-    """As in a notebook or a test: the handlers are the program's again, and so is its exit code."""
+def test_a_caught_interrupt_restores_the_programs_handlers(number, tmp_path):
+    """As in a notebook or a test: its signal handlers and its exit code are its own again."""
     (tmp_path / "program.py").write_text(f"""
 import os, signal
 from wsoup.runtime.process import interruptible
@@ -87,7 +87,7 @@ except KeyboardInterrupt:
     assert (ended.returncode, ended.stdout) == (0, "True\n"), ended.stderr
 
 
-def test_who_imports_a_stage_or_the_command_keeps_its_own_handlers():
+def test_importing_a_stage_or_the_command_changes_no_handlers():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     for name in ("stages", "wsoup.__main__"):
         sys.modules.pop(name, None)
@@ -100,15 +100,15 @@ import ctypes, sys
 from wsoup.runtime.process import finished, leave_at_once
 leave_at_once()
 libc = ctypes.CDLL(None)
-libc.__cxa_atexit(libc.abort, None, None)  # as a thread of a library that is not joined
+libc.__cxa_atexit(libc.abort, None, None)  # like a library's thread that is not joined
 print("written")
 if sys.argv[1] == "finished":
     finished()
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc's own list of what is called at the end")
-def test_a_library_that_aborts_at_the_end_does_not_fail_what_has_finished():
+@pytest.mark.skipif(sys.platform != "linux", reason="uses glibc's list of exit functions")
+def test_a_library_that_aborts_at_exit_does_not_fail_a_finished_process():
     def run(how: str) -> tuple[int, str]:
         done = subprocess.run([sys.executable, "-c", ENDS, how], capture_output=True, text=True)
         return done.returncode, done.stdout

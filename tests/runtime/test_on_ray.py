@@ -1,4 +1,4 @@
-"""Shards on a real Ray cluster of two nodes: the same bytes, whoever is killed; and one line where that cannot be."""
+"""Shards on a real Ray cluster of two nodes: the same bytes whatever is killed, or an error of one line."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from wsoup.core.errors import ModelError, ParamsError, WsoupError
 from wsoup.runtime.work import finish_shards
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray's own files and sockets
+pytestmark = pytest.mark.filterwarnings("ignore")  # about Ray's own files and sockets
 THREADS = os.environ.get("OMP_NUM_THREADS", "2")
-"""Of a worker as of this process: sums are added in an order that depends on them."""
+"""Of a worker and of this process: the order of sums depends on it."""
 ONE_WORKER = {"num_cpus": int(THREADS), "object_store_memory": 80 * 2**20}
 
 
@@ -32,17 +32,17 @@ def cluster() -> Iterator[Any]:
     """Two nodes on this machine with room for one worker each."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={**ONE_WORKER, "include_dashboard": False})
-    made.add_node(**ONE_WORKER)
+    two_nodes = Cluster(initialize_head=True, head_node_args={**ONE_WORKER, "include_dashboard": False})
+    two_nodes.add_node(**ONE_WORKER)
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
-    yield made
+    yield two_nodes
     ray.shutdown()
-    made.shutdown()
+    two_nodes.shutdown()
 
 
 @pytest.fixture(autouse=True)
 def on_ray(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work goes to that cluster, with as many threads a worker as there are here."""
+    """Use that cluster, with as many threads per worker as here."""
     monkeypatch.chdir(tmp_path)
     for name, value in {"EXECUTOR": "ray", "RAY_CPUS": THREADS, "CACHE": str(tmp_path / "cache")}.items():
         monkeypatch.setenv(f"WSOUP_{name}", value)
@@ -59,7 +59,7 @@ def finished(task: Any, *, n: int, name: str = "test") -> list[int]:
     return [int(part["x"][0]) for part in shards.load()]
 
 
-def test_shards_come_back_whatever_their_order_and_no_usage_statistics_are_sent(monkeypatch):
+def test_shards_come_back_in_any_order_and_no_usage_statistics_are_sent(monkeypatch):
     monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
     assert finished(square, n=9) == [i**2 for i in range(9)]
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
@@ -78,7 +78,7 @@ def test_a_killed_worker_is_replaced(tmp_path, capsys):
     assert "a worker on node" in capsys.readouterr().err
 
 
-def test_a_lost_node_is_done_without(cluster, tmp_path):
+def test_work_continues_without_a_lost_node(cluster, tmp_path):
     node = cluster.add_node(**ONE_WORKER)
     cluster.wait_for_nodes()
 
@@ -97,7 +97,7 @@ def test_a_lost_node_is_done_without(cluster, tmp_path):
     assert [int(part["x"][0]) for part in shards.load()] == [i**2 for i in range(12)]
 
 
-def test_a_shard_that_ends_every_worker_is_named_and_the_others_are_kept():
+def test_a_shard_that_crashes_every_worker_is_named_and_the_others_are_kept():
     def deadly(_: int, shard: int) -> dict[str, np.ndarray]:
         if shard == 3:
             time.sleep(0.5)  # the others are finished by then
@@ -125,7 +125,7 @@ finish_shards([Shards(Owner("driven", {"a.py": "1"}, {}), inputs="driven", n=40)
 """
 
 
-def test_a_killed_driver_that_is_started_again_does_what_is_left(tmp_path):
+def test_a_restarted_driver_computes_only_the_missing_shards(tmp_path):
     shards = Shards(Owner("driven", {"a.py": "1"}, {}), inputs="driven", n=40)
     driver = subprocess.Popen([sys.executable, "-c", DRIVER], env={**os.environ, "PYTHONPATH": str(ROOT)})
     try:
@@ -148,8 +148,8 @@ def test_a_killed_driver_that_is_started_again_does_what_is_left(tmp_path):
     assert [int(part["x"][0]) for part in shards.load()] == [i**2 for i in range(40)]
 
 
-def test_no_more_is_given_out_than_the_driver_takes_in(tmp_path):
-    """A million shards do not fill the object store: two workers, each with one at work and one that waits."""
+def test_few_shards_are_under_way_while_the_driver_is_slow(tmp_path):
+    """So a million shards do not fill the object store: each of two workers has one at work and one that waits."""
     from wsoup.runtime import on_ray
 
     def noted(_: int, shard: int) -> dict[str, np.ndarray]:
@@ -194,7 +194,7 @@ print([int(part["x"][0]) for part in shards.load()])
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["once", "always"])
 def test_a_worker_out_of_memory(tmp_path, how):
-    """On a cluster of its own, which ends workers once 2 GiB more are in use than now."""
+    """On its own cluster, which kills workers once 2 GiB more are in use than now."""
     variables = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
     variables |= {"PYTHONPATH": str(ROOT), "WSOUP_RAY_CPUS": "1"}
     command = [sys.executable, "-c", HUNGRY, how]
@@ -211,7 +211,7 @@ def test_a_worker_out_of_memory(tmp_path, how):
 
 
 @pytest.mark.slow
-def test_a_cluster_of_the_stages_own_has_no_dashboard():
+def test_a_local_cluster_has_no_dashboard():
     look = "import ray; print(ray._private.worker._global_node.webui_url)"
     alone = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     done = subprocess.run(
@@ -225,7 +225,7 @@ def test_a_cluster_of_the_stages_own_has_no_dashboard():
 
 
 class Unloadable:
-    """Stands for an encoder whose weights one node has not."""
+    """Stands for an encoder whose weights are missing on a node."""
 
     def __call__(self, _: int, shard: int) -> dict[str, np.ndarray]:
         return square(0, shard)
@@ -238,12 +238,12 @@ def _cannot() -> None:
     raise ModelError("encoder.pretrained: weights file x.safetensors does not exist")
 
 
-def test_a_worker_that_cannot_load_the_model_says_which_node():
+def test_a_worker_that_cannot_load_the_model_names_its_node():
     with pytest.raises(WsoupError, match=r"^node [\d.]+: .*weights file x.safetensors does not exist"):
         finished(Unloadable(), n=2, name="unloadable")
 
 
-def test_an_error_of_the_task_is_the_same_error_with_the_node():
+def test_an_error_of_the_task_keeps_its_type_and_names_the_node():
     def refused(_: int, shard: int) -> dict[str, np.ndarray]:
         raise ParamsError("k0 is wrong")
 
@@ -251,13 +251,13 @@ def test_an_error_of_the_task_is_the_same_error_with_the_node():
         finished(refused, n=2, name="refused")
 
 
-def test_an_executor_that_there_is_not(monkeypatch):
+def test_an_unknown_executor(monkeypatch):
     monkeypatch.setenv("WSOUP_EXECUTOR", "slurm")
     with pytest.raises(ParamsError, match="WSOUP_EXECUTOR=slurm: must be one of here, ray"):
         finished(square, n=1)
 
 
-def test_the_images_bar_moves_by_what_others_have_done(capsys):
+def test_the_bar_of_images_moves_by_the_workers_shards(capsys):
     from wsoup.runtime.progress import counting
 
     shards = Shards(Owner("sized", {"a.py": "1"}, {}), inputs="sized", n=3)
@@ -270,7 +270,7 @@ def test_the_images_bar_moves_by_what_others_have_done(capsys):
     ("stage", "item", "out"),
     [("score", "words", "scores/words.parquet"), ("soup", "word", "soups/word"), ("finetune", "ce", "finetuned/ce")],
 )
-def test_stages_on_two_nodes_end_in_the_bytes_of_one_process(project: Project, cluster, tmp_path, stage, item, out):
+def test_stages_on_two_nodes_give_the_bytes_of_one_process(project: Project, cluster, tmp_path, stage, item, out):
     folder = tmp_path / "project"
     shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns(".git", "tmp"))
     before = contents(folder / "artifacts" / out)

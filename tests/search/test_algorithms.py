@@ -1,4 +1,4 @@
-"""Facts about Algorithm 1 and Algorithm 2, on a circle where the right answers are known without weights."""
+"""Algorithms 1 and 2, on a circle where the right answers are known without weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
 from wsoup.core.scoring import centroids, count_correct, normalize
 from wsoup.search.grow.chains import draw_chain_words, word_chain, word_soup_member
@@ -20,7 +19,7 @@ from wsoup.search.rank.ranking import rank
 
 
 def blocks_of(features: torch.Tensor, pool: Sequence[str], size: int):
-    """A passed-in encoder: the features of the named texts in blocks."""
+    """An encoder: the features of the given texts in blocks."""
 
     def encode(texts: Sequence[str]) -> Iterator[torch.Tensor]:
         rows = torch.stack([features[pool.index(text)] for text in texts])
@@ -43,7 +42,7 @@ def one_by_one_descriptor_soup(ranked, features, pool, images, labels, m):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("block", [1, 7, 100])
-def test_descriptor_soup_is_that_of_the_plain_loop(seed, block):
+def test_descriptor_soup_equals_the_plain_loop(seed, block):
     generator = torch.Generator().manual_seed(seed)
     features = normalize(torch.randn(40, 6, 5, generator=generator))
     images, labels = normalize(torch.randn(90, 5, generator=generator)), torch.arange(90) % 6
@@ -60,7 +59,7 @@ def test_rank_breaks_ties_by_pool_order():
 
 
 def test_descriptor_soup_by_hand():
-    """Class 0 at 0 degrees, class 1 at 100. The best text leans by +40, one leaning by -40 brings the mean upright."""
+    """Class 0 at 0 degrees, class 1 at 100. The best text is off by +40; one that is off by -40 centres the mean."""
 
     def text(lean: float) -> torch.Tensor:
         angles = torch.tensor([0.0 + lean, 100.0 + lean]) * math.pi / 180
@@ -73,7 +72,7 @@ def test_descriptor_soup_by_hand():
     assert [(m.text, m.n_correct) for m in members] == [("left", 3), ("right", 4)]
 
 
-def test_a_longer_soup_begins_with_a_shorter_one():
+def test_a_longer_soup_starts_with_a_shorter_one():
     generator = torch.Generator().manual_seed(3)
     features = normalize(torch.randn(60, 6, 5, generator=generator))
     images, labels = normalize(torch.randn(90, 5, generator=generator)), torch.arange(90) % 6
@@ -101,7 +100,7 @@ def one_by_one_chain(first, candidates, count, max_words):
 
 
 def noisy_count(texts: Sequence[str]) -> np.ndarray:
-    """A count that depends on the whole text in no simple way, the same in every process."""
+    """A count that depends on the whole text in no simple way, but is the same in every process."""
     return np.array([sum(map(ord, text)) * 7919 % 83 + 9 * len(text.split()) for text in texts])
 
 
@@ -110,13 +109,13 @@ def noisy_count(texts: Sequence[str]) -> np.ndarray:
     words=st.lists(st.text("abcdefgh", min_size=1, max_size=6), min_size=1, max_size=90),
     max_words=st.integers(1, 6),
 )
-def test_speculative_batches_give_the_chain_of_the_plain_loop(words, max_words):
+def test_speculative_batches_equal_the_plain_loop(words, max_words):
     member = word_chain("start", candidates=words, count=noisy_count, max_words=max_words)
     assert (member.text, member.n_correct) == one_by_one_chain("start", words, noisy_count, max_words)
     assert [step.added for step in member.trace] == member.text.split()
 
 
-def test_a_word_is_added_only_where_the_count_rises_strictly():
+def test_a_word_is_added_only_if_the_count_rises_strictly():
     counts = {"a": 5, "a b": 5, "a c": 6, "a c b": 6, "a c d": 7}
     member = word_chain(
         "a", candidates=["b", "c", "b", "d"], count=lambda ts: [counts.get(t, 0) for t in ts], max_words=10
@@ -126,7 +125,7 @@ def test_a_word_is_added_only_where_the_count_rises_strictly():
 
 
 def test_the_bar_rises_with_each_accepted_word():
-    """Without raising it (the slip in the paper's pseudo-code) 'worse', at 6 against 5, would be accepted too."""
+    """If it did not (the slip in the paper's pseudo-code), 'worse', at 6 against 5, would be accepted, too."""
     counts = {"a": 5, "a best": 9, "a worse": 6, "a best worse": 6}
     member = word_chain(
         "a", candidates=["best", "worse"], count=lambda ts: [counts.get(t, 0) for t in ts], max_words=10
@@ -134,15 +133,14 @@ def test_the_bar_rises_with_each_accepted_word():
     assert member.text == "a best"
 
 
-def test_no_candidates_leave_the_first_word():
+def test_without_candidates_the_chain_is_its_first_word():
     assert word_chain("a", candidates=[], count=lambda ts: [3], max_words=10).text == "a"
 
 
 def test_first_words_come_from_the_top_k0_and_further_ones_from_the_top_k1():
     words = [f"w{i}" for i in range(50)]
     for member in range(30):
-        generator = member_generator(purpose="word_soup", seed=1, member=member)
-        first, candidates = draw_chain_words(words, k0=5, k1=20, patience=12, generator=generator)
+        first, candidates = draw_chain_words(words, member=member, seed=1, k0=5, k1=20, patience=12)
         assert first in words[:5]
         assert len(set(candidates)) == len(candidates) == 12
         assert set(candidates) <= set(words[:20])

@@ -1,4 +1,4 @@
-"""GPT descriptors: the sentence that each becomes, and how classes find theirs."""
+"""GPT descriptors: their wording, and how they are matched to classes."""
 
 from __future__ import annotations
 
@@ -37,41 +37,41 @@ AUTHORS_POOL = "ae2b85191103e0f6"
         ("which is red", "which has which is red"),
     ],
 )
-def test_first_letters_decide_as_in_the_source(descriptor: str, sentence: str) -> None:
+def test_first_letters_decide_the_wording_as_in_the_source(descriptor: str, sentence: str) -> None:
     assert gpt.sentence(descriptor) == sentence
 
 
-def test_a_file_is_read_bare_without_empty_descriptors(tmp_path: Path) -> None:
+def test_descriptors_are_read_bare_without_empty_ones(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps({"cat": ["a tail", " claws. ", "claws", ""], "dog": []}))
     assert gpt.read(path) == {"cat": ["which is a tail", "which has claws", "which has claws"], "dog": []}
 
 
-def test_classes_find_their_key_by_normalised_name_never_by_order() -> None:
+def test_classes_are_matched_by_normalised_name_never_by_order() -> None:
     keys = {"Apply Eye Makeup": ["b"], "hip hop": ["a"]}
-    found = gpt.matched(keys, class_names=["hip-hop", "Apply_Eye_Makeup"], origin="x")
-    assert found == {"hip-hop": ["a"], "Apply_Eye_Makeup": ["b"]}
+    by_class = gpt.matched(keys, class_names=["hip-hop", "Apply_Eye_Makeup"], origin="x")
+    assert by_class == {"hip-hop": ["a"], "Apply_Eye_Makeup": ["b"]}
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("newt", "eft"), ("newt", "smooth newt"), ("tights", "maillot")])
-def test_imagenets_known_aliases(ours: str, theirs: str) -> None:
+def test_known_aliases_of_imagenet_are_matched(ours: str, theirs: str) -> None:
     assert gpt.matched({theirs: ["x"]}, class_names=[ours], origin="x") == {ours: ["x"]}
 
 
-def test_a_class_may_go_by_another_key_than_its_own() -> None:
-    keys, called = {"smooth newt": ["a"], "newt": ["b"]}, {"newt": "smooth newt", "tights": "maillot"}
-    found = gpt.matched(keys, class_names=["smooth newt", "newt"], origin="x", called=called)
-    assert found == {"smooth newt": ["a"], "newt": ["a"]}
+def test_a_class_may_have_another_key_than_its_name() -> None:
+    keys, gpt_names = {"smooth newt": ["a"], "newt": ["b"]}, {"newt": "smooth newt", "tights": "maillot"}
+    by_class = gpt.matched(keys, class_names=["smooth newt", "newt"], origin="x", gpt_names=gpt_names)
+    assert by_class == {"smooth newt": ["a"], "newt": ["a"]}
 
 
-def test_an_own_key_goes_before_an_alias() -> None:
+def test_a_class_prefers_its_own_key_to_an_alias() -> None:
     keys = {"smooth newt": ["a"], "eft": ["b"]}
-    found = gpt.matched(keys, class_names=["smooth newt", "newt"], origin="x")
-    assert found["smooth newt"] == ["a"]
-    assert found["newt"] == ["b"]
+    by_class = gpt.matched(keys, class_names=["smooth newt", "newt"], origin="x")
+    assert by_class["smooth newt"] == ["a"]
+    assert by_class["newt"] == ["b"]
 
 
-def test_an_unmatched_class_lists_the_nearest_keys() -> None:
+def test_an_unmatched_class_is_reported_with_the_nearest_keys() -> None:
     with pytest.raises(
         PoolError, match=r"d.json has no descriptors for class 'aple pie' \(1 of 2 .* nearest keys: 'apple_pie'"
     ):
@@ -79,7 +79,7 @@ def test_an_unmatched_class_lists_the_nearest_keys() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"cat": "a tail"}', '{"cat": [1]}'])
-def test_a_file_of_another_shape(tmp_path: Path, text: str) -> None:
+def test_a_file_with_another_structure_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "d.json").write_text(text)
     with pytest.raises(
         PoolError, match=r"d.json is not a GPT-descriptor file \(.*\); expected {class: \[descriptor, ...\]}"
@@ -87,13 +87,13 @@ def test_a_file_of_another_shape(tmp_path: Path, text: str) -> None:
         gpt.read(tmp_path / "d.json")
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"d.json does not exist; correct the path of the GPT descriptors"):
         gpt.read(tmp_path / "d.json")
 
 
 @needs_reference
-def test_the_authors_pool_comes_out_of_imagenets_descriptors_to_the_letter() -> None:
+def test_imagenets_descriptors_give_exactly_the_authors_pool() -> None:
     ours = pools.descriptors([REFERENCE / "gpt_descriptors/descriptors_imagenet.json"])
     theirs = pools.descriptors([REFERENCE / "descriptors.txt"])
     assert len(ours) == 4_227
@@ -105,21 +105,21 @@ def test_the_authors_pool_comes_out_of_imagenets_descriptors_to_the_letter() -> 
 @pytest.mark.parametrize(
     ("name", "periods", "empty"), [("imagenet", 1, 0), ("caltech", 1, 0), ("food101", 1, 5), ("sun", 0, 0)]
 )
-def test_all_else_that_is_changed_in_the_published_files(name: str, periods: int, empty: int) -> None:
+def test_nothing_else_is_changed_in_the_published_files(name: str, periods: int, empty: int) -> None:
     path = REFERENCE / f"gpt_descriptors/descriptors_{name}.json"
-    raw, found = json.loads(path.read_text()), gpt.read(path)
-    pairs = [(a, b) for key, texts in raw.items() for a, b in zip(texts, found[key], strict=True)]
+    raw, read = json.loads(path.read_text()), gpt.read(path)
+    pairs = [(a, b) for key, texts in raw.items() for a, b in zip(texts, read[key], strict=True)]
     assert sum(not b.endswith(a) for a, b in pairs) == periods
     assert all(b.endswith(a.removesuffix(".")) for a, b in pairs)
-    assert sum(not texts for texts in found.values()) == empty
+    assert sum(not texts for texts in read.values()) == empty
 
 
 @needs_reference
-def test_all_1000_imagenet_classes_find_their_descriptors() -> None:
+def test_all_1000_imagenet_classes_are_matched() -> None:
     from wsoup.towers.encoder import imagenet_class_names
 
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
-    found = gpt.matched(gpt.read(path), class_names=names, origin=str(path))
-    assert set(found) == set(names)
-    assert found["newt"] == gpt.read(path)["eft"]
+    by_class = gpt.matched(gpt.read(path), class_names=names, origin=str(path))
+    assert set(by_class) == set(names)
+    assert by_class["newt"] == gpt.read(path)["eft"]

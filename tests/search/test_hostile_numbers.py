@@ -1,4 +1,4 @@
-"""Numbers that leave the finite: features, text features and losses are checked where they are made."""
+"""NaN and infinity: features, text features and losses are checked where they are computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PIL import Image
 
 from wsoup.core.disk.store import read_checked, sha256_file
 from wsoup.core.errors import LONGEST, ModelError, ParamsError
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.finetune.data import TrainingSet
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.train import Trainer

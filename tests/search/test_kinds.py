@@ -1,4 +1,4 @@
-"""Facts about the kinds of soups beside Algorithms 1 and 2, each against a loop written from its definition."""
+"""Kinds of soup other than Algorithms 1 and 2, each against a loop written from its definition."""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
 from wsoup.core.scoring import normalize
-from wsoup.search.grow import joint
-from wsoup.search.grow.chains import draw_chain_words, first_word, random_length_chain, word_soup_member
-from wsoup.search.grow.joint import fitted_scale, joint_chain, joint_soup, likely_on
-from wsoup.search.grow.singles import sample, top
-from wsoup.soup.member import Member, Step
+from wsoup.search.grow import chains
+from wsoup.search.grow.chains import (
+    draw_chain_words,
+    first_word,
+    fitted_scale,
+    joint_chain,
+    joint_soup,
+    likely_on,
+    random_length_chain,
+    word_soup_member,
+)
+from wsoup.search.grow.soups import sample, top
+from wsoup.search.rank.ranking import Ranked
+from wsoup.soup.member import NOTHING, Member, Step
 
 WORDS = [f"w{i}" for i in range(40)]
 
@@ -27,7 +35,7 @@ WORDS = [f"w{i}" for i in range(40)]
 
 
 def plain_top(texts, n_correct, k2, m, k1):
-    """Sort by the sum of the two z scores; earlier texts first where it is equal."""
+    """Sort by the sum of the two z scores; earlier texts first if it is equal."""
     texts, counts, likelihoods = texts[:k1], list(n_correct[:k1]), list(k2[:k1])
 
     def z(values):
@@ -39,39 +47,34 @@ def plain_top(texts, n_correct, k2, m, k1):
     return [text for _, text in sorted(zip(value, texts, strict=True), key=lambda pair: -pair[0])][:m]
 
 
+def ranked(texts, n_correct, k2) -> Ranked:
+    return Ranked(texts, n_correct, k2, period=False, cost=NOTHING)
+
+
 @pytest.mark.parametrize("k1", [8, 20, 40])
-def test_top_by_count_and_likelihood_is_that_of_plain_sorting(k1):
+def test_top_by_count_and_likelihood_equals_plain_sorting(k1):
     generator = np.random.default_rng(k1)
     counts = np.sort(generator.integers(20, 60, 40))[::-1]
     k2 = -generator.random(40)
-    found = top(WORDS, n_correct=counts, log_likelihood=k2, m=8, k1=k1, rank_by="count_k2")
-    assert found == plain_top(WORDS, counts, k2, 8, k1)
+    assert top(ranked(WORDS, counts, k2), m=8, k1=k1, rank_by="count_k2") == plain_top(WORDS, counts, k2, 8, k1)
 
 
-def test_top_by_count_is_the_beginning_of_the_ranking():
-    found = top(WORDS, n_correct=np.arange(40)[::-1], log_likelihood=np.zeros(40), m=3, k1=40, rank_by="count")
-    assert found == WORDS[:3]
+def test_top_by_count_is_the_start_of_the_ranking():
+    assert top(ranked(WORDS, np.arange(40)[::-1], np.zeros(40)), m=3, k1=40, rank_by="count") == WORDS[:3]
 
 
 def test_top_by_hand():
-    """Counts 12, 11, 10 and likelihoods -3, -1, -2: z of one and the other add up to 0, 1.2, -1.2 and the like."""
-    found = top(
-        ["a", "b", "c"],
-        n_correct=np.array([12, 11, 10]),
-        log_likelihood=np.array([-3.0, -1.0, -2.0]),
-        m=3,
-        k1=3,
-        rank_by="count_k2",
-    )
-    assert found == ["b", "a", "c"]
+    """Counts 12, 11, 10 and likelihoods -3, -1, -2: their z scores add up to 0, 1.2 and -1.2."""
+    three = ranked(["a", "b", "c"], np.array([12, 11, 10]), np.array([-3.0, -1.0, -2.0]))
+    assert top(three, m=3, k1=3, rank_by="count_k2") == ["b", "a", "c"]
 
 
 def test_equal_candidates_keep_their_order():
-    found = top(WORDS, n_correct=np.full(40, 7), log_likelihood=np.full(40, -1.0), m=4, k1=10, rank_by="count_k2")
-    assert found == WORDS[:4]
+    equal = ranked(WORDS, np.full(40, 7), np.full(40, -1.0))
+    assert top(equal, m=4, k1=10, rank_by="count_k2") == WORDS[:4]
 
 
-def test_a_sample_has_each_text_once_and_a_longer_one_begins_with_it():
+def test_a_sample_has_distinct_texts_and_a_longer_one_starts_with_it():
     short, long = (sample(WORDS, m=m, seed=1) for m in (8, 16))
     assert long[:8] == short
     assert len(set(long)) == 16
@@ -81,15 +84,15 @@ def test_a_sample_has_each_text_once_and_a_longer_one_begins_with_it():
 
 
 def test_a_sample_larger_than_the_pool():
-    with pytest.raises(PoolError, match="a sample of 9 was asked of 8 texts"):
+    with pytest.raises(PoolError, match="cannot sample 9 of 8 texts"):
         sample(WORDS[:8], m=9, seed=1)
 
 
-# ----------------------------------------------------------------------------------- Algorithm 2, less this or that
+# ------------------------------------------------------------------------------------------ controls of Algorithm 2
 
 
 def noisy_count(texts):
-    """A count that depends on the whole text in no simple way, the same in every process."""
+    """A count that depends on the whole text in no simple way, but is the same in every process."""
     return np.array([sum(map(ord, text)) * 7919 % 83 + 9 * len(text.split()) for text in texts])
 
 
@@ -98,22 +101,22 @@ def grown(member: int, seed: int) -> Member:
 
 
 @pytest.mark.parametrize("member", range(6))
-def test_first_words_are_those_that_algorithm_2_starts_with(member):
+def test_first_words_are_those_of_algorithm_2(member):
     assert first_word(WORDS, member=member, seed=3, k0=5) == grown(member, 3).text.split()[0]
 
 
 @pytest.mark.parametrize("member", range(6))
-def test_random_lengths_keep_the_first_word_and_the_length_and_nothing_else(member):
+def test_random_lengths_keep_only_the_first_word_and_the_length(member):
     chain = grown(member, 3)
-    found = random_length_chain(chain, ranked=WORDS, member=member, seed=3, k1=30).split()
-    assert found[0] == chain.text.split()[0]
-    assert len(found) == len(chain.trace)
-    assert set(found[1:]) <= set(WORDS[:30])
-    assert len(set(found[1:])) == len(found) - 1
-    assert found == random_length_chain(chain, ranked=WORDS, member=member, seed=3, k1=30).split()
+    words = random_length_chain(chain, ranked=WORDS, member=member, seed=3, k1=30).split()
+    assert words[0] == chain.text.split()[0]
+    assert len(words) == len(chain.trace)
+    assert set(words[1:]) <= set(WORDS[:30])
+    assert len(set(words[1:])) == len(words) - 1
+    assert words == random_length_chain(chain, ranked=WORDS, member=member, seed=3, k1=30).split()
 
 
-def test_random_lengths_ask_only_how_long_the_chain_is():
+def test_random_lengths_depend_only_on_the_chains_length():
     one, other = (Member("a x y", trace=tuple(Step(word, 1) for word in words)) for words in ("axy", "apq"))
     assert random_length_chain(one, ranked=WORDS, member=0, seed=1, k1=30) == random_length_chain(
         other, ranked=WORDS, member=0, seed=1, k1=30
@@ -124,7 +127,7 @@ def test_random_lengths_ask_only_how_long_the_chain_is():
 
 
 def text_features(text: str) -> torch.Tensor:
-    """A made-up encoder: features (4, 6) of a text with four classes, another for every text."""
+    """A made-up encoder: features (4, 6) of a text with four classes, different for every text."""
     generator = torch.Generator().manual_seed(sum(ord(c) * 31**i for i, c in enumerate(text)) % 2**31)
     anchors = torch.eye(4, 6) * 1.5
     return normalize(anchors + torch.randn(4, 6, generator=generator))
@@ -141,7 +144,7 @@ def images_of_classes(n: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def plain_likelihood(images, labels, soup: list[torch.Tensor], scale: float) -> float:
-    """Mean log softmax of the labels by the centroid of some texts, in float64 and one image at a time."""
+    """Mean log softmax of the labels by the centroid of some texts, in float64, one image at a time."""
     centroid = torch.nn.functional.normalize(torch.stack(soup).double().mean(dim=0), dim=-1)
     values = []
     for x, y in zip(images.double(), labels.tolist(), strict=True):
@@ -151,11 +154,10 @@ def plain_likelihood(images, labels, soup: list[torch.Tensor], scale: float) -> 
 
 
 def one_by_one_joint_soup(images, labels, *, seed, m, k0, k1, patience, max_words, scale):
-    """From the definition: keep a list of finished texts, try one word after the other."""
+    """From the definition: keep a list of finished texts and try one word after the other."""
     finished: list[str] = []
     for member in range(m):
-        generator = member_generator(purpose="word_soup", seed=seed, member=member)
-        first, candidates = draw_chain_words(WORDS, k0=k0, k1=k1, patience=patience, generator=generator)
+        first, candidates = draw_chain_words(WORDS, member=member, seed=seed, k0=k0, k1=k1, patience=patience)
         chain = [first]
 
         def value(words: list[str]) -> float:
@@ -166,8 +168,8 @@ def one_by_one_joint_soup(images, labels, *, seed, m, k0, k1, patience, max_word
         for word in candidates:
             if len(chain) == max_words:
                 break
-            if (found := value([*chain, word])) > bar:
-                chain, bar = [*chain, word], found
+            if (longer := value([*chain, word])) > bar:
+                chain, bar = [*chain, word], longer
         finished.append(" ".join(chain))
     return finished
 
@@ -176,7 +178,7 @@ SETTINGS = {"m": 3, "k0": 5, "k1": 30, "patience": 25, "max_words": 4}
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_joint_growth_is_that_of_the_plain_loop(seed):
+def test_joint_growth_equals_the_plain_loop(seed):
     images, labels = images_of_classes()
     members = joint_soup(WORDS, seed=seed, features=encode, measure=likely_on(images, labels, scale=8.0), **SETTINGS)
     assert [m.text for m in members] == one_by_one_joint_soup(images, labels, seed=seed, scale=8.0, **SETTINGS)
@@ -184,7 +186,7 @@ def test_joint_growth_is_that_of_the_plain_loop(seed):
 
 
 @pytest.mark.parametrize(("smallest", "largest"), [(1, 1), (1, 3), (5, 64), (64, 64)])
-def test_speculative_batches_keep_the_soup_to_the_letter(smallest, largest):
+def test_joint_growth_does_not_depend_on_batches(smallest, largest):
     measure = likely_on(*images_of_classes(), scale=8.0)
     whole = joint_soup(WORDS, seed=2, features=encode, measure=measure, **SETTINGS)
     batches = (smallest, largest)
@@ -193,8 +195,8 @@ def test_speculative_batches_keep_the_soup_to_the_letter(smallest, largest):
 
 @settings(deadline=None, max_examples=40)
 @given(values=st.lists(st.integers(0, 12), min_size=1, max_size=60), max_words=st.integers(1, 5))
-def test_ties_are_not_accepted_whatever_the_batches(values, max_words):
-    """A measure of few values, which often ties: it must rise strictly."""
+def test_ties_are_never_accepted(values, max_words):
+    """A measure with few values, which often ties: it must rise strictly."""
     table = {f"c{i}": value for i, value in enumerate(values)}
 
     def features(texts):
@@ -203,8 +205,8 @@ def test_ties_are_not_accepted_whatever_the_batches(values, max_words):
         ]
 
     def measure(sums):
-        found = sums.flatten().tolist()
-        return found, [int(value) for value in found]
+        values = sums.flatten().tolist()
+        return values, [int(value) for value in values]
 
     member, _ = joint_chain(
         "first",
@@ -225,7 +227,7 @@ def test_ties_are_not_accepted_whatever_the_batches(values, max_words):
     assert [a.n_correct < b.n_correct for a, b in itertools.pairwise(member.trace)] == [True] * (len(chain) - 1)
 
 
-def test_a_soup_is_measured_alike_alone_and_among_others():
+def test_a_soup_is_measured_the_same_alone_and_in_a_batch():
     images, labels = images_of_classes()
     measure = likely_on(images, labels, scale=8.0)
     block = encode([f"text {i}" for i in range(40)])
@@ -244,7 +246,7 @@ def test_the_fitted_scale_is_the_likeliest():
     assert 1 < scale < 1000
 
 
-def test_the_scale_of_perfect_and_of_hopeless_classifiers_is_bounded():
+def test_the_scale_of_perfect_and_hopeless_classifiers_is_bounded():
     images, labels = torch.eye(4), torch.arange(4)
-    assert 30 < fitted_scale(images, labels, torch.eye(4)) <= joint.SCALES[1]
-    assert fitted_scale(images, labels.flip(0), torch.eye(4)) == pytest.approx(joint.SCALES[0])
+    assert 30 < fitted_scale(images, labels, torch.eye(4)) <= chains.SCALES[1]
+    assert fitted_scale(images, labels.flip(0), torch.eye(4)) == pytest.approx(chains.SCALES[0])

@@ -1,4 +1,4 @@
-"""The pools: what is in them, in which order, and what is refused."""
+"""Pools: what they contain, in which order, and what is refused."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ def test_common_words_come_most_common_first() -> None:
     assert not pools.OFFENSIVE & set(words)
 
 
-def test_fewer_words_are_the_beginning_of_more() -> None:
+def test_a_smaller_pool_is_the_start_of_a_larger_one() -> None:
     assert pools.common_words(50) == pools.common_words(200)[:50]
 
 
-def test_more_words_than_there_are() -> None:
+def test_more_words_than_wordfreq_has_are_refused() -> None:
     with pytest.raises(PoolError, match=r"candidates.words.count is 1000000, but wordfreq has \d+ such words"):
         pools.common_words(1_000_000)
 
 
-def test_a_list_of_words_by_path(tmp_path: Path) -> None:
+def test_words_are_read_from_a_file(tmp_path: Path) -> None:
     path = write(tmp_path / "words.txt", "the\n\nof\nand\nthe end\n")
     assert pools.words_from_file(path, count=3) == ["the", "of", "and"]
     with pytest.raises(PoolError, match=r"words.txt holds 4 words, candidates.words.count asks for 5; lower it"):
         pools.words_from_file(path, count=5)
 
 
-def test_descriptors_of_text_files_are_made_bare(tmp_path: Path) -> None:
+def test_descriptors_of_text_files_are_bare(tmp_path: Path) -> None:
     path = write(tmp_path / "d.txt", ", which has  claws.\n\nwhich is red\n")
     assert pools.descriptors([path]) == ["which has claws", "which is red"]
 
 
-def test_descriptors_of_several_files_are_kept_once_in_order(tmp_path: Path) -> None:
+def test_descriptors_of_several_files_are_distinct_and_in_order(tmp_path: Path) -> None:
     first = write(tmp_path / "a.json", '{"cat": ["a tail", "claws"], "dog": ["claws", "fur."]}')
     second = write(tmp_path / "b.txt", "which has claws\nwhich can fly\n")
     assert pools.descriptors([first, second]) == [
@@ -58,22 +58,22 @@ def test_descriptors_of_several_files_are_kept_once_in_order(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"d.txt is empty; expected one text a line"),
+        ("", r"d.txt is empty; expected one text per line"),
         ("\n \n", r"d.txt is empty"),
         ("red\nblue\nred.\n", r"d.txt holds 'red' more than once \(1 such texts\)"),
     ],
 )
-def test_an_empty_pool_or_one_with_repetitions(tmp_path: Path, text: str, message: str) -> None:
+def test_an_empty_pool_or_one_with_repetitions_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(PoolError, match=message):
         pools.descriptors([write(tmp_path / "d.txt", text)])
 
 
-def test_json_without_descriptors(tmp_path: Path) -> None:
+def test_json_without_descriptors_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PoolError, match=r"candidates.descriptors: no descriptors in .*d.json"):
         pools.descriptors([write(tmp_path / "d.json", "{}")])
 
 
-def test_a_missing_or_foreign_file(tmp_path: Path) -> None:
+def test_a_missing_file_or_one_that_is_not_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"d.txt does not exist; correct its path under candidates in params.yaml"):
         pools.descriptors([tmp_path / "d.txt"])
     (tmp_path / "d.txt").write_bytes(b"caf\xe9\n")
@@ -89,7 +89,7 @@ def test_a_written_pool_reads_back(tmp_path: Path) -> None:
         pools.read_pool(tmp_path / "none.txt")
 
 
-def test_no_descriptors_may_be_asked_for(tmp_path: Path) -> None:
+def test_the_pool_of_descriptors_may_be_empty(tmp_path: Path) -> None:
     assert pools.descriptors([]) == []
     pools.write_pool(tmp_path / "descriptors.txt", [])
     assert pools.read_pool(tmp_path / "descriptors.txt") == []

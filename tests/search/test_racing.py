@@ -1,4 +1,4 @@
-"""Facts about racing: the rounds by hand, the race against plain loops, its cost, and what soups may take from it."""
+"""Racing: the rounds by hand, the race against plain loops, its cost, and what soups may use of it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from wsoup.core.errors import PoolError
 from wsoup.core.scoring import normalize
 from wsoup.search.grow import soups
 from wsoup.search.grow.params import SoupParams
-from wsoup.search.rank.cost import cost_of
 from wsoup.search.rank.params import RacingParams, RacingRound
 from wsoup.search.rank.pools import common_words
-from wsoup.search.rank.racing import images_scored, part_of, race, racing_cost, rounds_of
+from wsoup.search.rank.racing import part_of, race, racing_cost, rounds_of
 from wsoup.search.rank.ranking import Ranked, ranked
-from wsoup.search.rank.source import Source
+from wsoup.search.rank.source import Source, cost_of
 from wsoup.search.rank.statistics import right_by_name, scores
 from wsoup.soup.member import NOTHING, Cost
 
@@ -30,11 +29,11 @@ SEEDS = {1: torch.arange(0, 60), 2: torch.arange(25, 90).flip(0)}
 
 @pytest.fixture(scope="module")
 def source(tiny_encoder) -> Source:
-    """Images near the features of their class name, so that texts differ in what they get right."""
+    """Images near the text features of their class, so that texts differ in accuracy."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(6, (90,), generator=generator)
-    named = tiny_encoder.encode_texts([f"a photo of a {name}." for name in NAMES])
-    features = normalize(named[labels] - named.mean(dim=0) + 0.1 * torch.randn(90, 16, generator=generator))
+    names = tiny_encoder.encode_texts([f"a photo of a {name}." for name in NAMES])
+    features = normalize(names[labels] - names.mean(dim=0) + 0.1 * torch.randn(90, 16, generator=generator))
     return Source(tiny_encoder, features, labels, SEEDS, "a photo of a {}.", NAMES)
 
 
@@ -43,14 +42,13 @@ def raced_here(source) -> dict[str, np.ndarray]:
     return run(source, rounds_of(RACE, n_classes=6))
 
 
-def run(source: Source, heats) -> dict[str, np.ndarray]:
-    def score(number, texts):
-        part = part_of(source, heats[number].classes)
+def run(source: Source, rounds) -> dict[str, np.ndarray]:
+    def score(part, texts):
         images = part.images()
-        named = right_by_name(part, images=images, period=False)
-        return scores(part, texts, images=images, baseline_right=named, period=False)
+        baseline_right = right_by_name(part, images=images, period=False)
+        return scores(part, texts, images=images, baseline_right=baseline_right, period=False)
 
-    return race(POOL, heats, n_seeds=len(source.subsets), score=score)
+    return race(source, POOL, rounds, score=score)
 
 
 def plain_scores(source: Source, text: str, *, classes, index) -> tuple[int, float]:
@@ -70,68 +68,70 @@ def plain_scores(source: Source, text: str, *, classes, index) -> tuple[int, flo
     return sum(int(np.argmax(row)) == y for row, y in zip(rows, own, strict=True)), sum(likely) / len(likely)
 
 
-def plain_race(source: Source, heats, index) -> dict[str, tuple[int, int, float]]:
+def plain_race(source: Source, rounds, index) -> dict[str, tuple[int, int, float]]:
     """One seed: text -> (classes of its last round, count, k2), by lists and sorting."""
-    left, found = list(POOL), {}
-    for heat in heats:
-        classes = list(heat.classes)
+    left, last = list(POOL), {}
+    for each in rounds:
+        classes = list(each.classes)
         for text in left:
-            found[text] = (len(classes), *plain_scores(source, text, classes=classes, index=index))
-        if heat.keep is not None:
+            last[text] = (len(classes), *plain_scores(source, text, classes=classes, index=index))
+        if each.keep is not None:
             words = [text for text in left if text]
-            columns = [[found[text][i] for text in words] for i in (1, 2)]
+            columns = [[last[text][i] for text in words] for i in (1, 2)]
             means = [sum(values) / len(words) for values in columns]
             spreads = [
                 math.sqrt(sum((v - mean) ** 2 for v in values) / len(words)) or 1.0
                 for values, mean in zip(columns, means, strict=True)
             ]
-            value = {t: sum((found[t][i + 1] - means[i]) / spreads[i] for i in (0, 1)) for t in words}
-            best = sorted(words, key=lambda t: -round(value[t], 9))[: heat.keep]
+            value = {t: sum((last[t][i + 1] - means[i]) / spreads[i] for i in (0, 1)) for t in words}
+            best = sorted(words, key=lambda t: -round(value[t], 9))[: each.keep]
             left = [text for text in left if not text or text in best]
-    return found
+    return last
 
 
-def test_a_race_is_that_of_plain_loops(source, raced_here):
-    heats, found = rounds_of(RACE, n_classes=6), raced_here
+def test_a_race_equals_plain_loops(source, raced_here):
+    rounds, columns = rounds_of(RACE, n_classes=6), raced_here
     for k, index in enumerate(SEEDS.values()):
-        plain = plain_race(source, heats, index)
-        assert dict(zip(POOL, found["n_classes"][k].tolist(), strict=True)) == {t: n for t, (n, *_) in plain.items()}
-        assert dict(zip(POOL, found["n_correct"][k].tolist(), strict=True)) == {t: n for t, (_, n, _) in plain.items()}
-        assert found["k2"][k] == pytest.approx([plain[text][2] for text in POOL], rel=1e-4)
-        assert sorted(set(found["n_classes"][k].tolist())) == [2, 4, 6]
+        plain = plain_race(source, rounds, index)
+        assert dict(zip(POOL, columns["n_classes"][k].tolist(), strict=True)) == {t: n for t, (n, *_) in plain.items()}
+        assert dict(zip(POOL, columns["n_correct"][k].tolist(), strict=True)) == {
+            t: n for t, (_, n, _) in plain.items()
+        }
+        assert columns["k2"][k] == pytest.approx([plain[text][2] for text in POOL], rel=1e-4)
+        assert sorted(set(columns["n_classes"][k].tolist())) == [2, 4, 6]
 
 
-def test_finalists_have_the_columns_of_the_whole_ranking(source, raced_here):
-    whole, found = run(source, rounds_of([], n_classes=6)), raced_here
+def test_finalists_have_the_scores_of_the_whole_ranking(source, raced_here):
+    whole, columns = run(source, rounds_of([], n_classes=6)), raced_here
     assert (whole["n_classes"] == 6).all()
-    last = found["n_classes"] == 6
+    last = columns["n_classes"] == 6
     assert last.sum(axis=1).tolist() == [7, 7], "six, and the class name alone"
     for name in ("n_correct", "k2", "gain_se", "alignment", "uniformity"):
-        assert found[name][last] == pytest.approx(whole[name][last], rel=1e-5), name
+        assert columns[name][last] == pytest.approx(whole[name][last], rel=1e-5), name
 
 
-def test_a_seed_races_alike_alone_and_beside_others(source, raced_here):
-    heats = rounds_of(RACE, n_classes=6)
+def test_a_seed_races_the_same_alone_and_with_others(source, raced_here):
+    rounds = rounds_of(RACE, n_classes=6)
     alone = Source(source.encoder, source.image_features, source.labels, {2: SEEDS[2]}, source.template, NAMES)
-    both, one = raced_here, run(alone, heats)
-    assert both["n_classes"][1].tolist() == one["n_classes"][0].tolist()
-    assert both["n_correct"][1].tolist() == one["n_correct"][0].tolist()
+    both, own = raced_here, run(alone, rounds)
+    assert both["n_classes"][1].tolist() == own["n_classes"][0].tolist()
+    assert both["n_correct"][1].tolist() == own["n_correct"][0].tolist()
 
 
-def test_rounds_are_nested_shares_of_the_classes_two_at_least():
-    found = rounds_of([RacingRound(classes=0.01, keep=90), RacingRound(classes=0.5, keep=9)], n_classes=20)
-    assert [(len(r.classes), r.keep) for r in found] == [(2, 90), (10, 9), (20, None)]
-    assert set(found[0].classes) < set(found[1].classes) < set(found[2].classes)
-    assert found == rounds_of([RacingRound(classes=0.01, keep=90), RacingRound(classes=0.5, keep=9)], n_classes=20)
+def test_rounds_have_nested_shares_of_the_classes_and_at_least_two():
+    rounds = rounds_of([RacingRound(classes=0.01, keep=90), RacingRound(classes=0.5, keep=9)], n_classes=20)
+    assert [(len(r.classes), r.keep) for r in rounds] == [(2, 90), (10, 9), (20, None)]
+    assert set(rounds[0].classes) < set(rounds[1].classes) < set(rounds[2].classes)
+    assert rounds == rounds_of([RacingRound(classes=0.01, keep=90), RacingRound(classes=0.5, keep=9)], n_classes=20)
 
 
-def test_rounds_of_the_same_few_classes_are_one():
+def test_rounds_with_the_same_classes_become_one():
     race_of_two = [RacingRound(classes=0.1, keep=90), RacingRound(classes=0.3, keep=9)]
     assert [(len(r.classes), r.keep) for r in rounds_of(race_of_two, n_classes=7)] == [(2, 9), (7, None)]
     assert [(len(r.classes), r.keep) for r in rounds_of(race_of_two, n_classes=2)] == [(2, None)]
 
 
-def test_a_part_of_the_source_is_its_classes_and_their_images(source):
+def test_a_part_of_the_source_has_the_images_of_its_classes(source):
     part = part_of(source, (1, 4))
     chosen = [i for i in range(90) if int(source.labels[i]) in (1, 4)]
     assert torch.equal(part.image_features, source.image_features[chosen])
@@ -142,7 +142,7 @@ def test_a_part_of_the_source_is_its_classes_and_their_images(source):
     assert part_of(source, range(6)) is source
 
 
-def test_a_race_narrows():
+def test_rounds_must_narrow():
     for second in ({"classes": 0.2, "keep": 5}, {"classes": 0.5, "keep": 20}):
         with pytest.raises(ValidationError, match="more classes than the one before it, and keep fewer candidates"):
             RacingParams(words=[{"classes": 0.2, "keep": 20}, second])
@@ -151,15 +151,15 @@ def test_a_race_narrows():
 # ------------------------------------------------------------------------------------------------------------- cost
 
 
-def test_every_round_costs_its_candidates_with_its_classes(source, raced_here):
-    heats, found = rounds_of(RACE, n_classes=6), raced_here
-    together, alone = racing_cost(source, POOL, heats, n_classes=found["n_classes"], period=False)
+def test_every_round_costs_its_candidates_times_its_classes(source, raced_here):
+    rounds, columns = rounds_of(RACE, n_classes=6), raced_here
+    together, alone = racing_cost(source, POOL, rounds, n_classes=columns["n_classes"], period=False)
     for k in range(2):
-        wanted = NOTHING
+        expected = NOTHING
         for classes in (2, 4, 6):
-            left = [text for text, n in zip(POOL, found["n_classes"][k], strict=True) if text and n >= classes]
-            wanted += cost_of(left, period=False, source=part_of(source, range(classes)))
-        assert alone[k] == wanted
+            left = [text for text, n in zip(POOL, columns["n_classes"][k], strict=True) if text and n >= classes]
+            expected += cost_of(left, period=False, source=part_of(source, range(classes)))
+        assert alone[k] == expected
         assert alone[k].tokens <= together.tokens <= sum(one.tokens for one in alone)
     assert racing_cost(source, POOL, rounds_of([], n_classes=6), n_classes=np.full((2, 25), 6), period=False) == (
         (whole := cost_of(POOL[1:], period=False, source=source)),
@@ -167,20 +167,20 @@ def test_every_round_costs_its_candidates_with_its_classes(source, raced_here):
     )
 
 
-def test_images_are_those_of_the_rounds_classes(source):
-    heats = rounds_of(RACE, n_classes=6)
-    found = images_scored(source, heats, n_classes=np.array([[2, 6], [4, 6]]))
-    index = SEEDS[1]
-    inside = sum(int(source.labels[i]) in heats[0].classes for i in index.tolist())
-    assert found[0].tolist() == [inside, 60]
-    assert found[1, 1] == 65
+def test_the_images_are_those_of_the_rounds_classes(source, raced_here):
+    for round_ in rounds_of(RACE, n_classes=6):
+        for k, index in enumerate(SEEDS.values()):
+            inside = sum(int(source.labels[i]) in round_.classes for i in index.tolist())
+            last = raced_here["n_classes"][k] == len(round_.classes)
+            assert last.any()
+            assert set(raced_here["n_images"][k, last].tolist()) == {inside}
 
 
 # ------------------------------------------------------------------------------------------------------------ soups
 
 
 def raced() -> Ranked:
-    """Five words: two went through all rounds, of the others one came further."""
+    """Five words: two went through all rounds, and one of the others got further."""
     return ranked(
         ["", "a", "b", "c", "d", "e"],
         n_correct=np.array([9, 50, 5, 7, 60, 70]),
@@ -195,7 +195,7 @@ def define(**soup: object) -> SoupParams:
     return TypeAdapter(SoupParams).validate_python({"pool": "words", "m": 2, **soup})
 
 
-def test_those_with_all_classes_come_first_by_count_the_others_as_far_as_they_came():
+def test_finalists_rank_first_by_count_then_others_by_number_of_classes():
     assert (raced().texts, raced().full) == (["c", "b", "d", "a", "e"], 2)
     assert raced().finalists().texts == ["c", "b"]
     plain = ranked(["a", "b"], n_correct=np.array([1, 2]), log_likelihood=np.zeros(2), period=False, cost=NOTHING)
@@ -203,14 +203,14 @@ def test_those_with_all_classes_come_first_by_count_the_others_as_far_as_they_ca
     assert plain.finalists() is plain
 
 
-def test_soups_take_those_that_went_through_all_rounds():
+def test_soups_use_finalists_only():
     assert soups.candidates(define(kind="greedy"), raced()).texts == ["c", "b"]
     assert soups.candidates(define(kind="top", k1=2, rank_by="count"), raced()).texts == ["c", "b"]
     with pytest.raises(PoolError, match=r"k1 is 3 but 2 of the pool words went through all rounds of score.racing"):
         soups.candidates(define(kind="top", k1=3, rank_by="count"), raced())
 
 
-def test_a_sample_of_the_whole_pool_does_without_their_counts(source):
+def test_a_sample_of_the_whole_pool_needs_no_finalists(source):
     everything = soups.candidates(define(kind="sample", k1=None, m=5), raced())
     assert everything.texts == raced().texts
     members, cost = soups.members(define(kind="sample", k1=None, m=5), ranked=everything, source=source, seed=1, part=0)

@@ -1,4 +1,4 @@
-"""Stage score where a pool races: the table that it leaves, and that an interrupted race ends in the same bytes."""
+"""Stage score with a race: its table, and that an interrupted race ends with the same bytes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.disk.shards import Owner
 from wsoup.core.scoring import normalize
+from wsoup.search.rank import statistics
 from wsoup.search.rank.pools import common_words, write_pool
 from wsoup.search.rank.ranking import read_ranked
 
@@ -25,26 +26,28 @@ RACE = [{"classes": 0.4, "keep": 12}, {"classes": 0.6, "keep": 5}]
 
 
 class Killed(BaseException):
-    """What ends the process in this test."""
+    """Ends the process in this test."""
 
 
 @pytest.fixture
 def artifacts(in_tmp, tiny_encoder, tiny_encoder_files) -> Artifacts:
-    """Everything that stage score reads, of 60 images and two seeds."""
-    found, generator = Artifacts(), torch.Generator().manual_seed(0)
+    """Everything that stage score reads, with 60 images and two seeds."""
+    artifacts, generator = Artifacts(), torch.Generator().manual_seed(0)
     params = {"source": "photo", "seeds": [1, 2], "encoder": tiny_encoder_files}
     pools = {"words": {"path": None, "count": 30, "period": False}, "descriptors": {"paths": [], "period": True}}
     params["candidates"] = {**pools, "watch": "params.yaml"}
     params["score"] = {"shard_size": 7, "racing": {"words": RACE}}
     Path("params.yaml").write_text(yaml.safe_dump(params))
-    write_pool(found.pool("words"), WORDS)
+    write_pool(artifacts.pool("words"), WORDS)
     about = {"class_names": NAMES, "template": "a photo of a {}.", "encoder": tiny_encoder.id}
     features = normalize(torch.randn(60, 16, generator=generator)).numpy()
     rows = np.arange(60)
-    store.write_features(found.features("photo", split="train"), store.ImageFeatures(features, rows % 5, rows, about))
+    store.write_features(
+        artifacts.features("photo", split="train"), store.ImageFeatures(features, rows % 5, rows, about)
+    )
     for seed, chosen in ((1, rows[:40]), (2, rows[20:])):
-        store.write_table(found.split("photo", seed=seed), pa.table({"row": chosen}))
-    return found
+        store.write_table(artifacts.split("photo", seed=seed), pa.table({"row": chosen}))
+    return artifacts
 
 
 def owner() -> Owner:
@@ -55,40 +58,40 @@ def run() -> None:
     stage.main(owner(), "words")
 
 
-def test_the_table_says_what_each_candidate_was_scored_on(artifacts, tiny_encoder):
+def test_the_table_records_what_each_candidate_was_scored_on(artifacts, tiny_encoder):
     run()
     table = store.read_table(artifacts.scores("words")).to_pylist()
     for seed in (1, 2):
-        mine = {line["text"]: line for line in table if line["seed"] == seed}
-        assert list(mine) == ["", *WORDS]
-        classes = [line["n_classes"] for text, line in mine.items() if text]
+        lines = {line["text"]: line for line in table if line["seed"] == seed}
+        assert list(lines) == ["", *WORDS]
+        classes = [line["n_classes"] for text, line in lines.items() if text]
         assert [classes.count(n) for n in (2, 3, 5)] == [18, 7, 5]
-        assert {line["n_images"] for line in mine.values() if line["n_classes"] == 5} == {40}
-        assert {line["n_images"] for line in mine.values() if line["n_classes"] == 2} == {16}
+        assert {line["n_images"] for line in lines.values() if line["n_classes"] == 5} == {40}
+        assert {line["n_images"] for line in lines.values() if line["n_classes"] == 2} == {16}
         best = read_ranked(artifacts.scores("words"), seed=seed, encoder=tiny_encoder.id)
         assert best.full == 5
-        assert best.n_correct[:5].tolist() == sorted((mine[t]["n_correct"] for t in best.texts[:5]), reverse=True)
+        assert best.n_correct[:5].tolist() == sorted((lines[t]["n_correct"] for t in best.texts[:5]), reverse=True)
     about = store.table_attributes(artifacts.scores("words"))
     assert about["racing"] == [{"classes": 2, "keep": 12}, {"classes": 3, "keep": 5}, {"classes": 5, "keep": None}]
     assert about["cost_by_seed"]["1"]["texts"] == 30 + 12 + 5
 
 
 @pytest.mark.parametrize("after", [pytest.param(3, marks=pytest.mark.slow), 7, pytest.param(9, marks=pytest.mark.slow)])
-def test_a_race_that_is_ended_in_any_round_goes_on_and_ends_in_the_same_bytes(artifacts, monkeypatch, capsys, after):
+def test_a_race_killed_in_any_round_resumes_and_ends_with_the_same_bytes(artifacts, monkeypatch, capsys, after):
     run()
     undisturbed = artifacts.scores("words").read_bytes()
-    whole, left = stage.scores, after
+    scores, left = statistics.scores, after
 
     def ends(*args, **kwargs):
         nonlocal left
         left -= 1
         if left < 0:
             raise Killed
-        return whole(*args, **kwargs)
+        return scores(*args, **kwargs)
 
     shutil.rmtree(owner().folder)
     artifacts.scores("words").unlink()
-    monkeypatch.setattr(stage, "scores", ends)
+    monkeypatch.setattr(statistics, "scores", ends)
     with pytest.raises(Killed):
         run()
     calls = 0
@@ -96,9 +99,9 @@ def test_a_race_that_is_ended_in_any_round_goes_on_and_ends_in_the_same_bytes(ar
     def counted(*args, **kwargs):
         nonlocal calls
         calls += 1
-        return whole(*args, **kwargs)
+        return scores(*args, **kwargs)
 
-    monkeypatch.setattr(stage, "scores", counted)
+    monkeypatch.setattr(statistics, "scores", counted)
     run()
     assert artifacts.scores("words").read_bytes() == undisturbed
     shards = len(list(owner().folder.rglob("*.part")))

@@ -1,4 +1,4 @@
-"""Facts about every kind of soup as the stage makes it: from a ranked pool and a small real encoder, with its cost."""
+"""Every kind of soup as the stage makes it, from a ranked pool and a small real encoder; its cost, and rankings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from wsoup.core.errors import MismatchError, PoolError
 from wsoup.core.scoring import correct, normalize
 from wsoup.search.grow import soups
 from wsoup.search.grow.params import SoupParams
-from wsoup.search.rank.cost import Meter, cost_of
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import Ranked, mixed, read_ranked
-from wsoup.search.rank.source import Source
+from wsoup.search.rank.source import Meter, Source, cost_of
 from wsoup.search.rank.statistics import statistics
 from wsoup.soup.member import NOTHING, Cost, Member
 from wsoup.soup.soup import Soup
@@ -60,14 +59,14 @@ def ranked(source) -> Ranked:
 
 def build(definition: SoupParams, *, source: Source, ranked: Ranked) -> tuple[list[Member], Cost]:
     cut = soups.candidates(definition, ranked)
-    found = [
+    parts = [
         soups.members(definition, ranked=cut, source=source, seed=1, part=part) for part in range(definition.parts)
     ]
-    return [member for members, _ in found for member in members], sum((cost for _, cost in found), NOTHING)
+    return [member for members, _ in parts for member in members], sum((cost for _, cost in parts), NOTHING)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_members_come_from_what_the_definition_allows_and_know_their_images(kind, source, ranked):
+def test_members_come_from_the_candidates_and_have_counts(kind, source, ranked):
     definition = define(kind)
     members, _ = build(definition, source=source, ranked=ranked)
     allowed = set(soups.candidates(definition, ranked).texts)
@@ -78,14 +77,14 @@ def test_members_come_from_what_the_definition_allows_and_know_their_images(kind
 
 
 @pytest.mark.parametrize("kind", ["chains", "top", "sample", "first_words", "random_lengths"])
-def test_members_that_stand_alone_are_counted_alone_and_finished(kind, source, ranked):
+def test_independent_members_are_counted_alone_with_the_final_period(kind, source, ranked):
     members, _ = build(define(kind), source=source, ranked=ranked)
     texts = [member.text for member in members]
     assert [m.n_correct for m in members] == source.count(texts, seed=1, period=True).tolist()
 
 
 @pytest.mark.parametrize("kind", ["greedy", "joint"])
-def test_members_of_a_soup_judged_as_a_whole_are_counted_as_that_soup(kind, source, ranked):
+def test_members_judged_as_a_soup_are_counted_as_that_soup(kind, source, ranked):
     for weight in (0, 2):
         members, _ = build(define(kind, class_name_weight=weight), source=source, ranked=ranked)
         total = weight * next(source.text_blocks([""], period=True))[0]
@@ -96,7 +95,7 @@ def test_members_of_a_soup_judged_as_a_whole_are_counted_as_that_soup(kind, sour
 
 
 @pytest.mark.parametrize("kind", ["top", "sample", "first_words"])
-def test_kinds_without_a_search_cost_nothing_but_the_ranking(kind, source, ranked):
+def test_kinds_without_a_search_cost_only_the_ranking(kind, source, ranked):
     definition = define(kind)
     assert build(definition, source=source, ranked=ranked)[1] == NOTHING
     assert soups.ranking_cost(definition, ranked) == ranked.cost
@@ -108,13 +107,13 @@ def test_a_sample_of_the_whole_pool_needs_no_ranking(source, ranked):
     assert soups.candidates(definition, ranked).texts == ranked.texts
 
 
-def test_a_pool_that_is_too_small_is_named(ranked):
+def test_a_pool_that_is_too_small_is_refused(ranked):
     with pytest.raises(PoolError, match="k1 is 21 but the pool words holds 20; lower k1"):
         soups.candidates(define("top", k1=21), ranked)
 
 
 @pytest.mark.parametrize(
-    ("definition", "limit", "wanted", "parts"),
+    ("definition", "limit", "required", "parts"),
     [
         (define("greedy", m=3), None, None, 1),
         (define("chains", m=3, k0=2, k1=9), ("k1", 9), ("k1", 9), 3),
@@ -126,13 +125,15 @@ def test_a_pool_that_is_too_small_is_named(ranked):
         (define("first_words", m=3, k0=2), ("k0", 2), ("k0", 2), 1),
     ],
 )
-def test_what_a_kind_says_of_itself(definition, limit, wanted, parts):
-    assert (definition.limit, definition.wanted, definition.parts) == (limit, wanted, parts)
+def test_each_kind_knows_how_many_candidates_it_requires(definition, limit, required, parts):
+    assert (definition.limit, definition.required, definition.parts) == (limit, required, parts)
     assert definition.unranked is (definition.kind == "sample" and limit is None)
-    assert definition.shortage(9, where="the pool words holds 9", otherwise="give more") is None
-    if wanted is not None:
-        said = definition.shortage(1, where="the pool words holds 1", otherwise="give more")
-        assert said == f"{wanted[0]} is {wanted[1]} but the pool words holds 1; lower {wanted[0]}, or give more"
+    assert definition.shortage(9, where="the pool words holds 9", otherwise="add texts") is None
+    if required is not None:
+        problem = definition.shortage(1, where="the pool words holds 1", otherwise="add texts")
+        assert (
+            problem == f"{required[0]} is {required[1]} but the pool words holds 1; lower {required[0]}, or add texts"
+        )
 
 
 @pytest.mark.parametrize("kind", ["top", "sample"])
@@ -144,8 +145,8 @@ def test_more_members_than_candidates_are_refused(kind):
 # --------------------------------------------------------------------------------------------------------------- cost
 
 
-def test_a_cost_is_every_token_behind_the_class_names_once(source):
-    """Three texts that begin alike: sharp | wet nose | wet tail; tokens: sharp . wet nose . tail . (. ends a text)."""
+def test_a_cost_counts_every_prefix_after_the_class_name_once(source):
+    """Distinct texts: sharp | wet nose | wet tail; tokens: sharp . wet nose . tail . (. is the end token)."""
     texts = ["sharp", "wet nose", "wet tail", "sharp"]
     cost = cost_of(texts, period=False, source=source)
     assert (cost.texts, cost.tokens) == (3, 3 * 7)
@@ -153,8 +154,8 @@ def test_a_cost_is_every_token_behind_the_class_names_once(source):
     assert cost.flops == tower.flops(21, reads=9)
 
 
-def test_a_cost_is_what_a_new_encoder_really_computes(source, tiny_encoder):
-    """Beyond the class prompts; here all words fit one trie."""
+def test_a_cost_is_what_a_new_encoder_computes(source, tiny_encoder):
+    """Not counting the class prompts; here all words fit into one trie."""
     fresh = Source(tiny_encoder, source.image_features, source.labels, source.subsets, source.template, NAMES)
     assert fresh.texts.fast
     fresh.count(["the"], seed=1, period=False)  # the class prompts
@@ -164,7 +165,7 @@ def test_a_cost_is_what_a_new_encoder_really_computes(source, tiny_encoder):
     assert fresh.texts.tokens_encoded - before == cost.tokens
 
 
-def test_a_meter_counts_what_was_asked_for_whatever_came_before(source):
+def test_a_meter_does_not_depend_on_order_or_batches(source):
     texts = ["sharp", "sharp clean", "sharp red", "wet"]
     costs = []
     for chunks in ([texts], [[text] for text in texts], [texts[::-1], texts]):
@@ -175,7 +176,7 @@ def test_a_meter_counts_what_was_asked_for_whatever_came_before(source):
     assert costs[0] == costs[1] == costs[2]
 
 
-def test_blocks_that_are_not_taken_cost_nothing(source):
+def test_blocks_that_are_not_consumed_cost_nothing(source):
     meter = Meter(source, seed=1, period=False)
     next(meter.blocks(["sharp", "wet"]), None)
     meter.blocks(["never", "asked"])
@@ -218,21 +219,21 @@ def test_words_and_descriptors_make_one_ranking(tmp_path):
     table, about = mixed(words, other)
     write_table(tmp_path / "m", table, attributes=about)
     assert table["seed"].to_pylist() == [1] * 4 + [2] * 4
-    found = read_ranked(tmp_path / "m", seed=2, encoder={"model": "x"})
-    assert found.texts == ["wet", "red", "which is red"], "7, 5, 5: the word first, and wet once"
-    assert found.n_correct.tolist() == [9, 7, 7]
-    assert (found.cost, found.period) == (Cost(6, 6, 6), False)
+    ranked = read_ranked(tmp_path / "m", seed=2, encoder={"model": "x"})
+    assert ranked.texts == ["wet", "red", "which is red"], "7, 5, 5: the word first, and wet once"
+    assert ranked.n_correct.tolist() == [9, 7, 7]
+    assert (ranked.cost, ranked.period) == (Cost(6, 6, 6), False)
     assert table_attributes(tmp_path / "m")["pool"] == "mixed"
 
 
-def test_pools_of_other_seeds_are_not_joined(tmp_path):
+def test_pools_with_different_seeds_are_not_mixed(tmp_path):
     words = write_scores(tmp_path / "w", pool="words", texts=["red"], counts=[1])
     other = write_scores(tmp_path / "d", pool="descriptors", texts=["wet"], counts=[1], seeds=(1,))
     with pytest.raises(MismatchError, match=r"seeds \[1, 2\].*\[1\]"):
         mixed(words, other)
 
 
-def test_scores_without_the_seed_or_of_another_encoder(tmp_path):
+def test_scores_without_the_seed_or_of_another_encoder_are_refused(tmp_path):
     path = write_scores(tmp_path / "w", pool="words", texts=["red"], counts=[1])
     with pytest.raises(MismatchError, match="holds no scores of seed 3"):
         read_ranked(path, seed=3, encoder={"model": "x"})

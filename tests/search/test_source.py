@@ -1,4 +1,4 @@
-"""Facts about what selection reads: texts in blocks, counts per seed, and texts that do not fit."""
+"""What selection reads: texts in blocks, counts per seed, and texts that exceed the context."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def source(tiny_encoder) -> Source:
 
 
 @pytest.mark.parametrize("period", [True, False])
-def test_counts_are_those_of_whole_prompts_encoded_the_plain_way(source, tiny_encoder, period):
+def test_counts_equal_those_of_plainly_encoded_prompts(source, tiny_encoder, period):
     texts = ["", "sharp", "which has claws", "sharp clean"]
     for seed, index in source.subsets.items():
         expected = [
@@ -44,7 +44,7 @@ def test_counts_are_those_of_whole_prompts_encoded_the_plain_way(source, tiny_en
         assert source.count(texts, seed=seed, period=period).tolist() == expected
 
 
-def test_a_text_that_does_not_fit_the_context_is_named(source):
+def test_a_text_that_exceeds_the_context_is_named(source):
     long = "very " * 70 + "long"
     check_fits(["short", "which has claws " * 4], source=source, origin=Path("pool.txt"))
     with pytest.raises(PoolError, match=r"pool\.txt: 'very very .* does not fit the model's context of 77 tokens"):
@@ -63,14 +63,14 @@ def test_a_tokenizer_may_pad_with_any_id(source, tiny_encoder):
 
 
 @pytest.mark.parametrize("period", [True, False])
-def test_a_finished_members_count_is_of_the_texts_that_are_evaluated(source, period):
+def test_final_counts_are_of_the_texts_that_are_evaluated(source, period):
     pool = ["sharp", "which has claws", "red", "in the dark", "clean", "wet", "far away"]
     greedy = GreedySoup(kind="greedy", pool="descriptors", m=4)
     ranked = Ranked(pool, np.arange(len(pool)), np.zeros(len(pool)), period, NOTHING)
-    found, _ = soups.members(greedy, ranked=ranked, source=source, seed=1, part=0)
-    assert len(found) > 1
-    features = torch.cat(list(source.text_blocks([member.text for member in found], period=True)))
-    for i, member in enumerate(found):
+    members, _ = soups.members(greedy, ranked=ranked, source=source, seed=1, part=0)
+    assert len(members) > 1
+    features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))
+    for i, member in enumerate(members):
         expected = count_correct(*source.images_of(1), normalize(features[: i + 1].mean(dim=0)))
         assert member.n_correct == expected
     chains = ChainsSoup(kind="chains", pool="words", k0=2, k1=7, patience=7, m=1, max_words=3)

@@ -1,4 +1,4 @@
-"""Facts about k2 and the gain's standard error: by hand, against plain loops in float64, and with little memory."""
+"""k2 and the standard error of the gain: by hand, against plain loops in float64, and with little memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def random_case(*, images: int = 60, classes: int = 5, candidates: int = 7, seed
 
 
 def plain_k2(x, y, text) -> float:
-    """The formula of the issue, one image at a time, in float64."""
+    """The formula, one image at a time, in float64."""
     cosines = x.double().numpy() @ text.double().numpy().T  # (N, C)
     sigma = np.mean([np.std(row) for row in cosines])
     total = 0.0
@@ -38,16 +38,16 @@ def plain_k2(x, y, text) -> float:
     return total / len(y)
 
 
-def plain_gain_se(right, named) -> float:
-    """n times the standard error of a mean of paired differences."""
-    difference = np.asarray(right, dtype=float) - np.asarray(named, dtype=float)
+def plain_gain_se(right, baseline_right) -> float:
+    """n times the standard error of the mean paired difference."""
+    difference = np.asarray(right, dtype=float) - np.asarray(baseline_right, dtype=float)
     return math.sqrt(len(difference)) * difference.std()
 
 
-def held_against_plain_loops(images: ImageSet, texts: torch.Tensor, *, at_once: AtOnce = AT_ONCE) -> None:
-    named = scoring.correct(images.image_features, images.labels, texts[0])
-    found = statistics(images, texts, baseline_right=named, at_once=at_once)
-    for index, counted, scores in zip(images.subsets, images.score(texts), found, strict=True):
+def check_against_plain_loops(images: ImageSet, texts: torch.Tensor, *, at_once: AtOnce = AT_ONCE) -> None:
+    baseline_right = scoring.correct(images.image_features, images.labels, texts[0])
+    scored = statistics(images, texts, baseline_right=baseline_right, at_once=at_once)
+    for index, counted, scores in zip(images.subsets, images.score(texts), scored, strict=True):
         for name in ("n_correct", "alignment", "uniformity", "near_ties"):
             assert torch.equal(getattr(scores, name), getattr(counted, name)), name
         x, y = images.image_features[index], images.labels[index]
@@ -55,19 +55,19 @@ def held_against_plain_loops(images: ImageSet, texts: torch.Tensor, *, at_once: 
         for p, text in enumerate(texts):
             assert scores.log_likelihood[p].item() == pytest.approx(plain_k2(x, y, text), rel=1e-5)
             right = scoring.correct(x, y, text)
-            assert scores.gain_se[p].item() == pytest.approx(plain_gain_se(right, named[index]), abs=1e-9)
+            assert scores.gain_se[p].item() == pytest.approx(plain_gain_se(right, baseline_right[index]), abs=1e-9)
         assert scores.gain_se[0] == 0, "the class name against itself"
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_statistics_are_those_of_plain_loops(seed):
-    held_against_plain_loops(*random_case(seed=seed))
+def test_statistics_equal_plain_loops(seed):
+    check_against_plain_loops(*random_case(seed=seed))
 
 
 @pytest.mark.parametrize(("block", "most"), [(64, 64), (150, 10_000), (16, 4)])
-def test_little_memory_gives_the_same(block, most):
-    """Blocks of candidates, of images, and scores that are computed twice because they are too many to keep."""
-    held_against_plain_loops(*random_case(), at_once=AtOnce(scores=block, kept=most, softmax=12))
+def test_statistics_do_not_depend_on_block_sizes(block, most):
+    """Blocks of candidates, of images, and scores that are computed twice because they are not kept."""
+    check_against_plain_loops(*random_case(), at_once=AtOnce(scores=block, kept=most, softmax=12))
 
 
 def test_k2_by_hand():
@@ -77,8 +77,8 @@ def test_k2_by_hand():
     assert scores.log_likelihood.item() == pytest.approx(-math.log1p(math.exp(-4)), rel=1e-5)
 
 
-def test_k2_does_not_change_with_the_spread_of_the_scores():
-    """Features with an axis that all texts and images share: all cosines shrink towards each other, k2 stays."""
+def test_k2_does_not_depend_on_the_spread_of_the_scores():
+    """Features with an axis shared by all texts and images: cosines move towards each other, but k2 stays."""
     images, texts = random_case()
     index = images.subsets[0]
     x, y = images.image_features[index], images.labels[index]
@@ -87,15 +87,15 @@ def test_k2_does_not_change_with_the_spread_of_the_scores():
         return normalize(torch.cat([features, torch.full((*features.shape[:-1], 1), 3.0)], dim=-1))
 
     close = ImageSet(shared(x), labels=y, n_classes=5, subsets=[torch.arange(len(y))])
-    named = torch.zeros(len(y), dtype=torch.bool)
+    none = torch.zeros(len(y), dtype=torch.bool)
     assert torch.allclose(
-        statistics(close, shared(texts), baseline_right=named)[0].log_likelihood,
+        statistics(close, shared(texts), baseline_right=none)[0].log_likelihood,
         statistics(images, texts, baseline_right=torch.zeros(60, dtype=torch.bool))[0].log_likelihood,
         atol=1e-4,
     )
 
 
-def test_texts_that_tell_no_classes_apart_leave_it_to_chance():
+def test_texts_that_cannot_tell_classes_apart_have_the_likelihood_of_chance():
     images = ImageSet(circle(0, 10), labels=torch.tensor([0, 1]), n_classes=2, subsets=[torch.arange(2)])
     (scores,) = statistics(images, circle(30, 30)[None], baseline_right=torch.tensor([True, False]))
     assert scores.log_likelihood.item() == pytest.approx(math.log(0.5))

@@ -1,4 +1,4 @@
-"""Soup files from elsewhere: within bounds or refused in one line; what is exported of them is data, never code."""
+"""Soup files from elsewhere: within bounds or refused in one line; exports of them are data, never code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from refusals import refusal
 from run_cli import run
 
-from wsoup.soup.export import FORMATS
+from wsoup.soup.formats import FORMATS
 
 MEMBER = {"text": "sharp", "n_correct": 1, "n_images": 2, "trace": [{"added": "sharp", "n_correct": 1}]}
 COST = {"texts": 1, "tokens": 2, "flops": None}
@@ -56,7 +56,7 @@ def write(folder: Path, value: Any) -> Path:
     return path
 
 
-def test_the_soup_itself_is_read(tmp_path: Path) -> None:
+def test_a_valid_soup_is_read(tmp_path: Path) -> None:
     assert refusal(write(tmp_path, GOOD)) is None
     assert (
         refusal(write(tmp_path, {key: GOOD[key] for key in ("kind", "seed", "template", "encoder", "members")})) is None
@@ -66,14 +66,14 @@ def test_the_soup_itself_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"), BEYOND, ids=lambda value: str(value)[:30] if isinstance(value, str) else None
 )
-def test_what_is_out_of_bounds_is_refused(tmp_path: Path, key: str, value: Any) -> None:
-    found = refusal(write(tmp_path, {**GOOD, key: value}))
-    assert found is not None
-    assert "soup.json is not a soup: " in found or "soup.json is not JSON (Exceeds the limit" in found
+def test_values_out_of_bounds_are_refused(tmp_path: Path, key: str, value: Any) -> None:
+    error = refusal(write(tmp_path, {**GOOD, key: value}))
+    assert error is not None
+    assert "soup.json is not a soup: " in error or "soup.json is not JSON (Exceeds the limit" in error
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (json.dumps(GOOD)[:-1] + ', "members": []}', "key 'members' appears twice"),
         (json.dumps({**GOOD, "class_name_weight": math.nan}), "NaN is not a number"),
@@ -82,16 +82,16 @@ def test_what_is_out_of_bounds_is_refused(tmp_path: Path, key: str, value: Any) 
         (json.dumps(GOOD)[:-1] + ', "x": ' + "[" * 100_000, "is not JSON"),
     ],
 )
-def test_json_that_says_two_things_or_none(tmp_path: Path, text: str, said: str) -> None:
-    found = refusal(write(tmp_path, text))
-    assert found is not None
-    assert said in found
+def test_ambiguous_or_invalid_json_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    error = refusal(write(tmp_path, text))
+    assert error is not None
+    assert message in error
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
-def test_what_is_no_file_is_not_read(tmp_path: Path, make: Any) -> None:
+def test_only_regular_files_are_read(tmp_path: Path, make: Any) -> None:
     make(tmp_path / "soup.json")
-    assert "is not JSON" in str(refusal(tmp_path / "soup.json"))
+    assert "expected a file" in str(refusal(tmp_path / "soup.json"))
 
 
 # ------------------------------------------------------------------------------------------------------ exported
@@ -100,7 +100,7 @@ CODE = "x\nimport pathlib; pathlib.Path('ran').touch()\n"
 
 
 @pytest.mark.parametrize("where", ["model", "pretrained", "kind", "text", "template"])
-def test_no_text_of_a_soup_is_run_where_its_templates_are_imported(in_tmp: Path, where: str) -> None:
+def test_exported_templates_execute_no_text_of_a_soup(in_tmp: Path, where: str) -> None:
     value = copy.deepcopy(GOOD)
     section = value if where in value else value["members"][0] if where == "text" else value["encoder"]
     section[where] = CODE + ("{}" if where == "template" else "")
@@ -113,7 +113,7 @@ def test_no_text_of_a_soup_is_run_where_its_templates_are_imported(in_tmp: Path,
     assert not (in_tmp / "ran").exists()
 
 
-def test_exported_cells_are_no_formulas(in_tmp: Path) -> None:
+def test_exported_cells_are_not_formulas(in_tmp: Path) -> None:
     write(in_tmp, {**GOOD, "template": "={}.", "members": [{"text": "=1+2", "trace": []}]})
     for options in ((), ("--classes", "=cat,@dog")):
         code, printed, _ = run("soup", "export", "soup.json", "--format", "csv", *options)
@@ -123,14 +123,14 @@ def test_exported_cells_are_no_formulas(in_tmp: Path) -> None:
         assert not any(cell.startswith(("=", "+", "-", "@")) for row in rows for cell in row)
 
 
-def test_a_text_of_two_lines_is_not_exported_as_two(in_tmp: Path) -> None:
+def test_a_text_with_a_line_break_is_not_exported_as_text(in_tmp: Path) -> None:
     write(in_tmp, {**GOOD, "members": [{"text": "two\nlines", "trace": []}]})
     code, printed, errors = run("soup", "export", "soup.json", "--format", "text")
     assert (code, printed) == (1, "")
     assert "holds a line break" in errors
 
 
-def test_an_export_never_takes_the_place_of_a_folder(in_tmp: Path) -> None:
+def test_an_export_never_replaces_a_folder(in_tmp: Path) -> None:
     write(in_tmp, GOOD)
     (in_tmp / "mine").mkdir()
     code, _, errors = run("soup", "export", "soup.json", "--format", "csv", "--out", "mine", "--force")
@@ -151,7 +151,7 @@ PLACES += [(key,) for key in GOOD] + [("cost", "search", key) for key in COST] +
 
 @given(place=st.sampled_from(PLACES), value=VALUES)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_value_in_any_place_of_a_soup(in_tmp: Path, place: tuple[Any, ...], value: Any) -> None:
+def test_any_value_for_any_field_of_a_soup(in_tmp: Path, place: tuple[Any, ...], value: Any) -> None:
     soup: Any = copy.deepcopy(GOOD)
     section = soup
     for key in place[:-1]:
@@ -169,7 +169,7 @@ def test_damaged_soups_are_shown_and_exported(in_tmp: Path, block: int) -> None:
 
 
 def answered_or_refused(path: Path) -> None:
-    """Whatever the file is, every command ends in its answer or in one line."""
+    """Every command ends in its answer or in one line."""
     refusal(path)
     for command in (("show", "soup.json"), ("diff", "soup.json", "soup.json"), *(_export(form) for form in FORMATS)):
         code, _, errors = run("soup", *command)

@@ -1,4 +1,4 @@
-"""All seeds of a soup as one: what is judged, and what is handed out."""
+"""All seeds of a soup as one soup."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from wsoup.core.errors import MismatchError, MissingError
+from wsoup.soup.formats import summary
 from wsoup.soup.member import Member
 from wsoup.soup.seeds import load_seeds, together
-from wsoup.soup.show import summary
 from wsoup.soup.soup import Soup
 
 ENCODER = {"model": "m", "pretrained": "p"}
@@ -17,7 +17,7 @@ FIRST = Soup("top", 2, "a photo of a {}.", ENCODER, (Member("sharp", 7, 10), Mem
 SECOND = replace(FIRST, seed=10, members=(Member("sharp", 8, 10),))
 
 
-def test_members_stand_in_the_order_of_seeds_each_as_often_as_it_was_selected(tmp_path):
+def test_members_are_in_the_order_of_seeds_with_duplicates(tmp_path):
     SECOND.save(tmp_path / "seed10.json")
     FIRST.save(tmp_path / "seed2.json")
     soup = load_seeds(tmp_path)
@@ -27,16 +27,16 @@ def test_members_stand_in_the_order_of_seeds_each_as_often_as_it_was_selected(tm
     assert Soup.load(tmp_path / "whole.json") == soup
 
 
-def test_the_class_name_joins_as_often_as_in_each():
+def test_weights_of_the_class_name_are_added():
     soups = [replace(soup, class_name_weight=2.0) for soup in (FIRST, SECOND)]
     assert together(soups, origin="here").weighted_texts[-1] == ("", 4.0)
 
 
-def test_a_single_seed_is_itself():
+def test_a_single_seed_is_returned_as_is():
     assert together([FIRST], origin="here") is FIRST
 
 
-def test_soups_that_do_not_belong_together_are_refused(tmp_path):
+def test_soups_of_different_definitions_are_refused(tmp_path):
     with pytest.raises(MismatchError, match="here holds soups of several definitions"):
         together([FIRST, replace(SECOND, kind="chains")], origin="here")
     with pytest.raises(MismatchError, match="here"):

@@ -1,4 +1,4 @@
-"""Facts about soups as values: what lies on disk comes back, and what is none is refused."""
+"""Soups as values: saved and loaded unchanged; other files are refused."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MEMBERS = (Member("sharp clean", 74, 100, (Step("sharp", 70), Step("clean", 75))
 SOUP = Soup("chains", 1, "a photo of a {}.", ENCODER, MEMBERS, {"torch": "2"})
 
 
-def test_a_soup_comes_back_as_it_was(tmp_path):
+def test_a_saved_soup_is_loaded_unchanged(tmp_path):
     SOUP.save(tmp_path / "x.json")
     assert Soup.load(tmp_path / "x.json", encoder=ENCODER) == SOUP
     assert SOUP.texts == ["sharp clean", ""]
 
 
-def test_a_soup_is_told_in_a_line():
+def test_repr_is_one_line():
     assert repr(SOUP) == "<chains soup, seed 1, m/p, 2 members: 'sharp clean', ''>"
     assert repr(replace(SOUP, members=4 * (Member("x"),))).endswith("4 members: 'x', 'x', 'x', ...>")
 
 
-def test_a_soup_lies_behind_a_url():
+def test_a_soup_is_saved_to_and_loaded_from_a_url():
     url = "memory://bucket/soups/word.json"
     with pytest.raises(MissingError, match=r"memory://bucket/soups/word\.json does not exist; soups are made by"):
         Soup.load(url)
@@ -43,12 +43,12 @@ def test_a_soup_lies_behind_a_url():
     fsspec.filesystem("memory").rm("/bucket/soups", recursive=True)
 
 
-def test_a_folder_has_a_url_too(tmp_path):
+def test_a_file_url_is_a_path(tmp_path):
     SOUP.save(f"file://{tmp_path}/word.json")
     assert Soup.load(tmp_path / "word.json") == SOUP
 
 
-def test_templates_hold_one_place_for_the_class_name_whatever_a_member_says():
+def test_templates_have_one_placeholder_whatever_a_member_holds():
     odd = Soup("chains", 1, "a photo of a {}.", ENCODER, (Member("a {b} c"), Member("")))
     assert [template.format("cat") for template in odd.templates()] == [
         "a photo of a cat, a {b} c.",
@@ -58,7 +58,7 @@ def test_templates_hold_one_place_for_the_class_name_whatever_a_member_says():
 
 
 @pytest.mark.parametrize("template", ["a photo of the {}.", "a photo of the {}", "{c} seen from above."])
-def test_a_class_name_that_ends_in_a_period_keeps_it_in_templates_and_in_the_pipeline(template):
+def test_a_class_name_keeps_its_final_period(template):
     for name in ("Capitol in D.C.", "cat"):
         prompts_there = [prompt(template, name, text) for text in SOUP.texts]
         assert [other.format(name) for other in SOUP.templates(template)] == prompts_there
@@ -75,17 +75,17 @@ def test_a_file_that_is_not_a_soup_is_refused(tmp_path):
         Soup.load(tmp_path / "z.json")
 
 
-def test_a_soup_of_another_encoder_is_refused_and_both_are_named(tmp_path):
+def test_a_soup_of_another_encoder_is_refused_with_both_names(tmp_path):
     SOUP.save(tmp_path / "x.json")
-    with pytest.raises(MismatchError, match="'m' there, 'ViT-B-16' wanted"):
+    with pytest.raises(MismatchError, match="'m', expected 'ViT-B-16'"):
         Soup.load(tmp_path / "x.json", encoder={**ENCODER, "model": "ViT-B-16"})
 
 
-def test_members_that_get_no_more_right_than_the_class_name_are_counted(tmp_path):
+def test_members_no_better_than_the_class_name_are_counted(tmp_path):
     members = tuple(Member(text, n_correct=n, n_images=10) for text, n in (("a", 4), ("b", 5), ("c", 6)))
-    made = Soup("chains", 1, "a {}.", {"model": "m", "pretrained": "w"}, members, class_name_correct=5)
-    made.save(tmp_path / "soup.json")
-    assert Soup.load(tmp_path / "soup.json") == made
-    assert made.no_better == 2
-    assert replace(made, kind="greedy").no_better == 0  # whose members were counted together
-    assert replace(made, class_name_correct=None).no_better == 0
+    soup = Soup("chains", 1, "a {}.", {"model": "m", "pretrained": "w"}, members, class_name_correct=5)
+    soup.save(tmp_path / "soup.json")
+    assert Soup.load(tmp_path / "soup.json") == soup
+    assert soup.no_better == 2
+    assert replace(soup, kind="greedy").no_better == 0  # whose members were counted together
+    assert replace(soup, class_name_correct=None).no_better == 0

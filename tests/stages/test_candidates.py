@@ -1,4 +1,4 @@
-"""Facts about texts that do not fit the model's context: in no pool and said in one line, or the end of the run."""
+"""Stage candidates with texts that exceed the model's context: it skips and reports them, or the run stops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG = [f"which has {word} " + "very " * 80 + "long" for word in ("one", "two")]
 
 
 def pools_of(encoder_files: dict[str, str], **changes: str) -> Artifacts:
-    """What stage candidates writes of pools with two such descriptors and one such word."""
+    """Run stage candidates on pools with two such descriptors and one such word."""
     artifacts = Artifacts()
     Path("words.txt").write_text("\n".join(["time", LONG[0], "people"]))
     Path("descriptors.txt").write_text("\n".join([DESCRIPTORS[0], LONG[0], *DESCRIPTORS[1:], LONG[1]]))
@@ -37,7 +37,7 @@ def pools_of(encoder_files: dict[str, str], **changes: str) -> Artifacts:
     return artifacts
 
 
-def test_skipped_texts_are_in_no_pool_and_said_in_one_line(in_tmp, tiny_encoder_files, capsys):
+def test_skipped_texts_are_in_no_pool_and_reported_in_one_line(in_tmp, tiny_encoder_files, capsys):
     artifacts = pools_of(tiny_encoder_files, on_long_text="skip")
     assert read_pool(artifacts.pool("words")) == ["time", "people"]
     assert read_pool(artifacts.pool("descriptors")) == DESCRIPTORS
@@ -46,7 +46,7 @@ def test_skipped_texts_are_in_no_pool_and_said_in_one_line(in_tmp, tiny_encoder_
     assert descriptors.startswith("descriptors: 2 of 7 do not fit")
 
 
-def test_stop_is_the_default_and_names_the_way_out(in_tmp, tiny_encoder, tiny_encoder_files, capsys):
+def test_the_run_stops_by_default_and_the_error_names_the_alternative(in_tmp, tiny_encoder, tiny_encoder_files, capsys):
     artifacts = pools_of(tiny_encoder_files)
     assert LONG[1] in read_pool(artifacts.pool("descriptors"))
     assert capsys.readouterr().out == ""

@@ -1,4 +1,4 @@
-"""Stage finetune: what it refuses, which images it trains on, and that its resume state is what it says."""
+"""Stage finetune: what it refuses, which images it trains on, and how it resumes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
 
 
 def list_images() -> None:
-    """What `prepare` does: the manifest holds the digest that every image has now."""
+    """What `prepare` does: write the manifest with the present digest of every image."""
     paths = sorted(Path("images/train").rglob("*.png"))
     rows = [
         {
@@ -94,7 +94,7 @@ def weights(method: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("spoil", [None, "cut", "flipped", "garbage"])
-def test_a_training_that_is_killed_goes_on_or_starts_again_where_its_state_is_damaged(world, spoil):
+def test_killed_training_resumes_or_starts_again_if_its_state_is_damaged(world, spoil):
     run_stage(world, "finetune", "ce")
     whole = tuned("ce")
     names = ("config.json", "log.csv", "snapshots.safetensors", "weights.safetensors")
@@ -111,12 +111,12 @@ def test_a_training_that_is_killed_goes_on_or_starts_again_where_its_state_is_da
     damaged = {"cut": data[:-9], "flipped": data[:200] + bytes([data[200] ^ 1]) + data[201:], "garbage": b"<html>"}
     state.write_bytes(damaged.get(spoil, data))
     printed = run_stage(world, "finetune", "ce")
-    said = "00000.running is damaged: its checksum is not that of its bytes: training starts again"
-    assert (said in printed) == (spoil is not None)
+    message = "00000.running is damaged: its checksum is not that of its bytes: training starts again"
+    assert (message in printed) == (spoil is not None)
     assert tuned("ce") == whole
 
 
-def test_a_finished_seed_is_not_trained_again_after_a_kill_and_nothing_is_kept_at_the_end(world):
+def test_a_finished_seed_is_not_trained_again_and_no_state_is_kept_at_the_end(world):
     killed = Running(world, "finetune", "ce")
     states = Path(".cache/wsoup/finetune@ce")
     assert killed.until(lambda: [*states.rglob("*.part")])
@@ -129,7 +129,7 @@ def test_a_finished_seed_is_not_trained_again_after_a_kill_and_nothing_is_kept_a
 
 
 def test_inverted_images_give_other_weights(world):
-    """Same paths, same labels: only the digests in the manifest tell."""
+    """Same paths, same labels: only the digests in the manifest differ."""
     call_stage("finetune", "coop")
     before = weights("coop")
     for path in Path("images/train").rglob("*.png"):
@@ -142,7 +142,7 @@ def test_inverted_images_give_other_weights(world):
     assert all(data != before[name] for name, data in weights("coop").items())
 
 
-def test_a_bad_image_stops_training_or_is_left_out_as_embed_does(world, capfd):
+def test_a_bad_image_stops_training_or_is_left_out_as_in_embed(world, capfd):
     Path("images/train/green/0.png").write_bytes(b"broken")
     list_images()
     with pytest.raises(DataError, match=r"green/0.png is not an image of a known format .*embed.on_bad_image: skip"):
@@ -168,7 +168,7 @@ def test_a_soup_of_another_encoder_is_refused(world):
     assert not tuned("coop")
 
 
-def test_images_that_are_gone_are_named(world):
+def test_a_missing_folder_of_images_is_named(world):
     Path("images").rename("elsewhere")
     with pytest.raises(MissingError, match=r"datasets.colours.root: folder images does not exist"):
         call_stage("finetune", "coop")

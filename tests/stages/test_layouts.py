@@ -1,4 +1,4 @@
-"""Every layout, all 15 of the paper in miniature among them, through prepare, embed, score, soup and evaluate."""
+"""Every layout, including all 15 datasets of the paper in miniature, through prepare, embed, score, soup, evaluate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHERS = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str, str]) -> Path:
-    """A working folder with data in every layout and the params.yaml of the paper, small; run up to evaluation."""
+    """A working folder with data in every layout and a small params.yaml of the paper, run up to evaluation."""
     root = tmp_path_factory.mktemp("world")
     build_coop(root / "data")
     for name in ("test/ant/1.png", "test/bee/2.png", "test/bee/3.png"):
@@ -51,7 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
 
 
 def _small(raw: dict[str, Any], *, encoder: dict[str, str]) -> dict[str, Any]:
-    """The paper's params with the tiny encoder, pools of a few texts, and the other layouts as targets."""
+    """The paper's params with the tiny encoder, small pools, and the other layouts as targets."""
     plain = {"role": "xd", "watch": "params.yaml", "template": "a photo of a {}."}
     raw["datasets"] |= {name: plain | section for name, section in OTHERS.items()}
     raw |= {"encoder": encoder, "seeds": [1, 2], "fewshot": {"shots": 2}}
@@ -84,12 +84,14 @@ def test_every_dataset_is_evaluated_on_all_its_test_images(world: Path) -> None:
     assert {row["method"] for row in results} >= {"class_name", "word_soup", "descriptor_soup"}
 
 
-def test_labels_of_features_are_those_of_the_manifest(world: Path) -> None:
+def test_features_have_the_labels_of_the_manifest(world: Path) -> None:
     for name in (*PAPER, *OTHERS):
         manifest = store.read_table(world / f"artifacts/manifests/{name}.parquet")
-        found = store.read_features(world / f"artifacts/embeddings/pretrained/{name}-test.zarr")
-        assert np.array_equal(found.labels, manifest["label"].to_numpy()[found.rows])
-        assert found.class_names == store.table_attributes(world / f"artifacts/manifests/{name}.parquet")["class_names"]
+        features = store.read_features(world / f"artifacts/embeddings/pretrained/{name}-test.zarr")
+        assert np.array_equal(features.labels, manifest["label"].to_numpy()[features.rows])
+        assert (
+            features.class_names == store.table_attributes(world / f"artifacts/manifests/{name}.parquet")["class_names"]
+        )
 
 
 def test_few_shot_splits_point_into_the_manifest(world: Path) -> None:
@@ -106,7 +108,7 @@ def test_word_soups_are_made_of_pool_words(world: Path) -> None:
     assert {word for member in soup["members"] for word in member["text"].replace(",", " ").split()} <= words
 
 
-def test_gpt_descriptors_go_to_the_classes_of_the_manifest(world: Path) -> None:
+def test_gpt_descriptors_are_matched_to_the_classes_of_the_manifest(world: Path) -> None:
     datasets = json.loads((world / "artifacts/evaluated.json").read_text())["datasets"]
     by_class = {dataset["name"]: dataset["gpt"] for dataset in datasets if dataset["gpt"]}
     assert list(by_class) == ["dtd"]

@@ -30,11 +30,11 @@ CONFIG = {
     "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 3},
 }
 TABLES = {"zero_shot": 12, "few_shot": 19, "diversity_ablation": 10, "parameter_efficiency": 55}
-"""The paper's rows that it ran, of all tables that have ImageNet as source and ViT-B/16."""
+"""Number of the paper's rows that were run, in each table with ImageNet as source and ViT-B/16."""
 
 
 def write_encoder(folder: Path, *, model: str) -> dict[str, Any]:
-    """A ViT CLIP of three blocks a tower, with random weights, by the name of a model."""
+    """A ViT CLIP with three blocks per tower and random weights, under the name of a model."""
     folder.mkdir()
     for name in ("three-blocks", model):  # in this process no model of open_clip's own is overwritten
         (folder / f"{name}.json").write_text(json.dumps(CONFIG))
@@ -51,7 +51,7 @@ def write_encoder(folder: Path, *, model: str) -> dict[str, Any]:
 def write_descriptors(folder: Path) -> None:
     """GPT descriptors for every class of the miniature."""
     folder.mkdir()
-    classes = {found.gpt: [f"{name}_class {label}" for label in range(3)] for name, found in PAPER.items()}
+    classes = {dataset.gpt: [f"{name}_class {label}" for label in range(3)] for name, dataset in PAPER.items()}
     classes |= {"imagenet": list(WNIDS.values()), "planes": list(VARIANTS)}
     for name, names in classes.items():
         texts = {
@@ -61,7 +61,7 @@ def write_descriptors(folder: Path) -> None:
 
 
 def small(raw: dict[str, Any], *, encoder: dict[str, Any]) -> dict[str, Any]:
-    """Small numbers by dotted key, with all methods, soups and rows as they are."""
+    """Small numbers by dotted key; methods, soups and rows stay as they are."""
     tiny = {f"encoder.{key}": value for key, value in encoder.items()}
     tiny |= {"seeds": [1], "fewshot.shots": 2, "candidates.words.count": 16}
     search = {"k0": 3, "k1": 8, "patience": 2, "max_words": 2}
@@ -80,7 +80,7 @@ def _has(raw: dict[str, Any], key: str) -> bool:
 
 
 def make_project(folder: Path) -> None:
-    """The project's pipeline in a git repository of its own, with what the profile prints as params.yaml."""
+    """Copy the project's pipeline."""
     ignored = shutil.ignore_patterns("__pycache__", "cache", "tmp", "toy")
     for name in ("stages", "wsoup", "data", ".dvc"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
@@ -90,7 +90,7 @@ def make_project(folder: Path) -> None:
 
 @dataclass
 class World:
-    """A project's folder, CoOp's folders in miniature, GPT descriptors and an encoder beside it."""
+    """A folder with a project, CoOp's folders in miniature, GPT descriptors and an encoder."""
 
     root: Path
 
@@ -102,12 +102,12 @@ class World:
         return done.stdout
 
     def profile(self, *options: str) -> str:
-        """What the profile prints."""
+        """The output of `wsoup profile paper`."""
         where = ["--data-root", str(self.root / "data"), "--gpt-descriptors", str(self.root / "gpt")]
         return self.run(sys.executable, "-m", "wsoup.cli.app", "profile", "paper", *where, *options)
 
     def commit(self, text: str) -> None:
-        """Make it params.yaml of a git repository."""
+        """Commit a params.yaml in a new git repository."""
         (self.root / "project/params.yaml").write_text(text)
         self.run("git", "init", "-q")
         self.run("git", "config", "user.email", "nobody@example.org")
@@ -125,16 +125,16 @@ def world(tmp_path) -> World:
 
 
 @pytest.mark.slow
-def test_every_row_of_the_paper_is_filled_and_none_is_unmarked(world):
-    """Some 190 stages, forked off one process (`warm_python`)."""
+def test_every_row_of_the_paper_is_filled_and_marked(world):
+    """Some 190 stages, forked from one process (`warm_python`)."""
     text = world.profile("--methods", "all")
     raw = yaml.safe_load(text)
-    wanted = small(raw, encoder=write_encoder(world.root / "encoder", model="three-blocks"))
-    wanted["finetune.methods.coop_ensemble.iterations"] = 8
-    assert all(_has(raw, key) for key in wanted), "as the profile calls them"
+    changes = small(raw, encoder=write_encoder(world.root / "encoder", model="three-blocks"))
+    changes["finetune.methods.coop_ensemble.iterations"] = 8
+    assert all(_has(raw, key) for key in changes), "as the profile calls them"
     world.commit(text)
     printed = world.run(
-        "dvc", "exp", "run", *(part for key, value in wanted.items() for part in ("-S", f"{key}={value}"))
+        "dvc", "exp", "run", *(part for key, value in changes.items() for part in ("-S", f"{key}={value}"))
     )
     check_tables(world.root / "project/reports/tables", counts=TABLES)
     check_figures(world.root / "project", made=6)
@@ -142,8 +142,8 @@ def test_every_row_of_the_paper_is_filled_and_none_is_unmarked(world):
 
 
 @pytest.mark.slow
-def test_rows_of_laion_as_the_source_and_of_a_larger_model(world):
-    """One run of both: the table of LAION's images, and beside the pretrained rows that of the model by its name."""
+def test_rows_with_laion_as_the_source_and_with_another_model(world):
+    """One run for both: the table of LAION's images, and rows of model scaling under the model's name."""
     for wnid in WNIDS:
         for i in range(2):
             draw(world.root / "laion" / wnid / f"{i}.jpg")
@@ -172,19 +172,19 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def check_tables(folder: Path, *, counts: dict[str, int]) -> None:
-    """Each of the paper's rows stands beside the counts of ours that belong there; every cell is filled and marked."""
+    """Each of the paper's rows is next to ours with the right counts; every cell is filled and marked."""
     counted = {
         (line["variant"], line["row"], line["dataset"]): 100 * int(line["n_correct"]) / int(line["n_images"])
         for line in read(folder / "counts.csv")
     }
     for name, count in counts.items():
         table = "zero_shot" if name == "model_scaling" else name
-        beside = [line for line in read(folder / f"{table}.csv") if line["dtd (paper)"]]
-        assert len(beside) == count, name
+        compared = [line for line in read(folder / f"{table}.csv") if line["dtd (paper)"]]
+        assert len(compared) == count, name
         rows = [row for row in paper.rows(name) if row.row][: count if name == "model_scaling" else None]
         if name != "model_scaling":  # which calls its rows otherwise
-            assert [line["method"] for line in beside] == [row.label for row in rows]
-        for line, row in zip(beside, rows, strict=True):
+            assert [line["method"] for line in compared] == [row.label for row in rows]
+        for line, row in zip(compared, rows, strict=True):
             datasets = [column for column in line if (row.variant, row.row, column) in counted]
             assert len(datasets) == (0 if "@" in row.row else len(PAPER)), row.label
             assert all(float(line[d]) == pytest.approx(counted[row.variant, row.row, d], abs=0.01) for d in datasets)
@@ -198,7 +198,7 @@ def check_tables(folder: Path, *, counts: dict[str, int]) -> None:
 
 
 def check_figures(project: Path, *, made: int) -> None:
-    """What the list says that a run makes is there, and draws something."""
+    """Every figure that `coverage` lists as made exists and is not empty."""
     params = parse_params(yaml.safe_load((project / "params.yaml").read_text()), origin="params.yaml")
     places = [line.split(": ")[1].split(";")[0] for line in coverage.figures(params) if line[2] == "*"]
     assert len(places) == made

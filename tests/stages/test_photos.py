@@ -1,4 +1,4 @@
-"""Stages head, evaluate_head, piles and adapt on a small real encoder: who sees which images; rows, resume, errors."""
+"""Stages head, evaluate_head, piles and adapt with a small real encoder: which images they see, results, resuming."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TESTS = {"photo": ("source", NAMES), "sketch": ("dg", ["dog", "bee"]), "other": 
 
 @pytest.fixture
 def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
-    """Image features around class texts, of a source, some of its classes in another style, and other classes."""
+    """Image features near class texts for a source, a shift with some of its classes, and other classes."""
     monkeypatch.setenv("WSOUP_DEVICE", "cpu")
     for seed in (1, 2):
         for name, members in {"class_name": ("",), "word": ("sharp", "old nice")}.items():
@@ -63,7 +63,7 @@ def edit(**sections: object) -> None:
 # ---------------------------------------------------------------------------------------------------------------- heads
 
 
-def test_a_head_is_made_of_each_seeds_few_shot_images_and_soup(world, tiny_encoder):
+def test_a_head_is_made_for_each_seed(world, tiny_encoder):
     call_stage("head", "mine")
     for seed in (1, 2):
         head = Head.load(f"artifacts/heads/mine/seed{seed}.safetensors", encoder=tiny_encoder.id)
@@ -71,7 +71,7 @@ def test_a_head_is_made_of_each_seeds_few_shot_images_and_soup(world, tiny_encod
         assert head.logit_scale == pytest.approx(float(tiny_encoder.model.logit_scale.exp()))
 
 
-def test_it_reads_no_test_image(world):
+def test_a_head_reads_no_test_images(world):
     call_stage("head", "mine")
     first = Path("artifacts/heads/mine/seed1.safetensors").read_bytes()
     for path in Path("artifacts/embeddings/pretrained").glob("*-test.zarr/image_features/c/0/0"):
@@ -80,7 +80,7 @@ def test_it_reads_no_test_image(world):
     assert Path("artifacts/heads/mine/seed1.safetensors").read_bytes() == first
 
 
-def test_its_rows_are_of_the_source_and_of_its_classes_and_of_no_others(world):
+def test_a_head_has_rows_for_datasets_of_its_classes_only(world):
     for name in ("mine", "plain"):
         call_stage("head", name)
         call_stage("evaluate_head", name)
@@ -106,9 +106,9 @@ def load(seed: int) -> Head:
     return Head.load(f"artifacts/heads/mine/seed{seed}.safetensors")
 
 
-def test_an_interrupted_head_goes_on_with_the_seed_that_is_missing(world, monkeypatch, capsys):
+def test_an_interrupted_head_resumes_with_the_missing_seed(world, monkeypatch, capsys):
     module = stage_module("head")
-    owner, real, calls = Owner.of(ROOT / "stages/head.py", name="head@mine"), module.made, []
+    owner, real, calls = Owner.of(ROOT / "stages/head.py", name="head@mine"), module.best_head, []
 
     def interrupted(*arguments, **given):
         calls.append(1)
@@ -116,7 +116,7 @@ def test_an_interrupted_head_goes_on_with_the_seed_that_is_missing(world, monkey
             raise KeyboardInterrupt
         return real(*arguments, **given)
 
-    monkeypatch.setattr(module, "made", interrupted)
+    monkeypatch.setattr(module, "best_head", interrupted)
     with pytest.raises(KeyboardInterrupt):
         module.main(owner, "mine")
     module.main(owner, "mine")
@@ -127,13 +127,13 @@ def test_an_interrupted_head_goes_on_with_the_seed_that_is_missing(world, monkey
     assert [Path(f"artifacts/heads/mine/seed{seed}.safetensors").read_bytes() for seed in (1, 2)] == resumed
 
 
-def test_a_class_without_a_few_shot_image_is_named(world):
+def test_a_class_without_few_shot_images_is_named(world):
     store.write_table("artifacts/splits/photo/seed1.parquet", pa.table({"row": [0, 6, 12]}))
     with pytest.raises(DataError, match="no image of 'dog': a head needs one of each class"):
         call_stage("head", "mine")
 
 
-def test_names_that_params_do_not_have_are_refused(world):
+def test_unknown_names_are_refused(world):
     with pytest.raises(ParamsError, match="heads has no 'other'; it has mine, plain"):
         call_stage("head", "other")
     edit(adapt={})
@@ -144,7 +144,7 @@ def test_names_that_params_do_not_have_are_refused(world):
 # ----------------------------------------------------------------------------------------------------------- adaptation
 
 
-def test_what_adaptation_is_given_holds_every_targets_images_and_no_label(world):
+def test_adaptation_gets_every_targets_images_and_no_labels(world):
     call_stage("piles")
     assert sorted(path.name for path in Path("artifacts/piles").iterdir()) == [
         *("other.parquet", "other.zarr", "sketch.parquet", "sketch.zarr")
@@ -165,13 +165,13 @@ def test_what_adaptation_is_given_holds_every_targets_images_and_no_label(world)
         assert label == test.labels[(test.features == given.features[place]).all(axis=1)][0]
 
 
-def test_stage_adapt_depends_on_nothing_that_holds_a_label():
+def test_stage_adapt_depends_on_nothing_with_labels():
     deps = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["adapt"]["do"]["deps"]
     assert [dep for dep in deps if dep.startswith("artifacts/")] == ["artifacts/soups/${item.soup}", "artifacts/piles"]
 
 
 @pytest.mark.parametrize("name", ["em", "center"])
-def test_its_answers_are_to_every_pile_of_every_target_before_and_after(world, name):
+def test_adaptation_classifies_every_pile_before_and_after(world, name):
     call_stage("piles")
     call_stage("adapt", name)
     path = f"artifacts/results/adapted/{name}.parquet"
@@ -185,10 +185,10 @@ def test_its_answers_are_to_every_pile_of_every_target_before_and_after(world, n
     assert store.table_attributes(path)["kind"] == name
 
 
-def test_an_interrupted_adaptation_goes_on_with_what_is_missing(world, monkeypatch, capsys):
+def test_an_interrupted_adaptation_resumes_with_what_is_missing(world, monkeypatch, capsys):
     call_stage("piles")
     module, calls = stage_module("adapt"), []
-    owner, real = Owner.of(ROOT / "stages/adapt.py", name="adapt@em"), module.answers
+    owner, real = Owner.of(ROOT / "stages/adapt.py", name="adapt@em"), module.predictions
 
     def interrupted(*arguments, **given):
         calls.append(1)
@@ -196,7 +196,7 @@ def test_an_interrupted_adaptation_goes_on_with_what_is_missing(world, monkeypat
             raise KeyboardInterrupt
         return real(*arguments, **given)
 
-    monkeypatch.setattr(module, "answers", interrupted)
+    monkeypatch.setattr(module, "predictions", interrupted)
     with pytest.raises(KeyboardInterrupt):
         module.main(owner, "em")
     module.main(owner, "em")
@@ -207,7 +207,7 @@ def test_an_interrupted_adaptation_goes_on_with_what_is_missing(world, monkeypat
     assert Path("artifacts/results/adapted/em.parquet").read_bytes() == resumed
 
 
-def test_without_adaptations_no_image_is_copied(world):
+def test_without_adaptations_no_images_are_copied(world):
     edit(adapt={})
     call_stage("piles")
     assert [*Path("artifacts/piles").iterdir()] == [*Path("artifacts/results/piles").iterdir()] == []

@@ -1,4 +1,4 @@
-"""Stage prepare as DVC runs it: quick to start, one line and exit code 1 where something is wrong."""
+"""Stage prepare as DVC runs it: quick to start; one line and exit code 1 for an error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_manifest_is_written(world: Path) -> None:
     assert store.table_attributes(path)["split_source"] == "data/dtd/split_zhou_DescribableTextures.json"
 
 
-def test_an_error_is_one_line_and_leaves_the_earlier_manifest(world: Path) -> None:
+def test_an_error_is_one_line_and_keeps_the_earlier_manifest(world: Path) -> None:
     assert prepare(world, "eurosat").returncode == 0
     path = world / "artifacts/manifests/eurosat.parquet"
     before = path.read_bytes()
@@ -54,7 +54,7 @@ def test_an_error_is_one_line_and_leaves_the_earlier_manifest(world: Path) -> No
     assert path.read_bytes() == before
 
 
-def test_a_dataset_that_params_do_not_have(world: Path) -> None:
+def test_an_unknown_dataset_is_refused(world: Path) -> None:
     done = prepare(world, "cub")
     assert done.returncode == 1
     assert done.stderr.startswith("error: dataset 'cub' is not in params.yaml; there are caltech101, dtd")

@@ -1,4 +1,4 @@
-"""Facts about variants of one search: soups that differ only in what acts after it make it once."""
+"""Stage soup with variants of one search: soups that differ only in what follows the search share it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def owner(stage, item: str) -> Owner:
 @pytest.fixture
 def scored(in_tmp, tiny_encoder, tiny_encoder_files) -> Artifacts:
     """A scored pool of words and few-shot images of one seed, in the working folder."""
-    found, artifacts = photos(tiny_encoder), Artifacts()
+    images, artifacts = photos(tiny_encoder), Artifacts()
     params = {
         "source": "photo",
         "seeds": [3],
@@ -48,8 +48,8 @@ def scored(in_tmp, tiny_encoder, tiny_encoder_files) -> Artifacts:
     Path("params.yaml").write_text(yaml.safe_dump({**params, "soups": VARIANTS}))
     write_pool(artifacts.pool("words"), WORDS)
     about = {"class_names": NAMES, "template": "a photo of a {}.", "encoder": tiny_encoder.id}
-    rows = torch.arange(len(found.labels)).numpy()
-    features = store.ImageFeatures(found.features.numpy(), found.labels.numpy(), rows, about)
+    rows = torch.arange(len(images.labels)).numpy()
+    features = store.ImageFeatures(images.features.numpy(), images.labels.numpy(), rows, about)
     store.write_features(artifacts.features("photo", split="train"), features)
     store.write_table(artifacts.split("photo", seed=3), pa.table({"row": rows}))
     score.main(owner(score, "words"), "words")
@@ -66,18 +66,18 @@ def made(artifacts: Artifacts, defined: dict[str, dict]) -> dict[str, bytes]:
     return {name: artifacts.soup(name, seed=3).read_bytes() for name in defined}
 
 
-def test_variants_of_a_search_make_it_once_and_are_as_they_are_alone(scored, monkeypatch):
+def test_variants_share_a_search_and_are_the_same_as_alone(scored, monkeypatch):
     alone: dict[str, bytes] = {}
     for name, definition in VARIANTS.items():
         alone |= made(scored, {name: definition})
     grown, grow = [], soups.word_soup_member
     monkeypatch.setattr(soups, "word_soup_member", lambda *a, **kw: grown.append(kw["member"]) or grow(*a, **kw))
     assert made(scored, VARIANTS) == alone
-    assert grown == [0, 1, 2, 3, 4], "chains of the longest, each once"
-    assert not [*Path(".cache/wsoup").glob("soup@*")], "the last of them removes what they shared"
+    assert grown == [0, 1, 2, 3, 4], "each chain of the longest soup once"
+    assert not [*Path(".cache/wsoup").glob("soup@*")], "the last variant removes the shared state"
 
 
-def test_another_ranking_is_another_search(scored, monkeypatch):
+def test_a_search_is_not_shared_after_the_ranking_changed(scored, monkeypatch):
     made(scored, VARIANTS)
     table = store.read_table(scored.scores("words"))
     attributes = store.table_attributes(scored.scores("words"))
@@ -92,7 +92,7 @@ def test_another_ranking_is_another_search(scored, monkeypatch):
     assert made(scored, {"heavy": VARIANTS["heavy"]})["heavy"] == shared["heavy"]
 
 
-def test_what_acts_in_the_search_is_not_shared():
+def test_soups_whose_searches_differ_do_not_share():
     from pydantic import TypeAdapter
 
     def key(**definition: object) -> object:
@@ -101,5 +101,5 @@ def test_what_acts_in_the_search_is_not_shared():
     word = VARIANTS["word"]
     assert len({str(key(**definition)) for definition in VARIANTS.values()}) == 1
     assert all(key(**{**word, name: word[name] - 1}) != key(**word) for name in ("k0", "patience", "max_words", "k1"))
-    assert key(**{**word, "kind": "joint"}) is None, "which judges chains beside the class name at its weight"
+    assert key(**{**word, "kind": "joint"}) is None, "it judges chains together with the weighted class name"
     assert key(kind="greedy", pool="words", m=3) is None

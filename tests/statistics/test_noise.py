@@ -1,4 +1,4 @@
-"""Is it more than noise? Intervals that cover, images in pairs or counted alone, Holm's correction, Student's table."""
+"""Coverage of intervals from images and from counts, Holm's correction, and Student's table."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from wsoup.statistics.noise import (
 
 
 def drawn(generator, *, seeds, sizes, gain, of_dataset, of_seed, of_image):
-    """Two classifiers on datasets of N images; the first is better by `gain` on average, in points, plus what is drawn.
+    """Two random classifiers on datasets of N images; the first is better by `gain` points on average.
 
-    The chance of an image being right is 0.5 for the second; for the first it moves with the dataset, the seed, and
-    with the image (by the same for all seeds).
+    The second gets an image right with probability 0.5; for the first, the probability also depends on the dataset, the
+    seed, and the image (alike for all seeds).
     """
     by_seed = generator.normal(0, of_seed, seeds)
     first, second = {}, {}
     for d, n in enumerate(sizes):
         image = generator.normal(0, of_image, n) if of_image else np.zeros(n)
         shift = gain + generator.normal(0, of_dataset) + by_seed[:, None] + image
-        alike = generator.random((seeds, n)) < 0.7  # both answer alike on these
+        same = generator.random((seeds, n)) < 0.7  # both give the same answer
         plain = generator.random((1, n)).repeat(seeds, 0)
-        other = np.where(alike, plain, generator.random((seeds, n)))
+        other = np.where(same, plain, generator.random((seeds, n)))
         second[f"d{d}"], first[f"d{d}"] = plain < 0.5, other < 0.5 + shift / 100
     return first, second
 
 
 CASES = {
     "images only": {"of_dataset": 0, "of_seed": 0, "of_image": 0},
-    "images that are alike for all seeds": {"of_dataset": 0, "of_seed": 0, "of_image": 30},
-    "seeds decide": {"of_dataset": 0, "of_seed": 4, "of_image": 10},
-    "seeds matter a little": {"of_dataset": 0, "of_seed": 1, "of_image": 10},
+    "images, alike for all seeds": {"of_dataset": 0, "of_seed": 0, "of_image": 30},
+    "mostly seeds": {"of_dataset": 0, "of_seed": 4, "of_image": 10},
+    "a little seeds": {"of_dataset": 0, "of_seed": 1, "of_image": 10},
 }
 
 
@@ -73,7 +73,7 @@ def test_intervals_with_datasets_resampled_cover_too(n_datasets, of_seed):
     assert 0.90 <= inside / runs <= 0.995
 
 
-def test_without_a_difference_few_runs_find_one():
+def test_few_false_discoveries_without_a_difference():
     generator = np.random.default_rng(2)
     p_values = [
         compare_images(
@@ -97,8 +97,8 @@ def test_the_smallest_visible_difference_is_seen_in_four_runs_of_five():
     assert 0.7 <= seen <= 0.95
 
 
-def test_by_hand_one_dataset_one_seed():
-    """Four images, of which one is gained, and two more that count in the variance only: half gained, half lost."""
+def test_one_dataset_and_one_seed_by_hand():
+    """One of four images is gained; two more, half gained and half lost, count only in the variance."""
     first, second = np.array([[True, True, False, False]]), np.array([[True, False, False, False]])
     comparison = compare_images({"a": first}, {"a": second})
     assert comparison.resampled is None
@@ -110,7 +110,7 @@ def test_by_hand_one_dataset_one_seed():
 @pytest.mark.parametrize("n_images", [20, 50, 150])
 @pytest.mark.parametrize(("gained", "lost"), [(0.01, 0.001), (0.01, 0.01), (0.03, 0.01), (0.1, 0.02)])
 def test_intervals_cover_where_few_images_changed(n_images, gained, lost):
-    """One pair of classifiers: the chance of an interval with the truth inside, summed over all outcomes."""
+    """One pair of classifiers: the probability that the interval covers the truth, summed over all outcomes."""
     covered = 0.0
     for n_gained, n_lost in ((g, lo) for g in range(n_images + 1) for lo in range(n_images + 1 - g)):
         n_same = n_images - n_gained - n_lost
@@ -127,14 +127,14 @@ def test_intervals_cover_where_few_images_changed(n_images, gained, lost):
 
 
 def test_two_images_of_150_with_three_seeds_are_noise_by_their_counts_too():
-    """What resampling seeds alone called 0.89 points, 0.67 to 1.33."""
+    """Resampling seeds alone would give 0.89 points, 0.67 to 1.33."""
     fixed = compare_counts(np.array([[76, 76, 77]]), np.array([[75, 75, 75]]), n_images=np.array([150])).fixed
     assert fixed.mean == pytest.approx(100 * 4 / 450)
     low, high = fixed.interval(0.95)
     assert low < -10 < 12 < high
 
 
-def test_counts_know_less_than_images_and_the_same_of_datasets():
+def test_counts_give_wider_intervals_than_images():
     generator = np.random.default_rng(4)
     rows = drawn(generator, seeds=3, sizes=(120, 200, 80), gain=1.0, of_dataset=1, of_seed=1, of_image=0)
     counts = (np.stack([right.sum(axis=1) for right in row.values()]) for row in rows)
@@ -144,7 +144,7 @@ def test_counts_know_less_than_images_and_the_same_of_datasets():
     assert by_counts.resampled.interval(0.9) == pytest.approx(by_images.resampled.interval(0.9))
 
 
-def test_intervals_of_counts_cover_classifiers_that_agree_by_chance_only():
+def test_intervals_of_counts_cover_classifiers_that_agree_only_by_chance():
     generator = np.random.default_rng(5)
     inside = 0
     for _ in range(400):
@@ -172,27 +172,27 @@ def test_a_verdict_goes_by_the_corrected_p_value():
     assert judge([], confidence=0.95) == []
 
 
-def test_what_can_be_seen_is_corrected_as_the_verdict_is():
-    """t of 1 - 0.05 / 2 n both ways, and of the power: 1.96 + 0.84 for one comparison, 2.24 + 0.84 for two."""
+def test_the_smallest_visible_difference_is_corrected_like_the_verdict():
+    """Quantiles of 1 - 0.05 / 2n and of the power: 1.96 + 0.84 for one comparison, 2.24 + 0.84 for two."""
     estimate = Estimate(1.0, 1.0, math.inf)
     assert judge([estimate], confidence=0.95)[0].smallest_visible == pytest.approx(2.80, abs=5e-3)
     assert judge([estimate] * 2, confidence=0.95)[0].smallest_visible == pytest.approx(3.08, abs=5e-3)
 
 
-def test_datasets_count_alike_whatever_their_size():
+def test_datasets_have_equal_weight_whatever_their_size():
     rows = {"small": np.array([[True, True]]), "large": np.zeros((1, 100), dtype=bool)}
     none = {name: np.zeros_like(right) for name, right in rows.items()}
     assert compare_images(rows, none).fixed.mean == 50
 
 
-def test_equal_rows_differ_by_nothing_and_might_still_do_so_on_other_images():
+def test_equal_rows_have_no_gain_but_an_interval():
     rows = {"a": np.array([[True, False, True] * 50] * 2)}
     fixed = compare_images(rows, rows).fixed
     assert (fixed.mean, fixed.p_value) == (0, 1.0)
     assert fixed.interval(0.95) == pytest.approx((-1.29, 1.29), abs=0.02)
 
 
-def test_other_images_cannot_be_compared():
+def test_different_images_cannot_be_compared():
     with pytest.raises(ValueError, match="same datasets, seeds and images"):
         compare_images({"a": np.zeros((1, 3), dtype=bool)}, {"a": np.zeros((1, 4), dtype=bool)})
 
@@ -212,8 +212,8 @@ def test_students_table(df, t):
     assert Estimate(t, 1.0, df).p_value == pytest.approx(0.05, abs=4e-5)
 
 
-def test_a_difference_that_one_dataset_carries_hangs_on_it():
-    """Sixty of two hundred images gained on one dataset, none on the others: without it nothing is left."""
+def test_a_difference_hangs_on_the_one_dataset_that_carries_it():
+    """Sixty of two hundred images are gained on one dataset, none on the others."""
     nothing = {name: np.zeros((1, 200), dtype=bool) for name in ("a", "b", "c")}
     some = np.zeros((1, 200), dtype=bool)
     some[:, :60] = True
@@ -224,8 +224,8 @@ def test_a_difference_that_one_dataset_carries_hangs_on_it():
     assert compare_images({"b": some}, {"b": nothing["b"]}).hangs_on(0.05) is None
 
 
-def test_a_difference_hangs_on_nothing_where_any_dataset_is_missed():
-    """Eight of two hundred images gained on each of two datasets: either alone would be noise at this level."""
+def test_a_difference_that_several_datasets_carry_hangs_on_none():
+    """Eight of two hundred images are gained on each of two datasets: either alone would be noise at this level."""
     nothing = {name: np.zeros((1, 200), dtype=bool) for name in ("a", "b")}
     some = {name: np.arange(200)[None] < 8 for name in nothing}
     comparison = compare_images(some, nothing)

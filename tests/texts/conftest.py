@@ -1,4 +1,4 @@
-"""Small text towers of each kind that open_clip builds, with random weights, and the plain way to encode with them."""
+"""Small text towers of every kind in open_clip, with random weights, and the plain way to encode with them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def coca(**options) -> nn.Module:
 
 
 def coca_true_mask() -> nn.Module:
-    """No config of open_clip asks for this mask, and none can: the class token sees itself, and padding is hidden."""
+    """No config of open_clip can ask for this mask: the class token sees itself, and padding is hidden."""
     model = coca()
     model.text.correct_cls_mask = True
     return model
@@ -59,7 +59,7 @@ FAMILIES: dict[str, tuple[Callable[[], nn.Module], bool]] = {
 
 
 def randomise(model: nn.Module) -> nn.Module:
-    """Every parameter random, norms and biases too, so that none can be left out unseen."""
+    """Make every parameter random, norms and biases too, so that a test notices one that is left out."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -80,21 +80,21 @@ def tokenizer_of(model: nn.Module) -> open_clip.SimpleTokenizer:
 @pytest.fixture(scope="session")
 def family() -> Callable[[str], tuple[nn.Module, open_clip.SimpleTokenizer, bool]]:
     """Name -> (model, tokenizer, whether the fast path covers it)."""
-    made: dict[str, tuple[nn.Module, open_clip.SimpleTokenizer, bool]] = {}
+    models: dict[str, tuple[nn.Module, open_clip.SimpleTokenizer, bool]] = {}
 
     def get(name: str) -> tuple[nn.Module, open_clip.SimpleTokenizer, bool]:
-        if name not in made:
+        if name not in models:
             build, fast = FAMILIES[name]
             model = randomise(build())
-            made[name] = model, tokenizer_of(model), fast
-        return made[name]
+            models[name] = model, tokenizer_of(model), fast
+        return models[name]
 
     return get
 
 
 @pytest.fixture(scope="session")
 def plain() -> Callable[..., Tensor]:
-    """The slow way that everything is held against: whole strings, full context."""
+    """The slow reference: whole strings at the full context."""
 
     @torch.no_grad()
     def encode(model: nn.Module, tokenizer: Callable, texts: Sequence[str]) -> Tensor:

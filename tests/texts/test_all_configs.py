@@ -1,4 +1,4 @@
-"""Every config of open_clip whose tokenizer is at hand: which way its texts go, and that they come out right.
+"""Every config of open_clip whose tokenizer needs no download: which path its texts take, and that they are right.
 
 Run with `pytest -m slow -s tests/texts/test_all_configs.py` to see the table. Text towers have their own width, heads,
 activation, mask and pooling, three layers and random weights; image towers are made tiny. Towers of Hugging Face need
@@ -36,7 +36,7 @@ FAST, COCA, PLAIN = 85, 3, 7
 """With open_clip 3.3 and no tokenizer but its own."""
 
 
-class Found(NamedTuple):
+class Sweep(NamedTuple):
     model: str
     way: str
     distance: float
@@ -47,49 +47,50 @@ def small(config: dict) -> dict:
     """The config with its text tower cut to three layers and everything else made tiny."""
     vision = {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16}
     text = {**config["text_cfg"], "layers": min(LAYERS, config["text_cfg"].get("layers", 12))}
-    found = {**config, "vision_cfg": vision, "text_cfg": text}
+    tiny = {**config, "vision_cfg": vision, "text_cfg": text}
     if "multimodal_cfg" in config:
-        found["vision_cfg"] |= {"attentional_pool": True, "attn_pooler_heads": 4, "output_tokens": True}
-        found["multimodal_cfg"] = {**config["multimodal_cfg"], "layers": 1}
-    return found
+        tiny["vision_cfg"] |= {"attentional_pool": True, "attn_pooler_heads": 4, "output_tokens": True}
+        tiny["multimodal_cfg"] = {**config["multimodal_cfg"], "layers": 1}
+    return tiny
 
 
-def tokenizer_at_hand(name: str, config: dict):
-    """The model's tokenizer, or None where it would have to be downloaded."""
+def local_tokenizer(name: str, config: dict):
+    """The model's tokenizer, or None if it would have to be downloaded."""
     if "hf_tokenizer_name" in config["text_cfg"] or "hf_model_name" in config["text_cfg"]:
         return None
     return open_clip.get_tokenizer(name)
 
 
 @torch.no_grad()
-def sweep(name: str, config: dict, *, folder: Path) -> Found:
-    """Both ways on a handful of texts: the largest distance of the unit vectors."""
-    tokenizer = tokenizer_at_hand(name, config)
+def sweep(name: str, config: dict, *, folder: Path) -> Sweep:
+    """The largest distance between both ways on a few texts."""
+    tokenizer = local_tokenizer(name, config)
     if tokenizer is None:
-        return Found(name, "tokenizer not here", float("nan"))
+        return Sweep(name, "tokenizer missing", float("nan"))
     path = folder / f"swept-{name}.json"
     path.write_text(json.dumps(small(config)))
     open_clip.add_model_config(path)
     torch.manual_seed(0)
     model = open_clip.create_model(path.stem, load_weights=False).eval().requires_grad_(False)
-    for p in model.parameters():  # nothing may be left out unseen: norms, biases, scales
+    for p in model.parameters():  # norms, biases and scales too, so that the test notices one that is left out
         p.add_(0.1 * p.std() * torch.randn_like(p) if p.numel() > 1 and p.std() > 0 else 0.1 * torch.randn_like(p))
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         encoder = PromptEncoder(model, tokenizer, device=torch.device("cpu"))
         way = encoder.way
-        found = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
-    want = F.normalize(model.encode_text(tokenizer([p + s for s in SUFFIXES for p in PREFIXES])), dim=-1)
-    assert (want[0] - want[6]).norm() > 100 * (found - want).norm(dim=-1).max(), f"{name}: texts are not told apart"
-    note = "; ".join(str(w.message).split(";")[0] for w in said)
-    return Found(name, way, (found - want).norm(dim=-1).max().item(), note)
+        features = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
+    expected = F.normalize(model.encode_text(tokenizer([p + s for s in SUFFIXES for p in PREFIXES])), dim=-1)
+    distance = (features - expected).norm(dim=-1).max()
+    assert (expected[0] - expected[6]).norm() > 100 * distance, f"{name}: texts are not distinguished"
+    note = "; ".join(str(w.message).split(";")[0] for w in caught)
+    return Sweep(name, way, distance.item(), note)
 
 
 @pytest.mark.slow
 def test_every_config(tmp_path, capsys):
-    logging.disable(logging.WARNING)  # open_clip warns that the weights are random, which is what is wanted
-    rows: list[Found] = []
-    known: dict[str, Found] = {}  # by what is built: many models have the same text tower
+    logging.disable(logging.WARNING)  # open_clip warns about random weights, which are intended
+    rows: list[Sweep] = []
+    known: dict[str, Sweep] = {}  # by configuration: many models have the same text tower
     try:
         for name in open_clip.list_models():
             if not name.startswith("swept-") and "hub" not in name:

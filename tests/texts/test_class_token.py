@@ -1,4 +1,4 @@
-"""Facts about CoCa's class token: its mask is one token off and told by token ids, and both show in the features."""
+"""CoCa's class token: its mask is off by one and depends on token ids, and both show in the features."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from wsoup.core.errors import PoolError
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.tokens import ClassToken, Seams, last_token
+from wsoup.texts.tokens import ClassToken, SplitTokenizer, last_token
 
 CPU = torch.device("cpu")
 START, END, CLASS = 49406, 49407, 49408
@@ -20,27 +20,27 @@ def distance(a, b) -> float:
     return (1 - F.cosine_similarity(a.double(), b.double(), dim=-1)).abs().max().item()
 
 
-def test_what_is_behind_a_text_by_hand():
+def test_what_follows_a_text_by_hand():
     """The class token sees the first padding token; a text that fills the context has none."""
-    seams = Seams(
+    splitter = SplitTokenizer(
         open_clip.SimpleTokenizer(context_length=6),
         reads=last_token(0),
         class_token=ClassToken(id=CLASS, null=0, shifted=True),
     )
-    assert seams.sequences(["a cat"]) == [(START, 320, 2368, END, 0, CLASS)]
-    assert seams.sequences(["a cat a cat"]) == [(START, 320, 2368, 320, 2368, END, CLASS)]
-    assert seams.sequences(["a cat a cat a"]) == [(START, 320, 2368, 320, 2368, END, CLASS)]
-    assert seams.prefixes(["a cat"]) == [(START, 320, 2368)]
-    assert seams.suffixes([" a cat"]) == [(320, 2368, END, 0, CLASS)]
-    assert (seams.start, seams.end, seams.context, seams.room) == ((START,), END, 6, 7)
+    assert splitter.sequences(["a cat"]) == [(START, 320, 2368, END, 0, CLASS)]
+    assert splitter.sequences(["a cat a cat"]) == [(START, 320, 2368, 320, 2368, END, CLASS)]
+    assert splitter.sequences(["a cat a cat a"]) == [(START, 320, 2368, 320, 2368, END, CLASS)]
+    assert splitter.prefixes(["a cat"]) == [(START, 320, 2368)]
+    assert splitter.finished(splitter.suffixes([" a cat"])[0]) == (320, 2368, END, 0, CLASS)
+    assert (splitter.start, splitter.end, splitter.context, splitter.room) == ((START,), END, 6, 7)
 
 
-def test_what_is_seen_by_hand():
-    """a ! ; end: of these, "!" has the id of padding, and the key after it is hidden."""
+def test_which_keys_are_visible_by_hand():
+    """In "a ! ; end", "!" has the id of padding, and the key after it is hidden."""
     tokens, before = [320, 0, 282, END, 0, CLASS], [None, 320, 0, 282, END, 0]
     off_by_one, true = (ClassToken(id=CLASS, null=0, shifted=shifted) for shifted in (True, False))
-    assert off_by_one.seen(tokens, before=before) == [True, True, False, True, True, False]
-    assert true.seen(tokens, before=before) == [True, False, True, True, False, True]
+    assert off_by_one.visible(tokens, before=before) == [True, True, False, True, True, False]
+    assert true.visible(tokens, before=before) == [True, False, True, True, False, True]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -49,15 +49,15 @@ def test_every_length_up_to_and_beyond_the_context(family, plain, name):
     encoder = PromptEncoder(model, tokenizer, device=CPU)
     prefixes = ["a cat,", "an old grey cat,", "very " * 9 + "old cat,"]
     suffixes = [" long" * n for n in range(tokenizer.context_length + 2)]
-    want = plain(model, tokenizer, [p + s for s in suffixes for p in prefixes])
-    assert distance(encoder.encode_grid(prefixes, suffixes).flatten(0, 1), want) < 1e-10
-    assert distance(encoder.encode([p + s for s in suffixes for p in prefixes]), want) < 1e-10
+    expected = plain(model, tokenizer, [p + s for s in suffixes for p in prefixes])
+    assert distance(encoder.encode_grid(prefixes, suffixes).flatten(0, 1), expected) < 1e-10
+    assert distance(encoder.encode([p + s for s in suffixes for p in prefixes]), expected) < 1e-10
     assert encoder.fast
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_exclamation_marks_have_the_id_of_padding(family, plain, name):
-    """In class names, in descriptors and where all descriptors begin."""
+    """In class names, in descriptors and in the beginning of all descriptors."""
     model, tokenizer, _ = family(name)
     encoder = PromptEncoder(model, tokenizer, device=CPU)
     prefixes = ["a cat,", "a cat !;", "a cat!;,", "a !; dog"]
@@ -65,13 +65,13 @@ def test_exclamation_marks_have_the_id_of_padding(family, plain, name):
     holds_null = [0 in row[: row.argmax()] for row in tokens]
     assert holds_null == [False, True, True, True], "or this test says nothing"
     for suffixes in (["", " sharp"], [" sharp", " !; sharp", " old !;"], [" !; old", " !; sharp", " !; grey cat"]):
-        want = plain(model, tokenizer, [p + s for s in suffixes for p in prefixes])
-        assert distance(encoder.encode_grid(prefixes, suffixes).flatten(0, 1), want) < 1e-10
-        assert distance(encoder.encode([p + s for s in suffixes for p in prefixes]), want) < 1e-10
+        expected = plain(model, tokenizer, [p + s for s in suffixes for p in prefixes])
+        assert distance(encoder.encode_grid(prefixes, suffixes).flatten(0, 1), expected) < 1e-10
+        assert distance(encoder.encode([p + s for s in suffixes for p in prefixes]), expected) < 1e-10
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_token_offset_hides_as_padding_does(family, name):
+def test_null_tokens_of_an_offset_hide_keys_as_padding_does(family, name):
     model, tokenizer, _ = family(name)
     encoder = PromptEncoder(model, tokenizer, device=CPU)
     context = tokenizer.context_length
@@ -79,19 +79,19 @@ def test_a_token_offset_hides_as_padding_does(family, name):
     ids = {text: tokenizer([text])[0].tolist() for text in (*prefixes, *suffixes)}
     longest = 5 + 3  # start, a big dog, and sharp old with the end
     for offset in (1, 3, context - longest - 1, context - longest):
-        found = encoder.encode_grid(prefixes, suffixes, token_offset=offset)
+        features = encoder.encode_grid(prefixes, suffixes, token_offset=offset)
         for i, suffix in enumerate(suffixes):
             for c, prefix in enumerate(prefixes):
                 start = ids[prefix][: ids[prefix].index(END)]
                 row = [*start, *([0] * offset), *ids[suffix][1 : ids[suffix].index(END) + 1]]
                 tokens = torch.tensor([row + [0] * (context - len(row))])
-                assert distance(found[i, c], model.encode_text(tokens)[0]) < 1e-10
+                assert distance(features[i, c], model.encode_text(tokens)[0]) < 1e-10
     with pytest.raises(PoolError, match="does not fit the model's context"):
         encoder.encode_grid(prefixes, suffixes, token_offset=context - longest + 1)
 
 
 def test_a_word_costs_four_tokens(family):
-    """The word, the end of the text, the padding that is seen, and the class token."""
+    """The word, the end of the text, the visible padding, and the class token."""
     model, tokenizer, _ = family("coca")
     encoder = PromptEncoder(model, tokenizer, device=CPU)
     encoder.encode_grid(["a cat,", "a dog,"], [" old"])

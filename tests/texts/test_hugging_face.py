@@ -1,4 +1,4 @@
-"""Hugging Face text towers, from files alone: cut to their longest text they come out right; needs `transformers`."""
+"""Hugging Face text towers, from local files: right when batches are cut; needs `transformers`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch.nn import functional as F
 
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.search.rank.source import Source, check_fits
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import load_encoder
@@ -27,7 +27,7 @@ TOWERS = [("bert", "mean_pooler"), ("bert", "cls_pooler"), ("xlm-roberta", "mean
 
 
 def write_tower(folder: Path, *, kind: str, pooler: str) -> Path:
-    """CLIP with a random text tower: config, tokenizer and weights as they lie on disk. Returns the config's path."""
+    """Write config, tokenizer and weights of a CLIP with a random text tower; returns the config's path."""
     vocabulary = [*SPECIAL[kind], *WORDS]
     (folder / "vocab.txt").write_text("\n".join(vocabulary))
     sizes = {"vocab_size": len(vocabulary), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -64,52 +64,52 @@ def at_full_context(encoder, texts):
     return F.normalize(encoder.model.encode_text(encoder.tokenizer(list(texts))), dim=-1)
 
 
-def test_cut_texts_have_encode_text_s_own_features(encoder):
+def test_cut_texts_have_the_features_of_encode_text(encoder):
     texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device)
     assert (texts.fast, texts.way) == (False, "cut")
-    want = torch.stack([at_full_context(encoder, [p + s for p in PREFIXES]) for s in SUFFIXES])
-    assert (want[0] - want[2]).abs().max() > 1e-2, "or this would say nothing"
-    torch.testing.assert_close(texts.encode_grid(PREFIXES, SUFFIXES), want, atol=1e-6, rtol=0)
+    expected = torch.stack([at_full_context(encoder, [p + s for p in PREFIXES]) for s in SUFFIXES])
+    assert (expected[0] - expected[2]).abs().max() > 1e-2, "or this would say nothing"
+    torch.testing.assert_close(texts.encode_grid(PREFIXES, SUFFIXES), expected, atol=1e-6, rtol=0)
     mixed = [*(p + s for s in SUFFIXES for p in PREFIXES), "", "a"]
     torch.testing.assert_close(texts.encode(mixed), at_full_context(encoder, mixed), atol=1e-6, rtol=0)
 
 
 def test_a_batch_is_as_long_as_its_longest_text(encoder):
-    """Start, six tokens and the end for each of three; sorted by length, the long one is alone."""
+    """Three texts of start, six tokens and end; sorted by length, the long one is alone."""
     texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device, batch_tokens=2)  # 32 the plain way
     assert texts.way == "cut"
     before = texts.tokens_encoded
-    found = texts.encode(["a" + " cat" * 40, *["a photo of a cat,"] * 3])
+    features = texts.encode(["a" + " cat" * 40, *["a photo of a cat,"] * 3])
     assert texts.tokens_encoded - before == 24 + 3 * 8
-    assert torch.equal(found[1], found[3])
+    assert torch.equal(features[1], features[3])
 
 
 def test_null_tokens_between_prefix_and_suffix(encoder):
-    """The row is padded as the tokenizer does it; null tokens have id 0 whatever that is for the tower."""
+    """The row is padded as by the tokenizer; null tokens have id 0, whatever that means to the tower."""
     texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device)
-    found = texts.encode_grid(PREFIXES, [" time"], token_offset=2)
+    features = texts.encode_grid(PREFIXES, [" time"], token_offset=2)
     rows = encoder.tokenizer(PREFIXES)
     time, end = encoder.tokenizer(["time"])[0, 1:3].tolist()
     for row in rows:
         row[7:11] = torch.tensor([0, 0, time, end])
     with torch.no_grad():
-        want = F.normalize(encoder.model.encode_text(rows), dim=-1)
-    torch.testing.assert_close(found[0], want, atol=1e-6, rtol=0)
+        expected = F.normalize(encoder.model.encode_text(rows), dim=-1)
+    torch.testing.assert_close(features[0], expected, atol=1e-6, rtol=0)
 
 
-def test_a_tower_that_reads_its_padding_after_all_is_not_cut(encoder):
+def test_texts_of_a_tower_that_reads_padding_are_not_cut(encoder):
     texts = PromptEncoder(encoder.model, encoder.tokenizer, device=encoder.device)
     mask = encoder.model.text.config.pad_token_id
     encoder.model.text.config.pad_token_id = -1  # nothing is masked now, after the tower was read
     try:
         with pytest.warns(UserWarning, match=r"differ by .* when their padding is cut .* full context"):
             assert texts.way == "plain"
-        want = at_full_context(encoder, PREFIXES)
-        torch.testing.assert_close(texts.encode(PREFIXES), want, atol=1e-6, rtol=0)
+        expected = at_full_context(encoder, PREFIXES)
+        torch.testing.assert_close(texts.encode(PREFIXES), expected, atol=1e-6, rtol=0)
     finally:
         encoder.model.text.config.pad_token_id = mask
 
 
-def test_its_padding_is_no_token(encoder):
+def test_padding_does_not_count_as_tokens(encoder):
     source = Source(encoder, torch.empty(0, 24), torch.empty(0), {}, "a photo of a {}.", ["cat", "dog"])
     check_fits(["which has claws", "time"], source=source, origin=Path("pool.txt"))

@@ -1,4 +1,4 @@
-"""Facts about `PromptEncoder`: exact to `encode_text` for every kind of tower, whatever the grouping."""
+"""`PromptEncoder` is exact to `encode_text` for every kind of tower, whatever the grouping."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def assert_same(ours: Tensor, plain: Tensor) -> None:
 
 
 def encoder_of(name: str, model: nn.Module, tokenizer: Tokenizer, **options) -> PromptEncoder:
-    """Warnings are errors: a causal tower of unknown blocks gives one, and all other towers none."""
+    """Only a causal tower with unknown blocks warns (and warnings are errors)."""
     if name != "other_blocks":
         return PromptEncoder(model, tokenizer, **options)
     with pytest.warns(UserWarning, match=r"CustomResidualAttentionBlock \(ln_1 LayerNorm, .* but slow$"):
@@ -54,12 +54,12 @@ def encoder_of(name: str, model: nn.Module, tokenizer: Tokenizer, **options) -> 
 def test_every_tower_gives_what_encode_text_gives(family, plain, name):
     model, tokenizer, fast = family(name)
     encoder = encoder_of(name, model, tokenizer, device=CPU, batch_tokens=128)
-    want = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
-    assert_same(encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1), want)
-    assert_same(encoder.encode(whole(PREFIXES, SUFFIXES)), want)
+    expected = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
+    assert_same(encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1), expected)
+    assert_same(encoder.encode(whole(PREFIXES, SUFFIXES)), expected)
     assert encoder.fast == fast
     different = plain(model, tokenizer, ["a photo of a cat, which has claws.", "a photo of a cat, which has a tail."])
-    assert cosine_distance(different[0], different[1]) > 1e-4, "or the comparison above would say nothing"
+    assert cosine_distance(different[0], different[1]) > 1e-4, "or the comparison above would prove nothing"
 
 
 @pytest.mark.slow
@@ -71,17 +71,17 @@ def test_every_tower_gives_what_encode_text_gives(family, plain, name):
     ],
 )  # fmt: skip
 def test_named_models_within_a_millionth(plain, name, fast):
-    logging.disable(logging.WARNING)  # open_clip warns that the weights are random, which is what is wanted
+    logging.disable(logging.WARNING)  # open_clip warns about random weights, which are intended
     model, tokenizer = towers.random_model(name, seed=0)
     logging.disable(logging.NOTSET)
     encoder = PromptEncoder(model, tokenizer, device=CPU)
-    found = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
-    assert cosine_distance(found, plain(model, tokenizer, whole(PREFIXES, SUFFIXES))) <= 1e-6
+    features = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
+    assert cosine_distance(features, plain(model, tokenizer, whole(PREFIXES, SUFFIXES))) <= 1e-6
     assert encoder.fast == fast
 
 
-def test_siglip_text_tower_at_its_real_size_goes_the_plain_way(plain):
-    """Its tokenizer is downloaded; what matters here is the tower."""
+def test_siglip_text_tower_at_full_size_takes_the_plain_path(plain):
+    """Its tokenizer would be a download; what matters here is the tower."""
     import open_clip
     from open_clip.transformer import TextTransformer
 
@@ -104,7 +104,7 @@ def test_siglip_text_tower_at_its_real_size_goes_the_plain_way(plain):
     assert not encoder.fast
 
 
-def test_a_model_that_computes_something_else_is_found_out(family, plain):
+def test_a_model_that_computes_something_else_is_detected(family, plain):
     model, tokenizer, _ = family("clip")
 
     class Shifted(type(model)):
@@ -115,20 +115,20 @@ def test_a_model_that_computes_something_else_is_found_out(family, plain):
     shifted.__class__ = Shifted
     encoder = PromptEncoder(shifted, tokenizer, device=CPU)
     with pytest.warns(UserWarning, match="differs from this model's encode_text"):
-        found = encoder.encode_grid(PREFIXES, SUFFIXES)
+        features = encoder.encode_grid(PREFIXES, SUFFIXES)
     assert not encoder.fast
-    assert_same(found.flatten(0, 1), plain(shifted, tokenizer, whole(PREFIXES, SUFFIXES)))
+    assert_same(features.flatten(0, 1), plain(shifted, tokenizer, whole(PREFIXES, SUFFIXES)))
 
 
-def test_a_hook_on_a_block_is_found_out(family):
+def test_a_hook_on_a_block_is_detected(family):
     model = copy.deepcopy(family("clip")[0])
     model.transformer.resblocks[1].register_forward_hook(lambda module, args, output: 1.1 * output + 0.1)
     with pytest.warns(UserWarning, match="encoded the plain way"):
         assert not PromptEncoder(model, family("clip")[1], device=CPU).fast
 
 
-def test_a_learned_prompt_takes_the_place_of_the_first_tokens(family, plain):
-    """As finetuned models have it: `soft_prompt` says what `encode_text` does, and the fast path does the same."""
+def test_a_learned_prompt_replaces_the_first_tokens(family, plain):
+    """As in finetuned models: `soft_prompt` tells the fast path what `encode_text` does."""
     model, tokenizer, _ = family("clip")
     prompt = torch.randn(3, model.token_embedding.weight.shape[1], generator=torch.Generator().manual_seed(0))
     learned = lambda module, tokens, x: torch.cat([x[:, :1], prompt.expand(len(x), -1, -1), x[:, 4:]], dim=1)  # noqa: E731
@@ -147,7 +147,7 @@ def test_a_learned_prompt_takes_the_place_of_the_first_tokens(family, plain):
     assert cosine_distance(ours, without) > 1e-3
 
 
-def test_a_causal_tower_with_a_replaced_part_is_left_to_encode_text_with_a_warning(family):
+def test_a_causal_tower_with_a_replaced_part_takes_the_plain_path_with_a_warning(family):
     model = copy.deepcopy(family("custom_text")[0])
     block = model.text.transformer.resblocks[0]
     block.mlp.c_fc.__class__ = type("OtherLinear", (nn.Linear,), {})
@@ -161,19 +161,19 @@ def test_neither_batch_nor_cache_changes_the_features(family, plain, batch_token
     model, tokenizer, _ = family("clip")
     encoder = PromptEncoder(model, tokenizer, device=CPU, batch_tokens=batch_tokens, cache_bytes=cache_bytes)
     for suffixes in (SUFFIXES, SUFFIXES[2:4], [" old man", " old cat"], [" old cat sat", " old cat ran", " old cat"]):
-        want = plain(model, tokenizer, whole(PREFIXES, suffixes))
-        assert_same(encoder.encode_grid(PREFIXES, suffixes).flatten(0, 1), want)
-        assert encoder._shared.states.held <= cache_bytes
+        expected = plain(model, tokenizer, whole(PREFIXES, suffixes))
+        assert_same(encoder.encode_grid(PREFIXES, suffixes).flatten(0, 1), expected)
+        assert encoder._fast.cache.nbytes <= cache_bytes
 
 
 def test_many_prefixes_in_several_slabs(family, plain):
     model, tokenizer, _ = family("clip")
     prefixes = [f"a photo of {'very ' * (i % 5)}{i}" for i in range(600)]
     encoder = PromptEncoder(model, tokenizer, device=CPU, batch_tokens=32, cache_bytes=200_000)
-    want = plain(model, tokenizer, whole(prefixes, SUFFIXES[:3]))
+    expected = plain(model, tokenizer, whole(prefixes, SUFFIXES[:3]))
     for _ in range(2):
-        assert_same(encoder.encode_grid(prefixes, SUFFIXES[:3]).flatten(0, 1), want)
-    assert len(encoder._slabs[tuple(prefixes)][0]) > 1
+        assert_same(encoder.encode_grid(prefixes, SUFFIXES[:3]).flatten(0, 1), expected)
+    assert len(encoder._prefixes[tuple(prefixes)][0]) > 1
 
 
 def test_the_same_call_gives_the_same_bits_whatever_came_before(family):
@@ -221,7 +221,7 @@ def test_beginnings_within_a_pool_are_computed_once(family):
 def test_token_offset_is_null_tokens_between_prefix_and_suffix(family, name):
     model, tokenizer, _ = family(name)
     encoder = PromptEncoder(model, tokenizer, device=CPU)
-    found = encoder.encode_grid(["a cat,", "a dog,"], [" sharp", ""], token_offset=3)
+    features = encoder.encode_grid(["a cat,", "a dog,"], [" sharp", ""], token_offset=3)
     start, end, comma = 49406, 49407, 267
     ids = {"a": 320, "cat": 2368, "dog": 1929, "sharp": 8157}
     for i, tail in enumerate([[ids["sharp"]], []]):
@@ -229,21 +229,21 @@ def test_token_offset_is_null_tokens_between_prefix_and_suffix(family, name):
             row = [start, ids["a"], ids[noun], comma, 0, 0, 0, *tail, end]
             tokens = torch.zeros(1, tokenizer.context_length, dtype=torch.long)
             tokens[0, : len(row)] = torch.tensor(row)
-            want = torch.nn.functional.normalize(model.encode_text(tokens), dim=-1)
-            assert_same(found[i, c], want[0])
+            expected = torch.nn.functional.normalize(model.encode_text(tokens), dim=-1)
+            assert_same(features[i, c], expected[0])
 
 
 @pytest.mark.parametrize("offset", [1, 2, 4])
-def test_token_offset_by_the_authors_code_stands_behind_the_whole_prompt(tiny_encoder, offset):
-    """Behind its period and, from 2 on, its end of text; the comma comes last. Read is the end of all."""
+def test_token_offset_as_in_the_authors_code_comes_after_the_whole_prompt(tiny_encoder, offset):
+    """After its period and, from 2 on, its end of text; the comma comes last. The feature is read at the very end."""
     model, (start, cat, period, comma, sharp, end) = tiny_encoder.model, (49406, 2368, 269, 267, 8157, 49407)
     row = [start, cat, period, *([end] if offset > 1 else []), *[0] * (offset - 2), comma, sharp, end]
     tokens = torch.zeros(1, 77, dtype=torch.long)
     tokens[0, : len(row)] = torch.tensor(row)
     x = model.transformer(model.token_embedding(tokens) + model.positional_embedding, attn_mask=model.attn_mask)
-    want = torch.nn.functional.normalize(model.ln_final(x)[:, len(row) - 1] @ model.text_projection, dim=-1)
+    expected = torch.nn.functional.normalize(model.ln_final(x)[:, len(row) - 1] @ model.text_projection, dim=-1)
     encoder = PromptEncoder.of(tiny_encoder)
-    assert_same(encoder.encode_grid(["cat,"], [" sharp"], token_offset=offset, offset_formula="code")[0], want)
+    assert_same(encoder.encode_grid(["cat,"], [" sharp"], token_offset=offset, offset_formula="code")[0], expected)
 
 
 def test_token_offset_beyond_the_context_is_refused(family):
@@ -270,9 +270,9 @@ def test_too_long_texts_are_truncated_as_the_tokenizer_does_it(family, plain):
     prefixes = ["a cat,", "a very " * 6 + "old cat,", "a very " * 20 + "old cat,"]
     suffixes = ["", " sharp", " which has" + " long" * 8, " which has" + " long" * 60]
     encoder = PromptEncoder(model, tokenizer, device=CPU)
-    want = plain(model, tokenizer, whole(prefixes, suffixes))
-    assert_same(encoder.encode_grid(prefixes, suffixes).flatten(0, 1), want)
-    assert_same(encoder.encode(whole(prefixes, suffixes)), want)
+    expected = plain(model, tokenizer, whole(prefixes, suffixes))
+    assert_same(encoder.encode_grid(prefixes, suffixes).flatten(0, 1), expected)
+    assert_same(encoder.encode(whole(prefixes, suffixes)), expected)
     assert encoder.fast
 
 
@@ -280,11 +280,11 @@ def test_too_long_texts_are_truncated_as_the_tokenizer_does_it(family, plain):
 def test_small_grids(family, plain, n_prefixes, n_suffixes):
     model, tokenizer, _ = family("clip")
     prefixes, suffixes = PREFIXES[:n_prefixes], SUFFIXES[:n_suffixes]
-    found = PromptEncoder(model, tokenizer, device=CPU).encode_grid(prefixes, suffixes)
-    assert found.shape == (n_suffixes, n_prefixes, 24)
-    assert found.dtype == torch.float32
-    if found.numel():
-        assert_same(found.flatten(0, 1), plain(model, tokenizer, whole(prefixes, suffixes)))
+    features = PromptEncoder(model, tokenizer, device=CPU).encode_grid(prefixes, suffixes)
+    assert features.shape == (n_suffixes, n_prefixes, 24)
+    assert features.dtype == torch.float32
+    if features.numel():
+        assert_same(features.flatten(0, 1), plain(model, tokenizer, whole(prefixes, suffixes)))
 
 
 @pytest.mark.parametrize("name", ["clip", "two_way"])
@@ -305,31 +305,31 @@ def test_blocks_are_the_grid_in_order_and_bounded(family, name):
     )
 
 
-def test_many_lists_of_prefixes_do_not_pile_up(family):
+def test_lists_of_prefixes_do_not_accumulate(family):
     model, tokenizer, _ = family("clip")
     encoder = PromptEncoder(model, tokenizer, device=CPU, cache_bytes=50_000)
     for i in range(12):
         encoder.encode_grid([f"a photo of {i},", "a cat,"], [" sharp", " old"])
-    assert len(encoder._slabs) == encoder_module.KEPT_PREFIX_LISTS
-    assert encoder._shared.states.held <= 50_000
+    assert len(encoder._prefixes) == encoder_module.KEPT_PREFIX_LISTS
+    assert encoder._fast.cache.nbytes <= 50_000
 
 
 def test_out_of_memory_halves_the_batch(family, plain, monkeypatch):
     model, tokenizer, _ = family("clip")
     encoder = PromptEncoder(model, tokenizer, device=CPU, batch_tokens=4096)
     assert encoder.fast
-    tower, sizes = encoder._shared.tower, []
-    features = tower.features
+    tower, sizes = encoder._fast.tower, []
+    compute = tower.features
 
-    def small_memory(x, *, repeat=None, **rest):
+    def small_memory(x, *, repeat=None, **options):
         sizes.append(len(x) if repeat is None else len(repeat))
         if sizes[-1] > 2:
             raise torch.OutOfMemoryError("no memory for more than two")
-        return features(x, repeat=repeat, **rest)
+        return compute(x, repeat=repeat, **options)
 
     monkeypatch.setattr(tower, "features", small_memory)
-    found = encoder.encode_grid(PREFIXES, [" sharp", " old"]).flatten(0, 1)
-    assert_same(found, plain(model, tokenizer, whole(PREFIXES, [" sharp", " old"])))
+    features = encoder.encode_grid(PREFIXES, [" sharp", " old"]).flatten(0, 1)
+    assert_same(features, plain(model, tokenizer, whole(PREFIXES, [" sharp", " old"])))
     assert max(sizes) > 2
     monkeypatch.setattr(tower, "features", lambda *args, **kwargs: small_memory(torch.empty(3, 1)))
     with pytest.raises(torch.OutOfMemoryError):
@@ -340,11 +340,11 @@ def test_out_of_memory_halves_the_batch(family, plain, monkeypatch):
 def test_half_precision_products(family, plain, name):
     model, tokenizer, _ = family(name)
     encoder = PromptEncoder(model, tokenizer, device=CPU, dtype=torch.bfloat16)
-    found = encoder.encode_grid(PREFIXES, SUFFIXES)
+    features = encoder.encode_grid(PREFIXES, SUFFIXES)
     assert encoder.fast
-    assert found.dtype == torch.float32
-    want = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
-    assert 0 < cosine_distance(found.flatten(0, 1), want) < 2e-3
+    assert features.dtype == torch.float32
+    expected = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
+    assert 0 < cosine_distance(features.flatten(0, 1), expected) < 2e-3
 
 
 @pytest.mark.slow
@@ -352,17 +352,17 @@ def test_half_precision_within_two_hundredths(plain):
     """Unit vectors, at full size."""
     model, tokenizer = towers.random_model("ViT-B-16", seed=0)
     encoder = PromptEncoder(model, tokenizer, device=CPU, dtype=torch.bfloat16)
-    found = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
-    want = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
-    assert (found - want).norm(dim=-1).max() < 2e-2
+    features = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
+    expected = plain(model, tokenizer, whole(PREFIXES, SUFFIXES))
+    assert (features - expected).norm(dim=-1).max() < 2e-2
 
 
 def test_without_the_packed_layout_the_features_are_the_same(family, plain, monkeypatch):
-    monkeypatch.setattr("wsoup.core.linear.has_onednn", lambda dtype: False)
+    monkeypatch.setattr("wsoup.core.packed.has_onednn", lambda dtype: False)
     for name in ("clip", "quick_gelu", "tanh_gelu"):
         model, tokenizer, _ = family(name)
-        found = PromptEncoder(model, tokenizer, device=CPU).encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
-        assert_same(found, plain(model, tokenizer, whole(PREFIXES, SUFFIXES)))
+        features = PromptEncoder(model, tokenizer, device=CPU).encode_grid(PREFIXES, SUFFIXES).flatten(0, 1)
+        assert_same(features, plain(model, tokenizer, whole(PREFIXES, SUFFIXES)))
 
 
 @pytest.mark.gpu
@@ -372,6 +372,6 @@ def test_every_tower_on_a_gpu(family, plain, name):
         pytest.skip("no CUDA device")
     model, tokenizer, fast = family(name)
     encoder = encoder_of(name, copy.deepcopy(model).cuda(), tokenizer, device=torch.device("cuda"))
-    found = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1).cpu()
-    assert cosine_distance(found, plain(model, tokenizer, whole(PREFIXES, SUFFIXES))) < 1e-6
+    features = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1).cpu()
+    assert cosine_distance(features, plain(model, tokenizer, whole(PREFIXES, SUFFIXES))) < 1e-6
     assert encoder.fast == fast

@@ -1,4 +1,4 @@
-"""Texts on cuda: every kind of tower against the CPU, by precision, and where the device's memory does not suffice."""
+"""Texts on CUDA: every kind of tower against the CPU, by precision, and with too little memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = ON_CUDA
 PREFIXES = [f"a photo of a {name}," for name in ("cat", "dog", "red panda", "great white shark", "owl")]
 SUFFIXES = ["", " sharp", " old", " which has claws", " which has a tail", " which has a wet nose and a tail."]
 PRECISIONS = {"fp32": (None, 1e-4), "tf32": (None, 1e-2), "bf16": (torch.bfloat16, 5e-2), "fp16": (torch.float16, 1e-2)}
-"""Autocast type, and the largest distance of a feature, a unit vector, from that of the CPU in float32."""
+"""Autocast type, and the largest distance of a feature (a unit vector) from the CPU's in float32."""
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -26,9 +26,9 @@ def test_every_kind_of_tower_by_precision(family, plain, name, precision):
     dtype, most = PRECISIONS[precision]
     encoder = PromptEncoder(copy.deepcopy(model).cuda(), tokenizer, device=torch.device("cuda"), dtype=dtype)
     with tf32(products=precision == "tf32", convolutions=False):
-        found = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1).cpu()
-    want = plain(model, tokenizer, [prefix + suffix for suffix in SUFFIXES for prefix in PREFIXES])
-    assert (found - want).norm(dim=-1).max() < most
+        features = encoder.encode_grid(PREFIXES, SUFFIXES).flatten(0, 1).cpu()
+    expected = plain(model, tokenizer, [prefix + suffix for suffix in SUFFIXES for prefix in PREFIXES])
+    assert (features - expected).norm(dim=-1).max() < most
     assert encoder.fast == fast
 
 
@@ -36,20 +36,20 @@ def test_every_kind_of_tower_by_precision(family, plain, name, precision):
 def test_a_full_size_tower(precision):
     model, tokenizer = towers.random_model("ViT-B-16", seed=0)
     dtype, most = PRECISIONS[precision]
-    want = PromptEncoder(model, tokenizer, device=torch.device("cpu")).encode_grid(PREFIXES, SUFFIXES)
+    expected = PromptEncoder(model, tokenizer, device=torch.device("cpu")).encode_grid(PREFIXES, SUFFIXES)
     encoder = PromptEncoder(model.cuda(), tokenizer, device=torch.device("cuda"), dtype=dtype)
     with tf32(products=precision == "tf32", convolutions=False):
-        found = encoder.encode_grid(PREFIXES, SUFFIXES).cpu()
+        features = encoder.encode_grid(PREFIXES, SUFFIXES).cpu()
     assert encoder.fast
-    assert (found - want).norm(dim=-1).max() < most
+    assert (features - expected).norm(dim=-1).max() < most
 
 
-def test_memory_that_does_not_suffice_halves_the_batch():
+def test_batches_are_halved_when_memory_runs_out():
     model, tokenizer = towers.random_model("ViT-B-16", seed=0)
     encoder = PromptEncoder(model.cuda(), tokenizer, device=torch.device("cuda"))
     prefixes = [f"a photo of a {name}," for name in towers.imagenet_class_names()[:400]]
     suffixes = [f" word{i}" for i in range(64)]
-    want = encoder.encode_grid(prefixes, suffixes)
+    expected = encoder.encode_grid(prefixes, suffixes)
     with little_memory(more=400 << 20):
-        found = encoder.encode_grid(prefixes, suffixes)
-    assert (found - want).norm(dim=-1).max() < 1e-5
+        features = encoder.encode_grid(prefixes, suffixes)
+    assert (features - expected).norm(dim=-1).max() < 1e-5

@@ -1,4 +1,4 @@
-"""Facts about tokenising texts in two parts."""
+"""Tokenising texts in two parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import open_clip
 import pytest
 import torch
 
-from wsoup.texts.tokens import Seams, token_lengths
+from wsoup.texts.tokens import SplitTokenizer, token_lengths
 from wsoup.towers import encoder as towers
 
 
@@ -17,19 +17,19 @@ def largest(tokens):
 
 
 @pytest.fixture(scope="module")
-def seams() -> Seams:
-    return Seams(open_clip.SimpleTokenizer(), reads=largest)
+def splitter() -> SplitTokenizer:
+    return SplitTokenizer(open_clip.SimpleTokenizer(), reads=largest)
 
 
-def test_parts_by_hand(seams):
-    assert (seams.start, seams.end, seams.context) == ((49406,), 49407, 77)
-    assert seams.sequences(["a cat"]) == [(49406, 320, 2368, 49407)]
-    assert seams.prefixes(["a cat"]) == [(49406, 320, 2368)]
-    assert seams.suffixes([" a cat", ""]) == [(320, 2368, 49407), (49407,)]
+def test_parts_by_hand(splitter):
+    assert (splitter.start, splitter.end, splitter.context) == ((49406,), 49407, 77)
+    assert splitter.sequences(["a cat"]) == [(49406, 320, 2368, 49407)]
+    assert splitter.prefixes(["a cat"]) == [(49406, 320, 2368)]
+    assert splitter.suffixes([" a cat", ""]) == [(320, 2368, 49407), (49407,)]
 
 
-def test_a_text_is_as_long_as_what_stands_before_its_padding():
-    """Start, "a", "cat", end; the text that is too long fills the context. With 1 as padding the same."""
+def test_length_counts_tokens_before_padding():
+    """Start, "a", "cat", end; a text that is too long fills the context. The same with 1 as padding."""
     plain = open_clip.SimpleTokenizer()
     padded = lambda texts: plain(texts).masked_fill(plain(texts) == 0, 1)  # noqa: E731
     for tokenizer in (plain, padded):
@@ -37,7 +37,7 @@ def test_a_text_is_as_long_as_what_stands_before_its_padding():
         assert token_lengths([], tokenizer=tokenizer).tolist() == []
 
 
-def test_twenty_thousand_pairs_join_without_a_mismatch(seams):
+def test_twenty_thousand_pairs_join_without_mismatch(splitter):
     """Class names and letter soup, words and clauses: the tokens of the whole are those of the parts."""
     rng = random.Random(0)
     names = [f"a photo of a {name}," for name in towers.imagenet_class_names()]
@@ -45,12 +45,12 @@ def test_twenty_thousand_pairs_join_without_a_mismatch(seams):
     words = ["".join(rng.choices(letters, k=rng.randrange(1, 9))) for _ in range(1000)]
     prefixes = [*names, *(f"a photo of a {rng.choice(words)} {rng.choice(words)}" for _ in range(500))]
     suffixes = ["".join(f" {rng.choice(words)}" for _ in range(rng.randrange(0, 6))) for _ in range(1000)]
-    starts, ends = seams.prefixes(prefixes), seams.suffixes(suffixes)
+    starts, ends = splitter.prefixes(prefixes), splitter.suffixes(suffixes)
     pairs = [(rng.randrange(len(prefixes)), rng.randrange(len(suffixes))) for _ in range(20_000)]
     mismatches = 0
     for first in range(0, len(pairs), 1000):
         some = pairs[first : first + 1000]
-        wholes = seams.sequences([prefixes[i] + suffixes[j] for i, j in some])
+        wholes = splitter.sequences([prefixes[i] + suffixes[j] for i, j in some])
         mismatches += sum(
             whole != starts[i] + ends[j]
             for whole, (i, j) in zip(wholes, some, strict=True)
@@ -62,22 +62,22 @@ def test_twenty_thousand_pairs_join_without_a_mismatch(seams):
 @pytest.mark.parametrize(
     ("suffix", "safe"), [("", True), (" sharp", True), ("s", False), (".", False), (" café", False), (" &amp;", False)]
 )
-def test_where_a_text_may_be_cut(seams, suffix, safe):
-    assert seams.safe(["a cat,", "jalapeño,"], [suffix]) == [safe]
+def test_where_a_text_may_be_split(splitter, suffix, safe):
+    assert splitter.safe(["a cat,", "jalapeño,"], [suffix]) == [safe]
 
 
-def test_a_tokenizer_that_merges_across_the_seam_is_found_out():
+def test_a_tokenizer_that_merges_across_the_split_is_detected():
     plain = open_clip.SimpleTokenizer()
 
     def merging(texts):
         return plain([text.replace("cat, s", "cats") for text in texts])
 
-    assert Seams(merging, reads=largest).safe(["a cat,"], [" sharp", " old"]) == [False, False]
+    assert SplitTokenizer(merging, reads=largest).safe(["a cat,"], [" sharp", " old"]) == [False, False]
 
 
-def test_a_sequence_ends_where_the_tower_reads(seams):
-    """Whatever follows a first end-of-text, written out in the text, is never read."""
-    assert seams.sequences(["a <end_of_text> cat"]) == [(49406, 320, 49407)]
-    by_id = Seams(seams.tokenizer, reads=lambda tokens: (tokens == 320).int().argmax(dim=-1))
-    assert by_id.sequences(["one a cat"])[0] == (49406, *seams.sequences(["one"])[0][1:-1], 320)
-    assert torch.is_tensor(seams.tokenizer(["a"]))
+def test_a_sequence_ends_where_the_tower_reads(splitter):
+    """Nothing after the first end-of-text, here written out in the text, is ever read."""
+    assert splitter.sequences(["a <end_of_text> cat"]) == [(49406, 320, 49407)]
+    by_id = SplitTokenizer(splitter.tokenizer, reads=lambda tokens: (tokens == 320).int().argmax(dim=-1))
+    assert by_id.sequences(["one a cat"])[0] == (49406, *splitter.sequences(["one"])[0][1:-1], 320)
+    assert torch.is_tensor(splitter.tokenizer(["a"]))

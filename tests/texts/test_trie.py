@@ -1,4 +1,4 @@
-"""Facts about token tries."""
+"""Token tries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_trie_by_hand():
     assert block.depths == [0, 1, 2, 2, 1]
     assert block.parents == [-1, 0, 1, 1, 0]
     assert (block.members, block.reads) == ([0, 2, 1], [2, 3, 4])
-    assert block.sees().astype(int).tolist() == [
+    assert block.mask().astype(int).tolist() == [
         [1, 0, 0, 0, 0],
         [1, 1, 0, 0, 0],
         [1, 1, 1, 0, 0],
@@ -48,7 +48,7 @@ def test_every_sequence_can_be_read_back(size):
         )
         for member, node in zip(block.members, block.reads, strict=True):
             assert spelled(block, node) == sequences[member]
-            assert spelled(block, node) == [t for t, seen in zip(block.tokens, block.sees()[node], strict=True) if seen]
+            assert spelled(block, node) == [t for t, seen in zip(block.tokens, block.mask()[node], strict=True) if seen]
 
 
 def test_equal_sequences_share_all_nodes():

@@ -1,4 +1,4 @@
-"""Weights meet the activation that they were trained with, over every (model, tag) that open_clip knows."""
+"""The activation matches the weights, for every (model, tag) of open_clip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from wsoup.core.errors import ModelError
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.towers.encoder import build, forced_quick_gelu, load_encoder
 
 PAIRS = open_clip.list_pretrained()
@@ -22,7 +22,7 @@ SMALL = [
     *[("RN50", "openai"), ("coca_ViT-B-32", "laion2b_s13b_b90k")],
 ]
 NAMELESS = {"roberta-ViT-B-32"}
-"""Their configuration asks for QuickGELU, which neither name nor tag says; it is that of their only weights."""
+"""Models whose configuration asks for QuickGELU, though neither name nor tag does; their only weights need it."""
 
 
 def encoder(model: str, pretrained: str, **more: Any) -> EncoderParams:
@@ -34,15 +34,15 @@ def trained_with_quick_gelu(model: str, tag: str) -> bool:
 
 
 def built(model: str, tag: str) -> bool:
-    """Whether any activation of the built model is QuickGELU; nothing is downloaded or loaded, nothing allocated."""
+    """Whether any activation of the model is QuickGELU, without downloading or allocating weights."""
     with pytest.MonkeyPatch.context() as patch, torch.device("meta"):
         patch.setattr("open_clip.factory.download_pretrained", lambda *_, **__: "weights")
         patch.setattr("open_clip.factory.load_checkpoint", lambda *_, **__: None)
-        model_, _, _ = build(encoder(model, tag), device=torch.device("meta"))
+        model_, _ = build(encoder(model, tag), device=torch.device("meta"))
     return any(type(module).__name__ == "QuickGELU" for module in model_.modules())
 
 
-def test_every_tag_decides_its_own_activation():
+def test_the_tag_decides_the_activation():
     for model, tag in PAIRS:
         asked = bool((open_clip.get_model_config(model) or {}).get("quick_gelu"))
         assert (asked or forced_quick_gelu(encoder(model, tag))) == trained_with_quick_gelu(model, tag), (model, tag)
@@ -80,14 +80,14 @@ def test_a_key_that_contradicts_tag_or_config_is_refused():
     assert forced_quick_gelu(encoder("ViT-B-16", "openai", quick_gelu=True))
 
 
-def test_local_weights_say_it_by_key_or_config(tiny_encoder_files, tmp_path: Path):
+def test_for_local_weights_the_key_or_the_config_decides(tiny_encoder_files, tmp_path: Path):
     plain = load_encoder(EncoderParams(**tiny_encoder_files))
     keyed = load_encoder(EncoderParams(**tiny_encoder_files, quick_gelu=True))
     assert (plain.id["quick_gelu"], keyed.id["quick_gelu"]) == (False, True)
     assert plain.id["config"] != keyed.id["config"]
     config = tmp_path / "tiny-quick.json"
     config.write_text(json.dumps({**json.loads(Path(tiny_encoder_files["config"]).read_text()), "quick_gelu": True}))
-    said = {**tiny_encoder_files, "model": "tiny-quick", "config": str(config)}
-    assert load_encoder(EncoderParams(**said)).id["quick_gelu"]
+    quick = {**tiny_encoder_files, "model": "tiny-quick", "config": str(config)}
+    assert load_encoder(EncoderParams(**quick)).id["quick_gelu"]
     with pytest.raises(ModelError, match="quick_gelu is false, but the configuration of tiny-quick asks for QuickGELU"):
-        load_encoder(EncoderParams(**said, quick_gelu=False))
+        load_encoder(EncoderParams(**quick, quick_gelu=False))

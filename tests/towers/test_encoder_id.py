@@ -1,4 +1,4 @@
-"""What tells two encoders apart, however they are called and wherever they came from."""
+"""What distinguishes encoders, whatever their names and origins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from wsoup.core.disk import store
 from wsoup.core.errors import MismatchError
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.towers.encoder import load_encoder
 from wsoup.towers.identity import config_digest, weights_digest
 
@@ -26,7 +26,7 @@ def load(files: dict[str, str], **changed: object):
 
 @pytest.fixture
 def other_config(tiny_encoder_files, tmp_path):
-    """The tiny model's config with some text settings changed, under the same name; put back afterwards."""
+    """The tiny model's config with changed text settings under the same name; restored afterwards."""
 
     def write(**text: object) -> str:
         config = json.loads(Path(tiny_encoder_files["config"]).read_text())
@@ -39,14 +39,14 @@ def other_config(tiny_encoder_files, tmp_path):
 
 
 @pytest.mark.parametrize("setting", [{"heads": 4}, {"no_causal_mask": True}, {"pool_type": "last"}])
-def test_the_same_weights_in_another_config_are_another_encoder(
+def test_the_same_weights_with_another_config_are_another_encoder(
     tiny_encoder, tiny_encoder_files, other_config, setting
 ):
     other = load(tiny_encoder_files, config=other_config(**setting))
     texts = ["a cat"]
     assert not torch.allclose(other.encode_texts(texts), tiny_encoder.encode_texts(texts), atol=1e-4)
     assert {key for key in other.id if other.id[key] != tiny_encoder.id[key]} == {"config"}
-    with pytest.raises(MismatchError, match=r"with another encoder \(config: '[0-9a-f]{16}' there, '[0-9a-f]{16}'"):
+    with pytest.raises(MismatchError, match=r"with another encoder \(config: '[0-9a-f]{16}', expected '[0-9a-f]{16}'"):
         store.check_encoder(tiny_encoder.id, expected=other.id, where="features.zarr")
 
 
@@ -58,14 +58,14 @@ def test_other_weights_under_the_same_name_are_another_encoder(tiny_encoder, tin
     assert {key for key in other.id if other.id[key] != tiny_encoder.id[key]} == {"weights"}
 
 
-def test_a_copy_elsewhere_in_another_format_is_the_same_encoder(tiny_encoder, tiny_encoder_files, tmp_path):
-    """What was loaded counts, not the file; nor what is done to images before."""
+def test_a_copy_in_another_file_format_is_the_same_encoder(tiny_encoder, tiny_encoder_files, tmp_path):
+    """What was loaded counts, not the file or the preprocessing."""
     torch.save(load_file(tiny_encoder_files["pretrained"]), tmp_path / "tiny.pt")
     again = load(tiny_encoder_files, pretrained=str(tmp_path / "tiny.pt"), image_mean=(0.5, 0.5, 0.5))
     assert {key for key in again.id if again.id[key] != tiny_encoder.id[key]} == {"pretrained"}
 
 
-def test_use_changes_neither_digest(tiny_encoder):
+def test_using_a_model_does_not_change_its_digests(tiny_encoder):
     model = copy.deepcopy(tiny_encoder.model)
     with torch.no_grad():
         model.encode_image(torch.zeros(1, 3, 16, 16))
@@ -79,7 +79,7 @@ def test_another_tokenizer_is_another_config(tiny_encoder):
     assert config_digest(tiny_encoder.model, tokenizer=cased) != tiny_encoder.id["config"]
 
 
-def test_types_and_shapes_count_where_bytes_are_the_same():
+def test_dtypes_and_shapes_count_if_bytes_are_equal():
     halves = torch.nn.Linear(2, 2, bias=False)
     halves.weight = torch.nn.Parameter(torch.zeros(2, 2))
     wide, narrow = torch.nn.Linear(4, 1, bias=False), torch.nn.Linear(2, 4, bias=False).half()

@@ -1,4 +1,4 @@
-"""Facts about image towers that are laid out for speed: their features are those of the plain model."""
+"""Fast image towers have the features of the original model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from wsoup.core.convolution import _PackedConvolution
+from wsoup.core.packed import _PackedConvolution
 from wsoup.towers.encoder import random_model
 from wsoup.towers.fast import _FirstRow, _OneQuery, with_fast_images
 
@@ -31,22 +31,22 @@ def pixels_of(model: nn.Module) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
-def test_the_last_block_of_a_vit_reads_its_class_token_alone(vit, dtype):
-    quick, pixels, plain = with_fast_images(vit, dtype=dtype), pixels_of(vit), vit.visual.transformer.resblocks[-1]
-    assert isinstance(quick.visual.transformer.resblocks[-1], _FirstRow)
-    assert type(plain) is not _FirstRow, "the model itself stays as it is"
-    assert (features(quick, pixels) - features(vit, pixels)).norm(dim=1).max() < 2e-6
-    assert quick.visual.transformer.resblocks[-1](torch.randn(2, 5, plain.attn.embed_dim)).shape[1] == 1
+def test_the_last_block_of_a_vit_computes_only_its_class_token(vit, dtype):
+    fast, pixels, plain = with_fast_images(vit, dtype=dtype), pixels_of(vit), vit.visual.transformer.resblocks[-1]
+    assert isinstance(fast.visual.transformer.resblocks[-1], _FirstRow)
+    assert type(plain) is not _FirstRow, "the model itself is not changed"
+    assert (features(fast, pixels) - features(vit, pixels)).norm(dim=1).max() < 2e-6
+    assert fast.visual.transformer.resblocks[-1](torch.randn(2, 5, plain.attn.embed_dim)).shape[1] == 1
 
 
-def test_a_vit_that_pools_otherwise_is_left_as_it_is(vit):
+def test_a_vit_with_another_pooling_is_not_changed(vit):
     for name, value in (("pool_type", "avg"), ("output_tokens", True), ("attn_pool", nn.Identity())):
         other = copy.deepcopy(vit)
         setattr(other.visual, name, value)
         assert with_fast_images(other, dtype=torch.bfloat16) is other, name
 
 
-def test_a_block_that_is_not_the_standard_one_is_left_as_it_is(vit):
+def test_a_nonstandard_block_is_not_changed(vit):
     class Odd(type(vit.visual.transformer.resblocks[-1])):
         def forward(self, x, *_, **__):
             return x.flip(1)
@@ -56,7 +56,7 @@ def test_a_block_that_is_not_the_standard_one_is_left_as_it_is(vit):
     assert with_fast_images(odd, dtype=torch.bfloat16) is odd
 
 
-def test_a_layout_that_changes_features_is_given_up(vit, monkeypatch):
+def test_a_tower_with_wrong_features_falls_back_to_the_original(vit, monkeypatch):
     def wrong(self, x, *_, **__):
         return x[:, 1:2]
 
@@ -74,11 +74,11 @@ def test_batch_norms_of_a_resnet_are_folded():
         if isinstance(part, nn.BatchNorm2d):
             part.running_mean.copy_(0.1 * torch.randn(part.num_features, generator=generator))
             part.running_var.copy_(torch.rand(part.num_features, generator=generator) + 0.5)
-    quick, pixels = with_fast_images(model, dtype=None), pixels_of(model)
-    assert (features(quick, pixels) - features(model, pixels)).norm(dim=1).max() < 2e-6
-    assert not [part for part in quick.visual.modules() if isinstance(part, nn.BatchNorm2d)]
+    fast, pixels = with_fast_images(model, dtype=None), pixels_of(model)
+    assert (features(fast, pixels) - features(model, pixels)).norm(dim=1).max() < 2e-6
+    assert not [part for part in fast.visual.modules() if isinstance(part, nn.BatchNorm2d)]
     assert type(with_fast_images(model, dtype=torch.bfloat16).visual.attnpool) is _OneQuery
-    assert [part for part in quick.visual.modules() if isinstance(part, _PackedConvolution)]
+    assert [part for part in fast.visual.modules() if isinstance(part, _PackedConvolution)]
 
 
 def small_resnet() -> nn.Module:

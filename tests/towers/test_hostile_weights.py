@@ -1,4 +1,4 @@
-"""Wrong weights and configs: a model that loads is finite, anything else is one line; no code in them is run."""
+"""Wrong weights and configs: a model either loads and is finite, or is a one-line error; no code in them runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from corrupt import corrupted
 from safetensors.torch import load_file, save, save_file
 
 from wsoup.core.errors import LONGEST, ModelError, WsoupError
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.towers.config import known_config
 from wsoup.towers.encoder import load_encoder, untrained_model, weightless_encoder
 
@@ -29,14 +29,14 @@ TINY_CONFIG = {
     "vision_cfg": {"image_size": 16, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
     "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
 }
-"""That of fixture `tiny_encoder_files`, whose weights are taken."""
+"""The config of fixture `tiny_encoder_files`."""
 Tensors = dict[str, torch.Tensor]
 CPU = torch.device("cpu")
 
 
 @pytest.fixture
 def files(tmp_path: Path, tiny_encoder_files: dict[str, str]) -> dict[str, str]:
-    """Section `encoder` with a config and weights of this test's own."""
+    """Section `encoder` with its own copies of config and weights."""
     folder = tmp_path / "encoder"
     folder.mkdir()
     config, weights = folder / "tiny-clip.json", folder / "tiny.safetensors"
@@ -45,8 +45,8 @@ def files(tmp_path: Path, tiny_encoder_files: dict[str, str]) -> dict[str, str]:
     return {**tiny_encoder_files, "config": str(config), "pretrained": str(weights)}
 
 
-def refusal(files: dict[str, str]) -> str | None:
-    """The one line that a model is refused in; None where it loads, and then it is finite."""
+def error_of(files: dict[str, str]) -> str | None:
+    """The one-line error for a model; None if it loads, which must then be finite."""
     try:
         encoder = load_encoder(EncoderParams(**files), device=CPU)
     except WsoupError as error:
@@ -59,14 +59,14 @@ def refusal(files: dict[str, str]) -> str | None:
 
 
 def test_the_model_itself_loads(files: dict[str, str]) -> None:
-    assert refusal(files) is None
+    assert error_of(files) is None
 
 
 # ----------------------------------------------------------------------------------------------------- weights
 
 
 class Hostile:
-    """Pickled, this is a call of `os.system`."""
+    """Unpickling this calls `os.system`."""
 
     def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
         return os.system, ("touch ran",)
@@ -137,47 +137,45 @@ def without(tensors: Tensors, name: str) -> Tensors:
 
 
 @pytest.mark.parametrize("kind", WRONG_WEIGHTS)
-def test_weights_that_are_wrong(
-    tmp_path: Path, files: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_weights(tmp_path: Path, files: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     suffix, make = WRONG_WEIGHTS[kind]
     good = Path(files["pretrained"])
     wrong = good.with_suffix(suffix)
     wrong.write_bytes(make(load_file(good), good.read_bytes()))
-    found = refusal({**files, "pretrained": str(wrong)})
-    assert found is not None
-    assert str(wrong) in found
+    error = error_of({**files, "pretrained": str(wrong)})
+    assert error is not None
+    assert str(wrong) in error
     assert not (tmp_path / "ran").exists()
 
 
-def test_code_in_weights_is_named_as_such(tmp_path: Path, files: dict[str, str]) -> None:
+def test_code_in_weights_is_reported(tmp_path: Path, files: dict[str, str]) -> None:
     path = tmp_path / "encoder/hostile.pt"
     path.write_bytes(as_torch([torch.zeros(300_000), Hostile()]))
-    found = refusal({**files, "pretrained": str(path)})
-    assert found is not None
-    assert "holds more than weights (code is never run)" in found
+    error = error_of({**files, "pretrained": str(path)})
+    assert error is not None
+    assert "holds more than weights (code is never run)" in error
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", ["visual.conv1.weight", "text_projection", "logit_scale", "ln_final.bias"])
-def test_one_number_that_is_not_finite(files: dict[str, str], name: str, value: float) -> None:
+def test_one_weight_that_is_not_finite(files: dict[str, str], name: str, value: float) -> None:
     tensors = load_file(files["pretrained"])
     tensors[name].view(-1)[-1] = value
     save_file(tensors, files["pretrained"])
-    found = refusal(files)
-    assert found is not None
-    assert f"tensor {name!r} holds NaN or infinity" in found
+    error = error_of(files)
+    assert error is not None
+    assert f"tensor {name!r} holds NaN or infinity" in error
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
-def test_weights_and_configs_that_are_no_files(
+def test_weights_and_configs_that_are_not_files(
     tmp_path: Path, files: dict[str, str], make: Callable[[Path], None]
 ) -> None:
     make(tmp_path / "x.safetensors")
-    assert "does not exist" in str(refusal({**files, "pretrained": str(tmp_path / "x.safetensors")}))
+    assert "does not exist" in str(error_of({**files, "pretrained": str(tmp_path / "x.safetensors")}))
     make(tmp_path / "tiny-clip.json")
-    assert "is not a file" in str(refusal({**files, "config": str(tmp_path / "tiny-clip.json")}))
+    assert "is not a file" in str(error_of({**files, "config": str(tmp_path / "tiny-clip.json")}))
 
 
 # ----------------------------------------------------------------------------------------------------- configs
@@ -194,7 +192,7 @@ def with_value(where: str, value: object) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("where", "value", "said"),
+    ("where", "value", "message"),
     [
         ("vision_cfg.image_size", "16", "vision_cfg.image_size: '16' is not valid: input should be a valid integer"),
         ("vision_cfg.image_size", [16, "16"], "vision_cfg.image_size"),
@@ -242,11 +240,11 @@ def with_value(where: str, value: object) -> Any:
         ("trust_remote_code", True, "asks for trust_remote_code, which runs code"),
     ],
 )
-def test_a_config_that_is_wrong(files: dict[str, str], where: str, value: object, said: str) -> None:
+def test_wrong_configs(files: dict[str, str], where: str, value: object, message: str) -> None:
     Path(files["config"]).write_text(json.dumps(with_value(where, value)))
-    found = refusal(files)
-    assert found is not None
-    assert said in found
+    error = error_of(files)
+    assert error is not None
+    assert message in error
 
 
 @pytest.mark.parametrize(
@@ -268,41 +266,41 @@ def test_a_config_that_is_wrong(files: dict[str, str], where: str, value: object
         json.dumps({key: value for key, value in TINY_CONFIG.items() if key != "text_cfg"}).encode(),
     ],
 )
-def test_a_config_that_is_none(files: dict[str, str], data: bytes) -> None:
+def test_files_that_are_not_configs(files: dict[str, str], data: bytes) -> None:
     Path(files["config"]).write_bytes(data)
-    found = refusal(files)
-    assert found is not None
-    assert files["config"] in found
+    error = error_of(files)
+    assert error is not None
+    assert files["config"] in error
 
 
-def test_a_folder_with_a_model_may_not_ask_for_code_to_be_run(tmp_path: Path) -> None:
+def test_a_folder_with_a_model_may_not_ask_for_trust_remote_code(tmp_path: Path) -> None:
     config = with_value("text_cfg.tokenizer_kwargs", {"trust_remote_code": True})
     config["text_cfg"]["hf_tokenizer_name"] = str(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"auto_map": {"AutoTokenizer": ["own.Tokens", None]}}))
     (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": config}))
     params = EncoderParams(model=f"local-dir:{tmp_path}", precision="fp32", watch="x")
-    for look in (known_config, load_encoder, weightless_encoder, untrained_model):
+    for load in (known_config, load_encoder, weightless_encoder, untrained_model):
         with pytest.raises(ModelError, match=r"open_clip_config.json asks for trust_remote_code, which runs code"):
-            look(params)
+            load(params)
     assert not (tmp_path / "ran").exists()
 
 
 def test_every_config_of_open_clip_is_within_bounds() -> None:
     names = [file.stem for file in (Path(open_clip.__file__).parent / "model_configs").glob("*.json")]
-    found = {name: known_config(EncoderParams(model=name, precision="fp32", watch="x")) for name in names}
+    configs = {name: known_config(EncoderParams(model=name, precision="fp32", watch="x")) for name in names}
     assert len(names) > 100
-    assert all(found.values())
-    assert found["ViT-B-16"] is not None
-    assert found["ViT-B-16"].blocks == {"vision_cfg": 12, "text_cfg": 12}
-    assert found["ViT-B-16"].parameters == pytest.approx(149_620_737, rel=0.01)  # what open_clip builds
+    assert all(configs.values())
+    assert configs["ViT-B-16"] is not None
+    assert configs["ViT-B-16"].blocks == {"vision_cfg": 12, "text_cfg": 12}
+    assert configs["ViT-B-16"].parameters == pytest.approx(149_620_737, rel=0.01)  # what open_clip builds
 
 
 # ----------------------------------------------------------------------------------------------------- damaged
 
 
 def damage(files: dict[str, str], *, which: str, seed: int) -> None:
-    """Damage to weights or config: the model loads and is finite, or one line says why not."""
+    """Damage weights or config: the model loads and is finite, or a one-line error says why not."""
     path = Path(files["config" if which == "config" else "pretrained"])
     if which == "pt":
         data, path = as_torch(load_file(path)), path.with_suffix(".pt")
@@ -310,7 +308,7 @@ def damage(files: dict[str, str], *, which: str, seed: int) -> None:
     else:
         data = path.read_bytes()
     path.write_bytes(corrupted(data[:200_000] if which == "header" else data, seed=seed))
-    refusal(files)
+    error_of(files)
 
 
 @pytest.mark.parametrize("which", ["config", "safetensors", "pt"])

@@ -1,4 +1,4 @@
-"""A lighter start changes nothing but the time: each fact in a process of its own."""
+"""Deferred imports change nothing but the time; each fact in its own process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FACTS = {
         heavy = ("timm", "sympy", "torch._dynamo", "torch._inductor", "open_clip.timm_model")
         assert not [name for name in heavy if name in sys.modules]
     """,
-    "roi_align asks the real function, compiled or not": """
+    "roi_align calls the real function, compiled or not": """
         import wsoup.towers.encoder
         import torch
         from torchvision.ops.roi_align import is_compile_supported, roi_align
@@ -34,7 +34,7 @@ FACTS = {
         import torch._dynamo.utils
         assert torch._dynamo.utils.__file__
     """,
-    "a model with a timm tower is built as ever": """
+    "a model with a timm tower is built as usual": """
         import wsoup.towers.encoder
         import open_clip
         from open_clip.model import TimmModel
@@ -52,11 +52,11 @@ FACTS = {
             from torch._dynamo.utils import counters, is_compile_supported
         import torch._dynamo.utils
         assert torch._dynamo.utils.counters is counters
-        with deferring():  # what is loaded already is left alone
+        with deferring():  # a loaded module is not touched
             import torch._dynamo.utils
             assert torch._dynamo.utils.__file__
     """,
-    "the package of a deferred module may be imported within": """
+    "the package of a deferred module may be imported inside": """
         from wsoup.towers.startup import deferring
         import torch
         with deferring():

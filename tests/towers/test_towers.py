@@ -1,4 +1,4 @@
-"""Facts about loading a model: what it is, what it does to an image, and what is said when it cannot be loaded."""
+"""Loading a model: its id, its preprocessing, its features, and errors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import torch
 from PIL import Image
 
 from wsoup.core.errors import MissingError, ModelError
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.towers import encoder as towers
 from wsoup.towers.encoder import check_device, choose_device, load_encoder, tokenizer_of
 from wsoup.towers.identity import config_digest, weights_digest
 
 
-def test_an_encoder_says_what_it_is(tiny_encoder):
+def test_the_id_of_an_encoder(tiny_encoder):
     assert tiny_encoder.id == {
         "model": "tiny-clip",
         "pretrained": "tiny.safetensors",
@@ -44,17 +44,17 @@ def test_mean_std_and_interpolation_come_from_params(tiny_encoder_files):
     assert encoder.preprocessing["interpolation"] == "bilinear"
 
 
-def test_features_are_unit_vectors_of_the_models_own(tiny_encoder):
+def test_features_are_the_models_and_normalised(tiny_encoder):
     pixels = torch.rand(3, 3, 16, 16)
     features = tiny_encoder.encode_images(pixels)
     with torch.no_grad():
         expected = torch.nn.functional.normalize(tiny_encoder.model.encode_image(pixels), dim=-1)
-    torch.testing.assert_close(features, expected, rtol=0, atol=1e-6)  # packed weights round otherwise
+    torch.testing.assert_close(features, expected, rtol=0, atol=1e-6)  # packed weights round differently
     texts = tiny_encoder.encode_texts(["a cat", "a dog"])
     assert torch.allclose(texts.norm(dim=-1), torch.ones(2), atol=1e-6)
 
 
-def test_the_tokens_of_a_text_are_made_once(monkeypatch):
+def test_a_text_is_tokenised_once(monkeypatch):
     texts, cleaned = ["a photo of a cat,", "", " WHITE paws &amp; claws", "a" * 300], []
     tokenizer, theirs = towers.tokenizer_of("ViT-B-32"), open_clip.get_tokenizer("ViT-B-32")
     monkeypatch.setattr(tokenizer, "clean_fn", lambda text: cleaned.append(text) or theirs.clean_fn(text))
@@ -63,7 +63,7 @@ def test_the_tokens_of_a_text_are_made_once(monkeypatch):
     assert cleaned == texts
 
 
-def test_a_batch_too_large_for_memory_is_halved(tiny_encoder, monkeypatch):
+def test_a_batch_that_does_not_fit_into_memory_is_halved(tiny_encoder, monkeypatch):
     pixels, model = torch.rand(5, 3, 16, 16), tiny_encoder.model
     expected = tiny_encoder.encode_images(pixels)
     whole = model.encode_image
@@ -71,7 +71,7 @@ def test_a_batch_too_large_for_memory_is_halved(tiny_encoder, monkeypatch):
     held: list[weakref.ref] = []
 
     def small_memory(batch: torch.Tensor) -> torch.Tensor:
-        assert not any(ref() is not None for ref in held), "what a failed pass held is free before the next one"
+        assert not any(ref() is not None for ref in held), "the memory of a failed pass is free before the next one"
         activations = torch.zeros(len(batch))
         if len(batch) > 2:
             held.append(weakref.ref(activations))
@@ -79,7 +79,7 @@ def test_a_batch_too_large_for_memory_is_halved(tiny_encoder, monkeypatch):
         return whole(batch)
 
     monkeypatch.setattr(model, "encode_image", small_memory)
-    encoder = dataclasses.replace(tiny_encoder)  # which lays out the model as it is now
+    encoder = dataclasses.replace(tiny_encoder)  # builds the fast model anew
     assert torch.allclose(encoder.encode_images(pixels), expected, atol=1e-6)
     assert len(held) == 2
 
@@ -95,20 +95,20 @@ def test_a_batch_too_large_for_memory_is_halved(tiny_encoder, monkeypatch):
         ({"model": "RN50", "config": None}, ModelError, "cannot be loaded"),
     ],
 )
-def test_a_model_that_cannot_be_loaded_is_one_line(tiny_encoder_files, change, error, expected):
+def test_a_model_that_cannot_be_loaded_is_a_one_line_error(tiny_encoder_files, change, error, expected):
     with pytest.raises(error) as raised:
         load_encoder(EncoderParams(**{**tiny_encoder_files, **change}), device=torch.device("cpu"))
     assert expected in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_a_config_that_is_none_is_said(tiny_encoder_files, tmp_path):
+def test_a_json_file_that_is_not_a_config_is_an_error(tiny_encoder_files, tmp_path):
     (tmp_path / "tiny-clip.json").write_text(json.dumps({"a": 1}))
     with pytest.raises(ModelError, match="is not an open_clip model config"):
         load_encoder(EncoderParams(**{**tiny_encoder_files, "config": str(tmp_path / "tiny-clip.json")}))
 
 
-def test_a_device_that_is_not_there_is_said():
+def test_an_unknown_device_is_an_error():
     with pytest.raises(ModelError, match="device 'nonsense' cannot be used"):
         choose_device("nonsense")
 
@@ -124,7 +124,7 @@ def test_open_clips_own_tables():
     assert len(towers.ensemble_templates()) == 80
 
 
-def test_a_tokenizer_that_keeps_its_texts_can_be_sent_to_another_process():
+def test_a_tokenizer_with_a_cache_can_be_pickled():
     tokenizer = tokenizer_of("ViT-B-32")
     expected = tokenizer(["a cat", "a dog"])
     assert torch.equal(pickle.loads(pickle.dumps(tokenizer))(["a cat", "a dog"]), expected)

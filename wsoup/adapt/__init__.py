@@ -1,1 +1,1 @@
-"""Adaptation: class texts and a pile of unlabelled images make another classifier, or the texts' own answer stays."""
+"""Adapt a soup's classifier to unlabelled images, or keep the zero-shot one where that is safer."""

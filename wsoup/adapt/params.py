@@ -1,6 +1,4 @@
-"""Section `adapt`: class texts of a soup, adapted to each target's images without their labels."""
-
-from __future__ import annotations
+"""Section `adapt`: adapt a soup's classifier to each target's unlabelled images."""
 
 from typing import Literal
 
@@ -11,9 +9,9 @@ class AdaptParams(Section):
     """One adaptation: its kind and its texts."""
 
     kind: Literal["em", "center"]
-    """em: class centres and weights of the images; center: their mean taken off (`wsoup.adapt`)."""
+    """em: class centres and weights of the images; center: their mean subtracted (see `wsoup.adapt.kinds`)."""
     soup: Name
-    """Whose texts are adapted: class_name, or a name under soups."""
+    """Whose texts to adapt: class_name, or a name under soups."""
 
 
 Adaptations = dict[Name, AdaptParams]

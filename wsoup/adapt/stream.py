@@ -1,28 +1,47 @@
-"""Images that come in batches: each batch is answered with what came before it, and before the next one is seen.
+"""Adapt to a stream: each batch is classified with the images before it, without seeing the next one.
 
-What is carried from batch to batch are sums (`wsoup.adapt.passes.Seen`), to which each batch adds its own. Answers of
-long ago were given by a classifier that knew little. So a few thousand images are kept as well, every so-manieth of
-all, and whenever the stream has grown by a quarter, they are all answered again and stand for the whole. A batch costs
-the same whatever came before it.
+Statistics carry over from batch to batch, and each batch adds its own. Early predictions came from a poor classifier,
+so a few thousand evenly spaced images are kept, too: whenever the stream has grown by a quarter, EM runs on them again
+and they stand for the whole. The cost of a batch does not depend on how many came before.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from wsoup.adapt import guard
-from wsoup.adapt.adapted import Adapted
-from wsoup.adapt.em import Estimate, estimated
-from wsoup.adapt.kinds import KINDS, checked
-from wsoup.adapt.passes import look
+from wsoup.adapt import kinds
+from wsoup.adapt.adapted import Adapted, predict_softly
+from wsoup.adapt.kinds import KINDS, Estimate, adapt, checked, estimate
 
 KEPT = 4096
-"""Images that are kept at least, and fewer than twice as many."""
+"""Smallest number of images kept; the largest is twice as many."""
 GROWTH = 1.25
+
+
+def predictions(
+    features: Tensor, *, texts: Tensor, logit_scale: float, kind: str, batch: int
+) -> tuple[Tensor, Tensor, float]:
+    """Classify a pile at once or as a stream.
+
+    Args:
+        features: (N, D).
+        texts, logit_scale, kind: as in `wsoup.adapt.kinds.adapt`.
+        batch: images per batch of the stream; 0: all at once.
+
+    Returns:
+        Zero-shot predictions (N,) int64, adapted ones, and the share of images whose batch the guard let be adapted.
+    """
+    options: dict[str, Any] = {"texts": texts, "logit_scale": logit_scale, "kind": kind}
+    before = checked(features, **options).predict(features)
+    after, n_adapted = [], 0
+    whole = [(features, adapt(features, **options))] if not batch else stream(features.split(batch), **options)
+    for images, classifier in whole:
+        after.append(classifier.predict(images))
+        n_adapted += len(images) * classifier.adapted
+    return before, torch.cat(after), n_adapted / len(features)
 
 
 def stream(
@@ -34,30 +53,31 @@ def stream(
     keep: int = KEPT,
     growth: float = GROWTH,
 ) -> Iterator[tuple[Tensor, Adapted]]:
-    """Adapt to a batch and the images before it, batch after batch.
+    """Adapt to each batch and the images before it.
 
     Args:
-        batches: (B, D) each, L2-normalised; B may differ.
+        batches: (B, D) each, L2-normalised; B may vary.
         texts, logit_scale, kind: as in `wsoup.adapt.kinds.adapt`.
-        keep: images that are kept at least, and fewer than twice as many.
-        growth: all that are kept are answered again when there are so many times the images of the last time.
+        keep: smallest number of images kept; the largest is twice as many.
+        growth: factor by which the stream grows between two runs of EM on the images kept.
 
     Yields:
-        The batch, and the classifier that answers it, or the texts' own.
+        The batch, and the classifier for it, which is the zero-shot one where the guard says so.
     """
-    kept, stride, n, n_then = texts.new_zeros(0, len(texts)).float(), 1, 0, 0.0
-    far: Estimate | None = None
+    kept, stride, n, n_at_refresh = texts.new_zeros(0, len(texts)).float(), 1, 0, 0.0
+    pile: Estimate | None = None
     for batch in batches:
-        alone = checked(batch, texts=texts, logit_scale=logit_scale, kind=kind)
+        zero_shot = checked(batch, texts=texts, logit_scale=logit_scale, kind=kind)
         kept = torch.cat([kept, batch[-n % stride :: stride].float()])
         n += len(batch)
         if len(kept) >= 2 * keep:
             kept, stride = kept[::2].clone(), 2 * stride
-        if n >= growth * n_then:
-            far = estimated(kept, alone=alone, logit_scale=logit_scale, first=look(kept, by=alone)) * (n / len(kept))
-            n_then = n
+        if n >= growth * n_at_refresh:
+            first = predict_softly(kept, by=zero_shot)
+            pile = estimate(kept, zero_shot=zero_shot, logit_scale=logit_scale, first=first) * (n / len(kept))
+            n_at_refresh = n
         else:
-            first = look(batch, by=alone)
-            far = estimated(batch, alone=alone, logit_scale=logit_scale, first=first, earlier=far, rounds=1)
-        why_not = guard.before(far.before)
-        yield batch, replace(alone, note=why_not) if why_not else KINDS[kind](far)
+            first = predict_softly(batch, by=zero_shot)
+            pile = estimate(batch, zero_shot=zero_shot, logit_scale=logit_scale, first=first, earlier=pile, rounds=1)
+        rejection = kinds.reject_texts(pile.before)
+        yield batch, replace(zero_shot, note=rejection) if rejection else KINDS[kind](pile)

@@ -1,4 +1,4 @@
-"""Accuracy of a zero-shot classifier as a count, and what it gains over another one on the same images."""
+"""Accuracy of a zero-shot classifier as a count, and its gain over a baseline on the same images."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from wsoup.statistics.noise import compare_images
 
 @dataclass(frozen=True)
 class Gain:
-    """What a classifier gains over a baseline on the same images.
+    """Gain of a classifier over a baseline on the same images.
 
     Attributes:
-        n_gained, n_lost: images that only the classifier gets right, and that only the baseline does.
-        points: the gain, per cent of all images.
-        low, high: its interval (`wsoup.statistics.noise`).
-        confidence: of the interval.
+        n_gained, n_lost: images that only the classifier gets right, and that only the baseline gets right.
+        points: the gain in per cent of all images.
+        low, high: its confidence interval (`wsoup.statistics.noise`).
+        confidence: level of the interval.
     """
 
     n_gained: int
@@ -36,7 +36,7 @@ class Gain:
 
     @classmethod
     def of(cls, right: np.ndarray, baseline_right: np.ndarray, *, confidence: float) -> Gain:
-        """From the images that each gets right: (N,) bool, the same images in the same order."""
+        """From two (N,) bool arrays: which images each gets right."""
         gain = compare_images({"": right[None]}, {"": baseline_right[None]}).fixed
         low, high = gain.interval(confidence)
         counts = int((right & ~baseline_right).sum()), int((baseline_right & ~right).sum())
@@ -56,7 +56,7 @@ class Accuracy:
 
     Attributes:
         n_correct, n_images: counts.
-        gain: over the baseline, where one was given.
+        gain: over the baseline, if one was given.
     """
 
     n_correct: Natural
@@ -68,7 +68,7 @@ class Accuracy:
 
     @property
     def percent(self) -> float:
-        """Correct images in per cent."""
+        """Per cent of the images."""
         return 100.0 * self.n_correct / self.n_images
 
     def __str__(self) -> str:
@@ -86,18 +86,18 @@ def zero_shot_accuracy(
     class_names: Names | None = None,
     confidence: Share = 0.95,
 ) -> Accuracy:
-    """How many images a classifier gets right, and how many more than a baseline.
+    """Count the images that a classifier gets right, and its gain over a baseline.
 
     Args:
         features: (N, D) image features, L2-normalised.
         labels: (N,) whole numbers in [0, C), or class names.
         classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`.
-        baseline: another one, for example `soup.class_name_soup().classifier(...)`, class names without a soup.
-        class_names: C names in label order, where labels are names.
-        confidence: of the gain's interval.
+        baseline: another classifier, for example `soup.class_name_soup().classifier(...)`: class names alone.
+        class_names: C names in label order, if labels are names.
+        confidence: level of the gain's interval.
 
     Raises:
-        DataError, MismatchError: shapes that do not fit each other, labels out of range.
+        DataError, MismatchError: shapes that do not fit together, labels out of range.
     """
     right = _right(features, labels, classifier, class_names=class_names, name="classifier")
     gain = None
@@ -114,6 +114,6 @@ def _right(
     weights = checked_classifier(classifier, n_features=features.shape[1], name=name)  # (C, D)
     names = [str(i) for i in range(len(weights))] if class_names is None else class_names
     if len(names) != len(weights):
-        raise MismatchError(f"{name} is of {len(weights)} classes, class_names has {len(names)}")
+        raise MismatchError(f"{name} has {len(weights)} classes, class_names has {len(names)}")
     y = checked_labels(labels, n_images=len(features), class_names=names)
     return correct(features.to(weights.device), y.to(weights.device), weights).cpu().numpy()

@@ -1,6 +1,4 @@
-"""Kinds of arguments of the Python face (`wsoup.core.arguments`): features, labels, class names, texts, files."""
-
-from __future__ import annotations
+"""Validated arguments of the public functions: features, labels, class names, texts, files (`wsoup.core.arguments`)."""
 
 import os
 import unicodedata
@@ -25,7 +23,7 @@ def checked_names(class_names: Any) -> list[str]:
     """Class names in label order: (C,) strings, each once, none empty.
 
     Raises:
-        DataError: a single string, no names, a name that is no text, an empty one, or one twice.
+        DataError: a single string, no names, a name that is not text, empty or a duplicate.
     """
     names = listed(class_names, name="class_names")
     if not names:
@@ -35,28 +33,24 @@ def checked_names(class_names: Any) -> list[str]:
             raise DataError(f"class_names[{label}] is {shown_value(name)}; expected a name to put into a prompt")
         if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
             raise DataError(f"class_names[{label}], {shown_value(name)}, holds a control character; use plain text")
-    twice = {name: count for name, count in Counter(names).items() if count > 1}
-    if twice:
-        first = next(iter(twice))
-        raise DataError(
-            f"class_names holds {shown_value(first)} {twice[first]} times; give each label a name of its own"
-        )
+    duplicate, count = max(Counter(names).items(), key=lambda item: item[1])
+    if count > 1:
+        raise DataError(f"class_names holds {shown_value(duplicate)} {count} times; give each label a name of its own")
     return names
 
 
 def checked_labels(labels: Any, *, n_images: int, class_names: Sequence[str]) -> Tensor:
-    """Labels as (N,) int64; given as whole numbers, or as class names.
+    """Labels, given as whole numbers or class names, as (N,) int64.
 
     Raises:
-        DataError: another number of them than images; not whole numbers; outside of the class names.
+        DataError: not one label per image, not whole numbers, or outside of the class names.
     """
     if not isinstance(labels, Tensor):
-        labels = array(labels, name="labels").copy()  # pandas gives one that must not be written to
-        # Names; but pandas' own whole numbers come as objects, too.
+        labels = array(labels, name="labels").copy()  # an array of pandas is read-only
         if labels.ndim == 1 and labels.dtype.kind in "UOT":
-            given = labels.tolist()
-            whole = all(type(label) is int for label in given)
-            labels = given if whole else [_position(name, class_names) for name in given]
+            values = labels.tolist()
+            are_numbers = all(type(label) is int for label in values)  # pandas also has numbers as objects
+            labels = values if are_numbers else [_label(name, class_names) for name in values]
     y = tensor(labels, name="labels")
     if y.dim() != 1 or len(y) != n_images:
         raise DataError(f"labels has shape {tuple(y.shape)}; expected ({n_images},), one label for each image")
@@ -73,37 +67,22 @@ def checked_labels(labels: Any, *, n_images: int, class_names: Sequence[str]) ->
     return y
 
 
-def _position(name: Any, class_names: Sequence[str]) -> int:
+def _label(name: Any, class_names: Sequence[str]) -> int:
     if not isinstance(name, str) or name not in class_names:
-        numbered = class_names == [str(label) for label in range(len(class_names))]
-        step = "; give class_names= in label order" if numbered else ""
+        not_given = class_names == [str(label) for label in range(len(class_names))]
+        step = "; give class_names= in label order" if not_given else ""
         raise DataError(
             f"labels holds {shown_value(name)}, which is not among the {len(class_names)} class_names{step}"
         )
     return class_names.index(name)
 
 
-def checked_source(x: Tensor, labels: Any, *, class_names: Sequence[str]) -> Tensor:
-    """Labels that a search can work with: images of two classes at least.
-
-    Raises:
-        DataError: as `checked_labels`; or the images are all of one class.
-    """
-    y = checked_labels(labels, n_images=len(x), class_names=class_names)
-    if len(y.unique()) < 2:
-        raise DataError(
-            f"{len(y)} images of {len(y.unique())} class are too few: a search needs images of two classes or more, "
-            "and a handful of each to find more than noise"
-        )
-    return y
-
-
 def checked_classifier(classifier: Any, *, n_features: int, name: str = "classifier") -> Tensor:
-    """Class weights (D, C) as (C, D) float32, where they are and as long as they are: those of a score mean differ.
+    """Class weights (D, C) as (C, D) float32, on their device and not normalised.
 
     Raises:
-        MismatchError: of another size than the images.
-        DataError: NaN, infinity, or a class whose weights are all zeros, which would still be answered.
+        MismatchError: another size than the images' features.
+        DataError: NaN, infinity, or a class whose weights are all zeros.
     """
     weights = tensor(classifier, name=name)
     if weights.dim() != 2 or weights.shape[0] != n_features or not weights.shape[1]:
@@ -122,11 +101,11 @@ def _photos(paths: Sequence[str | os.PathLike[str] | Image]) -> list[str | Image
 
 
 Names = Annotated[Sequence[str], PlainValidator(checked_names)]
-Features = Annotated[Any, PlainValidator(partial(unit_rows, name="features", said=True))]
+Features = Annotated[Any, PlainValidator(partial(unit_rows, name="features"))]
 Pool = Annotated[Sequence[Words], BeforeValidator(ordered), AfterValidator(_pool)]
-"""Candidates: bare, in order, each once."""
+"""Bare candidates, in order, without duplicates."""
 Photos = Annotated[Sequence[str | os.PathLike[str] | Image], BeforeValidator(ordered), AfterValidator(_photos)]
-"""Image files, images of Pillow, or both."""
+"""Image files, Pillow images, or both."""
 Precision = Literal["fp32", "bf16", "fp16", "reference"]
 EncoderNames = Mapping[str, Words | None]
 """As open_clip names them."""

@@ -1,10 +1,10 @@
-"""A soup or a head as the classifier that it is, in a file that needs no wsoup: npz, safetensors or ONNX.
+"""The classifier of a soup or a head in a file that can be used without wsoup: npz, safetensors or ONNX.
 
-For image features f of length 1, with what the files hold:
+With the arrays of the file, for image features f of length 1:
 
     probabilities = softmax(logit_scale (f classifier + bias + exp(-sharpness (1 - f support^T)) weights))
 
-`support` and `weights` are there in heads alone that look at their photos (tip, ridge).
+Only heads with a kernel on their photos (tip, ridge) have `support`, `weights` and `sharpness`.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ OPSET = 18
 
 
 def write(path: Path, classifier: Classifier, *, form: str, made_of: Mapping[str, Any], pixels: bool) -> None:
-    """Write a classifier, whole or not at all.
+    """Write a classifier atomically.
 
     Args:
         path: the file.
-        classifier: a soup or a head.
-        form: of `FORMATS`.
-        made_of: what it was made of, as JSON values: provenance.
-        pixels: of ONNX, whether it takes preprocessed images (N, 3, H, W) and holds the image tower.
+        classifier: of a soup or a head.
+        form: one of `FORMATS`.
+        made_of: provenance, as JSON values.
+        pixels: whether ONNX includes the image tower and takes preprocessed images (N, 3, H, W).
 
     Raises:
-        ParamsError: no such form, or pixels with another than ONNX.
+        ParamsError: unknown form, or pixels with a form other than ONNX.
         ModelError: the image tower cannot be exported.
         PackageError: onnx is not installed.
     """
@@ -58,8 +58,7 @@ def write(path: Path, classifier: Classifier, *, form: str, made_of: Mapping[str
     if form == "onnx":
         model = _traced(classifier, pixels=pixels)
         for key, value in about.items():
-            entry = model.metadata_props.add()
-            entry.key, entry.value = key, value if isinstance(value, str) else _json(value)
+            model.metadata_props.add(key=key, value=value if isinstance(value, str) else _json(value))
         payload = model.SerializeToString(deterministic=True)
     elif pixels:
         raise ParamsError(f"--pixels is for --format onnx, not {form}")
@@ -80,17 +79,19 @@ def _json(value: Any) -> str:
 
 
 def _arrays(classifier: Classifier) -> dict[str, np.ndarray]:
-    """By the names of the formula above."""
+    """Arrays by their names in the formula above."""
     fitted = classifier.fitted
-    linear = {"classifier": fitted.classifier, "bias": fitted.bias}
-    kernel = {} if fitted.is_linear else {"support": fitted.support, "weights": fitted.weights}
-    arrays = {name: tensor.cpu().numpy() for name, tensor in {**linear, **kernel}.items()}
-    numbers = {"logit_scale": classifier.logit_scale, **({"sharpness": fitted.sharpness} if kernel else {})}
+    tensors = {"classifier": fitted.classifier, "bias": fitted.bias}
+    numbers = {"logit_scale": classifier.logit_scale}
+    if not fitted.is_linear:
+        tensors |= {"support": fitted.support, "weights": fitted.weights}
+        numbers["sharpness"] = fitted.sharpness
+    arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
     return {**arrays, **{name: np.float32(number).reshape(1) for name, number in numbers.items()}}
 
 
 class _Head(nn.Module):
-    """Pixels or image features of any length -> logits and probabilities."""
+    """Pixels, or image features of any length, to logits and probabilities."""
 
     def __init__(self, classifier: Classifier, tower: nn.Module | None) -> None:
         super().__init__()
@@ -103,7 +104,7 @@ class _Head(nn.Module):
 
 
 def _traced(classifier: Classifier, *, pixels: bool) -> onnx.ModelProto:
-    """The classifier as ONNX, for any number of images."""
+    """The classifier as an ONNX model for any number of images."""
     encoder = classifier.encoder
     if pixels:
         example = encoder.preprocess(Image.new("RGB", (64, 64)))[None].repeat(2, 1, 1, 1).to(encoder.device)
@@ -111,7 +112,7 @@ def _traced(classifier: Classifier, *, pixels: bool) -> onnx.ModelProto:
         example = torch.ones(2, len(classifier.fitted.classifier))
     with needing():
         import onnx
-        import onnxscript  # noqa: F401  what torch.onnx translates with
+        import onnxscript  # noqa: F401  torch.onnx needs it
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.onnx"
         try:
@@ -127,7 +128,7 @@ def _traced(classifier: Classifier, *, pixels: bool) -> onnx.ModelProto:
                 verbose=False,
                 dynamo=True,
             )
-        except Exception as error:  # the exporter wraps what a tower's code raises in errors of its own
+        except Exception as error:  # the exporter wraps errors of a tower's code in its own
             raise ModelError(
                 f"the image tower cannot be exported to ONNX ({one_line(error, limit=200)}); leave out --pixels, and "
                 "encode images where the model runs"

@@ -1,11 +1,9 @@
-"""Which photos are meant, and which classes: files, folders and lists of paths; names on the line or in a file."""
-
-from __future__ import annotations
+"""Photos given as files, folders or lists, and class names given on the command line or in a file."""
 
 import csv
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,11 +14,11 @@ from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import IMAGE_SUFFIXES
 
 PATH_COLUMNS = ("path", "file", "filename", "filepath", "image")
-"""Columns of a list that may hold paths, the first that is there."""
+"""Possible columns of paths in a list; the first that exists is used."""
 LABEL_COLUMNS = ("label", "class", "class_name", "target")
-"""Columns of a list that may hold the right class, the first that is there."""
+"""Possible columns of labels in a list; the first that exists is used."""
 LARGEST_NAMES = 1 << 24
-"""Bytes of a list of class names."""
+"""Bytes of a file of class names."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +26,9 @@ class Photo:
     """One photo.
 
     Attributes:
-        path: where it lies.
-        label: its class's name, where that is known (`labelled`).
-        columns: of the list that named it, all but its path.
+        path: its file.
+        label: name of its class, if known (`labelled`).
+        columns: its other cells in the list that named it, by column.
     """
 
     path: str
@@ -39,28 +37,28 @@ class Photo:
 
 
 def find_photos(places: Sequence[str]) -> list[Photo]:
-    """Image files in the order given, each once; folders are searched through, in the order of names.
+    """Image files in the order given, without duplicates; folders are searched recursively, in the order of names.
 
     Args:
-        places: image files, folders, or CSV files with a column `path`.
+        places: image files, folders, or CSV files with a column of `PATH_COLUMNS`.
 
     Raises:
-        MissingError: a place is not there.
-        DataError: no images at all, or a list without such a column.
+        MissingError: a place does not exist.
+        DataError: no images at all, or a list without a column of paths.
     """
     photos: dict[str, Photo] = {}
     for place in places:
         if os.path.isdir(place):
-            more: Iterable[Photo] = map(Photo, _in_folder(place))
+            photos_here: Iterable[Photo] = map(Photo, _in_folder(place))
         elif not os.path.lexists(place):
             raise MissingError(
                 f"{shown(place)} does not exist; name photos, folders of photos, or a CSV with a column path"
             )
         elif place.lower().endswith((".csv", ".tsv")):
-            more = _in_list(Path(place))
+            photos_here = _in_list(Path(place))
         else:
-            more = [Photo(place)]
-        for photo in more:
+            photos_here = [Photo(place)]
+        for photo in photos_here:
             photos.setdefault(photo.path, photo)
     if not photos:
         kinds = " ".join(sorted(IMAGE_SUFFIXES))
@@ -69,28 +67,29 @@ def find_photos(places: Sequence[str]) -> list[Photo]:
 
 
 def labelled(photos: Sequence[Photo], *, class_names: Sequence[str]) -> list[Photo]:
-    """The photos, each with its class where a column of its list says so, or else a folder that it lies in.
+    """The photos with their labels, from a column of their list or else from the nearest folder named like a class.
 
-    A label is a class name, with underscores or spaces, or a number in label order. What names no class is no label.
+    A label is a class name, with underscores or spaces, or a number in label order; anything else is ignored.
     """
     by_text = {clean_class_name(name): name for name in class_names}
     by_number = {str(number): name for number, name in enumerate(class_names)}
 
     def label(photo: Photo) -> str | None:
-        column = next((photo.columns[name] for name in LABEL_COLUMNS if name in photo.columns), None)
-        if column is not None:
-            return by_text.get(clean_class_name(column), by_number.get(column.strip()))
-        folders = [folder.name for folder in Path(photo.path).parents]  # the nearest first
-        return next((by_text[text] for text in map(clean_class_name, folders) if text in by_text), None)
+        cell = next((photo.columns[name] for name in LABEL_COLUMNS if name in photo.columns), None)
+        if cell is not None:
+            return by_text.get(clean_class_name(cell), by_number.get(cell.strip()))
+        folders = (clean_class_name(folder.name) for folder in Path(photo.path).parents)
+        return next((by_text[folder] for folder in folders if folder in by_text), None)
 
     return [Photo(photo.path, label(photo), photo.columns) for photo in photos]
 
 
 def class_names(text: str) -> list[str]:
-    """Class names of ``"cat,dog"``, or of a text file with one a line.
+    """Class names from ``"cat,dog"``, or from a text file with one per line.
 
     Raises:
-        DataError: fewer than two, one twice, or a file that is no text.
+        DataError: fewer than two, duplicates, or a file that is not text.
+        MissingError: no such file.
     """
     if os.path.isfile(text):
         names = read_text(text, largest=LARGEST_NAMES).splitlines()
@@ -104,23 +103,22 @@ def class_names(text: str) -> list[str]:
     return names
 
 
-def _in_folder(folder: str) -> list[str]:
-    """Images below a folder, hidden ones left out."""
-    photos: list[str] = []
+def _in_folder(folder: str) -> Iterator[str]:
+    """Images in a folder and its subfolders, except hidden ones."""
     seen: set[str] = set()
-    for place, inner, names in os.walk(folder, followlinks=True):
-        inner[:] = sorted(name for name in inner if not name.startswith("."))
-        if (real := os.path.realpath(place)) in seen:  # a link to a folder that holds it would have no end
-            inner.clear()
+    for place, subfolders, names in os.walk(folder, followlinks=True):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        if (real := os.path.realpath(place)) in seen:  # a link to a parent folder would never end
+            subfolders.clear()
             continue
         seen.add(real)
-        images = [name for name in names if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES]
-        photos += [os.path.join(place, name) for name in sorted(images) if not name.startswith(".")]
-    return photos
+        for name in sorted(names):
+            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith("."):
+                yield os.path.join(place, name)
 
 
 def _in_list(path: Path) -> list[Photo]:
-    """The photos of a CSV or TSV file; relative paths are looked for beside it, then in the working folder."""
+    """The photos of a CSV or TSV file; relative paths are relative to it, or else to the working folder."""
     file = io.StringIO(read_text(path), newline="")
     try:
         rows = list(csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
@@ -130,7 +128,11 @@ def _in_list(path: Path) -> list[Photo]:
     if column is None:
         has = ", ".join(str(name) for name in rows[0]) if rows else "no rows"
         raise DataError(f"{path} has {has}; expected a column {', '.join(PATH_COLUMNS[:-1])} or {PATH_COLUMNS[-1]}")
-    # A list names files here; a URL in it is a file of that odd name, and nothing is fetched.
-    named = [(row[column], {name: row[name] or "" for name in row if name not in (None, column)}) for row in rows]
-    beside = [(str(path.parent / name), str(Path(name)), columns) for name, columns in named if name]
-    return [Photo(near if os.path.exists(near) else given, columns=columns) for near, given, columns in beside]
+    named = [(Path(row.pop(column)), row) for row in rows if row[column]]
+    return [
+        Photo(
+            str(path.parent / file if os.path.exists(path.parent / file) else file),  # never fetched, even if a URL
+            columns={name: cell or "" for name, cell in cells.items() if name is not None},
+        )
+        for file, cells in named
+    ]

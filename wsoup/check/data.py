@@ -1,9 +1,7 @@
-"""What every dataset of params.yaml holds, before anything runs: `wsoup check` and `wsoup data layouts`.
+"""Check the datasets of params.yaml before anything runs: `wsoup check` and `wsoup data layouts`.
 
-Nothing is written but the digest cache. Every finding ends with the next step.
+Only the digest cache is written. Every finding ends with the next step.
 """
-
-from __future__ import annotations
 
 import os
 import re
@@ -15,43 +13,48 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from wsoup.check.whole import Params
 from wsoup.core.disk import remote, store
 from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.disk.files import file_size
 from wsoup.core.errors import DataError, MissingError, WsoupError
-from wsoup.core.params.datasets import DatasetParams
-from wsoup.datasets import digests, layouts, manifest, paper
+from wsoup.core.params.inputs import DatasetParams
+from wsoup.datasets import coop, digests, layouts, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
-from wsoup.images.versions import differing
+from wsoup.images.reuse import differing
 from wsoup.search.rank import gpt
 
 Decode = Callable[[str], object]
+UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
+"""Class names that no caption would contain: CamelCase, joined by _ or -, codes; or ending in a period, which the
+template already has."""
 
 
 @dataclass
 class Finding:
-    """What there is of one dataset.
+    """What is known about one dataset.
 
     Attributes:
         name, role: as in params.
-        split_source: the file or folder that says which image is in which split; None where nothing is there.
+        split_source: the file or folder that says which image is in which split; None if the dataset is missing.
         class_names: in label order.
-        n_classes, n_train, n_test: counts; n_train is the few-shot training images of all seeds.
-        n_train_listed: all training images, of which those are drawn.
-        own: none of the paper's datasets, so nobody asks whether it is comparable.
-        expected: test images of the paper, or None.
-        comparable, reason: whether results stand beside the paper's, and why (not).
+        n_train, n_test: images; n_train is the few-shot training images of all seeds.
+        n_train_listed: all training images, from which those are drawn.
+        own: whether this is none of the paper's datasets, so that comparing makes no sense.
+        expected: the paper's number of test images, or None.
+        comparable, reason: whether results may be compared with the paper's, and why (not).
         problems: one sentence each, with the next step.
-        warnings: the same, of what a run accepts but nobody means.
-        notes: what is good to know.
+        warnings: the same, for what a run accepts but is probably a mistake.
+        notes: worth knowing.
     """
 
     name: str
     role: str
     split_source: str | None = None
-    n_classes: int = 0
     n_train: int = 0
     n_train_listed: int = 0
     n_test: int = 0
@@ -66,21 +69,15 @@ class Finding:
 
 
 def check(
-    params: Params,
-    *,
-    manifests: Path,
-    decode: Decode | None,
-    imagenet_names: Callable[[], list[str]],
-    artifacts: Artifacts | None = None,
+    params: Params, *, manifests: Path, decode: Decode | None, imagenet_names: Callable[[], list[str]]
 ) -> list[Finding]:
-    """Look over all datasets, in the order of params.
+    """Check all datasets, in the order of params.
 
     Args:
         params: all of params.yaml.
-        manifests: folder of the manifests of the last run; images that changed since are named.
+        manifests: folder of the last run's manifests, to find images that changed since.
         decode: decodes one image file or raises DataError (``--deep``); None only looks at sizes.
-        imagenet_names: ImageNet's class names, called only where a layout needs them.
-        artifacts: of the last run, whose image features are looked at; None is the run of the working folder.
+        imagenet_names: ImageNet's class names, called only if a layout needs them.
     """
     findings = []
     for name, dataset in params.datasets.items():
@@ -90,22 +87,24 @@ def check(
             finding.split_source = listing.origin
             finding.problems += problems(listing)
             if not finding.problems:
-                _look_at_images(finding, listing, params=params, manifests=manifests, decode=decode)
+                _check_images(finding, listing, params=params, manifests=manifests, decode=decode)
         except WsoupError as error:
             finding.problems.append(str(error))
         if not os.path.exists(dataset.watch):
-            finding.problems.append(f"watch: {dataset.watch} does not exist; name what `dvc repro` is to watch")
+            finding.problems.append(
+                f"watch: {dataset.watch} does not exist; name a file or folder for `dvc repro` to watch"
+            )
         findings.append(finding)
-    _look_at_features({finding.name: finding for finding in findings}, artifacts=artifacts or Artifacts())
+    _check_features({finding.name: finding for finding in findings})
     return findings
 
 
-def _look_at_features(findings: dict[str, Finding], *, artifacts: Artifacts) -> None:
-    """Warn of features of the last run that other versions of packages made than those of other datasets."""
+def _check_features(findings: dict[str, Finding]) -> None:
+    """Warn if the last run's features of one dataset were made with other package versions than the rest."""
     made_with = {}
     for name in findings:
         for split in ("train", "test"):
-            attributes = store.features_attributes(artifacts.features(name, split=split))
+            attributes = store.features_attributes(Artifacts().features(name, split=split))
             made_with[name, split] = attributes.get("made_with", {})
     for (name, split), sentence in differing(made_with).items():
         stage = f"embed@{name}" if split == "test" else "embed_train"
@@ -114,12 +113,12 @@ def _look_at_features(findings: dict[str, Finding], *, artifacts: Artifacts) -> 
         )
 
 
-def _look_at_images(
+def _check_images(
     finding: Finding, listing: Listing, *, params: Params, manifests: Path, decode: Decode | None
 ) -> None:
     dataset = params.datasets[finding.name]
     table, names = manifest.select(listing, params=dataset, shots=params.fewshot.shots, seeds=list(params.seeds))
-    finding.n_classes, finding.class_names = len(names), names
+    finding.class_names = names
     finding.own = not dataset.layout.startswith("coop")
     finding.n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
     finding.n_train = table.num_rows - finding.n_test
@@ -132,22 +131,22 @@ def _look_at_images(
         classes=dataset.classes,
         test_split=dataset.test_split,
         n_test=finding.n_test,
-        n_classes=finding.n_classes,
+        n_classes=len(names),
     )
     finding.expected = paper.expected_n_test(dataset.layout, dataset=finding.name)
-    finding.warnings += _alike(names)
+    finding.warnings += _same_but_for_case(names)
     finding.warnings += _uncaptioned(names, dataset=finding.name) if finding.own else []
     paths = table["path"].to_pylist()
     if listing.fetch is None:
-        finding.problems += _files(listing, paths=paths, decode=decode)
-    before = manifests / f"{finding.name}.parquet"
-    # Digests need every image read once; after a run the digest cache has them.
-    if not finding.problems and (decode is not None or before.is_file()):
+        finding.problems += _file_problems(listing, paths=paths, decode=decode)
+    previous = manifests / f"{finding.name}.parquet"
+    # Digests read every image once; after a run they come from the digest cache.
+    if not finding.problems and (decode is not None or previous.is_file()):
         if listing.fetch is not None:
             listing.fetch(paths)
         hexes = digests.of_images(listing.root, paths, origin=listing.origin).hexes
-        finding.warnings += _twice(table, hexes=hexes)
-        changes = _changes(dict(zip(paths, hexes, strict=True)), path=before)
+        finding.warnings += _duplicates(table, hexes=hexes)
+        changes = _changes(dict(zip(paths, hexes, strict=True)), path=previous)
         if changes and _watched(dataset):
             finding.notes.append(f"{changes}; `dvc repro` picks that up")
         elif changes:
@@ -157,32 +156,31 @@ def _look_at_images(
         gpt.matched(gpt.read(dataset.gpt_descriptors), class_names=names, origin=dataset.gpt_descriptors)
 
 
-def _files(listing: Listing, *, paths: list[str], decode: Decode | None) -> list[str]:
-    """Images that are missing, empty, or (where `decode` is given) unreadable."""
-    lost, empty, odd = [], [], []
+def _file_problems(listing: Listing, *, paths: list[str], decode: Decode | None) -> list[str]:
+    """Images that are missing, empty, or (with `decode`) unreadable."""
+    missing, empty, irregular = [], [], []
     for path in paths:
         try:
             if file_size(remote.joined(listing.root, path)) == 0:
                 empty.append(path)
         except MissingError:
-            lost.append(path)
+            missing.append(path)
         except DataError as error:
-            odd.append(str(error))
-    sentences = _first(odd, others="are no files")
-    if lost:
+            irregular.append(str(error))
+    sentences = _first_five(irregular, others="are no files")
+    if missing:
         sentences.append(
-            f"{len(lost):,} of {len(paths):,} images listed in {listing.origin} do not exist: {some(lost)}; "
+            f"{len(missing):,} of {len(paths):,} images listed in {listing.origin} do not exist: {some(missing)}; "
             "unpack the dataset again"
         )
     if empty:
         sentences.append(f"{len(empty):,} images are empty (0 bytes): {some(empty)}; replace or remove them")
     if decode is not None and not sentences:
-        sentences = _first(_undecodable(listing, paths=paths, decode=decode), others="images cannot be decoded")
+        sentences = _first_five(_undecodable(listing, paths=paths, decode=decode), others="images cannot be decoded")
     return sentences
 
 
-def _first(sentences: list[str], *, others: str) -> list[str]:
-    """The first five, and how many others there are."""
+def _first_five(sentences: list[str], *, others: str) -> list[str]:
     more = [f"... and {len(sentences) - 5:,} more {others}"] if len(sentences) > 5 else []
     return sentences[:5] + more
 
@@ -199,30 +197,41 @@ def _undecodable(listing: Listing, *, paths: list[str], decode: Decode) -> list[
         return [text for text in pool.map(reason, paths) if text is not None]
 
 
-def _alike(names: list[str]) -> list[str]:
-    """Class names that differ in capitals alone, such as ``Red`` and ``red``."""
+def _same_but_for_case(names: list[str]) -> list[str]:
+    """Class names that differ only in upper and lower case, such as ``Red`` and ``red``."""
     spellings = defaultdict(set)
     for name in names:
         spellings[name.casefold()].add(name)
     return [
-        f"class names {some(sorted(group))} differ in capitals alone, yet are classes of their own; if they are one, "
-        "merge their images"
+        f"class names {some(sorted(group))} differ only in upper and lower case, yet are separate classes; if they "
+        "are one, merge their images"
         for group in [group for group in spellings.values() if len(group) > 1][:5]
     ]
 
 
-def _twice(table: pa.Table, *, hexes: list[str]) -> list[str]:
+def _uncaptioned(names: list[str], *, dataset: str) -> list[str]:
+    """Class names such as ``HerbaceousVegetation``, which a text encoder does not read as words."""
+    odd = [name for name in names if UNCAPTIONED.search(name)]
+    if not odd:
+        return []
+    return [
+        f"{len(odd):,} of {len(names):,} class names are not written as in a caption: {some(odd)}; prompts use them as "
+        f"they are. To rename them, name a file of lines `folder name` in datasets.{dataset}.class_names"
+    ]
+
+
+def _duplicates(table: pa.Table, *, hexes: list[str]) -> list[str]:
     """Images with the same bytes in train and in test, or under several labels."""
     copies = defaultdict(list)
     for digest, image in zip(hexes, table.select(["path", "split", "label"]).to_pylist(), strict=True):
         copies[digest].append(image)
-    wrong = {
+    mistakes = {
         "split": "are in train and in test with the same bytes, for example {}; a test image that was trained on "
-        "counts for nothing: remove it from one of them",
+        "proves nothing: remove it from one of them",
         "label": "have several labels with the same bytes, for example {}; keep each under one label",
     }
     sentences = []
-    for column, sentence in wrong.items():
+    for column, sentence in mistakes.items():
         groups = [group for group in copies.values() if len({image[column] for image in group}) > 1]
         if groups:
             example = some([image["path"] for image in groups[0]])
@@ -231,33 +240,68 @@ def _twice(table: pa.Table, *, hexes: list[str]) -> list[str]:
 
 
 def _changes(new: dict[str, str], *, path: Path) -> str:
-    """How the images (path -> digest) differ from those in the manifest of the last run; "" if they do not."""
+    """How the images (path -> digest) differ from those in the last run's manifest; "" if they do not."""
     if not path.is_file():
         return ""
-    before = store.read_table(path, columns=["path", "digest"])
-    old = dict(zip(before["path"].to_pylist(), before["digest"].to_pylist(), strict=True))
+    manifest_before = store.read_table(path, columns=["path", "digest"])
+    old = dict(zip(manifest_before["path"].to_pylist(), manifest_before["digest"].to_pylist(), strict=True))
     changed = sum(digest != old[name] for name, digest in new.items() if name in old)
     counts = {"changed": changed, "added": len(new.keys() - old.keys()), "removed": len(old.keys() - new.keys())}
-    said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return f"images of this run differ from {path}: {said}" if said else ""
+    changes = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return f"images of this run differ from {path}: {changes}" if changes else ""
 
 
 def _watched(dataset: DatasetParams) -> bool:
-    """Whether DVC looks at the images themselves: `watch` is the folder that holds them, or one above it."""
+    """Whether DVC hashes the images themselves: `watch` is their folder or one above it."""
     watch, root = Path(dataset.watch), Path(dataset.root)
     return watch.is_dir() and root.resolve().is_relative_to(watch.resolve())
 
 
-UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
-"""Names that no caption has: CamelCase, joined by _ or -, codes; or with a period at the end, which the prompt has."""
+def show(findings: list[Finding], console: Console) -> None:
+    """Print a table; then the split source of every dataset and whether it is paper-comparable; then every problem."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("dataset", "role", "found"):
+        table.add_column(title, no_wrap=True)
+    for title in ("classes", "train", "test", "paper's"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("comparable", no_wrap=True)
+    for finding in findings:
+        table.add_row(finding.name, finding.role, *_cells(finding))
+    console.print(table, highlight=False)
+    console.print("")
+    lines = []
+    for finding in findings:
+        if finding.split_source is not None:
+            verdict = "paper-comparable" if finding.comparable else "not paper-comparable"
+            why = f"; {verdict}: {finding.reason}" if finding.reason and not finding.own else ""
+            lines.append(f"{finding.name}: split from {finding.split_source}{why}")
+            if finding.class_names:
+                lines.append(f"{finding.name}: classes {some(finding.class_names, limit=8)}")
+    lines += [f"note: {finding.name}: {note}" for finding in findings for note in finding.notes]
+    lines += [f"warning: {finding.name}: {warning}" for finding in findings for warning in finding.warnings]
+    lines += [f"error: {finding.name}: {problem}" for finding in findings for problem in finding.problems]
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _uncaptioned(names: list[str], *, dataset: str) -> list[str]:
-    """A text encoder reads ``HerbaceousVegetation`` as no word that it knows."""
-    odd = [name for name in names if UNCAPTIONED.search(name)]
-    if not odd:
-        return []
-    return [
-        f"{len(odd):,} of {len(names):,} class names are not written as in a caption: {some(odd)}; prompts use them as "
-        f"they are. To rename them, name a file of lines `folder name` in datasets.{dataset}.class_names"
-    ]
+def _cells(finding: Finding) -> tuple[str, ...]:
+    state = "no" if finding.split_source is None else "faulty" if finding.problems else "yes"
+    numbers = (len(finding.class_names), finding.n_train, finding.n_test, finding.expected)
+    counts = [f"{n:,}" if n else "" for n in numbers]
+    if finding.n_train_listed > finding.n_train:
+        counts[1] += f" of {finding.n_train_listed:,}"
+    return state, *counts, "yes" if finding.comparable else "" if finding.own else "no"
+
+
+def show_layouts(console: Console) -> None:
+    """Print where files belong: every layout, and the paper's 15 datasets in CoOp's folders."""
+    for name, expects in layouts.LAYOUTS.items():
+        console.print(f"{name:18} {expects}", highlight=False, markup=False, soft_wrap=True)
+    console.print("\nUnder one data root, as in KaiyangZhou/CoOp, DATASETS.md:", highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for title in ("layout", "images", "splits and class names"):
+        table.add_column(title, overflow="fold")
+    table.add_column("test images", justify="right")
+    for name, images, splits in coop.expected():
+        table.add_row(f"coop:{name}", escape(images), escape(splits), f"{paper.PAPER[name].n_test:,}")
+    console.print(table, highlight=False)

@@ -1,10 +1,8 @@
-"""What `wsoup check` says of the encoder of params.yaml before anything runs. No weights are loaded.
+"""The encoder part of `wsoup check`. No weights are loaded.
 
-A model's text path, activation and resolution, and whether the methods of params.yaml can train it, are told from the
-model built with random weights; a stage would find out hours later. So are texts that do not fit its context.
+The model is built with random weights to learn its text path, activation and resolution, and whether the methods of
+params.yaml can train it; a stage would find out hours later. Texts that do not fit its context are named too.
 """
-
-from __future__ import annotations
 
 import difflib
 import warnings
@@ -16,22 +14,22 @@ from torch import nn
 from wsoup.check.whole import Params
 from wsoup.core import prompts
 from wsoup.core.errors import ModelError, WsoupError, one_line
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.finetune.student import check_model
 from wsoup.search.rank import pools
-from wsoup.texts.fits import too_long
-from wsoup.texts.reading import read_tower
+from wsoup.texts.models import read_tower
+from wsoup.texts.tokens import too_long
 from wsoup.towers.encoder import forced_quick_gelu, known_tags, tokenizer_of, untrained_model
 
 
 @dataclass
 class EncoderFinding:
-    """What there is to say of the encoder.
+    """Facts, problems and warnings about the encoder.
 
     Attributes:
         facts: one short sentence each.
-        problems: what a run would end with, with the next step.
-        warnings: what it would accept, but is seldom meant.
+        problems: errors that a run would end with, with the next step.
+        warnings: what a run accepts but is probably a mistake.
     """
 
     facts: list[str] = field(default_factory=list)
@@ -40,11 +38,11 @@ class EncoderFinding:
 
 
 def check_encoder(params: Params) -> EncoderFinding:
-    """Build the model without weights and say what it is, and what it cannot do."""
+    """Build the model without weights; say what it is and what it cannot do."""
     encoder = params.encoder
     finding = EncoderFinding(problems=_weights_problems(encoder))
     if encoder.comes_with_weights:
-        finding.facts.append(f"{encoder.model}: model and weights come from there; nothing more is known before a run")
+        finding.facts.append(f"{encoder.model}: model and weights come from there; a run will show the rest")
         return finding
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -55,14 +53,14 @@ def check_encoder(params: Params) -> EncoderFinding:
     except WsoupError as error:
         finding.problems.append(str(error))
         return finding
-    way = "fast (held against encode_text on first use)" if tower else "plain, by encode_text: right but slower"
+    way = "fast (compared with encode_text on first use)" if tower else "plain, by encode_text: correct but slower"
     finding.facts += [
         f"{encoder.model}: {sum(p.numel() for p in model.parameters()) / 1e6:.0f} million parameters",
         f"images: {type(model.visual).__name__}, {_resolution(model)} pixels",
         f"texts: {way}; activation {'QuickGELU' if quick else 'GELU'}",
     ]
     finding.warnings += [" ".join(str(warning.message).split()) for warning in caught]
-    # Methods inside the image tower need a ViT, the others take any.
+    # Methods inside the image tower need a ViT; the others work with any tower.
     for inside in (False, True):
         methods = params.finetune.methods.items()
         names = ", ".join(name for name, method in methods if method.tune.inside_images == inside)
@@ -76,7 +74,7 @@ def check_encoder(params: Params) -> EncoderFinding:
 
 
 def _weights_problems(encoder: EncoderParams) -> list[str]:
-    """A weights file that is not there, no weights, or a tag that open_clip does not have for this model."""
+    """No weights, a missing weights file, or a tag that open_clip does not have for this model."""
     local, tags = encoder.weights_file, known_tags(encoder.model)
     if encoder.comes_with_weights:
         return []
@@ -98,25 +96,25 @@ def _resolution(model: nn.Module) -> str:
 
 
 def text_problems(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
-    """A line for each descriptor, and each word of a list of one's own, that is too long behind the source's classes.
+    """A line for each descriptor, and each word from the user's own list, that is too long after the source's classes.
 
     Args:
         params: the whole params.yaml.
-        class_names: of the source; none where its images are not there.
+        class_names: of the source; empty if its images are missing.
     """
-    if params.candidates.on_long_text == "skip":
+    candidates = params.candidates
+    if candidates.on_long_text == "skip":
         return
-    words, named = params.candidates.words.path, params.candidates.descriptors.paths
     try:
         tokenizer = tokenizer_of(params.encoder.model)
-        texts = {"descriptors": pools.descriptors(named)}
-        if words is not None:
-            texts["words"] = pools.words_from_file(words, count=params.candidates.words.count)
-    except WsoupError:  # a pool or a model that is not there is said elsewhere
+        texts = {"descriptors": pools.descriptors(candidates.descriptors.paths)}
+        if candidates.words.path is not None:
+            texts["words"] = pools.words_from_file(candidates.words.path, count=candidates.words.count)
+    except WsoupError:  # a missing pool or model is reported elsewhere
         return
     stems = prompts.stems(params.datasets[params.source].template, class_names)
-    for pool, candidates in texts.items():
-        for stem, text in too_long(candidates, stems=stems, tokenizer=tokenizer):
+    for pool, pool_texts in texts.items():
+        for stem, text in too_long(pool_texts, stems=stems, tokenizer=tokenizer):
             after = one_line(stem, limit=160)
             yield (
                 f"candidates.{pool}: {one_line(text, limit=160)!r} does not fit the model's context after {after!r}; "

@@ -1,8 +1,6 @@
-"""The authors' pools, known by count and digest (data/paper/settings.yaml), and where anyone may fetch them."""
+"""The authors' pools, known by count and digest (data/paper/settings.yaml), and where to get them."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from wsoup.core.disk import project
 from wsoup.datasets.paper import PAPER
 from wsoup.search.rank import pools
 
-FETCH = {
+SOURCES = {
     "words": "google-10000-english-no-swears.txt of github.com/first20hours/google-10000-english, given to "
     "`wsoup profile paper --words FILE`",
     "descriptors": "gpt_descriptors/descriptors_imagenet.json of github.com/Chris210634/word_soups, given to "
@@ -23,46 +21,44 @@ Facts = Mapping[str, Mapping[str, Any]]
 """Pool -> count and digest of its texts."""
 
 
-def authors() -> dict[str, dict[str, Any]]:
-    """Theirs."""
-    settings = yaml.safe_load((project.file("data/paper") / "settings.yaml").read_text(encoding="utf-8"))
-    found: dict[str, dict[str, Any]] = settings["pools"]
-    return found
+def authors() -> Facts:
+    """The authors' pools."""
+    return yaml.safe_load((project.file("data/paper") / "settings.yaml").read_text(encoding="utf-8"))["pools"]
 
 
-def facts(texts: Iterable[str]) -> dict[str, Any]:
+def facts(texts: Sequence[str]) -> dict[str, Any]:
     """Count and digest of a pool."""
-    texts = list(texts)
     return {"count": len(texts), "digest": pools.digest(texts)}
 
 
 def known(params: Params) -> dict[str, dict[str, Any]]:
-    """Those of params.yaml before a run: a pool whose files are not there yet is left out; wordfreq's has no digest."""
+    """The pools of params.yaml, before any run: without those whose files are missing; wordfreq's has no digest."""
     words, paths = params.candidates.words, params.candidates.descriptors.paths
-    found: dict[str, dict[str, Any]] = {}
+    known_pools: dict[str, dict[str, Any]] = {}
     if words.path is None:
-        found["words"] = {"count": words.count}
+        known_pools["words"] = {"count": words.count}
     elif Path(words.path).exists():
-        found["words"] = facts(pools.words_from_file(words.path, count=words.count))
+        known_pools["words"] = facts(pools.words_from_file(words.path, count=words.count))
     if all(Path(path).exists() for path in paths):
-        found["descriptors"] = facts(pools.descriptors(paths))
-    return found
+        known_pools["descriptors"] = facts(pools.descriptors(paths))
+    return known_pools
 
 
-def said(ours: Facts, *, expected: Facts | None = None) -> Iterator[tuple[bool, str]]:
-    """Whether each pool is the authors' (or as `expected`), and the sentence that says so, with where theirs is."""
+def compare(ours: Facts, *, expected: Facts | None = None) -> Iterator[tuple[bool, str]]:
+    """Whether each pool is the authors' (or `expected`), with a sentence that says so and where to get theirs."""
     for pool, theirs in (expected or authors()).items():
-        if pool in ours:
-            same, count = ours[pool].get("digest") == theirs["digest"], f"{theirs['count']:,}"
-            if same:
-                yield True, f"candidates.{pool}: the authors' {count}"
-            else:
-                here = f"{ours[pool]['count']:,} texts, not the authors' {count}"
-                yield False, f"candidates.{pool}: {here}; rows that depend on them are marked. Theirs: {FETCH[pool]}"
+        if pool not in ours:
+            continue
+        count = f"{theirs['count']:,}"
+        if ours[pool].get("digest") == theirs["digest"]:
+            yield True, f"candidates.{pool}: the authors' {count}"
+        else:
+            here = f"{ours[pool]['count']:,} texts, not the authors' {count}"
+            yield False, f"candidates.{pool}: {here}; rows that depend on them are marked. Theirs: {SOURCES[pool]}"
 
 
 def of_params(params: Params) -> list[tuple[bool, str]]:
-    """The same of params.yaml, where it has one of the paper's datasets; a pool of none needs no word."""
+    """`compare` for a params.yaml with one of the paper's datasets; empty pools are not mentioned."""
     if not any(name in PAPER and dataset.layout.startswith("coop") for name, dataset in params.datasets.items()):
         return []
-    return list(said({pool: about for pool, about in known(params).items() if about["count"]}))
+    return list(compare({pool: about for pool, about in known(params).items() if about["count"]}))

@@ -1,6 +1,4 @@
-"""docs/params.md: every key of params.yaml with its values, its default and what it is, from the JSON Schema."""
-
-from __future__ import annotations
+"""docs/params.md, made from the JSON Schema: every key of params.yaml with its values, default and description."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,13 +8,13 @@ from typing import Any
 PAGE = Path(__file__).parents[2] / "docs" / "params.md"
 HEAD = """# Every key of params.yaml
 
-Made from `data/params.schema.json` by `python -m wsoup.check.whole`. Editors that know YAML schemas complete and check
-the file by it; `wsoup check` says in one line what is wrong. `<name>` is any name of letters, digits, `-` and `_`.
-A key without a default has to be given.
+Generated from `data/params.schema.json` by `python -m wsoup.check.whole`; do not edit. Editors that support YAML
+schemas complete and check params.yaml with it, and `wsoup check` names what is wrong in one line. `<name>` is any name
+of letters, digits, `-` and `_`. A key without a default is required.
 """
 TABLE = "| key | values | default | |\n|---|---|---|---|\n"
-ENDLESS = 2**31
-"""Bounds from here on are those of a machine and say nothing."""
+UNBOUNDED = 2**31
+"""Bounds from here on come from the machine and are not shown."""
 PLAIN = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
 SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 Schema = Mapping[str, Any]
@@ -31,18 +29,18 @@ def markdown(schema: Schema) -> str:
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def _inlined(part: Any, named: Schema) -> Any:
-    """A part of the schema with what its references stand for in their place; descriptions beside these win."""
+def _inlined(part: Any, definitions: Schema) -> Any:
+    """A part of the schema with its references resolved; a description beside a reference wins."""
     if isinstance(part, list):
-        return [_inlined(one, named) for one in part]
+        return [_inlined(item, definitions) for item in part]
     if not isinstance(part, dict):
         return part
-    whole = named[part["$ref"].rpartition("/")[2]] | part if "$ref" in part else part
-    return {key: _inlined(one, named) for key, one in whole.items() if key not in ("$ref", "$defs")}
+    resolved = definitions[part["$ref"].rpartition("/")[2]] | part if "$ref" in part else part
+    return {key: _inlined(value, definitions) for key, value in resolved.items() if key not in ("$ref", "$defs")}
 
 
 def _blocks(key: str, value: Schema) -> Iterator[str]:
-    """Tables of a section: its own keys, and those of what it holds by name or by kind."""
+    """Tables of a section: its own keys, and those of its items by name or kind."""
     if "patternProperties" in value:
         (inner,) = value["patternProperties"].values()
         yield from _blocks(f"{key}.<name>", inner)
@@ -57,7 +55,7 @@ def _blocks(key: str, value: Schema) -> Iterator[str]:
 
 
 def _rows(key: str, value: Schema, later: list[tuple[str, Schema]]) -> Iterator[str]:
-    """Rows of plain keys, those of plain sections within them too; what needs tables of its own goes to `later`."""
+    """Rows of plain keys, with those of plain sections inside; sections that need their own tables go to `later`."""
     if "patternProperties" in value or "discriminator" in value:
         later.append((key, value))
     elif "properties" in value:
@@ -65,24 +63,24 @@ def _rows(key: str, value: Schema, later: list[tuple[str, Schema]]) -> Iterator[
             yield from _rows(f"{key}.{name}", inner, later)
     else:
         yield _row(key, value)
-        inside = [(key, one) for one in value.get("anyOf", ())] + [(f"{key}[]", value.get("items", {}))]
-        for deeper, one in inside:
-            if "properties" in one:
-                yield from _rows(deeper, one, later)
+        inner = [(key, choice) for choice in value.get("anyOf", ())] + [(f"{key}[]", value.get("items", {}))]
+        for inner_key, section in inner:
+            if "properties" in section:
+                yield from _rows(inner_key, section, later)
 
 
 def _kinds(key: str, value: Schema) -> Iterator[str]:
-    """What a kind is, then the keys of all kinds: those that several share once."""
-    kinds = dict(sorted((one["properties"]["kind"]["const"], one) for one in value["oneOf"]))
-    lines = [f"| `{kind}` | {' '.join(one['description'].split())} |\n" for kind, one in kinds.items()]
+    """A description of each kind, then the keys of all kinds; a key that several kinds share comes once."""
+    kinds = dict(sorted((section["properties"]["kind"]["const"], section) for section in value["oneOf"]))
+    lines = [f"| `{kind}` | {' '.join(section['description'].split())} |\n" for kind, section in kinds.items()]
     yield f"| {key}.kind | |\n|---|---|\n{''.join(lines)}"
     rows: dict[str, list[str]] = {}
-    for kind, one in kinds.items():
-        for name in (name for name in one["properties"] if name != "kind"):
-            rows.setdefault(_row(f"{key}.{name}", one["properties"][name]), []).append(kind)
+    for kind, section in kinds.items():
+        for name in (name for name in section["properties"] if name != "kind"):
+            rows.setdefault(_row(f"{key}.{name}", section["properties"][name]), []).append(kind)
     yield "".join(
-        row if len(of) == len(kinds) else f"{row.removesuffix(' |' + chr(10))} ({', '.join(of)}) |\n"
-        for row, of in rows.items()
+        row if len(users) == len(kinds) else f"{row.removesuffix(' |' + chr(10))} ({', '.join(users)}) |\n"
+        for row, users in rows.items()
     )
 
 
@@ -94,14 +92,14 @@ def _row(key: str, value: Schema) -> str:
 
 def _values(value: Schema) -> str:
     match value:
-        case {"const": one}:
-            return f"`{one}`"
-        case {"enum": several}:
-            return ", ".join(f"`{one}`" for one in several)
-        case {"anyOf": several}:
-            return " or ".join(map(_values, several))
-        case {"prefixItems": several}:
-            return f"[{', '.join(map(_values, several))}]"
+        case {"const": constant}:
+            return f"`{constant}`"
+        case {"enum": choices}:
+            return ", ".join(f"`{choice}`" for choice in choices)
+        case {"anyOf": choices}:
+            return " or ".join(map(_values, choices))
+        case {"prefixItems": items}:
+            return f"[{', '.join(map(_values, items))}]"
         case {"type": "array", "items": items}:
             return f"list of {_values(items)}"
         case {"type": "object"}:
@@ -110,9 +108,9 @@ def _values(value: Schema) -> str:
 
 
 def _bounds(value: Schema) -> str:
-    said = [
+    bounds = [
         f"{sign} {int(value[key]):,}" if float(value[key]).is_integer() else f"{sign} {value[key]:g}"
         for key, sign in SIGNS.items()
-        if key in value and abs(value[key]) < ENDLESS
+        if key in value and abs(value[key]) < UNBOUNDED
     ]
-    return f" {', '.join(said)}" if said else ""
+    return f" {', '.join(bounds)}" if bounds else ""

@@ -1,12 +1,13 @@
-"""All of params.yaml, checked as one: what `wsoup` reads, and what refuses a run before its first stage starts.
+"""All of params.yaml, checked as a whole before the first stage starts: sections agree, and DVC watches what they read.
 
-``python -m wsoup.check.whole`` brings data/params.schema.json up to date, by which editors complete and explain keys;
-a test compares.
+``python -m wsoup.check.whole`` updates data/params.schema.json, from which editors complete and explain keys, and
+docs/params.md; a test compares.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,7 @@ from typing import Any
 from pydantic import model_validator
 
 from wsoup.adapt.params import Adaptations
-from wsoup.check import watch
-from wsoup.core.params.datasets import Datasets, FewshotParams
-from wsoup.core.params.encoder import EmbedParams, EncoderParams
+from wsoup.core.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
 from wsoup.core.params.section import Name, Section, Seeds, load, parse
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import judged_soups
@@ -26,13 +25,13 @@ from wsoup.search.grow.params import Soups
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
 
 SCHEMA = Path(__file__).parents[2] / "data" / "params.schema.json"
-"""Named in the first line of params.yaml and of every profile."""
+"""The first line of params.yaml and of every profile names it."""
 RESERVED = {
     "soups": ("class_name", "upper_bound"),
     "finetune.methods": ("pretrained", "landscape", "heads", "adapted"),
     "heads": ("pretrained",),
 }
-"""Names that results and artifacts use themselves."""
+"""Names with a meaning of their own in results and artifacts."""
 
 
 class Params(Section):
@@ -57,7 +56,7 @@ class Params(Section):
     soups: Soups
     """Definitions by name, any number; `word` and `descriptor` are the paper's."""
     finetune: FinetuneParams
-    """What finetuned methods share, and the methods by name."""
+    """Settings that finetuned methods share, and the methods by name."""
     heads: Heads
     """Closed-form heads on the source's few-shot images, by name; {} for none (docs/heads.md)."""
     adapt: Adaptations
@@ -67,7 +66,7 @@ class Params(Section):
     landscape: LandscapeParams
     """The 0-1 error over the plane of two initialisations and a tuned prompt, first seed."""
     report: ReportParams
-    """What the run is asked, and how results are shown."""
+    """The question that the run answers, and how results are shown."""
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Params:
@@ -89,7 +88,7 @@ class Params(Section):
                 if name in names:
                     raise ValueError(f"{section}: the name {name!r} is taken by wsoup itself; choose another")
         for name in (name for name in heads if name in methods):
-            raise ValueError(f"heads: {name!r} is a name under finetune.methods, too; tables could not tell them apart")
+            raise ValueError(f"heads: {name!r} is also a name under finetune.methods; tables could not tell them apart")
         known = ("class_name", *self.soups)
         users = {f"finetune.methods.{name}.soup": m.soup for name, m in methods.items()}
         users |= {f"heads.{name}.soup": head.soup for name, head in heads.items()}
@@ -105,7 +104,7 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _landscapes_are_of_trained_prompts(self) -> Params:
+    def _landscapes_have_trained_prompts(self) -> Params:
         known = self.finetune.methods
         for name in self.landscape.methods:
             if name not in known:
@@ -120,19 +119,21 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _what_is_read_is_watched(self) -> Params:
-        encoder, pools = self.encoder, self.candidates
-        files = {"encoder.config": encoder.config, "encoder.pretrained": encoder.weights_file and encoder.pretrained}
-        watch.check("encoder.watch", encoder.watch, files={key: path for key, path in files.items() if path})
-        read = {f"candidates.descriptors.paths[{i}]": path for i, path in enumerate(pools.descriptors.paths)}
-        read |= {"candidates.words.path": pools.words.path} if pools.words.path else {}
-        given = {f"datasets.{name}.gpt_descriptors": dataset.gpt_descriptors for name, dataset in self.datasets.items()}
-        read |= {key: path for key, path in given.items() if path}
-        watch.check("candidates.watch", pools.watch, files=read)
+    def _inputs_are_watched(self) -> Params:
+        encoder, pools, datasets = self.encoder, self.candidates, self.datasets
+        weights = encoder.pretrained if encoder.weights_file else None
+        model: dict[str, str | None] = {"encoder.config": encoder.config, "encoder.pretrained": weights}
+        _check_watched("encoder.watch", encoder.watch, files=model)
+        texts: dict[str, str | None] = {
+            f"candidates.descriptors.paths[{i}]": path for i, path in enumerate(pools.descriptors.paths)
+        }
+        texts |= {"candidates.words.path": pools.words.path}
+        texts |= {f"datasets.{name}.gpt_descriptors": dataset.gpt_descriptors for name, dataset in datasets.items()}
+        _check_watched("candidates.watch", pools.watch, files=texts)
         return self
 
     @model_validator(mode="after")
-    def _soups_fit_the_pool_and_what_races_keep(self) -> Params:
+    def _pools_and_races_leave_enough_for_soups(self) -> Params:
         count = self.candidates.words.count
         for name, soup in self.soups.items():
             problem = None
@@ -153,13 +154,56 @@ def load_params(path: str | Path = "params.yaml") -> Params:
 
 
 def parse_params(raw: Mapping[str, Any], *, origin: str) -> Params:
-    """Check an already loaded mapping; `origin` names it in errors."""
+    """Check a mapping that is already loaded; `origin` names it in errors."""
     return parse(Params, raw, origin=origin)
 
 
 def schema() -> str:
-    """params.yaml as JSON Schema, by the keys that stand in the file."""
+    """JSON Schema of params.yaml, with its keys as in the file."""
     return json.dumps(Params.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _check_watched(key: str, watch: str, *, files: Mapping[str, str | None]) -> None:
+    """Raise ValueError if `watch` does not cover a file, or covers the whole run, whose own results would change it.
+
+    Args:
+        key: of `watch`, for the message.
+        watch: a file or a folder.
+        files: paths by the keys that name them, None where a key names none; they need not exist.
+    """
+    top, here = os.path.realpath(watch), os.path.realpath(".")
+    paths = list(dict.fromkeys(path for path in files.values() if path))
+    apart = f"put these into a folder of their own and set {key} to it: {', '.join(paths)}"
+    if paths and _inside(here, top):
+        raise ValueError(f"{key}: {watch!r} contains the whole run, results included; {apart}")
+    for where, path in files.items():
+        if path and not covers(watch, path):
+            common = os.path.commonpath([os.path.realpath(os.path.dirname(path)) for path in paths])
+            if len(paths) == 1:
+                advice = f"set {key} to {path!r}"
+            elif _inside(here, common):
+                advice = apart
+            else:
+                advice = f"set {key} to {os.path.relpath(common) if _inside(common, here) else common!r}"
+            raise ValueError(
+                f"{key}: {watch!r} does not cover {path!r} ({where}), so DVC would not notice a change of it; {advice}"
+            )
+
+
+def covers(watch: str, path: str) -> bool:
+    """Whether a path is `watch` or inside it, with relative paths and links resolved.
+
+    DVC hashes what a link to a file leads to, so such a link counts both where it is and where it leads. DVC skips
+    folders that are links, so those count only where they lead.
+    """
+    top = os.path.realpath(watch)
+    place = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    return any(_inside(spelling, top) for spelling in (place, os.path.realpath(path)))
+
+
+def _inside(path: str, folder: str) -> bool:
+    """Whether a path is the folder or below it."""
+    return os.path.commonpath([path, folder]) == folder
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
-"""The command line: each command is a thin call on the library. Results on stdout, errors in one line on stderr.
+"""The `wsoup` command: results go to stdout, errors to stderr in one line.
 
-Heavy modules are imported where a command needs them, so that ``wsoup --help`` answers at once.
+Heavy modules are imported inside commands, so that ``wsoup --help`` answers at once.
 """
-
-from __future__ import annotations
 
 import sys
 from collections.abc import Callable
@@ -13,15 +11,13 @@ from typing import Annotated
 import typer
 
 import wsoup
+from wsoup.cli import report
 from wsoup.cli.bench import bench_app
 from wsoup.cli.check import check_command, data_app, verify_app
-from wsoup.cli.classify import classify_command
-from wsoup.cli.options import ParamsFile
-from wsoup.cli.output import Terminal
+from wsoup.cli.classify import classify_command, try_command
+from wsoup.cli.common import ParamsFile, Terminal
 from wsoup.cli.profiles import profile_app
-from wsoup.cli.report import compare_command, report_command, results_command, sweep_command
 from wsoup.cli.soups import soup_app
-from wsoup.cli.trial import try_command
 from wsoup.core.errors import not_installed
 from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, keep_memory, print_anything
 
@@ -32,29 +28,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for name, group in {
-    "profile": profile_app,
-    "data": data_app,
-    "soup": soup_app,
-    "bench": bench_app,
-    "verify": verify_app,
-}.items():
-    app.add_typer(group, name=name)
+GROUPS = {"profile": profile_app, "data": data_app, "soup": soup_app, "bench": bench_app, "verify": verify_app}
 COMMANDS: dict[str, Callable[..., None]] = {
     "try": try_command,
     "check": check_command,
-    "results": results_command,
-    "report": report_command,
-    "compare": compare_command,
-    "sweep": sweep_command,
+    "results": report.results_command,
+    "report": report.report_command,
+    "compare": report.compare_command,
+    "sweep": report.sweep_command,
     "classify": classify_command,
 }
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name)
 for name, command in COMMANDS.items():
     app.command(name)(command)
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         print(f"wsoup {wsoup.__version__}")
         raise typer.Exit
 
@@ -62,10 +53,10 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Options of wsoup itself; the help is the app's own."""
+    """Options of wsoup itself; the help text is that of `app`."""
 
 
 def main() -> None:
@@ -86,34 +77,34 @@ def main() -> None:
 
 @app.command("init")
 def init_command(
-    folder: Annotated[Path, typer.Argument(help="A new folder, or one that `wsoup init` made before.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder, or one made by an earlier `wsoup init`.")],
 ) -> None:
-    """Set up a pipeline folder (dvc.yaml, params.yaml of the toy world, stages, data), or bring one up to date.
+    """Set up a pipeline folder (dvc.yaml, params.yaml of the toy world, stages, data), or update one.
 
     Example: wsoup init soups && cd soups && dvc repro
     """
     from wsoup.pipeline import workspace
 
-    print("\n".join(workspace.create(folder)))
+    print(*workspace.create(folder), sep="\n")
 
 
 @app.command("packages")
 def packages_command(
     accept: Annotated[bool, typer.Option("--accept", help="Record the installed versions.")] = False,
 ) -> None:
-    """Show the packages that decide numbers; exit code 1 where the installed versions are not those of the results.
+    """Show the packages that decide numbers; exit code 1 if the results were made with other versions.
 
-    After `--accept`, `dvc repro` runs again what the changed ones decide (data/packages.yaml).
+    After `--accept`, `dvc repro` repeats the stages that depend on changed packages (data/packages.yaml).
 
     Example: wsoup packages
     """
     from wsoup.core.disk import code
-    from wsoup.pipeline import packages
+    from wsoup.pipeline import workspace
 
     if accept:
-        packages.accept()
-    packages.check(code.installed())
-    print(f"{packages.VERSIONS}: {', '.join(f'{name} {version}' for name, version in code.installed().items())}")
+        workspace.accept_packages()
+    workspace.check_packages(code.installed())
+    print(f"{workspace.VERSIONS}: {', '.join(f'{name} {version}' for name, version in code.installed().items())}")
 
 
 @app.command("plan")
@@ -127,10 +118,10 @@ def plan_command(
         str | None, typer.Option(help="Also estimate for h200, h100, a100, l40s, l4, a10, v100 or t4.")
     ] = None,
     count: Annotated[int, typer.Option(help="How many of those devices.")] = 1,
-    candidates: Annotated[int | None, typer.Option(help="Pretend that each pool has so many texts.")] = None,
-    images: Annotated[int | None, typer.Option(help="Pretend that there are so many test images.")] = None,
+    candidates: Annotated[int | None, typer.Option(help="Pretend that each pool has this many texts.")] = None,
+    images: Annotated[int | None, typer.Option(help="Pretend that there are this many test images.")] = None,
 ) -> None:
-    """See what `dvc repro` would run, what is cached, what it costs, and what breaks first.
+    """Show what `dvc repro` would run, what is cached, what it costs, and what would fail first.
 
     Example: wsoup plan -S soups.word.k0=50 --device h100 --count 8
     """
@@ -144,14 +135,14 @@ def plan_command(
 
 @app.command("cache")
 def cache_command(
-    prune: Annotated[bool, typer.Option("--prune", help="Remove what no stage can use any more.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what no stage can use.")] = False,
 ) -> None:
-    """Show what .cache/wsoup keeps of interrupted stages and listed datasets, and whether it can still be used.
+    """Show the resume state of interrupted stages and the dataset listings in .cache/wsoup, and which are usable.
 
     Example: wsoup cache --prune
     """
     from wsoup.pipeline import cache
-    from wsoup.pipeline.cache_show import show
+    from wsoup.pipeline.cache import show
 
     if not prune:
         show(cache.look(), Terminal())

@@ -1,15 +1,13 @@
-"""`wsoup bench`: will this machine do?"""
-
-from __future__ import annotations
+"""`wsoup bench`: time this machine."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wsoup.cli.options import Device
+from wsoup.cli.common import Device
 
-bench_app = typer.Typer(help="Will this machine do? Time wsoup beside the plain way.", no_args_is_help=True)
+bench_app = typer.Typer(help="Time wsoup on this machine, compared with plain open_clip.", no_args_is_help=True)
 
 Model = Annotated[str, typer.Option(help="An open_clip model; its weights are random.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -20,8 +18,8 @@ def bench_text(
     model: Model = "ViT-B-16",
     classes: Annotated[int, typer.Option(help="How many of ImageNet's class names.")] = 1000,
     words: Annotated[int, typer.Option(help="Words in the pool.")] = 10_000,
-    descriptors: Annotated[Path | None, typer.Option(help="Also time a pool of descriptors, one a line.")] = None,
-    rounds: Annotated[int, typer.Option(help="How often both are timed, in turn.")] = 3,
+    descriptors: Annotated[Path | None, typer.Option(help="Also time a pool of descriptors, one per line.")] = None,
+    rounds: Annotated[int, typer.Option(help="Timings of each way, in turn.")] = 3,
     block: Annotated[
         int | None, typer.Option(help="Candidates in a round (default: 32 on a CPU, 128 elsewhere).")
     ] = None,
@@ -29,47 +27,42 @@ def bench_text(
     precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16; several with commas.")] = "fp32",
     as_json: AsJson = False,
 ) -> None:
-    """Scoring a pool: texts with shared beginnings, beside encode_text at the full context.
+    """Time scoring of a pool, which shares beginnings of texts, compared with encode_text at the full context.
 
     Example: wsoup bench text --model ViT-B-16 --classes 1000
     """
-    from wsoup.cli import bench_common as common
-    from wsoup.cli import bench_text as text
-    from wsoup.search.rank import pools
+    from wsoup.cli import throughput
+    from wsoup.search.rank.pools import common_words
+    from wsoup.search.rank.pools import descriptors as read_descriptors
     from wsoup.towers.encoder import choose_device
 
-    candidates = {"words": pools.common_words(words)}
+    pools = {"words": common_words(words)}
     if descriptors is not None:
-        candidates["descriptors"] = pools.descriptors([descriptors])
-    result = text.bench_text(
-        model,
-        pools=candidates,
-        classes=classes,
-        device=choose_device(device),
-        precisions=[name.strip() for name in precision.split(",")],
-        rounds=rounds,
-        block=block,
+        pools["descriptors"] = read_descriptors([descriptors])
+    precisions = [name.strip() for name in precision.split(",")]
+    where = choose_device(device)
+    result = throughput.bench_text(
+        model, pools=pools, classes=classes, device=where, precisions=precisions, rounds=rounds, block=block
     )
-    common.show(result, as_json=as_json)
+    throughput.show(result, as_json=as_json)
 
 
 @bench_app.command("images")
 def bench_images(
     model: Model = "ViT-B-16",
-    count: Annotated[int, typer.Option(help="Images, drawn for the purpose.")] = 256,
-    batch_size: Annotated[int, typer.Option(help="Images in a batch; a CPU takes it in parts.")] = 64,
+    count: Annotated[int, typer.Option(help="Number of drawn images.")] = 256,
+    batch_size: Annotated[int, typer.Option(help="Images in a batch; a CPU splits it.")] = 64,
     device: Device = "auto",
     precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
     as_json: AsJson = False,
 ) -> None:
-    """Decoding, preprocessing and encoding images, beside the plain loop.
+    """Time decoding, preprocessing and encoding of images, compared with a plain loop.
 
     Example: wsoup bench images --model ViT-B-16 --batch-size 256
     """
-    from wsoup.cli import bench_common as common
-    from wsoup.cli import bench_images as images
+    from wsoup.cli import throughput
     from wsoup.towers.encoder import choose_device
 
     where = choose_device(device)
-    result = images.bench_images(model, count=count, device=where, precision=precision, batch_size=batch_size)
-    common.show(result, as_json=as_json)
+    result = throughput.bench_images(model, count=count, device=where, precision=precision, batch_size=batch_size)
+    throughput.show(result, as_json=as_json)

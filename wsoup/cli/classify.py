@@ -1,22 +1,15 @@
-"""`wsoup classify`: photos, with a soup or a head; `wsoup soup export`: the classifier, or texts, for use elsewhere."""
+"""Commands on photos without a pipeline: `wsoup classify`, and `wsoup try` on labelled photos."""
 
-from __future__ import annotations
-
+import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from wsoup.cli import options
-from wsoup.cli.output import put
-from wsoup.cli.soups import WHICH, OwnSoup, load, load_soup, run_soup, soup_app, soup_file
-from wsoup.core.disk.files import check_ending
-from wsoup.core.errors import ParamsError, one_line
-
-if TYPE_CHECKING:
-    from wsoup.api.classify import Classifier
-    from wsoup.api.classify_encoder import Given
+from wsoup.cli import common
+from wsoup.cli.soups import WHICH, load_classifier
+from wsoup.core.errors import one_line
 
 
 def classify_command(
@@ -24,192 +17,119 @@ def classify_command(
     soup: Annotated[
         str | None, typer.Option(help=f"{WHICH[0].upper()}{WHICH[1:]} (default: report.soup of params.yaml).")
     ] = None,
-    head: Annotated[Path | None, typer.Option(help="A head file instead: it knows its classes and its soup.")] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="Class names such as 'cat,dog', or a text file with one a line.")
-    ] = None,
+    head: Annotated[Path | None, typer.Option(help="A head file instead, which has its own classes and soup.")] = None,
+    classes: common.Classes = None,
     out: Annotated[Path | None, typer.Option(help="A .csv or .parquet file (default: CSV on stdout).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
-    top: Annotated[int, typer.Option(min=1, help="How many classes to name for each photo.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    top: Annotated[int, typer.Option(min=1, help="Number of classes to name for each photo.")] = 3,
     threshold: Annotated[
         float, typer.Option(min=0, max=1, help="Photos below this probability have the status unsure.")
     ] = 0.0,
     explain: Annotated[bool, typer.Option("--explain", help="Also say which members of the soup agree.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write a contact sheet, a page of small pictures.")] = None,
     confusion: Annotated[
-        Path | None, typer.Option(help="Also write a .csv table of labels and answers, where photos have labels.")
+        Path | None, typer.Option(help="Also write a .csv table of labels and answers, if photos have labels.")
     ] = None,
-    mode: options.Mode = None,
+    mode: common.Mode = None,
     adapt: Annotated[
         str | None, typer.Option(help="Adapt the soup to these photos, without labels: em or center.")
     ] = None,
-    template: options.Template = None,
-    params: options.WeightsIn = Path("params.yaml"),
-    model: options.Model = None,
-    pretrained: options.Pretrained = None,
-    config: options.Config = None,
-    image_mean: options.ImageMean = None,
-    image_std: options.ImageStd = None,
-    interpolation: options.Interpolation = None,
-    batch_size: options.BatchSize = 64,
-    device: options.Device = "auto",
+    template: common.Template = None,
+    params: common.WeightsIn = Path("params.yaml"),
+    model: common.Model = None,
+    pretrained: common.Pretrained = None,
+    config: common.Config = None,
+    image_mean: common.ImageMean = None,
+    image_std: common.ImageStd = None,
+    interpolation: common.Interpolation = None,
+    batch_size: common.BatchSize = 64,
+    device: common.Device = "auto",
 ) -> None:
     """Classify photos with a soup or a head: the most probable classes of each, as CSV, Parquet or JSON.
 
-    Each photo has a status: ok, unsure (see --threshold) or not read; the reasons are on stderr, and the exit code is 0
-    all the same. Where photos have labels (a column label or class of a CSV, or folders named as classes), accuracy and
-    the pairs of classes that are confused most follow on stderr.
+    Each photo has a status: ok, unsure (see --threshold) or not read; reasons are on stderr, and the exit code is 0. If
+    photos have labels (a column label or class of a CSV, or folders named like classes), accuracy and the most confused
+    pairs of classes follow on stderr. The default encoder is the one that the soup or the head was made with.
 
     Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html > predictions.csv
     """
-    from wsoup.api.classify_encoder import Given
-    from wsoup.api.classify_outputs import Confusion, Outputs
+    from wsoup.api.classify import EncoderOptions
+    from wsoup.api.outputs import Confusion, Outputs, write_sheet
     from wsoup.api.photos import find_photos, labelled
-    from wsoup.api.sheet import write_sheet
 
     outputs = Outputs(out, as_json=as_json, sheet=html, confusion=confusion)
     outputs.check_apart([*photos, *(str(part) for part in (soup, head, classes) if part is not None)])
-    found = find_photos(photos)
-    given = Given(model, pretrained, config, image_mean, image_std, interpolation)
-    classifier, _, title = ready(
-        soup, head, classes=classes, template=template, mode=mode, params=params, given=given, device=device
+    files = find_photos(photos)
+    options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
+    classifier, _, title = load_classifier(
+        soup, head, classes=classes, template=template, mode=mode, params=params, options=options, device=device
     )
-    named = labelled(found, class_names=classifier.class_names)
-    top, pictures, told = min(top, len(classifier.class_names)), [], Confusion()
-    inputs = list(dict.fromkeys(name for photo in named for name in photo.columns))
-    answers = classifier.predictions(
-        named, top=top, threshold=threshold, explain=explain, batch_size=batch_size, adapt=adapt
+    labelled_photos = labelled(files, class_names=classifier.class_names)
+    top, pictures, confused = min(top, len(classifier.class_names)), [], Confusion()
+    columns = list(dict.fromkeys(name for photo in labelled_photos for name in photo.columns))
+    predictions = classifier.predictions(
+        labelled_photos, top=top, threshold=threshold, explain=explain, batch_size=batch_size, adapt=adapt
     )
-    with outputs.writing(top=top, explain=explain, inputs=inputs) as write:
-        for answer in answers:
-            write(answer)
-            told.add(answer)
-            if html is not None and answer.classes:
-                pictures.append(answer)
+    with outputs.writing(top=top, explain=explain, inputs=columns) as write:
+        for prediction in predictions:
+            write(prediction)
+            confused.add(prediction)
+            if html is not None and prediction.classes:
+                pictures.append(prediction)
     if html is not None:
         write_sheet(html, pictures, title=title, bad=classifier.bad, threshold=threshold or 0.5)
     if confusion is not None:
-        told.write(confusion, class_names=classifier.class_names)
-    for line in [classifier.note, *told.lines(), *(f"not read: {one_line(bad)}" for bad in classifier.bad.values())]:
+        confused.write(confusion, class_names=classifier.class_names)
+    unreadable = [f"not read: {one_line(problem)}" for problem in classifier.bad.values()]
+    for line in [classifier.note, *confused.lines(), *unreadable]:
         if line:
             print(line, file=sys.stderr)
-    if classifier.bad:
-        print(f"{len(classifier.bad)} of {len(found)} photos could not be read", file=sys.stderr)
+    if unreadable:
+        print(f"{len(unreadable)} of {len(files)} photos could not be read", file=sys.stderr)
 
 
-@soup_app.command("export")
-def soup_export(
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="Of texts: open_clip, clip_benchmark, text or csv. Of a classifier: npz, safetensors or onnx.",
-        ),
-    ],
-    path: OwnSoup = None,
-    classes: Annotated[str | None, typer.Option(help="Class names, or a file of them: write whole prompts.")] = None,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(help="A dataset's name in clip_benchmark; may be repeated (default: any)."),
-    ] = None,
-    template: options.Template = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The file to write (default: stdout; a classifier needs one).")
-    ] = None,
-    mode: options.Mode = None,
-    pixels: Annotated[bool, typer.Option("--pixels", help="ONNX with the image tower in it.")] = False,
-    params: options.WeightsIn = Path("params.yaml"),
-    model: options.Model = None,
-    pretrained: options.Pretrained = None,
-    config: options.Config = None,
-    image_mean: options.ImageMean = None,
-    image_std: options.ImageStd = None,
-    interpolation: options.Interpolation = None,
-    device: options.Device = "auto",
-    force: options.Force = False,
+def try_command(
+    photos: Annotated[str, typer.Argument(help="A folder of <class>/<image>, or with train/ and test/ of such.")],
+    model: common.Model = None,
+    pretrained: common.Pretrained = None,
+    config: common.Config = None,
+    image_mean: common.ImageMean = None,
+    image_std: common.ImageStd = None,
+    interpolation: common.Interpolation = None,
+    template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
+    shots: Annotated[int, typer.Option(min=1, help="Photos per class for the head; the others are held out.")] = 16,
+    words: Annotated[int, typer.Option(min=1, max=10_000, help="Random common words in the soup.")] = 64,
+    seed: Annotated[int, typer.Option(min=0, help="Of the words and the shots.")] = 1,
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("tried"),
+    force: common.Force = False,
+    batch_size: common.BatchSize = 64,
+    device: common.Device = "auto",
 ) -> None:
-    """Write a soup for use elsewhere: exactly the texts that were measured, with template, comma and period.
+    """Try a soup and a head on labelled photos: is either better than class names, and which to use.
 
-    Or the classifier itself, of a soup with --classes or of a head file, with names, scale, preprocessing and where it
-    comes from.
+    Writes soup.json, head.safetensors, classes.txt and a contact sheet. The default model is ViT-B-32 / openai.
 
-    Example: wsoup soup export word --format open_clip > templates.py
+    Example: wsoup try photos --model ViT-B-32 --pretrained openai
     """
-    from wsoup.api.exported import FORMATS, write
-    from wsoup.core.disk.store import kept_aside, write_bytes
+    from wsoup.api.classify import EncoderOptions
+    from wsoup.api.trial import trial
+    from wsoup.core.disk.store import kept_aside
 
-    if form in FORMATS:
-        if out is None:
-            raise ParamsError(f"--format {form} is no text; give --out FILE.{form}")
-        check_ending(out, f".{form}", option="--out")
-        from wsoup.api.classify_encoder import Given
-
-        head = Path(path) if path is not None and path.endswith(".safetensors") else None
-        given = Given(model, pretrained, config, image_mean, image_std, interpolation)
-        classifier, made_of, _ = ready(
-            *(None if head else path, head),
-            classes=classes,
-            template=template,
-            mode=mode,
-            params=params,
-            given=given,
-            device=device,
-        )
-        kept_aside(out, force=force)
-        write(out, classifier, form=form, made_of=made_of, pixels=pixels)
-        return
-    from wsoup.api.photos import class_names
-    from wsoup.soup.export import ANY_DATASET, export
-
-    names = None if classes is None else class_names(classes)
-    written = export(load(path), form=form, class_names=names, datasets=dataset or [ANY_DATASET], template=template)
-    if out is None:
-        put(written)
-        return
     kept_aside(out, force=force)
-    write_bytes(out, written.encode())
-
-
-def ready(
-    soup: str | None,
-    head: Path | None,
-    *,
-    classes: str | None,
-    template: str | None,
-    mode: str | None,
-    params: Path,
-    given: Given,
-    device: str,
-) -> tuple[Classifier, dict[str, Any], str]:
-    """A soup for classes or a head ready for photos, what it was made of as JSON values, and what to call it."""
-    from wsoup.api.classify import Classifier
-    from wsoup.api.classify_encoder import encoder_of
-    from wsoup.api.photos import class_names
-    from wsoup.heads.head import Head
-
-    how: Any = {"params": params, "given": given, "device": device}
-    if head is not None:
-        if (soup, classes, template) != (None, None, None):
-            raise ParamsError("--head knows its soup, its classes and its template; leave those options out")
-        loaded = Head.load(head)
-        encoder = encoder_of(loaded.soup, about=loaded.encoder, origin=str(head), **how)
-        made_of = {"kind": loaded.kind, "template": loaded.template, "soup": loaded.soup.as_json()}
-        return (
-            Classifier.of_head(loaded, encoder=encoder),
-            made_of,
-            f"{len(loaded.class_names)} classes with {head.name}",
-        )
-    if classes is None:
-        raise ParamsError(
-            "name the classes, and a soup unless it is the run's own (--classes 'cat,dog' --soup word), or a head "
-            "(--head FILE)"
-        )
-    if soup is None:
-        soup, judged = run_soup(params)
-        mode = mode or judged
-    file, names = soup_file(soup), class_names(classes)
-    texts, mode = load_soup(file), mode or "centroid"
-    encoder = encoder_of(texts, about=texts.encoder, origin=str(file), **how)
-    made = Classifier.of_soup(texts, encoder=encoder, class_names=names, template=template, mode=mode)
-    made_of = {"mode": mode, "template": template or texts.template, "soup": texts.as_json()}
-    return made, made_of, f"{len(names)} classes with {soup}"
+    options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)
+    defaults = {"model": "ViT-B-32", "pretrained": "openai"}
+    encoder = options.load(device=device, origin="wsoup try", defaults=defaults)
+    result = trial(photos, encoder=encoder, shots=shots, m=words, seed=seed, template=template, batch_size=batch_size)
+    result.save(out)
+    for line in result.notes:
+        print(line, file=sys.stderr)
+    for name, accuracy in result.accuracies().items():
+        print(f"{name:<32} {accuracy}")
+    print(f"\n{result.verdict()}")
+    if result.wants_head:
+        use = f"--head {out / 'head.safetensors'}"
+    else:
+        use = f"--soup {out / 'soup.json'} --classes {out / 'classes.txt'}"
+    given = {"model": model, "pretrained": pretrained, "config": config}
+    encoder_options = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value is not None)
+    print(f"look at {out / 'sheet.html'}; next: wsoup classify PHOTOS {use}{encoder_options} > predictions.csv")

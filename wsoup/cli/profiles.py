@@ -1,6 +1,4 @@
-"""`wsoup profile`: a params.yaml to start from."""
-
-from __future__ import annotations
+"""`wsoup profile`: write a params.yaml to start from."""
 
 import sys
 from pathlib import Path
@@ -8,16 +6,18 @@ from typing import Annotated
 
 import typer
 
-from wsoup.cli.options import Force, ParamsFile
+from wsoup.cli import common
+from wsoup.cli.common import Force, ParamsFile
 from wsoup.core.errors import ParamsError
 
 profile_app = typer.Typer(help="Write a params.yaml to start from.", no_args_is_help=True)
 
+DataRoot = Annotated[str | None, typer.Option(help="The folder with CoOp's dataset folders.")]
 GptDescriptors = Annotated[
     str | None, typer.Option(help="The folder with classification-by-description's descriptors_*.json.")
 ]
 WithoutDescriptors = Annotated[
-    bool, typer.Option("--without-descriptors", help="Do without descriptors, and leave out the rows that need them.")
+    bool, typer.Option("--without-descriptors", help="Leave out descriptors and the rows that need them.")
 ]
 Out = Annotated[Path | None, typer.Option(help="The file to write (default: stdout).")]
 MethodsGroup = Annotated[
@@ -31,9 +31,9 @@ def profile_demo(out: Out = None, force: Force = False) -> None:
 
     Example: wsoup profile demo --out params.yaml
     """
-    from wsoup.profiles import toy
+    from wsoup.profiles.files import template
 
-    _put(toy.demo(), out=out, force=force)
+    _put(template("demo"), out=out, force=force)
 
 
 @profile_app.command("methods")
@@ -50,7 +50,7 @@ def profile_methods(methods: MethodsGroup = "all", out: Out = None, force: Force
 @profile_app.command("base_to_new")
 def profile_base_to_new(
     dataset: Annotated[str | None, typer.Option(help="One of the paper's datasets (default: the toy world).")] = None,
-    data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
+    data_root: DataRoot = None,
     gpt_descriptors: GptDescriptors = None,
     without_descriptors: WithoutDescriptors = False,
     out: Out = None,
@@ -70,7 +70,7 @@ def profile_base_to_new(
 
 @profile_app.command("paper")
 def profile_paper(
-    data_root: Annotated[str | None, typer.Option(help="The folder that holds CoOp's folders.")] = None,
+    data_root: DataRoot = None,
     gpt_descriptors: GptDescriptors = None,
     without_descriptors: WithoutDescriptors = False,
     methods: MethodsGroup = "core",
@@ -86,19 +86,20 @@ def profile_paper(
     ] = None,
     laion: Annotated[
         str | None,
-        typer.Option(help="With --source laion: the folder of its images, in folders or tars by ImageNet class."),
+        typer.Option(help="With --source laion: the folder of its images, a folder or tar per ImageNet class."),
     ] = None,
     words: Annotated[
         str | None,
         typer.Option(
-            help="A file of common words in the folder of --gpt-descriptors; the authors' is "
-            "google-10000-english-no-swears.txt (default: wordfreq's, whose rows are marked)."
+            help="A file of common words in the folder of --gpt-descriptors; the authors used "
+            "google-10000-english-no-swears.txt (default: words of wordfreq; their rows are marked)."
         ),
     ] = None,
     table: Annotated[
         str | None,
         typer.Option(
-            help="Write no profile: list which rows of this table of the paper (or `all`) --params fills, and why not."
+            help="Write no profile, but list which rows of this table of the paper (or `all`) --params fills or not, "
+            "and why."
         ),
     ] = None,
     params: ParamsFile = Path("params.yaml"),
@@ -113,15 +114,15 @@ def profile_paper(
 
     if table is not None:
         from wsoup.check.whole import load_params
-        from wsoup.report.coverage import beside, coverage, figures, shown, unknown
+        from wsoup.report.coverage import as_text, coverage, figures, own_rows, unknown
 
-        given = load_params(params)
-        print(shown(coverage(given, table=table), unsure=unknown(given)) + beside(given), end="")
+        settings = load_params(params)
+        print(as_text(coverage(settings, table=table), unsure=unknown(settings)) + own_rows(settings), end="")
         if table == "all":
-            print("figures, and tables of single texts:", *figures(given), sep="\n")
+            print("figures, and tables of single texts:", *figures(settings), sep="\n")
         return
     if data_root is None:
-        raise ParamsError("profile paper needs --data-root, the folder that holds CoOp's folders")
+        raise ParamsError("profile paper needs --data-root, the folder with CoOp's dataset folders")
     text = paper(
         data_root,
         gpt_descriptors=gpt_descriptors,
@@ -141,27 +142,21 @@ def profile_own(
     images: Annotated[
         str | None, typer.Option(help="A folder with train/<class>/ and test/<class>/, or a folder of such folders.")
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="An open_clip model, hf-hub:owner/name or local-dir:FOLDER (default: ViT-B-32).")
-    ] = None,
-    pretrained: Annotated[str, typer.Option(help="A tag of open_clip, or a weights file.")] = "openai",
-    config: Annotated[str | None, typer.Option(help="An open_clip JSON config, for a local model.")] = None,
-    image_mean: Annotated[
-        tuple[float, float, float] | None, typer.Option(help="Mean of red, green and blue, for a local model.")
-    ] = None,
-    image_std: Annotated[
-        tuple[float, float, float] | None, typer.Option(help="Their standard deviation, for a local model.")
-    ] = None,
-    interpolation: Annotated[str | None, typer.Option(help="bicubic or bilinear, for a local model.")] = None,
+    model: common.Model = None,
+    pretrained: common.Pretrained = "openai",
+    config: common.Config = None,
+    image_mean: common.ImageMean = None,
+    image_std: common.ImageStd = None,
+    interpolation: common.Interpolation = None,
     quick_gelu: Annotated[
-        bool, typer.Option("--quick-gelu", help="For a local model that was trained with it.")
+        bool, typer.Option("--quick-gelu", help="For a local model that was trained with QuickGELU.")
     ] = False,
     template: Annotated[
         str | None, typer.Option(help="Prompt template with one {} (default: 'a photo of a {}.').")
     ] = None,
     shots: Annotated[
         int | None,
-        typer.Option(help="Training images per class and seed (default: 16, or what the smallest class has)."),
+        typer.Option(help="Training images per class and seed (default: 16, or as many as the smallest class has)."),
     ] = None,
     descriptors: Annotated[
         str | None,
@@ -171,25 +166,24 @@ def profile_own(
     ] = None,
     test_fraction: Annotated[
         float | None,
-        typer.Option(help="Share of images to test on where there is no train/ and test/, for example 0.3."),
+        typer.Option(help="Share of images to test on if there are no train/ and test/, for example 0.3."),
     ] = None,
-    add: Annotated[
-        str | None, typer.Option(help="Add a target of that name to params.yaml, or to --out; all else stays.")
-    ] = None,
-    remove: Annotated[str | None, typer.Option(help="Take a target out of it.")] = None,
+    add: Annotated[str | None, typer.Option(help="Only add a target of this name to params.yaml, or to --out.")] = None,
+    remove: Annotated[str | None, typer.Option(help="Only remove this target from it.")] = None,
     out: Out = None,
     force: Force = False,
 ) -> None:
-    """Your own images: source and targets from a folder. Paths are written whole, wherever --out lies.
+    """Your own images: source and targets from a folder, with absolute paths.
+
+    The default model is ViT-B-32; it may also be hf-hub:owner/name or local-dir:FOLDER.
 
     Example: wsoup profile own --images photos --out params.yaml
     """
-    from wsoup.profiles.own import own
-    from wsoup.profiles.targets import changed
+    from wsoup.profiles.own import edit_targets, own
 
     if add is not None or remove is not None:
         file = out or Path("params.yaml")
-        _put(changed(file, add=add, remove=remove, images=images, template=template), out=file, force=True)
+        _put(edit_targets(file, add=add, remove=remove, images=images, template=template), out=file, force=True)
         return
     if images is None:
         raise ParamsError("profile own needs --images, the folder of your images")
@@ -202,10 +196,9 @@ def profile_own(
         "interpolation": interpolation,
         "quick_gelu": quick_gelu or None,
     }
-    encoder = {key: value for key, value in encoder.items() if value is not None}
     text = own(
         images=images,
-        encoder=encoder,
+        encoder={key: value for key, value in encoder.items() if value is not None},
         template=template or "a photo of a {}.",
         shots=shots,
         descriptors=descriptors,
@@ -215,11 +208,11 @@ def profile_own(
 
 
 def _put(text: str, *, out: Path | None, force: bool) -> None:
-    """Print a profile, or write it and say what to do next."""
+    """Print a profile, or write it and print the next step."""
     if out is None:
         print(text, end="")
         return
-    from wsoup.profiles.written import write
+    from wsoup.profiles.files import write
 
     for line in [*write(text, out=out, force=force), f"wrote {out}; next: wsoup check"]:
         print(line, file=sys.stderr)

@@ -1,6 +1,4 @@
-"""`wsoup results`, `report`, `compare` and `sweep`: what a run, or many, came to."""
-
-from __future__ import annotations
+"""`wsoup results` and `report` on the last run, `compare` on two and `sweep` on many."""
 
 import sys
 from dataclasses import replace
@@ -10,15 +8,14 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from wsoup.cli.options import ParamsFile
-from wsoup.cli.output import Terminal
+from wsoup.cli.common import ParamsFile, Terminal
 from wsoup.core.errors import ParamsError
 
 
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
-    """Show the last run: accuracy on the source, XD and DG means, every target's gain, and whether it is noise."""
+    """Show the last run: accuracy on the source, XD and DG means, each target's gain, and whether it is noise."""
     from wsoup.pipeline.recorded import doubted
-    from wsoup.report.about import whole_run
+    from wsoup.report.terminal import whole_run
 
     print(whole_run(params))
     for line in doubted():
@@ -46,7 +43,7 @@ def report_command(
 def compare_command(
     first: Annotated[str, typer.Argument(metavar="REV1", help="A git revision or a DVC experiment.")],
     second: Annotated[
-        str, typer.Argument(metavar="[REV2]", help="Another; `workspace` is the folder as it is.")
+        str, typer.Argument(metavar="[REV2]", help="Another one; `workspace` is the current folder.")
     ] = "workspace",
     row: Annotated[str, typer.Option(help="A row of reports/metrics.json, or `all`.")] = "word_soup",
 ) -> None:
@@ -74,7 +71,7 @@ def sweep_command(
         typer.Option(help="A row of reports/metrics.json, or VARIANT/ROW; may be repeated (default: word_soup)."),
     ] = None,
     variant: Annotated[str, typer.Option(help="`pretrained`, or a finetuned method.")] = "pretrained",
-    figure: Annotated[Path | None, typer.Option(help="Also draw it, as .svg or as Vega-Lite .json.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Also draw a figure, as .svg or Vega-Lite .json.")] = None,
     revisions: Annotated[
         list[str] | None, typer.Argument(help="Revisions or experiments (default: all experiments).")
     ] = None,
@@ -88,45 +85,46 @@ def sweep_command(
         ),
     ] = None,
 ) -> None:
-    """Tabulate and draw rows of many experiments against one param; or fill the paper's table of model scaling.
+    """Tabulate and draw rows of many experiments against one param; `model_scaling` fills that table of the paper.
 
     Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
     """
-    from wsoup.report import scaling
+    from wsoup.core.disk.files import check_ending
+    from wsoup.evaluate.rows import SCALING_ENCODERS
+    from wsoup.report import sweep
     from wsoup.report.reading import as_written
-    from wsoup.report.sweep import check_figure, sweep, write_figure
 
-    if param == scaling.NAME:
-        wanted = [scaling.encoder_of(text) for text in encoder or map("/".join, scaling.paper.SCALING_ENCODERS)]
-        names = scaling.run(wanted) if run else []
-        table = scaling.scaling_table(revisions or names)
+    if param == sweep.SCALING:
+        wanted = [sweep.encoder_of(text) for text in encoder or map("/".join, SCALING_ENCODERS)]
+        names = sweep.run_encoders(wanted) if run else []
+        with as_written():
+            table = sweep.scaling_table(revisions or names)
         _print_table(table)
-        print(scaling.write(table, folder=Path("reports")))
+        print(sweep.write_scaling(table, folder=Path("reports")))
         return
     if run or encoder:
         raise ParamsError("--run and --encoder are for `wsoup sweep model_scaling`; queue others with `dvc exp run`")
-
     if figure is not None:
-        check_figure(figure)
+        check_ending(figure, ".svg", ".json", option="--figure")
     with as_written():
-        table = sweep(param, rows=row or ["word_soup"], variant=variant, revisions=revisions or [])
+        table = sweep.sweep(param, rows=row or ["word_soup"], variant=variant, revisions=revisions or [])
     _print_table(table)
     if figure is not None:
-        write_figure(figure, table=table, param=param)
+        sweep.write_figure(figure, table=table, param=param)
         print(figure)
 
 
 def _print_table(table: Any) -> None:
-    """A report's table on the terminal."""
+    """Print a report's table."""
     from wsoup.report.tables import cell, shown_columns
 
     columns = shown_columns(table.columns)
     drawn = Table(box=None, pad_edge=False, title=table.title, title_justify="left", title_style="bold")
     for column in columns:
-        drawn.add_column(column, overflow="fold", no_wrap=column == "row")  # its names would break in mid-word
+        drawn.add_column(column, overflow="fold", no_wrap=column == "row")
     for row in table.rows:
         drawn.add_row(*(cell(row, column) for column in columns))
     console = Terminal()
-    console.print(drawn, highlight=False, markup=False)
+    console.print(drawn, markup=False)
     for note in table.notes:
-        console.print(note, highlight=False, markup=False)
+        console.print(note, markup=False)

@@ -1,1 +1,1 @@
-"""What every stage rests on: errors, strings, named draws, mathematics on tensors; in folders, disk and params."""
+"""What every stage builds on: errors, strings, named draws, mathematics on tensors; `disk` and `params` inside it."""

@@ -1,10 +1,7 @@
-"""Arguments of the functions that people call, checked at the door: each is what its annotation says, or one line.
+"""Validate the arguments of public functions against their annotations; a wrong one is an error of one line.
 
-A kind of argument is an annotation with its check; `at_the_door` reads them off a signature, and `checked_fields` off a
-dataclass.
+`at_the_door` does it for a function, `checked_fields` for a dataclass. An annotation may carry a check of its own.
 """
-
-from __future__ import annotations
 
 import inspect
 import os
@@ -25,51 +22,59 @@ R = TypeVar("R")
 
 
 def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, whose arguments are checked before any work, and made what their annotations say.
+    """Decorate a function so that its arguments are validated and converted before any work.
 
     Raises:
-        WsoupError: what a kind's own check raises, and ParamsError where pydantic refuses a value.
+        WsoupError: from an annotation's own check; ParamsError for a value that pydantic rejects.
     """
     signature = inspect.signature(function)
 
     @wraps(function)
-    def checked_first(*args: P.args, **kwargs: P.kwargs) -> R:
+    def validated(*args: P.args, **kwargs: P.kwargs) -> R:
         call = signature.bind(*args, **kwargs)
         for name, value in [*call.arguments.items()]:
-            call.arguments[name] = _checked(function, name, value)
+            call.arguments[name] = _validate(function, name, value)
         return function(*call.args, **call.kwargs)
 
-    return checked_first
+    return validated
 
 
-def checked_fields(made: Any) -> None:
-    """The same for the fields of a frozen dataclass, in its `__post_init__`."""
-    for name, value in [*vars(made).items()]:
-        object.__setattr__(made, name, _checked(type(made), name, value))
+def checked_fields(instance: Any) -> None:
+    """Validate the fields of a frozen dataclass, in its `__post_init__`; raises as `at_the_door`."""
+    for name, value in [*vars(instance).items()]:
+        object.__setattr__(instance, name, _validate(type(instance), name, value))
 
 
 @cache
-def _kinds(annotated: Any) -> dict[str, TypeAdapter[Any]]:
+def _adapters(annotated: Any) -> dict[str, TypeAdapter[Any]]:
     hints = get_type_hints(annotated, include_extras=True)
     config = ConfigDict(arbitrary_types_allowed=True)
-    return {name: TypeAdapter(kind, config=config) for name, kind in hints.items() if name != "return"}
+    return {name: TypeAdapter(hint, config=config) for name, hint in hints.items() if name != "return"}
 
 
-def _checked(annotated: Any, name: str, value: Any) -> Any:
-    kind = _kinds(annotated).get(name)
-    if kind is None:
+def _validate(annotated: Any, name: str, value: Any) -> Any:
+    adapter = _adapters(annotated).get(name)
+    if adapter is None:
         return value
     try:
-        plain = value.item() if isinstance(value, np.generic) else value
-        return kind.validate_python(plain, context={"name": name})
+        python_value = value.item() if isinstance(value, np.generic) else value
+        return adapter.validate_python(python_value, context={"name": name})
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         reason = problem.get("ctx", {}).get("error")
         if isinstance(reason, WsoupError):
             raise reason from None
         where = ".".join([name, *(str(part) for part in problem["loc"] if isinstance(part, int))])
-        said = str(reason) if reason else problem["msg"].replace("Input should be", "expected")
-        raise ParamsError(one_line(f"{where} is {shown_value(problem['input'])}; {said}")) from None
+        expected = str(reason) if reason else problem["msg"].replace("Input should be", "expected")
+        raise ParamsError(one_line(f"{where} is {shown_value(problem['input'])}; {expected}")) from None
+
+
+# --------------------------------------------------------------------------------------------------- annotations
+
+Flag = Annotated[bool, Field(strict=True)]
+Whole = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
+Natural = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+Share = Annotated[float, Field(gt=0, lt=1, strict=True)]
 
 
 def _place(path: str | Path) -> str | Path:
@@ -82,26 +87,14 @@ def _place(path: str | Path) -> str | Path:
 Place = Annotated[str | Path, AfterValidator(_place)]
 
 
-def name_of(info: ValidationInfo) -> str:
-    """What the argument that a kind looks at is called."""
-    return str((info.context or {})["name"])
-
-
-Flag = Annotated[bool, Field(strict=True)]
-Whole = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
-Natural = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
-Share = Annotated[float, Field(gt=0, lt=1, strict=True)]
-
-
-def speakable(text: str) -> str:
-    """A text itself; ValueError where it holds NUL or half a character."""
+def _unicode(text: str) -> str:
     if any(letter == "\0" or unicodedata.category(letter) == "Cs" for letter in text):
-        raise ValueError(f"{text[:40]!r} is not text: it holds NUL or half a character")
+        raise ValueError(f"{text[:40]!r} is not text: it holds NUL or a lone surrogate")
     return text
 
 
-Words = Annotated[str, Field(max_length=10_000), AfterValidator(speakable)]
-"""Any text of a soup; no model's context holds a tenth of the letters."""
+Words = Annotated[str, Field(max_length=10_000), AfterValidator(_unicode)]
+"""Any text of a soup; no model's context holds a tenth of these characters."""
 
 
 def _not_blank(text: str) -> str:
@@ -111,11 +104,17 @@ def _not_blank(text: str) -> str:
 
 
 Label = Annotated[Words, AfterValidator(_not_blank)]
-"""A name that a caller gives to something."""
+"""A name that is not blank."""
 Template = Annotated[Words, AfterValidator(prompts.checked)]
 
 
+def name_of(info: ValidationInfo) -> str:
+    """The name of the argument that is being validated."""
+    return str((info.context or {})["name"])
+
+
 def ordered(value: Any, info: ValidationInfo) -> list[Any]:
+    """`listed`, as a validator."""
     return listed(value, name=name_of(info))
 
 
@@ -123,7 +122,7 @@ Texts = Annotated[Sequence[str], BeforeValidator(ordered)]
 
 
 def listed(value: Any, *, name: str) -> list[Any]:
-    """The parts of anything that has an order; else DataError."""
+    """The items of any ordered iterable; else DataError."""
     try:
         if isinstance(value, (str, bytes, os.PathLike, set, frozenset)):
             raise TypeError

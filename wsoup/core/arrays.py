@@ -1,6 +1,4 @@
-"""Arrays that people hand in: features as rows of finite numbers, whatever they come as; else one line."""
-
-from __future__ import annotations
+"""Validate arrays from users: features as rows of finite numbers, from whatever array they come in."""
 
 import sys
 import warnings
@@ -15,8 +13,8 @@ from wsoup.core.errors import DataError, MismatchError, one_line
 from wsoup.core.scoring import normalize
 
 NORM_TOLERANCE = 1e-3
-"""A feature whose length is that near to 1 is left as it is; half precision is off by no more."""
-SHOWN = 3
+"""A feature with a norm this close to 1 is not normalised again; half precision is off by no more."""
+SHOWN_ROWS = 3
 LEFT_OUT = "leave these images out, labels as well"
 
 
@@ -33,14 +31,14 @@ def _device(value: Any) -> Any:
 
 Device = Annotated[torch.device, BeforeValidator(_device)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True), BeforeValidator(_number)]
-"""A number above 0, or a tensor of one, such as ``model.logit_scale.exp()``."""
+"""A number above 0, or a tensor with one, such as ``model.logit_scale.exp()``."""
 
 
 def rows(value: Any, *, name: str, size: int | None = None, step: str = LEFT_OUT) -> Tensor:
-    """An array as (N, D) float32, N and D from 1, all finite, on the device where it is.
+    """An array as (N, D) float32, neither N nor D 0, all finite, on its own device.
 
     Raises:
-        DataError: it has another shape, or a row with NaN or infinity.
+        DataError: another shape or dtype, or a row with NaN or infinity.
         MismatchError: D is not `size`.
     """
     x = tensor(value, name=name)
@@ -49,38 +47,35 @@ def rows(value: Any, *, name: str, size: int | None = None, step: str = LEFT_OUT
             f"{name} has shape {tuple(x.shape)}; expected (N, D), one row of image features for each of N images"
         )
     if size not in (None, x.shape[1]):
-        raise MismatchError(f"{name} have shape {tuple(x.shape)}; expected (N, {size}), as those it was made of had")
+        raise MismatchError(f"{name} have shape {tuple(x.shape)}; expected (N, {size}), as it was made with")
     if not x.is_floating_point():
         raise DataError(f"{name} holds {x.dtype}; expected floats, as model.encode_image gives them")
     broken = (~torch.isfinite(x := x.float())).any(dim=1)
     if broken.any():
-        raise DataError(f"{name} has NaN or infinity in rows {_some(broken)}; {step}")
+        raise DataError(f"{name} has NaN or infinity in rows {_first(broken)}; {step}")
     return x
 
 
 def tensor(value: Any, *, name: str) -> Tensor:
-    """Numbers in memory as a tensor; DataError where it is sparse or quantized, masks values or has none."""
+    """An array as a dense tensor; DataError if it is sparse, quantized, masked or without values."""
     if not isinstance(value, Tensor):
-        value = _from_numpy(array(value, name=name), name=name)
+        values = array(value, name=name)
+        try:
+            value = torch.from_numpy(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("=")))
+        except (TypeError, ValueError) as error:
+            raise _no_array(name, error) from None
     if value.layout != torch.strided or value.is_meta or value.is_quantized:
         raise DataError(f"{name} is a sparse, quantized or meta tensor; expected plain numbers in memory")
     return value.detach()
 
 
 def array(value: Any, *, name: str) -> np.ndarray:
-    """Anything as an array; DataError where it is none, or hides values behind a mask."""
+    """Anything as a NumPy array; DataError if it is none, or is masked."""
     if np.ma.is_masked(value):
-        raise DataError(f"{name} hides {np.ma.count_masked(value)} values behind a mask; leave these images out")
+        raise DataError(f"{name} has {np.ma.count_masked(value)} masked values; leave these images out")
     try:
         return np.asarray(value)
-    except Exception as error:  # whatever an object's own __array__ raises
-        raise _no_array(name, error) from None
-
-
-def _from_numpy(values: np.ndarray, *, name: str) -> Tensor:
-    try:
-        return torch.from_numpy(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("=")))
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # from an object's own __array__
         raise _no_array(name, error) from None
 
 
@@ -89,36 +84,35 @@ def _no_array(name: str, error: Exception) -> DataError:
     return DataError(f"{name} is not an array of numbers ({reason}); expected a NumPy array or a torch tensor")
 
 
-def _some(chosen: Tensor) -> str:
-    """The first of the rows that are True, and how many more there are."""
-    numbers = chosen.nonzero()[:, 0].tolist()
-    more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
-    return ", ".join(map(str, numbers[:SHOWN])) + more
+def _first(rows: Tensor) -> str:
+    """The indices of the first rows that are True, and how many more there are."""
+    indices = rows.nonzero()[:, 0].tolist()
+    more = f" and {len(indices) - SHOWN_ROWS} more" if len(indices) > SHOWN_ROWS else ""
+    return ", ".join(map(str, indices[:SHOWN_ROWS])) + more
 
 
 def nonzero_rows(value: Any, *, name: str, step: str = LEFT_OUT) -> Tensor:
-    """`rows`, as long as they are; DataError also where one is of zeros alone."""
+    """`rows` of any norm but 0; DataError for a row of zeros."""
     x = rows(value, name=name, step=step)
     zero = (x == 0).all(dim=1)
     if zero.any():
-        raise DataError(f"{name} holds nothing but zeros in rows {_some(zero)}; {step}")
+        raise DataError(f"{name} holds nothing but zeros in rows {_first(zero)}; {step}")
     return x
 
 
-def unit_rows(value: Any, *, name: str, said: bool = False) -> Tensor:
-    """`nonzero_rows` of length 1, however long they were; with `said`, a warning where they were not."""
+def unit_rows(value: Any, *, name: str) -> Tensor:
+    """`nonzero_rows`, L2-normalised, with a warning if they were not."""
     x = nonzero_rows(value, name=name)
     off = (x.norm(dim=1) - 1).abs().max().item()
     if off <= NORM_TOLERANCE:
         return x
-    if said:
-        why = f"{name} are not of length 1 (off by up to {off:.2g}): they are normalised, as cosines need it"
-        warnings.warn(why, stacklevel=_caller())
+    problem = f"{name} are not of length 1 (off by up to {off:.2g}): they are normalised, as cosines need it"
+    warnings.warn(problem, stacklevel=_caller())
     return normalize(x / x.abs().amax(dim=1, keepdim=True))  # squares of 1e25 are beyond float32
 
 
 def _caller() -> int:
-    """The stack level of the code that called wsoup, seen from the caller of this function."""
+    """The stack level, as seen by this function's caller, of the code that called wsoup."""
     level, frame = 1, sys._getframe(1)
     inner = ("wsoup", "contextlib", "pydantic")
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in inner:

@@ -1,6 +1,4 @@
-"""Named generators: every draw of the project has one of its own, so nothing depends on what was drawn before it."""
-
-from __future__ import annotations
+"""Named random generators: every draw has its own, so none depends on what was drawn before it."""
 
 import hashlib
 
@@ -8,7 +6,7 @@ import numpy as np
 
 
 def member_generator(*, purpose: str, seed: int, member: int) -> np.random.Generator:
-    """The generator of one soup member or one drawn text, independent of all others."""
+    """The generator of one soup member or one random text, independent of all others."""
     return np.random.default_rng([*purpose.encode(), seed, member])
 
 
@@ -19,5 +17,5 @@ def named_seed(*names: object) -> int:
 
 
 def named_generator(*names: object) -> np.random.Generator:
-    """The generator of any purpose that has names; training's batches, crops and starting values."""
+    """The generator of `named_seed`, for example for training's batches, crops and initial values."""
     return np.random.default_rng(named_seed(*names))

@@ -1,6 +1,4 @@
-"""Errors that a user can act on. Each is also the matching built-in, and is shown as one line (exit code 1)."""
-
-from __future__ import annotations
+"""Errors that a user can act on: one line, exit code 1. Each is also the matching built-in exception."""
 
 import errno
 import reprlib
@@ -9,27 +7,25 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LONGEST = 500
-"""Letters of a line that is shown."""
+"""Characters of a message."""
+SHOWN_VALUE = 80
+"""Characters of a wrong value in a message."""
 
 
 def one_line(text: object, *, limit: int = LONGEST) -> str:
-    r"""What an error says, in one printable line; of a long one the middle is left out.
+    r"""A message as one printable line; a long one loses its middle.
 
     >>> one_line("two\nlines"), one_line("a" * 20, limit=11)
     ('two lines', 'aaa ... aaa')
     """
     line = " ".join(str(text).split())
-    line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+    line = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in line)
     half = (limit - 5) // 2
     return line if len(line) <= limit else f"{line[:half]} ... {line[-half:]}"
 
 
-SHOWN_VALUE = 80
-"""Letters of a wrong value in a message."""
-
-
 def shown_value(value: object) -> str:
-    """A wrong value in a few letters, whatever it is: a long text, a whole section, a number of 10,000 digits."""
+    """A wrong value, shortened: it may be a long text, a whole section, a number with 10,000 digits."""
     return one_line(_Short().repr(value))
 
 
@@ -44,11 +40,11 @@ class _Short(reprlib.Repr):
 
 
 class WsoupError(Exception):
-    """Base of all errors raised on purpose; its text says what, where, what was expected and the next step."""
+    """Base of all errors raised on purpose. The text says what, where, what was expected and the next step."""
 
 
 class ParamsError(WsoupError, ValueError):
-    """params.yaml, a command-line option or a template does not hold what it should."""
+    """Something in params.yaml, a command-line option or a template is wrong."""
 
 
 class DataError(WsoupError, ValueError):
@@ -56,7 +52,7 @@ class DataError(WsoupError, ValueError):
 
 
 class ChangedError(DataError):
-    """An image is not the one that was listed any more; no setting passes over it."""
+    """An image has changed since it was listed; no setting allows it."""
 
 
 class PoolError(WsoupError, ValueError):
@@ -64,9 +60,9 @@ class PoolError(WsoupError, ValueError):
 
 
 class MissingError(WsoupError, FileNotFoundError):
-    """A file or folder that should be there is not."""
+    """A file or folder is missing."""
 
-    # FileNotFoundError formats its arguments as (errno, strerror); the one line is all there is to show.
+    # FileNotFoundError would format its arguments as (errno, strerror).
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
@@ -76,15 +72,13 @@ class MismatchError(WsoupError, ValueError):
 
 
 class ModelError(WsoupError, ValueError):
-    """A model cannot be loaded, or is not of the kind that the requested method needs."""
+    """A model cannot be loaded, or is not what the requested method needs."""
 
 
 class StorageError(WsoupError, OSError):
-    """A file or folder cannot be written or read: the disk is full, read-only, or something else stands there."""
+    """A file or folder cannot be written or read: the disk is full or read-only, or something is in the way."""
 
-    # OSError formats its arguments as (errno, strerror), as FileNotFoundError does.
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+    __str__ = MissingError.__str__
 
 
 _NEXT_STEP = {
@@ -94,28 +88,28 @@ _NEXT_STEP = {
     errno.EROFS: "mount it for writing, or work elsewhere",
     errno.EACCES: "give yourself the right to write there",
     errno.EPERM: "give yourself the right to write there",
-    errno.EISDIR: "move the folder away: a file is wanted",
-    errno.ENOTDIR: "move the file away: a folder is wanted",
+    errno.EISDIR: "move the folder away: a file is expected",
+    errno.ENOTDIR: "move the file away: a folder is expected",
     errno.EMFILE: "raise the limit on open files (ulimit -n)",
 }
 
 
 def storage_error(error: OSError, *, path: str | Path) -> StorageError:
-    """What the operating system refused, in one line: where, why, and what to do; `path` where the error names none."""
+    """An error of the operating system in one line: where, why, and what to do; `path` if the error names none."""
     if isinstance(error, StorageError):
         return error
     where = error.filename or path
     why = one_line(error.strerror or error, limit=200) or type(error).__name__
-    step = _NEXT_STEP.get(error.errno or 0, "look at that place")
-    said = f": {why}; {step}, then run it again: what was finished before is kept"
-    return StorageError(one_line(where, limit=LONGEST - len(said)) + said)
+    step = _NEXT_STEP.get(error.errno or 0, "check that path")
+    message = f": {why}; {step}, then run it again: what was finished before is kept"
+    return StorageError(one_line(where, limit=LONGEST - len(message)) + message)
 
 
 def memory_error(error: BaseException) -> WsoupError:
-    """Memory ran out, the device's or this process's, in one line; raises `error` where it is about anything else."""
+    """The device or this process ran out of memory, in one line; raises `error` if it is anything else."""
     text = str(error)
     if type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in text:
-        # Batches have been halved as far as they go by then (`wsoup.towers`, `wsoup.texts`, `wsoup.finetune`).
+        # `wsoup.towers`, `wsoup.texts` and `wsoup.finetune` have halved their batches down to one by then.
         return WsoupError(
             f"the memory of the device ran out, with batches as small as they can be ({one_line(text, limit=200)}); "
             "free some of it, take another device (WSOUP_DEVICE=cpu), or lower finetune.batch_size if this is training"
@@ -127,7 +121,7 @@ def memory_error(error: BaseException) -> WsoupError:
 
 
 class PackageError(WsoupError, ImportError):
-    """A package is not installed; the text holds the command that installs it."""
+    """A package is not installed; the text has the command that installs it."""
 
 
 EXTRAS = {
@@ -138,11 +132,11 @@ EXTRAS = {
     "sklearn": ("sklearn",),
     "onnx": ("onnx", "onnxscript"),
 }
-"""What `pip install 'wsoup[...]'` brings, by the names that are imported."""
+"""Packages that `pip install 'wsoup[...]'` installs, by the names they are imported by."""
 
 
 def not_installed(error: ModuleNotFoundError) -> PackageError:
-    """The error to show in place of Python's: with the extra that brings the package; raises `error` if none does."""
+    """An error that names the extra with the missing package; raises `error` if no extra has it."""
     name = (error.name or "").split(".")[0]
     for extra, packages in EXTRAS.items():
         if name in packages:
@@ -152,7 +146,7 @@ def not_installed(error: ModuleNotFoundError) -> PackageError:
 
 @contextmanager
 def needing() -> Iterator[None]:
-    """Within, a missing package of an extra is a PackageError with the command that installs it."""
+    """Turn a missing package of an extra into a PackageError with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:

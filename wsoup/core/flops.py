@@ -1,6 +1,4 @@
-"""Multiplications and additions of matrix products and convolutions, as torch counts them."""
-
-from __future__ import annotations
+"""Count the FLOPs of matrix products and convolutions as torch does."""
 
 from typing import Any
 
@@ -9,7 +7,7 @@ from torch.utils.flop_counter import flop_registry
 
 
 class FlopCounter(TorchDispatchMode):
-    """What torch's `FlopCounterMode` counts, without its import of torch's compiler, which takes two seconds."""
+    """Counts as torch's `FlopCounterMode`, without importing torch's compiler, which takes two seconds."""
 
     flops = 0
 

@@ -6,11 +6,9 @@ With x an image and t_kj the text of class k and member j (section 3 of the pape
 * centroid score    s_k = <x, mean_j t_kj / ||mean_j t_kj||>
 * score mean        s_k = (1/M) sum_j <x, t_kj>
 
-so the score mean is the centroid score times the norm of the mean. An image counts as correct where its own class has
-the highest score; among equal scores the lowest label is predicted, as ``argmax`` does.
+so the score mean is the centroid score times the norm of the mean. An image is correct if its own class has the highest
+score; among equal scores the lowest label is predicted, as by ``argmax``.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,25 +18,25 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.core.linear import Linear
+from wsoup.core.packed import Linear
 
 Mode = Literal["centroid", "score_mean"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-"""How a soup's members become one classifier: the mean text, normalised; or the mean of their scores."""
+"""How a soup's members become one classifier: the normalised mean of their texts, or the mean of their scores."""
 NEAR_TIE = 1e-6
-"""Two cosines closer than this may change places by rounding (float32: about 1e-7 over 512 products)."""
+"""Two cosines closer than this may swap by rounding (float32: about 1e-7 over 512 products)."""
 
 
 @dataclass(frozen=True)
 class AtOnce:
-    """How much is computed together: bounds memory whatever N, C and P are, and changes no result.
+    """Block sizes: they bound memory whatever N, C and P are, and change no result.
 
     Attributes:
-        scores: held at a time (64 MiB in float32).
-        texts: candidates times classes: a block of texts that is read again and again stays near the processor.
-        kept: scores of one candidate that `wsoup.search.rank.statistics` keeps until it knows their spread; with more,
-            they are computed a second time.
-        softmax: scores that go through it together on a CPU: as many as stay near the processor.
+        scores: in memory at a time (64 MiB in float32).
+        texts: candidates times classes in a block, which is read again and again and should stay in the CPU's cache.
+        kept: scores of one candidate that `wsoup.search.rank.statistics` keeps until it knows their spread; if there
+            are more, it computes them twice.
+        softmax: scores in one softmax on a CPU, which should stay in its cache.
     """
 
     scores: int = 1 << 24
@@ -56,14 +54,14 @@ def normalize(features: Tensor) -> Tensor:
 
 
 def centroids(text_features: Tensor) -> Tensor:
-    """Normalised mean over the members: (M, C, D) -> (C, D). One member comes back as it is, up to rounding."""
+    """Normalised mean over the members: (M, C, D) -> (C, D). A single member is returned unchanged, up to rounding."""
     return normalize(text_features.mean(dim=0))
 
 
 def weighted_mean(features: Tensor, weights: Sequence[float] | Tensor) -> Tensor:
-    """Mean over the members, each as often as its weight says: (M, C, D), (M,) -> (C, D), not normalised."""
-    share = torch.as_tensor(weights, dtype=features.dtype, device=features.device)
-    return torch.einsum("m,mcd->cd", share / sum(weights), features)
+    """Weighted mean over the members: (M, C, D), (M,) -> (C, D), not normalised."""
+    shares = torch.as_tensor(weights, dtype=features.dtype, device=features.device) / sum(weights)
+    return torch.einsum("m,mcd->cd", shares, features)
 
 
 def centroid_scores(image_features: Tensor, text_features: Tensor) -> Tensor:
@@ -74,13 +72,13 @@ def centroid_scores(image_features: Tensor, text_features: Tensor) -> Tensor:
 def score_mean(image_features: Tensor, text_features: Tensor) -> Tensor:
     """Mean over members of the cosines: (N, D), (M, C, D) -> (N, C).
 
-    The mean is taken over the texts first, which is the same number by linearity and M times cheaper.
+    Averaging the texts first gives the same number by linearity, M times cheaper.
     """
     return image_features @ text_features.mean(dim=0).T
 
 
 def correct(image_features: Tensor, labels: Tensor, class_features: Tensor) -> Tensor:
-    """Which images are classified right by one classifier: (N, D), (N,) int64, (C, D) -> (N,) bool.
+    """Which images one classifier gets right: (N, D), (N,) int64, (C, D) -> (N,) bool.
 
     `class_features` may be normalised (centroids) or not (the mean text of the score mean).
     """
@@ -102,9 +100,9 @@ def decide(
 ) -> tuple[Tensor, Tensor]:
     """Which images each candidate alone gets right, and which of these answers are near ties.
 
-    Goes in blocks of candidates whose texts stay in a cache, and of images so that scores stay within bounds. The own
-    class's score is held against the best of the others, one maximum instead of an arg-max; the rare equal scores are
-    looked at one by one.
+    Goes by blocks of candidates, whose texts stay in the CPU's cache, and blocks of images, which bound the memory for
+    scores. It compares the own class's score with the best of the others, a maximum instead of an arg-max, and decides
+    the rare equal scores one by one.
 
     Args:
         image_features: (N, D) float32.
@@ -114,7 +112,7 @@ def decide(
 
     Returns:
         right: (P, N) bool.
-        near: (P, N) bool, the own class's score and the best other one differ by less than `NEAR_TIE`.
+        near: (P, N) bool, whether own and best other score differ by less than `NEAR_TIE`.
     """
     n_candidates, n_classes, _ = text_features.shape
     right, near = torch.empty(2, n_candidates, len(labels), dtype=torch.bool, device=labels.device)
@@ -131,9 +129,9 @@ def decide(
 
 
 def own_against_others(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Own class's score, best other score and whether the own class is predicted: (n, P, C), (n,) -> (n, P) each.
+    """Own class's score, best other score, and whether the own class is predicted: (n, P, C), (n,) -> (n, P) each.
 
-    In `scores` the own class's is overwritten, by -inf.
+    Overwrites the own class's scores in `scores` by -inf.
     """
     place = labels[:, None, None].expand(-1, scores.shape[1], 1)
     own = scores.gather(2, place)[..., 0]
@@ -146,7 +144,7 @@ def own_against_others(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, 
 
 
 def class_sums(image_features: Tensor, labels: Tensor, *, n_classes: int) -> Tensor:
-    """Sum of the images of each class, float64: (N, D), (N,) -> (C, D). `mean_cosines` needs no more of them."""
+    """Sum of the images of each class, float64, for `mean_cosines`: (N, D), (N,) -> (C, D)."""
     sums = torch.zeros(n_classes, image_features.shape[1], dtype=torch.float64, device=labels.device)
     return sums.index_add_(0, labels, image_features.double())
 
@@ -154,8 +152,8 @@ def class_sums(image_features: Tensor, labels: Tensor, *, n_classes: int) -> Ten
 def mean_cosines(class_features: Tensor, *, sums: Tensor, n_images: int) -> tuple[Tensor, Tensor]:
     """Alignment and uniformity of P classifiers (section 4 of the paper).
 
-    Alignment is the mean cosine of an image and its own class's text, uniformity the mean cosine of an image and the
-    other classes' texts; with one class there are no others and uniformity is NaN.
+    Alignment is the mean cosine of an image and its own class's text, uniformity that of an image and the texts of the
+    other classes; with one class it is NaN.
 
     Args:
         class_features: (P, C, D).
@@ -184,7 +182,7 @@ class CandidateScores:
 
 
 class ImageSet:
-    """Images on which candidates are scored, for several overlapping subsets (seeds) in one pass over the texts.
+    """Images to score candidates on, for several overlapping subsets (seeds) in one pass over the texts.
 
     Args:
         image_features: (N, D) float32, L2-normalised.
@@ -198,12 +196,12 @@ class ImageSet:
         self._sums = [class_sums(image_features[index], labels[index], n_classes=n_classes) for index in subsets]
 
     def score(self, text_features: Tensor) -> list[CandidateScores]:
-        """Score candidates (P, C, D) on every subset: K results; see `decide` and `mean_cosines`."""
+        """Scores of candidates (P, C, D) on every subset: K results; see `decide` and `mean_cosines`."""
         right, near = decide(self.image_features, self.labels, text_features)  # (P, N)
         return self.summed(text_features, right=right, near=near)
 
     def summed(self, text_features: Tensor, *, right: Tensor, near: Tensor) -> list[CandidateScores]:
-        """`score` from what `decide` says of the candidates: right and near, (P, N) bool each."""
+        """`score`, given the results of `decide`: right and near, (P, N) bool each."""
         texts = text_features.double()  # once for all subsets
         results = []
         for index, sums in zip(self.subsets, self._sums, strict=True):

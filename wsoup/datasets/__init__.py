@@ -1,4 +1,4 @@
-"""Datasets as they lie on disk, compiled to one manifest; nothing downstream knows which layout it was.
+"""Datasets on disk, compiled to one manifest; what follows does not know the layout.
 
-Each layout module yields a `listing.Listing`; `fewshot` draws from it; `manifest` writes what a run uses.
+Each layout is read into a `listing.Listing`; `fewshot` draws from it; `manifest` holds the images that a run uses.
 """

@@ -1,26 +1,31 @@
 """CoOp's folders for the paper's 15 datasets, under one data root (KaiyangZhou/CoOp, DATASETS.md).
 
-Ten sets have a JSON split file, ``{"train": [[path, label, class name], ...], "val": ..., "test": ...}``; ImageNet and
-its four shifts are folders with a ``classnames.txt``; Aircraft has text lists. A split file that is not there is an
-error: no random split ever takes its place.
+Ten datasets have a JSON split file, ``{"train": [[path, label, class name], ...], "val": ..., "test": ...}``; ImageNet
+and its four shifts are folders with a ``classnames.txt``; Aircraft has text lists. A missing split file is an error: no
+random split ever replaces it.
+
+`read_laion` lists the source of the paper's LAION table: images of LAION, retrieved by ImageNet class, for training and
+ImageNet's validation set for testing. The authors' images are not published.
 """
 
-from __future__ import annotations
-
 import csv
-from collections.abc import Callable, Collection, Iterable
-from pathlib import Path
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from wsoup.core.disk.files import read_text
 from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.core.prompts import clean_class_name
+from wsoup.datasets.containers import images_in
 from wsoup.datasets.folder import (
+    SPLIT_FOLDERS,
     list_split,
     names_of,
     prefix_of,
     read_class_names,
     read_json,
+    read_lines,
     require_folder,
     subfolders,
 )
@@ -36,11 +41,16 @@ from wsoup.datasets.listing import (
 )
 from wsoup.datasets.paper import PAPER, PaperDataset
 
+SPLIT_FILE = '{"train": [[path, label, class name], ...], "val": ..., "test": ...}'
+SOLUTION = "LOC_val_solution.csv"
+CLASS_FORMS = "a wnid, an ImageNet class name or a label number"
+"""How LAION's images may name their class."""
+
 Names = Callable[[], list[str]]
 
 
 def read(name: str, *, root: str, wanted: Collection[str], imagenet_names: Names) -> Listing:
-    """List one of the 15.
+    """List one of the 15 datasets.
 
     Args:
         name: a key of `paper.PAPER`, for example ``caltech101``.
@@ -50,8 +60,8 @@ def read(name: str, *, root: str, wanted: Collection[str], imagenet_names: Names
 
     Raises:
         ParamsError: no such dataset.
-        MissingError: folder or split file is not there.
-        DataError: a split file does not hold what it should.
+        MissingError: the folder or the split file does not exist.
+        DataError: a split file is malformed.
     """
     if name not in PAPER:
         raise ParamsError(f"layout 'coop:{name}': expected one of {', '.join(PAPER)}")
@@ -71,15 +81,29 @@ def read(name: str, *, root: str, wanted: Collection[str], imagenet_names: Names
 
 def name_of(dataset: str, *, root: str) -> str:
     """Which of the 15 plain ``layout: coop`` means: the dataset's name in params, else the root folder's name."""
-    if dataset in PAPER:
-        return dataset
+    names = [dataset] if dataset in PAPER else [name for name, d in PAPER.items() if d.folder == Path(root).name]
+    if not names:
+        raise ParamsError(
+            f"datasets.{dataset}: layout 'coop' cannot tell which dataset this is; write 'coop:NAME' with one of "
+            f"{', '.join(PAPER)}"
+        )
+    return names[0]
+
+
+def expected() -> Iterable[tuple[str, str, str]]:
+    """(name, images, files with the split and the class names) of each of the 15, relative to the data root."""
     for name, paper in PAPER.items():
-        if Path(root).name == paper.folder:
-            return name
-    raise ParamsError(
-        f"datasets.{dataset}: layout 'coop' cannot tell which dataset this is; write 'coop:NAME' with one of "
-        f"{', '.join(PAPER)}"
-    )
+        images = "/".join(part for part in (paper.folder, paper.images) if part)
+        names_file = f"{paper.folder}/classnames.txt"
+        if name == "imagenet":
+            yield name, f"{images}/{{train,val}}/n…/", f"{names_file} (or flat val/*.JPEG + {SOLUTION})"
+        elif name == "fgvc_aircraft":
+            yield name, images, f"{paper.folder}/variants.txt, {paper.folder}/images_variant_{{train,val,test}}.txt"
+        elif paper.splits:
+            yield name, images, f"{paper.folder}/{paper.splits}"
+        else:
+            folders = "{0..999}/" if name == "imagenetv2" else "n…/"
+            yield name, f"{images}/{folders}", names_file
 
 
 # ------------------------------------------------------------------------------------------------ JSON split files
@@ -92,26 +116,23 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
             f"{path} does not exist; put {paper.title}'s split file there (KaiyangZhou/CoOp, DATASETS.md); "
             "a random split would not be comparable, so none is made"
         )
-    raw = read_json(path, expected=_SPLIT_FILE)
-    if not isinstance(raw, dict) or not all(isinstance(rows, list) for rows in raw.values()):
-        raise DataError(f"{path} is not a CoOp split file; expected {_SPLIT_FILE}")
-    rows = {name: [_row(row, path=path, split=name) for row in raw[name]] for name in raw}
-    labelled = {(label, name) for split in rows.values() for _, label, name in split}
+    split_rows = read_json(path, expected=SPLIT_FILE)
+    if not isinstance(split_rows, dict) or not all(isinstance(rows, list) for rows in split_rows.values()):
+        raise DataError(f"{path} is not a CoOp split file; expected {SPLIT_FILE}")
+    checked = {name: [_row(row, path=path, split=name) for row in rows] for name, rows in split_rows.items()}
+    labels_and_names = {(label, name) for rows in checked.values() for _, label, name in rows}
     prefix = prefix_of(base, place / paper.images)
     splits = {
-        name: split_of([(prefix + relative(p, origin=str(path)), label) for p, label, _ in rows[name]])
-        for name in rows
+        name: split_of([(prefix + relative(image, origin=str(path)), label) for image, label, _ in rows])
+        for name, rows in checked.items()
         if name in wanted
     }
-    return Listing(str(base), names_by_label(sorted(labelled), origin=str(path)), splits, origin=str(path))
-
-
-_SPLIT_FILE = '{"train": [[path, label, class name], ...], "val": ..., "test": ...}'
+    return Listing(str(base), names_by_label(sorted(labels_and_names), origin=str(path)), splits, origin=str(path))
 
 
 def _row(row: Any, *, path: Path, split: str) -> tuple[str, int, str]:
     if not (isinstance(row, list) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)):
-        raise DataError(f"{path}: {split} holds {repr(row)[:80]}; expected {_SPLIT_FILE}")
+        raise DataError(f"{path}: {split} holds {repr(row)[:80]}; expected {SPLIT_FILE}")
     return row[0], label_number(row[1], origin=f"{path}: {split}"), row[2]
 
 
@@ -119,18 +140,17 @@ def _row(row: Any, *, path: Path, split: str) -> tuple[str, int, str]:
 
 
 def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
-    """variants.txt holds the class names in label order; images_variant_<split>.txt lines of ``image variant``."""
-    names = [line.strip() for line in _lines(place / "variants.txt")]
+    """variants.txt holds the class names in label order, images_variant_<split>.txt lines of ``image variant``."""
+    hint = "it comes with FGVC-Aircraft (see `wsoup data layouts`)"
+    names = read_lines(place / "variants.txt", hint=hint)
     label_of = {name: label for label, name in enumerate(names)}
     prefix = prefix_of(base, place / "images")
     splits = {}
-    for split in ("train", "val", "test"):
-        if split not in wanted:
-            continue
+    for split in [split for split in SPLIT_FOLDERS if split in wanted]:
         path = place / f"images_variant_{split}.txt"
         rows = []
-        for line in _lines(path):
-            image, _, variant = line.strip().partition(" ")
+        for line in read_lines(path, hint=hint):
+            image, _, variant = line.partition(" ")
             if variant not in label_of:
                 raise DataError(f"{path}: variant {variant!r} of image {image!r} is not in {place / 'variants.txt'}")
             rows.append((f"{prefix}{relative(image, origin=str(path))}.jpg", label_of[variant]))
@@ -139,45 +159,32 @@ def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
     return Listing(str(base), cleaned, splits, origin=str(place / "images_variant_*.txt"))
 
 
-def _lines(path: Path) -> list[str]:
-    if not path.is_file():
-        raise MissingError(f"{path} does not exist; it comes with FGVC-Aircraft (see `wsoup data layouts`)")
-    return [line for line in read_text(path).split("\n") if line.strip()]
-
-
 # ------------------------------------------------------------------------------------------- ImageNet and its shifts
 
 
 def _imagenet(base: Path, *, place: Path, wanted: Collection[str], imagenet_names: Names) -> Listing:
-    """images/{train,val}/<wnid>/; the validation set is the test set, as in CoOp. Labels: sorted folder names."""
+    """images/{train,val}/<wnid>/; the validation set is the test set, as in CoOp. Labels follow the sorted wnids."""
     images = place / "images"
     folders = {"train": images / "train", "test": images / "val"}
     for name in wanted:
         if name in folders and not folders[name].is_dir():
             raise MissingError(f"{folders[name]} does not exist; ImageNet's images are expected there")
     classes = sorted({c for folder in folders.values() if folder.is_dir() for c in subfolders(folder)})
-    solution = next(
-        (f for f in (place / _SOLUTION, images / _SOLUTION, images / "val" / _SOLUTION) if f.is_file()), None
-    )
+    solution = next((f for f in (place / SOLUTION, images / SOLUTION, images / "val" / SOLUTION) if f.is_file()), None)
     flat = solution is not None and folders["test"].is_dir() and not subfolders(folders["test"])
-    answers = _flat_answers(solution) if solution is not None and flat else {}
-    classes = classes or sorted(set(answers.values()))
+    wnids = _validation_wnids(solution) if solution is not None and flat else {}
+    classes = classes or sorted(set(wnids.values()))
     splits = {}
-    for name, folder in folders.items():
-        if name not in wanted:
-            continue
-        if name == "test" and answers:
-            splits[name] = _flat_split(base, folder=folder, answers=answers, classes=classes, origin=str(solution))
+    for name in [name for name in folders if name in wanted]:
+        if name == "test" and wnids:
+            splits[name] = _flat_split(base, folder=folders[name], wnids=wnids, classes=classes, origin=str(solution))
         else:
-            splits[name] = list_split(base, folder=folder, classes=classes)
+            splits[name] = list_split(base, folder=folders[name], classes=classes)
     names = _names(place, classes, imagenet_names=imagenet_names, by_position=False)
     return Listing(str(base), names, splits, origin=str(images), names_may_repeat=True)
 
 
-_SOLUTION = "LOC_val_solution.csv"
-
-
-def _flat_answers(path: Path) -> dict[str, str]:
+def _validation_wnids(path: Path) -> dict[str, str]:
     """Image id -> wnid, from Kaggle's ``ImageId,PredictionString`` (``n03995372 85 1 499 272 ...``)."""
     rows = csv.DictReader(read_text(path).split("\n"))
     try:
@@ -189,18 +196,19 @@ def _flat_answers(path: Path) -> dict[str, str]:
     return {image: words[0] for image, words in answers if words}
 
 
-def _flat_split(base: Path, *, folder: Path, answers: dict[str, str], classes: list[str], origin: str) -> Split:
+def _flat_split(base: Path, *, folder: Path, wnids: dict[str, str], classes: list[str], origin: str) -> Split:
+    """Validation images in one folder, without class folders."""
     label_of = {wnid: label for label, wnid in enumerate(classes)}
     files = sorted(f for f in folder.iterdir() if f.suffix.lower() in IMAGE_SUFFIXES)
-    unknown = [file.name for file in files if answers.get(file.stem) not in label_of]
+    unknown = [file.name for file in files if wnids.get(file.stem) not in label_of]
     if unknown:
         raise DataError(f"{origin} has no known class for {some(unknown)}; get the whole file, or remove these images")
-    rows = [(prefix_of(base, folder) + file.name, label_of[answers[file.stem]]) for file in files]
+    rows = [(prefix_of(base, folder) + file.name, label_of[wnids[file.stem]]) for file in files]
     return split_of(sorted(rows, key=lambda row: (row[1], row[0])))
 
 
 def _shift(base: Path, *, place: Path, paper: PaperDataset, imagenet_names: Names) -> Listing:
-    """Class folders alone, all of them test images. ImageNet-V2's folders are ImageNet's label numbers."""
+    """Class folders of test images. ImageNet-V2's folders are ImageNet's label numbers."""
     images = place / paper.images
     if not images.is_dir():
         raise MissingError(f"{images} does not exist; {paper.title}'s class folders are expected there")
@@ -216,40 +224,100 @@ def _shift(base: Path, *, place: Path, paper: PaperDataset, imagenet_names: Name
 
 
 def _names(place: Path, folders: list[str], *, imagenet_names: Names, by_position: bool) -> list[str]:
-    """Class names from classnames.txt here or beside ImageNet's images, else ImageNet's own 1,000."""
+    """Class names from classnames.txt, this dataset's own or ImageNet's, else the 1,000 of `imagenet_names`."""
     for path in (place / "classnames.txt", place.parent / "imagenet" / "classnames.txt"):
         if path.is_file():
             renamed = read_class_names(path)
-            if by_position:
-                if len(renamed) != len(folders):
-                    raise DataError(f"{path} names {len(renamed)} classes, but there are {len(folders)} folders")
-                names = [renamed[wnid] for wnid in sorted(renamed)]
-            else:
-                names = names_of(folders, renamed=renamed, origin=str(path))
-            return [clean_class_name(name) for name in names]
-    everything = imagenet_names()
-    if len(folders) != len(everything):
+            if not by_position:
+                return names_of(folders, renamed=renamed, origin=str(path))
+            if len(renamed) != len(folders):
+                raise DataError(f"{path} names {len(renamed)} classes, but there are {len(folders)} folders")
+            return [clean_class_name(renamed[wnid]) for wnid in sorted(renamed)]
+    names = imagenet_names()
+    if len(folders) != len(names):
         raise MissingError(
             f"{place / 'classnames.txt'} does not exist, and {len(folders)} folders are not ImageNet's "
-            f"{len(everything):,} classes; get CoOp's classnames.txt (see `wsoup data layouts`)"
+            f"{len(names):,} classes; get CoOp's classnames.txt (see `wsoup data layouts`)"
         )
-    return [clean_class_name(name) for name in everything]
+    return [clean_class_name(name) for name in names]
 
 
-def expected() -> Iterable[tuple[str, str, str]]:
-    """What is expected where: (name, images, what says the split and class names) for each of the 15."""
-    for name, paper in PAPER.items():
-        images = "/".join(part for part in (paper.folder, paper.images) if part)
-        if name == "imagenet":
-            yield (
-                name,
-                f"{images}/{{train,val}}/n…/",
-                f"{paper.folder}/classnames.txt (or flat val/*.JPEG + {_SOLUTION})",
+# ------------------------------------------------------------------------------------------------------------ LAION
+
+
+def read_laion(images: str, *, root: str, imagenet_names: Names) -> Listing:
+    """ImageNet's classes and test images, with training images of LAION.
+
+    A class is named by its wnid (``n01440764``), its class name or its label number. In a folder of images that is the
+    class folder's name; in webdataset tars, the ``.cls`` member beside the image or the folder in the member's name.
+
+    Args:
+        images: the folder of LAION's images, with class folders or tars in it or in its ``train`` folder.
+        root: CoOp's data root, for ImageNet's test images.
+        imagenet_names: ImageNet's class names, called where no classnames.txt gives them.
+
+    Raises:
+        ParamsError: `images` is empty.
+        MissingError: a folder does not exist.
+        DataError: there are no images, or one has no class of ImageNet.
+    """
+    if not images:
+        raise ParamsError("layout 'laion:' names no folder; write laion:FOLDER, the folder of LAION's images by class")
+    imagenet = read("imagenet", root=root, wanted={"test"}, imagenet_names=imagenet_names)
+    base, place = Path(os.path.abspath(imagenet.root)), Path(os.path.abspath(require_folder(images)))
+    place = place / "train" if (place / "train").is_dir() else place
+    common = Path(os.path.commonpath([base, place]))
+    labels = _labels_by_name(imagenet)
+    tars = sorted(place.glob("*.tar"))
+    in_tars = [row for tar in tars for row in _in_tar(tar, labels=labels)]
+    train = in_tars if tars else _in_folders(place, labels=labels)
+    if not train:
+        raise DataError(f"{place} holds no images; expected <class>/<image>, or *.tar, with {CLASS_FORMS} for a class")
+    test = imagenet.split("test")
+    splits = {
+        "test": Split([prefix_of(common, base) + path for path in test.paths], test.labels),
+        "train": split_of([(prefix_of(common, place) + path, label) for path, label in train]),
+    }
+    return Listing(str(common), imagenet.class_names, splits, origin=images, names_may_repeat=True)
+
+
+def _labels_by_name(imagenet: Listing) -> dict[str, int]:
+    """Label of each wnid, label number and lower-case class name; a name that two classes share is left out."""
+    labels_of: dict[str, list[int]] = {}
+    for label, name in enumerate(imagenet.class_names):
+        labels_of.setdefault(name.lower(), []).append(label)
+    labels = {name: shared[0] for name, shared in labels_of.items() if len(shared) == 1}
+    labels |= {str(label): label for label in range(len(imagenet.class_names))}
+    test = imagenet.split("test")
+    folders = [PurePosixPath(path).parent.name for path in test.paths]
+    return labels | {name: int(label) for name, label in zip(folders, test.labels, strict=True) if name != "val"}
+
+
+def _class_label(name: str, *, labels: Mapping[str, int]) -> int | None:
+    name = name.strip()
+    return labels.get(name, labels.get(clean_class_name(name).lower()))
+
+
+def _in_folders(place: Path, *, labels: Mapping[str, int]) -> list[tuple[str, int]]:
+    """(path, label) of each image in class folders."""
+    folders = sorted(subfolders(place))
+    folder_labels = [_class_label(name, labels=labels) for name in folders]
+    unknown = [name for name, label in zip(folders, folder_labels, strict=True) if label is None]
+    if unknown:
+        raise DataError(
+            f"{place} has folders that are not classes of ImageNet: {some(unknown)}; expected {CLASS_FORMS}"
+        )
+    listed = list_split(place, folder=place, classes=folders)
+    return [(path, folder_labels[i] or 0) for path, i in zip(listed.paths, listed.labels.tolist(), strict=True)]
+
+
+def _in_tar(tar: Path, *, labels: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """(path, label) of each image of a tar, in the tar's order."""
+    for name, label_text in images_in(tar):
+        class_name = PurePosixPath(name).parent.name if label_text is None else label_text
+        label = _class_label(class_name, labels=labels)
+        if label is None:
+            raise DataError(
+                f"{tar}: image {name!r} is of class {class_name[:40]!r}, none of ImageNet's; expected {CLASS_FORMS}"
             )
-        elif name == "fgvc_aircraft":
-            yield name, images, f"{paper.folder}/variants.txt, {paper.folder}/images_variant_{{train,val,test}}.txt"
-        elif paper.splits:
-            yield name, images, f"{paper.folder}/{paper.splits}"
-        else:
-            folders = "{0..999}/" if name == "imagenetv2" else "n…/"
-            yield name, f"{images}/{folders}", f"{paper.folder}/classnames.txt"
+        yield f"{tar.name}/{name}", label

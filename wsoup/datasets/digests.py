@@ -1,11 +1,8 @@
 """Sizes and content digests of image files, cached by path, size, times and inode.
 
-One checked Parquet file per dataset root under the cache folder, so that looking over an unchanged dataset again costs
-one `stat` per image. Size and modification time alone are no proof: two images of a camera may have both in common, and
-change places.
+The cache is one Parquet file with a checksum per dataset root, so that an unchanged dataset costs one `stat` per image.
+Size and modification time alone prove nothing: two images of a camera may share both and swap places.
 """
-
-from __future__ import annotations
 
 import hashlib
 import io
@@ -19,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wsoup.core.disk import remote, store
@@ -26,15 +24,20 @@ from wsoup.core.disk.files import container_of, read_bytes, reason_of, regular_f
 from wsoup.core.errors import DataError, MismatchError, MissingError
 from wsoup.datasets.listing import some
 
-CHUNK = 4096
-REMOTE_QUESTIONS = 32
-"""To a storage at a time."""
 FOLDER = "digests"
-"""Where they lie in the cache folder."""
-ROOT = b"wsoup.root"
-"""Where a file of digests says whose it is."""
+"""Of the cache folder."""
+FILES_AT_ONCE = 4096
+"""Files that a thread looks at before it takes the next ones; 16 of remote storage."""
+REMOTE_REQUESTS = 32
+"""Sent to remote storage at a time."""
+ROOT_KEY = b"wsoup.root"
+"""Metadata key of the root in a file of digests."""
 STAMP = ("stat_size", "mtime_ns", "ctime_ns", "inode")
-"""By which a file is known again; of a URL what its storage says of it (`remote.stamp`), and ones."""
+"""What identifies an unchanged file. Of a URL: what its storage reports (`remote.stamp`), and ones."""
+SCHEMA = pa.schema(
+    [("path", pa.string()), *((name, pa.int64()) for name in STAMP), ("size", pa.int64()), ("digest", pa.string())]
+)
+"""Columns of the cache."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Digests:
 
 
 def of_images(root: str, paths: Sequence[str], *, origin: str) -> Digests:
-    """Digest the images of one dataset, reading only those that are new or changed.
+    """Digest the images of one dataset, reading only new or changed ones.
 
     Args:
         root: the dataset's root.
@@ -54,49 +57,49 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> Digests:
         origin: what lists them, for the message.
 
     Raises:
-        MissingError: listed images that are not there; names the first ones and their number.
+        MissingError: listed images do not exist; names the first ones and their number.
         DataError: one is not a regular file, or cannot be read.
     """
     stamps = _stamps(root, paths, origin=origin)  # (N, 4)
-    known = _Cache(root)
-    entries = known.look_up(paths, stamps)
-    missing = [i for i, entry in enumerate(entries) if entry < 0]
-    sizes = np.empty(len(paths), dtype=np.int64)
-    hexes = [""] * len(paths)
-    for i, entry in enumerate(entries):
-        if entry >= 0:
-            sizes[i], hexes[i] = known.sizes[entry], known.hexes[entry]
-    for i, (size, digest) in zip(missing, _of_each(_digest, root, [paths[i] for i in missing]), strict=True):
-        sizes[i], hexes[i] = size, digest
-    if missing:
-        known.save(paths, stamps, sizes, hexes)
+    cache = store.cache_dir() / FOLDER / f"{store.fingerprint(remote.resolved(root))}.checked"
+    known = _read(cache)
+    kept = _unchanged(known, paths=paths, stamps=stamps)
+    changed = [path for path, file in zip(paths, kept, strict=True) if file is None]
+    digested = iter(_map_files(_digest, root, changed))
+    files = [file or next(digested) for file in kept]
+    sizes, hexes = np.array([size for size, _ in files], dtype=np.int64), [digest for _, digest in files]
+    if changed:
+        stamp_columns = dict(zip(STAMP, stamps.T, strict=True))
+        table = pa.table({"path": list(paths), **stamp_columns, "size": sizes, "digest": hexes}, schema=SCHEMA)
+        others = known.filter(pc.invert(pc.is_in(known["path"], value_set=table["path"].combine_chunks())))
+        _write(cache, pa.concat_tables([table, others]), root=remote.resolved(root))
     return Digests(sizes, hexes)
 
 
-def whose(path: str | Path) -> tuple[str, int]:
-    """Of a file of digests: the root of the images, links resolved ("" where it does not say), and their number.
+def root_and_count(path: str | Path) -> tuple[str, int]:
+    """Root of the images in a file of digests, links resolved ("" if unknown), and the number of images.
 
     Raises:
         MismatchError: damaged.
     """
     try:
-        about = pq.read_metadata(io.BytesIO(store.read_checked(path)))
+        metadata = pq.read_metadata(io.BytesIO(store.read_checked(path)))
     except pa.ArrowException as error:
         raise MismatchError(f"{path} holds no digests ({error})") from None
-    return os.fsdecode((about.metadata or {}).get(ROOT, b"")), about.num_rows
+    return os.fsdecode((metadata.metadata or {}).get(ROOT_KEY, b"")), metadata.num_rows
 
 
 def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
-    """(N, 4) int64: `STAMP` of each file, or of the container that an image lies in."""
-    stamps = _of_each(_stamp, root, paths)
-    odd = [stamp for stamp in stamps if isinstance(stamp, DataError)]
-    if odd:
-        more = f" ({len(odd) - 1:,} more are not files either)" if len(odd) > 1 else ""
-        raise DataError(f"{origin}: {odd[0]}{more}")
-    lost = [path for path, stamp in zip(paths, stamps, strict=True) if isinstance(stamp, MissingError)]
-    if lost:
+    """(N, 4) int64: `STAMP` of each file, or of the container of an image."""
+    stamps = _map_files(_stamp, root, paths)
+    errors = [stamp for stamp in stamps if isinstance(stamp, DataError)]
+    if errors:
+        more = f" ({len(errors) - 1:,} more are not files either)" if len(errors) > 1 else ""
+        raise DataError(f"{origin}: {errors[0]}{more}")
+    missing = [path for path, stamp in zip(paths, stamps, strict=True) if isinstance(stamp, MissingError)]
+    if missing:
         raise MissingError(
-            f"{len(lost):,} of {len(paths):,} images listed in {origin} do not exist under {root}: {some(lost)}; "
+            f"{len(missing):,} of {len(paths):,} images listed in {origin} do not exist under {root}: {some(missing)}; "
             "unpack the dataset again, or correct its root or split file"
         )
     return np.array(stamps, dtype=np.int64).reshape(-1, len(STAMP))
@@ -119,65 +122,46 @@ def _digest(file: str) -> tuple[int, str]:
     return len(data), hashlib.sha256(data).hexdigest()
 
 
-def _of_each(ask: Callable[[str], Any], root: str, paths: Sequence[str]) -> list[Any]:
-    """What threads find of each file; questions to a storage take long each, and many go at once."""
+def _map_files(function: Callable[[str], Any], root: str, paths: Sequence[str]) -> list[Any]:
+    """Apply a function to each file in threads; many at once where storage is remote and slow to answer."""
     far = remote.is_remote(root)
-    step = 16 if far else CHUNK
+    step = 16 if far else FILES_AT_ONCE
 
-    def ask_all(first: int) -> list[Any]:
-        return [ask(remote.joined(root, path)) for path in paths[first : first + step]]
+    def part(first: int) -> list[Any]:
+        return [function(remote.joined(root, path)) for path in paths[first : first + step]]
 
-    with ThreadPoolExecutor(REMOTE_QUESTIONS if far else min(8, os.cpu_count() or 1)) as pool:
-        return [answer for part in pool.map(ask_all, range(0, len(paths), step)) for answer in part]
+    with ThreadPoolExecutor(REMOTE_REQUESTS if far else min(8, os.cpu_count() or 1)) as pool:
+        return [result for results in pool.map(part, range(0, len(paths), step)) for result in results]
 
 
-class _Cache:
-    """What was digested before under one root. A damaged file is named, dropped and made again."""
+def _read(cache: Path) -> pa.Table:
+    """Digests of one root from earlier runs; empty where there are none, or the file is damaged."""
+    try:
+        table = pq.read_table(io.BytesIO(store.read_checked(cache)))
+    except MissingError:
+        return SCHEMA.empty_table()
+    except MismatchError as error:
+        print(f"{error}; it is dropped, and the images are read again", file=sys.stderr)
+        return SCHEMA.empty_table()
+    outdated = not {*SCHEMA.names} <= {*table.column_names}  # made by an earlier wsoup
+    return SCHEMA.empty_table() if outdated else table.replace_schema_metadata(None)
 
-    def __init__(self, root: str) -> None:
-        self.root = remote.resolved(root)
-        self.path = store.cache_dir() / FOLDER / f"{store.fingerprint(self.root)}.checked"
-        self.index: dict[str, int] = {}
-        try:
-            self.table = pq.read_table(io.BytesIO(store.read_checked(self.path)))
-        except MissingError:
-            return
-        except MismatchError as error:
-            print(f"{error}; it is dropped, and the images are read again", file=sys.stderr)
-            return
-        if not {*STAMP} <= {*self.table.column_names}:
-            return  # of an earlier wsoup
-        self.index = {path: i for i, path in enumerate(self.table["path"].to_pylist())}
-        self.stamps = np.stack([self.table[name].to_numpy() for name in STAMP], axis=1)
-        self.sizes = self.table["size"].to_numpy()
-        self.hexes = self.table["digest"].to_pylist()
 
-    def look_up(self, paths: Sequence[str], stamps: np.ndarray) -> np.ndarray:
-        """(N,) entry of each path whose stamp is unchanged, else -1; without an inode it is none."""
-        entries = np.fromiter((self.index.get(path, -1) for path in paths), dtype=np.int64, count=len(paths))
-        if self.index:
-            entries[(self.stamps[entries] != stamps).any(axis=1) | (stamps[:, -1] == 0)] = -1
-        return entries
+def _unchanged(known: pa.Table, *, paths: Sequence[str], stamps: np.ndarray) -> list[tuple[int, str] | None]:
+    """(size, digest) of each path whose stamp is unchanged, else None; always None without an inode."""
+    rows = pc.index_in(pa.array(paths, type=pa.string()), value_set=known["path"].combine_chunks())
+    kept = known.take(rows)  # nulls where a path is unknown
+    same = stamps[:, -1] != 0
+    for name, column in zip(STAMP, stamps.T, strict=True):
+        same &= pc.fill_null(pc.equal(kept[name], pa.array(column)), False).to_numpy()
+    files = zip(kept["size"].to_pylist(), kept["digest"].to_pylist(), strict=True)
+    return [file if unchanged else None for file, unchanged in zip(files, same.tolist(), strict=True)]
 
-    def save(self, paths: Sequence[str], stamps: np.ndarray, sizes: np.ndarray, hexes: Sequence[str]) -> None:
-        """Keep these, and what else was known, under this root."""
-        new = set(paths)
-        kept = np.array([i for path, i in self.index.items() if path not in new], dtype=np.int64)
-        columns = {
-            "path": list(paths),
-            **dict(zip(STAMP, stamps.T, strict=True)),
-            "size": sizes,
-            "digest": list(hexes),
-        }
-        table = pa.table(columns)
-        if len(kept):
-            table = pa.concat_tables([table, self.table.take(pa.array(kept)).replace_schema_metadata(None)])
-        table = table.replace_schema_metadata({ROOT: os.fsencode(self.root)})
-        payload = io.BytesIO()
-        pq.write_table(table, payload, compression="zstd")
-        try:
-            store.write_checked(self.path, payload.getvalue())
-        except OSError as error:
-            print(
-                f"{self.path} cannot be written ({reason_of(error)}): images are read again next time", file=sys.stderr
-            )
+
+def _write(cache: Path, table: pa.Table, *, root: str) -> None:
+    payload = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({ROOT_KEY: os.fsencode(root)}), payload, compression="zstd")
+    try:
+        store.write_checked(cache, payload.getvalue())
+    except OSError as error:
+        print(f"{cache} cannot be written ({reason_of(error)}): images are read again next time", file=sys.stderr)

@@ -1,11 +1,10 @@
-"""Few-shot training images: drawn by (shots, seed), the same on every machine, or read from pickles.
+"""Few-shot training images: drawn by (shots, seed), the same on every machine, or read from CoOp's pickles.
 
-Each class of each seed has a generator of its own, made from (seed, label), and takes the first `shots` of one
-permutation of its sorted paths: the 4-shot split lies within the 16-shot split.
+Each class of each seed has its own generator, made from (seed, label), and takes the first `shots` of one permutation
+of its sorted paths, so the 4-shot split is a subset of the 16-shot split.
 
-Or those that CoOp's users already have: ``shot_16-seed_1.pkl``, pickled lists of Dassl's ``Datum``. Read without Dassl,
-and without trusting the file: the unpickler admits that one class, as plain data, and refuses every other name, so no
-code of the pickle's choosing runs.
+CoOp's ``shot_16-seed_1.pkl`` holds pickled lists of Dassl's ``Datum``. It is read without Dassl and without trusting
+it: the unpickler admits that one class, as plain data, and refuses every other name, so the pickle can run no code.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wsoup.core.disk.files import reason_of
 from wsoup.core.errors import DataError, MismatchError, MissingError
 from wsoup.datasets.listing import Split, label_number, some
 
@@ -29,7 +29,7 @@ def draw(split: Split, *, class_names: list[str], shots: int, seed: int, origin:
     Raises:
         DataError: a class has fewer images than shots; names the class and its count.
     """
-    drawn = []
+    positions = []
     for label, members in enumerate(by_label(split, n_classes=len(class_names))):
         if len(members) < shots:
             raise DataError(
@@ -38,8 +38,8 @@ def draw(split: Split, *, class_names: list[str], shots: int, seed: int, origin:
             )
         members = members[np.argsort([split.paths[i] for i in members], kind="stable")]
         generator = np.random.default_rng([seed, label])
-        drawn.append(members[np.sort(generator.permutation(len(members))[:shots])])
-    return np.concatenate(drawn)
+        positions.append(members[np.sort(generator.permutation(len(members))[:shots])])
+    return np.concatenate(positions)
 
 
 def by_label(split: Split, *, n_classes: int) -> list[np.ndarray]:
@@ -52,7 +52,7 @@ def split_of_seed(manifest: pa.Table, *, seed: int) -> pa.Table:
     """The few-shot training images of one seed: path, label, row (in the manifest), in manifest order.
 
     Raises:
-        MismatchError: the manifest knows no such seed.
+        MismatchError: the manifest has no draw of this seed.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -64,12 +64,40 @@ def split_of_seed(manifest: pa.Table, *, seed: int) -> pa.Table:
     return pa.table({"path": manifest["path"].take(rows), "label": manifest["label"].take(rows), "row": rows})
 
 
+def pickled(split: Split, *, class_names: list[str], folder: str, shots: int, seed: int) -> np.ndarray:
+    """Positions in `split` of the images that a pickle lists: (n,) int64, by label, then path.
+
+    Paths are compared from the end: those in the pickle may start at another machine's root or at the image folder.
+
+    Raises:
+        MissingError: no ``shot_<shots>-seed_<seed>.pkl`` in the folder.
+        DataError: not a pickle of Datum, an unknown image, another label than here, or not `shots` images per class.
+    """
+    path = Path(folder) / f"shot_{shots}-seed_{seed}.pkl"
+    rows = _read_pickle(path)
+    positions_of: dict[str, list[int]] = {}
+    for i, image in enumerate(split.paths):
+        positions_of.setdefault(image.rpartition("/")[2], []).append(i)
+    positions = [_position(image, positions_of, paths=split.paths) for image, _, _ in rows]
+    unknown = [image for (image, _, _), position in zip(rows, positions, strict=True) if position < 0]
+    if unknown:
+        raise DataError(f"{path}: {len(unknown)} of {len(rows)} images are not training images here: {some(unknown)}")
+    for (image, label, class_name), position in zip(rows, positions, strict=True):
+        ours = int(split.labels[position])
+        if ours != label:
+            raise DataError(
+                f"{path}: {image} has label {label} ({class_name!r}), here it is {ours} ({class_names[ours]!r}); "
+                "use splits made for this class order"
+            )
+    counts = np.bincount(split.labels[positions], minlength=len(class_names))
+    if (counts != shots).any():
+        label = int((counts != shots).argmax())
+        raise DataError(f"{path}: class {class_names[label]!r} has {counts[label]} images, expected {shots}")
+    return np.array(sorted(positions, key=lambda i: (split.labels[i], split.paths[i])), dtype=np.int64)
+
+
 class _Datum:
     """Stands for Dassl's class: _impath, _label, _domain, _classname, and no behaviour. It takes no arguments."""
-
-    _impath: str
-    _label: int
-    _classname: str
 
 
 class _Restricted(pickle.Unpickler):
@@ -79,17 +107,11 @@ class _Restricted(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
-def listed(folder: str, *, shots: int, seed: int) -> list[tuple[str, int, str]]:
-    """(path, label, class name) of each few-shot training image of one seed, as the pickle lists them.
-
-    Raises:
-        MissingError: no ``shot_<shots>-seed_<seed>.pkl`` in the folder.
-        DataError: not such a pickle, or one that names anything but Dassl's Datum.
-    """
-    path = Path(folder) / f"shot_{shots}-seed_{seed}.pkl"
+def _read_pickle(path: Path) -> list[tuple[str, int, str]]:
+    """(path, label, class name) of each training image that a pickle lists."""
     if not path.is_file():
         raise MissingError(
-            f"{path} does not exist; copy CoOp's few-shot splits there, or set fewshot_pickles: null to draw anew"
+            f"{path} does not exist; copy CoOp's few-shot splits there, or set fewshot_pickles: null to draw new ones"
         )
     try:
         with path.open("rb") as file:
@@ -98,56 +120,18 @@ def listed(folder: str, *, shots: int, seed: int) -> list[tuple[str, int, str]]:
             (str(item._impath), label_number(item._label, origin="train"), str(item._classname))
             for item in data["train"]
         ]
-    except Exception as error:  # whatever a broken or hostile pickle raises, the file is not what was asked for
-        reason = " ".join(str(error).split()) or type(error).__name__
+    except Exception as error:  # a broken or hostile pickle may raise anything
         raise DataError(
-            f"{path} is refused ({reason}); expected a dict whose 'train' is a list of Dassl's Datum, nothing else"
+            f"{path} is refused ({reason_of(error)}); expected a dict whose 'train' is a list of Dassl's Datum"
         ) from None
 
 
-def pickled(split: Split, *, class_names: list[str], folder: str, shots: int, seed: int) -> np.ndarray:
-    """Positions in `split` of the images that a pickle lists: (n,) int64, by label, then path.
-
-    Paths in the pickle may begin elsewhere than ours, at another machine's root or at the folder of the images: they
-    are compared from the end.
-
-    Raises:
-        DataError: an unknown image, a label that differs, or not `shots` images of every class.
-    """
-    rows = listed(folder, shots=shots, seed=seed)
-    origin = f"{folder}/shot_{shots}-seed_{seed}.pkl"
-    by_name: dict[str, list[int]] = {}
-    for i, path in enumerate(split.paths):
-        by_name.setdefault(path.rpartition("/")[2], []).append(i)
-    places: list[int] = []
-    lost: list[str] = []
-    for path, label, class_name in rows:
-        place = _place(path, by_name, paths=split.paths)
-        if place is None:
-            lost.append(path)
-            continue
-        if split.labels[place] != label:
-            ours = int(split.labels[place])
-            raise DataError(
-                f"{origin}: {path} has label {label} ({class_name!r}), here it is {ours} ({class_names[ours]!r}); "
-                "use splits made for this class order"
-            )
-        places.append(place)
-    if lost:
-        raise DataError(f"{origin}: {len(lost)} of {len(rows)} images are not training images here: {some(lost)}")
-    counts = np.bincount(split.labels[places], minlength=len(class_names))
-    if (counts != shots).any():
-        label = int((counts != shots).argmax())
-        raise DataError(f"{origin}: class {class_names[label]!r} has {counts[label]} images, expected {shots}")
-    return np.array(sorted(places, key=lambda i: (split.labels[i], split.paths[i])), dtype=np.int64)
-
-
-def _place(path: str, by_name: dict[str, list[int]], *, paths: list[str]) -> int | None:
-    """Position of the one image whose path and `path` agree from the end as far as the shorter one goes."""
-    steps = path.replace("\\", "/").split("/")[::-1]
+def _position(image: str, positions_of: dict[str, list[int]], *, paths: list[str]) -> int:
+    """Position of the only path that agrees with `image` from the end, over the length of the shorter one; else -1."""
+    steps = image.replace("\\", "/").split("/")[::-1]
     same = [
         i
-        for i in by_name.get(steps[0], ())
+        for i in positions_of.get(steps[0], ())
         if all(a == b for a, b in zip(paths[i].split("/")[::-1], steps, strict=False))
     ]
-    return same[0] if len(same) == 1 else None
+    return same[0] if len(same) == 1 else -1

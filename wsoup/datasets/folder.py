@@ -1,14 +1,12 @@
 """ImageFolder: root/{train,val,test}/class/.../image, or root/class/.../image for a test set alone.
 
-Labels follow the sorted folder names. An optional ``classnames.txt`` in the root renames them: one line a class, the
-folder's name, white space, and the class name (CoOp's form: ``n01440764 tench``).
+Labels follow the sorted folder names. An optional ``classnames.txt`` in the root renames them, one line per class: the
+folder's name, white space, the class name (CoOp's form, ``n01440764 tench``).
 
-A folder of classes without a split may be divided by what the images hold. An image's own digest says on which side it
-is: it stays there whatever is added, removed or renamed, two copies of one photograph never lie on both sides, and
-everybody with the same images has the same split. The share of a class is the fraction on average, not to the image.
+`divided` splits a folder without train/ and test/ by the digests of its images. An image stays on its side whatever is
+added, removed or renamed, copies of one photograph lie on the same side, and everybody with the same images has the
+same split. The test share of a class is the fraction on average, not exactly.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import json
@@ -22,11 +20,11 @@ import numpy as np
 from wsoup.core.disk.files import read_text, reason_of, regular_file, shown
 from wsoup.core.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
-from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, some
+from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, is_utf8, some
 
 SPLIT_FOLDERS = ("train", "val", "test")
-DEEPEST = 64
-"""Folders within each other under a class folder."""
+MAX_DEPTH = 64
+"""Nested folders below a class folder."""
 
 
 def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str | None = None) -> Listing:
@@ -35,23 +33,24 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     Args:
         root: the folder.
         wanted: the splits to list; the classes are those of these splits.
-        class_names: a file like ``classnames.txt`` that lies elsewhere, or None.
+        class_names: a file like ``classnames.txt`` elsewhere, or None.
 
     Raises:
         MissingError: no such folder.
-        DataError: no class folders, an empty one, a name that is not UTF-8, a loop of symbolic links, something
-            called like an image that is not a file.
+        DataError: no class folders, an empty one, a name that is not UTF-8, a loop of symbolic links, or something
+            named like an image that is not a file.
     """
     base = require_folder(root)
-    # A folder of images alone is a class, whatever it is called: there are photographs of trains. But where there are
-    # no other folders, or another one holds classes, it is a split without them.
+    # A folder that holds only images is a class, whatever its name: there are photographs of trains. But where there
+    # are no other folders, or another one holds classes, it is a split without class folders.
     top = subfolders(base)
-    splits_there = [name for name in SPLIT_FOLDERS if name in top and subfolders(base / name)]
+    with_classes = [name for name in SPLIT_FOLDERS if name in top and subfolders(base / name)]
+    only_splits = bool(with_classes) or {*top} <= {*SPLIT_FOLDERS}
     for name in SPLIT_FOLDERS:
-        if name in top and name in wanted and name not in splits_there and (splits_there or {*top} <= {*SPLIT_FOLDERS}):
+        if name in top and name in wanted and name not in with_classes and only_splits:
             raise DataError(f"{base / name} has no class folders; expected {base / name}/<class>/<image>")
-    there = {name: base / name for name in splits_there} or {"test": base}
-    folders = {name: folder for name, folder in there.items() if name in wanted} or there
+    split_folders = {name: base / name for name in with_classes} or {"test": base}
+    folders = {name: folder for name, folder in split_folders.items() if name in wanted} or split_folders
     classes = sorted({name for folder in folders.values() for name in subfolders(folder)})
     if not classes:
         raise DataError(
@@ -61,142 +60,17 @@ def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str
     splits = {name: list_split(base, folder=folder, classes=classes) for name, folder in folders.items()}
     names_file = Path(class_names) if class_names else base / "classnames.txt"
     renamed = read_class_names(names_file) if class_names or os.path.lexists(names_file) else {}
-    names = names_of(classes, renamed=renamed, origin=str(names_file)) if renamed else classes
-    return Listing(root, [clean_class_name(name) for name in names], splits, origin=root)
-
-
-def require_folder(root: str | Path) -> Path:
-    """The folder `root`, or MissingError."""
-    base = Path(root)
-    if not os.path.isdir(base):
-        raise MissingError(f"{root} does not exist or is not a folder; correct the dataset's root in params.yaml")
-    return base
-
-
-def subfolders(folder: Path) -> list[str]:
-    """Names of the folders in a folder, sorted, hidden ones left out."""
-    names = [entry.name for entry in _entries(folder) if os.path.isdir(entry.path)]
-    for name in names:
-        check_utf8(name, folder=folder)
-    return sorted(names)
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What a folder holds, hidden things left out."""
-    try:
-        with os.scandir(folder) as entries:
-            return [entry for entry in entries if not entry.name.startswith(".")]
-    except OSError as error:
-        raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); repair or remove it") from None
-
-
-def prefix_of(base: Path, folder: Path) -> str:
-    """What comes before a file's name in its path relative to `base`: ``""`` or ``"a/b/"``."""
-    text = folder.relative_to(base).as_posix()
-    return "" if text == "." else f"{text}/"
-
-
-def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
-    """All images under folder/<class>, with the position of the class in `classes` as label.
-
-    Raises:
-        DataError: a class folder without images.
-    """
-    paths: list[str] = []
-    counts = np.zeros(len(classes), dtype=np.int64)
-    prefix = prefix_of(base, folder)
-    for label, name in enumerate(classes):
-        start = len(paths)
-        if (folder / name).is_dir():
-            paths.extend(f"{prefix}{name}/{path}" for path in sorted(_images(folder / name, above=())))
-            if len(paths) == start:
-                raise DataError(f"{folder / name} holds no images; add some or remove the folder")
-        counts[label] = len(paths) - start
-    return Split(paths, np.repeat(np.arange(len(classes), dtype=np.int64), counts))
-
-
-def _images(folder: Path, *, above: tuple[str, ...]) -> Iterator[str]:
-    """Paths of the images below a folder, relative to it; `above` are the real paths of the folders around it."""
-    if len(above) > DEEPEST:
-        raise DataError(f"{shown(str(folder))} lies more than {DEEPEST} folders deep; move the images up")
-    for entry in _entries(folder):
-        check_utf8(entry.name, folder=folder)
-        if os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
-            if not entry.is_file(follow_symlinks=False):
-                regular_file(entry.path)
-            yield entry.name
-        elif os.path.isdir(entry.path):
-            here = (*above, os.path.realpath(folder))
-            if os.path.realpath(entry.path) in here:
-                raise DataError(f"{entry.path} is a symbolic link to a folder that holds it (a loop); remove it")
-            for path in _images(Path(entry.path), above=here):
-                yield f"{entry.name}/{path}"
-
-
-def check_utf8(name: str, *, folder: str | Path) -> None:
-    """Raise DataError where a file name is not UTF-8 (Python shows its odd bytes as lone surrogates)."""
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        shown = os.fsencode(name)
-        raise DataError(f"{folder} holds a name that is not UTF-8: {shown!r}; rename the file or folder") from None
-
-
-def read_class_names(path: Path) -> dict[str, str]:
-    """``folder name`` lines as a dict, in file order.
-
-    Raises:
-        MissingError: no such file.
-        DataError: a line without a name, or a folder named twice.
-    """
-    if not path.is_file():
-        raise MissingError(f"{path} does not exist; expected one line a class: folder, a space, class name")
-    names: dict[str, str] = {}
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        folder, _, name = line.strip().partition("\t" if "\t" in line.strip() else " ")
-        if not name.strip():
-            raise DataError(f"{path}, line {number}: {line.strip()!r} should be: folder, a space, class name")
-        if folder in names:
-            raise DataError(f"{path}, line {number}: folder {folder!r} is named twice; keep one line")
-        names[folder] = name.strip()
-    return names
-
-
-def names_of(folders: Sequence[str], *, renamed: dict[str, str], origin: str) -> list[str]:
-    """Class names of folders, in their order; every folder must have one."""
-    unnamed = [folder for folder in folders if folder not in renamed]
-    if unnamed:
-        raise DataError(f"{origin} has no line for folder {some(unnamed)}; add one: folder, a space, class name")
-    return [renamed[folder] for folder in folders]
-
-
-def read_json(path: Path, *, expected: str) -> Any:
-    """A JSON file, or DataError that says what it should hold."""
-    text = read_text(path)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError
-        raise DataError(f"{path} is not JSON ({reason_of(error)}); expected {expected}") from None
-
-
-def is_test(digest: str, *, fraction: float) -> bool:
-    """Whether an image of this SHA-256, in hex, is a test image.
-
-    >>> is_test("3f" + 62 * "0", fraction=0.25), is_test("40" + 62 * "0", fraction=0.25)
-    (True, False)
-    """
-    return int(digest[:13], 16) < fraction * 16**13  # 52 bits, which a float holds
+    names = renamed or {name: name for name in classes}
+    return Listing(root, names_of(classes, renamed=names, origin=str(names_file)), splits, origin=root)
 
 
 def divided(listing: Listing, *, fraction: float, test_split: str) -> Listing:
-    """The listing of a folder without a split, with the splits train and `test_split`.
+    """Split a folder of classes into train and `test_split`.
 
     Args:
-        listing: as `read` lists it: all images in ``test``.
+        listing: as `read` lists it, with all images in ``test``.
         fraction: share of test images, between 0 and 1.
-        test_split: what the test images are called.
+        test_split: name of the split of the test images.
 
     Raises:
         DataError: the folder has splits already.
@@ -209,12 +83,143 @@ def divided(listing: Listing, *, fraction: float, test_split: str) -> Listing:
         )
     from wsoup.datasets import digests  # which needs pyarrow
 
-    every = listing.splits["test"]
-    of_images = digests.of_images(listing.root, every.paths, origin=listing.origin)
-    chosen = np.array([is_test(digest, fraction=fraction) for digest in of_images.hexes], dtype=bool)
-
-    def part(mask: np.ndarray) -> Split:
-        return Split([every.paths[i] for i in np.flatnonzero(mask).tolist()], every.labels[mask])
-
+    images = listing.splits["test"]
+    hexes = digests.of_images(listing.root, images.paths, origin=listing.origin).hexes
+    for_test = np.array([is_test(digest, fraction=fraction) for digest in hexes], dtype=bool)
+    splits = {
+        name: Split([images.paths[i] for i in np.flatnonzero(mask).tolist()], images.labels[mask])
+        for name, mask in (("train", ~for_test), (test_split, for_test))
+    }
     origin = f"{listing.origin} ({100 * fraction:g} % for testing, by digest)"
-    return dataclasses.replace(listing, splits={"train": part(~chosen), test_split: part(chosen)}, origin=origin)
+    return dataclasses.replace(listing, splits=splits, origin=origin)
+
+
+def is_test(digest: str, *, fraction: float) -> bool:
+    """Whether an image with this SHA-256, in hex, is a test image.
+
+    >>> is_test("3f" + 62 * "0", fraction=0.25), is_test("40" + 62 * "0", fraction=0.25)
+    (True, False)
+    """
+    return int(digest[:13], 16) < fraction * 16**13  # 52 bits, which a float holds
+
+
+# ----------------------------------------------------------------------------------- folders and files of class names
+
+
+def require_folder(root: str | Path) -> Path:
+    """The folder `root`, or MissingError."""
+    if not os.path.isdir(root):
+        raise MissingError(f"{root} does not exist or is not a folder; correct the dataset's root in params.yaml")
+    return Path(root)
+
+
+def subfolders(folder: Path) -> list[str]:
+    """Sorted names of the folders in a folder, without hidden ones."""
+    names = [entry.name for entry in _entries(folder) if os.path.isdir(entry.path)]
+    for name in names:
+        _check_utf8(name, folder=folder)
+    return sorted(names)
+
+
+def prefix_of(base: Path, folder: Path) -> str:
+    """Prefix of the files of a folder in paths relative to `base`: ``""`` or ``"a/b/"``."""
+    path = folder.relative_to(base).as_posix()
+    return "" if path == "." else f"{path}/"
+
+
+def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
+    """All images under folder/<class>, labelled by the position of the class in `classes`.
+
+    Raises:
+        DataError: a class folder without images.
+    """
+    paths: list[str] = []
+    counts = np.zeros(len(classes), dtype=np.int64)
+    prefix = prefix_of(base, folder)
+    for label, name in enumerate(classes):
+        if (folder / name).is_dir():
+            images = sorted(_images(folder / name, parents=()))
+            if not images:
+                raise DataError(f"{folder / name} holds no images; add some or remove the folder")
+            paths.extend(f"{prefix}{name}/{image}" for image in images)
+            counts[label] = len(images)
+    return Split(paths, np.repeat(np.arange(len(classes), dtype=np.int64), counts))
+
+
+def read_class_names(path: Path) -> dict[str, str]:
+    """Class name by folder, from lines of ``folder name``, in file order.
+
+    Raises:
+        MissingError: no such file.
+        DataError: a line without a name, or a folder that appears twice.
+    """
+    if not path.is_file():
+        raise MissingError(f"{path} does not exist; expected one line per class: folder, a space, class name")
+    names: dict[str, str] = {}
+    for number, text in enumerate(read_text(path).split("\n"), start=1):
+        line = text.strip()
+        if not line:
+            continue
+        folder, _, name = line.partition("\t" if "\t" in line else " ")
+        if not name.strip():
+            raise DataError(f"{path}, line {number}: {line!r} should be: folder, a space, class name")
+        if folder in names:
+            raise DataError(f"{path}, line {number}: folder {folder!r} is named twice; keep one line")
+        names[folder] = name.strip()
+    return names
+
+
+def names_of(folders: Sequence[str], *, renamed: dict[str, str], origin: str) -> list[str]:
+    """Cleaned class names of folders, in their order; DataError where one has none."""
+    unnamed = [folder for folder in folders if folder not in renamed]
+    if unnamed:
+        raise DataError(f"{origin} has no line for folder {some(unnamed)}; add one: folder, a space, class name")
+    return [clean_class_name(renamed[folder]) for folder in folders]
+
+
+def read_lines(path: Path, *, hint: str) -> list[str]:
+    """The lines of a text file, stripped, without empty ones; MissingError with a hint if there is no such file."""
+    if not path.is_file():
+        raise MissingError(f"{path} does not exist; {hint}")
+    return [line.strip() for line in read_text(path).split("\n") if line.strip()]
+
+
+def read_json(path: Path, *, expected: str) -> Any:
+    """A JSON file, or DataError that says what it should hold."""
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError
+        raise DataError(f"{path} is not JSON ({reason_of(error)}); expected {expected}") from None
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Entries of a folder, without hidden ones."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not entry.name.startswith(".")]
+    except OSError as error:
+        raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); repair or remove it") from None
+
+
+def _images(folder: Path, *, parents: tuple[str, ...]) -> Iterator[str]:
+    """Paths of the images below a folder, relative to it; `parents` are the real paths of the folders around it."""
+    if len(parents) > MAX_DEPTH:
+        raise DataError(f"{shown(str(folder))} lies more than {MAX_DEPTH} folders deep; move the images up")
+    for entry in _entries(folder):
+        _check_utf8(entry.name, folder=folder)
+        if os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
+            if not entry.is_file(follow_symlinks=False):
+                regular_file(entry.path)
+            yield entry.name
+        elif os.path.isdir(entry.path):
+            outer = (*parents, os.path.realpath(folder))
+            if os.path.realpath(entry.path) in outer:
+                raise DataError(f"{entry.path} is a symbolic link to a folder that holds it (a loop); remove it")
+            for path in _images(Path(entry.path), parents=outer):
+                yield f"{entry.name}/{path}"
+
+
+def _check_utf8(name: str, *, folder: str | Path) -> None:
+    if not is_utf8(name):
+        raise DataError(f"{folder} holds a name that is not UTF-8: {os.fsencode(name)!r}; rename the file or folder")

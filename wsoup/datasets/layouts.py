@@ -1,6 +1,4 @@
-"""From params to a listing: the one place that knows which layouts there are."""
-
-from __future__ import annotations
+"""From a dataset's section of params.yaml to its listing: the one place that knows which layouts there are."""
 
 import os
 from collections.abc import Callable
@@ -8,8 +6,8 @@ from pathlib import Path
 
 from wsoup.core.disk import remote
 from wsoup.core.errors import DataError, ParamsError
-from wsoup.core.params.datasets import DatasetParams
-from wsoup.datasets import coop, folder, huggingface, laion, tables, torchvision, webdataset
+from wsoup.core.params.inputs import DatasetParams
+from wsoup.datasets import containers, coop, folder, tables
 from wsoup.datasets.listing import Listing, validated
 
 LAYOUTS = {
@@ -24,8 +22,13 @@ LAYOUTS = {
 """Values of ``datasets.<name>.layout``, and what each expects under root."""
 
 
+def read(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
+    """`listing`, or DataError with the first problem of what it lists."""
+    return validated(listing(name, params=params, imagenet_names=imagenet_names))
+
+
 def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
-    """List the images of one dataset of params.yaml: the splits that its role needs, and that DVC sees them.
+    """List the splits of a dataset that its role needs.
 
     Args:
         name: the dataset's name in params.yaml.
@@ -33,65 +36,60 @@ def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
         imagenet_names: ImageNet's class names, called only where a layout needs them.
 
     Raises:
-        ParamsError: no such layout, `verify` without a folder to watch, or `test_fraction` of what has a split.
-        MissingError, DataError: as the layout's module says; a folder that DVC passes over.
+        ParamsError: unknown layout, `verify` without a folder to watch, `test_fraction` for data that has splits.
+        MissingError, DataError: as the layout's module says; a folder of images that DVC would not watch.
     """
-    listed = _listed(name, params=params, imagenet_names=imagenet_names)
-    _check_seen(listed, watch=params.watch)
-    return listed
-
-
-def _listed(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
     if params.verify and not Path(params.watch).is_dir():
         raise ParamsError(
             f"datasets.{name}: verify: true needs `watch` to be the folder of the images, not {params.watch}: "
             f"DVC notices changed images only there; set watch: {params.root}"
         )
-    wanted = {params.test_split, "train"} if params.role == "source" else {params.test_split}
-    kind, _, argument = params.layout.partition(":")
-    if kind != "imagefolder" and params.test_fraction is not None:
+    if params.test_fraction is not None and params.layout != "imagefolder":
         raise ParamsError(
             f"datasets.{name}: test_fraction divides an imagefolder without a split; layout {params.layout!r} has its "
             "own: remove test_fraction"
         )
+    listed = _listed(name, params=params, imagenet_names=imagenet_names)
+    if params.test_fraction is not None:
+        listed = folder.divided(listed, fraction=params.test_fraction, test_split=params.test_split)
+    _check_watched(listed, watch=params.watch)
+    return listed
+
+
+def _listed(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
+    wanted = {params.test_split, "train"} if params.role == "source" else {params.test_split}
+    kind, _, argument = params.layout.partition(":")
     if kind == "imagefolder":
-        listed = folder.read(params.root, wanted=wanted, class_names=params.class_names)
-        if params.test_fraction is None:
-            return listed
-        return folder.divided(listed, fraction=params.test_fraction, test_split=params.test_split)
+        return folder.read(params.root, wanted=wanted, class_names=params.class_names)
     if kind == "coop":
-        which = argument or coop.name_of(name, root=params.root)
-        return coop.read(which, root=params.root, wanted=wanted, imagenet_names=imagenet_names)
+        dataset = argument or coop.name_of(name, root=params.root)
+        return coop.read(dataset, root=params.root, wanted=wanted, imagenet_names=imagenet_names)
     if kind == "laion":
-        return laion.read(argument, root=params.root, imagenet_names=imagenet_names)
+        return coop.read_laion(argument, root=params.root, imagenet_names=imagenet_names)
     if kind == "manifest" and argument:
         return tables.read(argument, root=params.root, wanted=wanted, class_names=params.class_names)
     if kind == "webdataset":
-        return webdataset.read(params.root, wanted=wanted, class_names=params.class_names)
+        return containers.read_webdataset(params.root, wanted=wanted, class_names=params.class_names)
     if kind == "huggingface":
-        return huggingface.read(params.root, wanted=wanted)
+        return containers.read_huggingface(params.root, wanted=wanted)
     if kind == "torchvision" and argument:
-        return torchvision.read(
+        return containers.read_torchvision(
             argument, root=params.root, wanted=wanted, download=params.download, class_names=params.class_names
         )
     raise ParamsError(f"datasets.{name}.layout: {params.layout!r} is not a layout; expected {', '.join(LAYOUTS)}")
 
 
-def _check_seen(listing: Listing, *, watch: str) -> None:
-    """Refuse images that are below `watch` only through a link to a folder elsewhere: DVC follows no such link."""
+def _check_watched(listing: Listing, *, watch: str) -> None:
+    """Refuse images that are below `watch` only through a link to a folder elsewhere, which DVC does not follow."""
     if remote.is_remote(listing.root) or not Path(watch).is_dir():
         return
     top, root = os.path.realpath(watch) + os.sep, os.path.realpath(listing.root)
-    for name in sorted({path.rpartition("/")[0] for split in listing.splits.values() for path in split.paths}):
+    folders = {path.rpartition("/")[0] for split in listing.splits.values() for path in split.paths}
+    for name in sorted(folders):
         place = os.path.join(root, name, "")
-        real = os.path.join(os.path.realpath(place), "")
-        if place.startswith(top) and not real.startswith(top) and os.path.isdir(place):
+        target = os.path.join(os.path.realpath(place), "")
+        if place.startswith(top) and not target.startswith(top) and os.path.isdir(place):
             raise DataError(
-                f"{listing.root}/{name} is, or lies below, a link to a folder outside of {watch} ({real[:-1]}): DVC "
-                "would not notice what changes there; move the folder into the link's place"
+                f"{listing.root}/{name} is, or lies below, a link to a folder outside of {watch} ({target[:-1]}): DVC "
+                "would not notice changes there; move the folder to the link's place"
             )
-
-
-def read(name: str, *, params: DatasetParams, imagenet_names: Callable[[], list[str]]) -> Listing:
-    """The same, checked."""
-    return validated(listing(name, params=params, imagenet_names=imagenet_names))

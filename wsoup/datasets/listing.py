@@ -1,11 +1,10 @@
-"""What every layout yields: all images that it knows, by split, with labels and class names.
+"""`Listing`, which every layout is read into: all images of a dataset by split, with labels and class names.
 
-A listing may be large (ImageNet's training set has 1.3 million images), so it holds columns, no object per image.
+ImageNet's training set has 1.3 million images, so a listing holds columns, not one object per image.
 """
 
-from __future__ import annotations
-
 import itertools
+import posixpath
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,12 +18,14 @@ from wsoup.core.prompts import clean_class_name
 
 IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".avif", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
-)  # compared in lower case; other files are not images and are left alone
+)  # compared in lower case; other files are ignored
+LARGEST_LABEL = 10**6
+"""A larger label is a mistake, and a list with one entry per label would take all memory."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """One split.
+    """The images of one split.
 
     Attributes:
         paths: N paths relative to the listing's root, with forward slashes.
@@ -43,9 +44,9 @@ class Listing:
         root: folder that paths are relative to, as the user wrote it.
         class_names: C names in label order, cleaned.
         splits: by name, usually train, val and test.
-        origin: the file or folder that says which image is in which split, for messages and the manifest.
-        names_may_repeat: published class names may name two labels alike (ImageNet's "missile"); else an error.
-        fetch: writes the images of given paths under the root, for datasets that do not keep a file per image.
+        origin: the file or folder that assigns images to splits, for messages and the manifest.
+        names_may_repeat: whether two labels may share a class name, as ImageNet's "missile" does; else an error.
+        fetch: writes the images of given paths under the root, for datasets that keep no file per image.
     """
 
     root: str
@@ -56,34 +57,13 @@ class Listing:
     fetch: Callable[[Sequence[str]], None] | None = None
 
     def split(self, name: str) -> Split:
-        """A split by name; the error lists those that there are."""
+        """A split by name; the error lists the existing ones."""
         if name not in self.splits:
             raise DataError(
                 f"{self.origin} has no split {name!r}, only {', '.join(self.splits) or 'none'}; "
                 "name one of these in test_split, or add the images"
             )
         return self.splits[name]
-
-
-LARGEST_LABEL = 10**6
-"""A label beyond it is a mistake, and one list entry per label up to it would take all memory."""
-
-
-def label_number(value: object, *, origin: str) -> int:
-    """A label as a list gives it, or DataError: a whole number, never one cut to be whole.
-
-    >>> label_number(7, origin="list.csv")
-    7
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or abs(int(value)) > LARGEST_LABEL:
-        text = str(value) if len(str(value)) < 40 else f"{str(value)[:40]}..."
-        raise DataError(f"{origin}: label {text} is not a whole number up to {LARGEST_LABEL:,}; labels count from 0")
-    return int(value)
-
-
-def split_of(rows: Sequence[tuple[str, int]]) -> Split:
-    """A split from (path, label) pairs."""
-    return Split([path for path, _ in rows], np.array([label for _, label in rows], dtype=np.int64))
 
 
 def validated(listing: Listing) -> Listing:
@@ -94,12 +74,12 @@ def validated(listing: Listing) -> Listing:
 
 
 def problems(listing: Listing) -> Iterable[str]:
-    """Everything that makes a listing unusable, one sentence each: names, labels, empty classes, duplicates."""
+    """One sentence per problem that makes a listing unusable: names, labels, empty classes, duplicates."""
     names, origin = listing.class_names, listing.origin
     for name, count in Counter(names).items():
         if count > 1 and not listing.names_may_repeat:
             labels = [i for i, other in enumerate(names) if other == name]
-            yield f"{origin}: class name {name!r} stands for labels {labels}; give each label a name of its own"
+            yield f"{origin}: class name {name!r} is used for labels {labels}; give each label its own name"
     for label, name in enumerate(names):
         if not name:
             yield f"{origin}: label {label} has an empty class name; name it"
@@ -117,8 +97,8 @@ def problems(listing: Listing) -> Iterable[str]:
         else:
             used[split.labels] = True
         if len(set(split.paths)) < len(split.paths):
-            twice = [path for path, count in Counter(split.paths).items() if count > 1]
-            yield f"{origin} ({name}) lists {some(twice)} more than once; list every image once"
+            repeated = [path for path, count in Counter(split.paths).items() if count > 1]
+            yield f"{origin} ({name}) lists {some(repeated)} more than once; list every image once"
     if not any(split.paths for split in listing.splits.values()):
         yield f"{origin} lists no images; expected {' '.join(sorted(IMAGE_SUFFIXES))} files in class folders or a list"
     elif not used.all():
@@ -126,8 +106,13 @@ def problems(listing: Listing) -> Iterable[str]:
         yield f"{origin}: no image in class {some(empty)}; add images, or remove the class from the class list"
 
 
+def split_of(rows: Sequence[tuple[str, int]]) -> Split:
+    """A split from (path, label) pairs."""
+    return Split([path for path, _ in rows], np.array([label for _, label in rows], dtype=np.int64))
+
+
 def class_range(n: int, *, classes: Literal["all", "base", "new"]) -> range:
-    """Base-to-novel: labels of the first half of n sorted classes (rounded up), or of the rest; empty if none is left.
+    """Base-to-novel: labels of the first half of n sorted classes (rounded up), or of the second, perhaps empty half.
 
     As CoOp's `subsample_classes` (KaiyangZhou/CoOp, datasets/oxford_pets.py).
 
@@ -138,11 +123,26 @@ def class_range(n: int, *, classes: Literal["all", "base", "new"]) -> range:
     return {"all": range(n), "base": range(half), "new": range(half, n)}[classes]
 
 
+# -------------------------------------------------------------------------------- values of lists: labels, names, paths
+
+
+def label_number(value: object, *, origin: str) -> int:
+    """A label as an int; DataError unless it is a whole number.
+
+    >>> label_number(7, origin="list.csv")
+    7
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or abs(int(value)) > LARGEST_LABEL:
+        text = str(value) if len(str(value)) < 40 else f"{str(value)[:40]}..."
+        raise DataError(f"{origin}: label {text} is not a whole number up to {LARGEST_LABEL:,}; labels count from 0")
+    return int(value)
+
+
 def names_by_label(pairs: Iterable[tuple[int, str]], *, origin: str) -> list[str]:
-    """Class names in label order from (label, name) pairs, one per image, cleaned.
+    """Cleaned class names in label order, from (label, name) pairs.
 
     Raises:
-        DataError: two names for one label, one name for two labels, or a gap in the labels.
+        DataError: two names for one label, or a gap in the labels.
     """
     names: dict[int, str] = {}
     for label, raw in pairs:
@@ -163,39 +163,31 @@ def names_by_label(pairs: Iterable[tuple[int, str]], *, origin: str) -> list[str
 
 
 def relative(path: str, *, origin: str) -> str:
-    """A listed path as it is stored: relative, inside the root, without ``.`` steps.
+    """A listed path, normalised: relative, inside the root, with forward slashes.
 
     Raises:
-        DataError: absolute, leaving the root through ``..``, or no name that a file can have.
+        DataError: absolute, leaving the root through ``..``, or not a possible file name.
     """
-    if "\0" in path or not _encodable(path):
+    if "\0" in path or not is_utf8(path):
         raise DataError(f"{origin}: path {path[:100]!r} is not a file name; correct the row")
-    if path.startswith("/") or "\\" in path or "//" in path or "./" in path or path.endswith(".."):
-        steps: list[str] = []
-        for step in path.replace("\\", "/").split("/"):
-            if step == ".." and steps:
-                steps.pop()
-            elif step == "..":
-                raise DataError(f"{origin}: path {path!r} leaves the dataset's root; list paths inside the root only")
-            elif step not in ("", "."):
-                steps.append(step)
-        if path.startswith("/"):
-            raise DataError(f"{origin}: path {path!r} is absolute; list paths relative to the dataset's root")
-        path = "/".join(steps)
+    if path.startswith("/"):
+        raise DataError(f"{origin}: path {path!r} is absolute; list paths relative to the dataset's root")
+    if "\\" in path or "//" in path or "./" in path or path.endswith(".."):
+        steps = posixpath.normpath(path.replace("\\", "/").lstrip("/"))
+        if steps == ".." or steps.startswith("../"):
+            raise DataError(f"{origin}: path {path!r} leaves the dataset's root; list paths inside the root only")
+        path = "" if steps == "." else steps
     if not path:
         raise DataError(f"{origin}: an image has an empty path")
     return path
 
 
-def _encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+def is_utf8(text: str) -> bool:
+    """Whether a name is UTF-8; Python shows the odd bytes of one that is not as lone surrogates."""
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def some(items: Sequence[object], *, limit: int = 3) -> str:
-    """The first few of many, for messages: ``'a', 'b', 'c' and 4 more``."""
+    """The first few items and the number of the others, for messages: ``'a', 'b', 'c' and 4 more``."""
     text = ", ".join(repr(item) for item in items[:limit])
     return text + (f" and {len(items) - limit:,} more" if len(items) > limit else "")

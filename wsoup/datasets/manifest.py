@@ -1,21 +1,18 @@
-"""The manifest: the images that a run uses, and nothing of the layout they came in.
+"""The manifest: the images that a run uses, whatever layout they came in.
 
 Of the source these are the few-shot training images of all seeds and the test images, of a target the test images.
-Size and content digest stand beside each path, so everything that depends on the manifest depends on the images.
+Each path comes with the size and the digest of its file, so what depends on the manifest depends on the images.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wsoup.core.errors import DataError
-from wsoup.core.params.datasets import DatasetParams
+from wsoup.core.params.inputs import DatasetParams
 from wsoup.datasets import digests, fewshot, paper
 from wsoup.datasets.listing import Listing, Split, class_range, some
 
@@ -27,7 +24,7 @@ class Manifest:
     Attributes:
         table: path, label, class_name, split ("train" or "test"), size, digest, seeds (the few-shot draws that a
             training image is in; empty for test), sorted by split, label and path.
-        attributes: dataset, root, role, template, class_names, layout, and where the splits come from.
+        attributes: dataset, root, role, template, class_names, layout, and the source of the splits.
     """
 
     table: pa.Table
@@ -38,7 +35,7 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
     """Compile a listing.
 
     Args:
-        listing: all images of the dataset, all classes; drawn from before it is restricted to `params.classes`.
+        listing: all images of the dataset, all classes; few-shot draws are made before `params.classes` restricts it.
         name: its name in params.yaml.
         params: its section.
         shots: training images per class and seed; drawn where the dataset's role is source.
@@ -89,61 +86,51 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
 
 
 def select(listing: Listing, *, params: DatasetParams, shots: int, seeds: list[int]) -> tuple[pa.Table, list[str]]:
-    """The images that a run uses (path, label, split, seeds), sorted and renumbered, and their class names."""
+    """The images that a run uses (path, label, split, seeds), sorted and with labels from 0, and their class names."""
     test = listing.split(params.test_split)
     if not test.paths:
         raise DataError(f"{listing.origin}: split {params.test_split!r} has no images; add some or correct test_split")
-    table = _rows(test, split="test", seeds=None)
-    if params.role == "source":
-        train = listing.split("train")
-        draws = _draws(train, listing=listing, params=params, shots=shots, seeds=seeds)
-        table = pa.concat_tables([table, _few_shot_rows(train, draws=draws)])
-    kept = class_range(len(listing.class_names), classes=params.classes)
     if params.classes != "all" and len(listing.class_names) < 2:
         raise DataError(
             f"{listing.origin}: classes: {params.classes} needs at least two classes to halve, found "
             f"{some(listing.class_names)}; add classes, or use classes: all"
         )
-    if params.classes != "all":
-        labels = table["label"]
-        table = table.filter(pc.and_(pc.greater_equal(labels, kept.start), pc.less(labels, kept.stop)))
-        place = table.column_names.index("label")
-        table = table.set_column(place, "label", pc.subtract(table["label"], kept.start))
+    table = _rows(test, split="test", seeds=[[]] * len(test.paths))
+    if params.role == "source":
+        train = listing.split("train")
+        seeds_of = _seeds_by_image(train, listing=listing, params=params, shots=shots, seeds=seeds)
+        images = sorted(seeds_of)
+        few_shot = Split([train.paths[i] for i in images], train.labels[images])
+        table = pa.concat_tables([table, _rows(few_shot, split="train", seeds=[seeds_of[i] for i in images])])
+    kept = class_range(len(listing.class_names), classes=params.classes)
+    table = table.filter(pc.and_(pc.greater_equal(table["label"], kept.start), pc.less(table["label"], kept.stop)))
+    column = table.column_names.index("label")
+    table = table.set_column(column, "label", pc.subtract(table["label"], kept.start))
     table = table.sort_by([("split", "ascending"), ("label", "ascending"), ("path", "ascending")])
     return table.combine_chunks(), listing.class_names[kept.start : kept.stop]
 
 
-def _draws(
+def _seeds_by_image(
     train: Split, *, listing: Listing, params: DatasetParams, shots: int, seeds: list[int]
-) -> dict[int, np.ndarray]:
-    """Positions in `train` of each seed's images: drawn here, or as the user's pickles list them."""
-    names = listing.class_names
+) -> dict[int, list[int]]:
+    """Sorted seeds that draw an image, by its position in `train`; drawn here, or listed by the user's pickles."""
     if params.fewshot_pickles is not None:
         draw = partial(fewshot.pickled, folder=params.fewshot_pickles)
     else:
         draw = partial(fewshot.draw, origin=listing.origin)
-    return {seed: draw(train, class_names=names, shots=shots, seed=seed) for seed in seeds}
-
-
-def _few_shot_rows(train: Split, *, draws: dict[int, np.ndarray]) -> pa.Table:
-    """The union of all draws; each row says which seeds it is in."""
     seeds_of: dict[int, list[int]] = {}
-    for seed, drawn in draws.items():
-        for i in drawn.tolist():
+    for seed in sorted(seeds):
+        for i in draw(train, class_names=listing.class_names, shots=shots, seed=seed).tolist():
             seeds_of.setdefault(i, []).append(seed)
-    kept = sorted(seeds_of)
-    subset = Split([train.paths[i] for i in kept], train.labels[kept])
-    return _rows(subset, split="train", seeds=[sorted(seeds_of[i]) for i in kept])
+    return seeds_of
 
 
-def _rows(rows: Split, *, split: str, seeds: list[list[int]] | None) -> pa.Table:
-    n = len(rows.paths)
-    empty = pa.ListArray.from_arrays(pa.array(np.zeros(n + 1, dtype=np.int32)), pa.array([], type=pa.int64()))
+def _rows(images: Split, *, split: str, seeds: list[list[int]]) -> pa.Table:
     return pa.table(
         {
-            "path": pa.array(rows.paths, type=pa.string()),
-            "label": rows.labels,
-            "split": pa.repeat(split, n),
-            "seeds": empty if seeds is None else pa.array(seeds, type=pa.list_(pa.int64())),
+            "path": pa.array(images.paths, type=pa.string()),
+            "label": images.labels,
+            "split": pa.repeat(split, len(images.paths)),
+            "seeds": pa.array(seeds, type=pa.list_(pa.int64())),
         }
     )

@@ -1,14 +1,11 @@
-"""A list of images in a CSV, Parquet or JSON file: columns path, label and/or class_name, and split.
+"""A list of images in a CSV, TSV, Parquet or JSON file: columns path, label and/or class_name, and split.
 
-Without a split column every image is a test image. Labels alone need class names from a file (`class_names` in params:
-one line a label, in order); class names alone get labels in sorted order.
+Without a split column every image is a test image. Labels alone need a file of class names (`class_names` in params:
+one per line, in label order); class names alone get labels in sorted order.
 """
-
-from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +14,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from wsoup.core.disk import remote
-from wsoup.core.disk.files import read_text, reason_of
+from wsoup.core.disk.files import reason_of
 from wsoup.core.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
-from wsoup.datasets.folder import read_json, require_folder
+from wsoup.datasets.folder import read_json, read_lines, require_folder
 from wsoup.datasets.listing import LARGEST_LABEL, Listing, Split, names_by_label, relative
 
 EXPECTED = "columns path, label and/or class_name, split"
@@ -32,10 +29,10 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
     """List the images that a table names.
 
     Args:
-        file: the table, relative to `root` or absolute; its suffix says what it is. Where root is a URL it lies here.
+        file: the table, relative to `root` or absolute; local where root is a URL. Its suffix says its format.
         root: folder that the table's paths are relative to, or a URL.
         wanted: the splits to list.
-        class_names: file with one class name a line, in label order; or None.
+        class_names: file with one class name per line, in label order; or None.
 
     Raises:
         MissingError: no such folder or file.
@@ -47,16 +44,24 @@ def read(file: str, *, root: str, wanted: Collection[str], class_names: str | No
         raise MissingError(f"{path} does not exist; correct the file in layout 'manifest:{file}' (relative to root)")
     table = _typed(_load(path), path=path)
     names, labels = _labels(table, path=path, class_names=class_names)
-    if "split" in table.column_names:
-        split = np.array([SPLIT_NAMES.get(name, name) for name in table["split"].to_pylist()], dtype=object)
-    else:
-        split = np.full(table.num_rows, "test", dtype=object)
+    split_names = table["split"].to_pylist() if "split" in table.column_names else ["test"] * table.num_rows
+    split_of_row = np.array([SPLIT_NAMES.get(name, name) for name in split_names], dtype=object)
     paths = [relative(p, origin=str(path)) for p in table["path"].to_pylist()]
     splits = {}
-    for name in sorted(set(split.tolist()) & set(wanted)):
-        members = np.flatnonzero(split == name)
-        splits[name] = Split([paths[i] for i in members], labels[members])
+    for name in sorted(set(split_of_row.tolist()) & set(wanted)):
+        rows = np.flatnonzero(split_of_row == name)
+        splits[name] = Split([paths[i] for i in rows], labels[rows])
     return Listing(root, names, splits, origin=str(path))
+
+
+def read_name_list(path: Path) -> list[str]:
+    """Class names, one per line, in label order.
+
+    Raises:
+        MissingError: no such file.
+    """
+    lines = read_lines(path, hint="expected one class name per line, in label order")
+    return [clean_class_name(line) for line in lines]
 
 
 def _load(path: Path) -> pa.Table:
@@ -67,7 +72,7 @@ def _load(path: Path) -> pa.Table:
         if suffix == ".parquet":
             table = pq.read_table(path, partitioning=None)
         elif suffix == ".json":
-            table = _from_rows(read_json(path, expected=f"a list of rows with {EXPECTED}"), path=path)
+            table = _load_json(path)
         else:
             table = pa_csv.read_csv(
                 path,
@@ -83,29 +88,27 @@ def _load(path: Path) -> pa.Table:
         ) from None
 
 
-def _from_rows(rows: Any, *, path: Path) -> pa.Table:
-    """A table from a JSON list of objects; a key that some lack is empty there."""
+def _load_json(path: Path) -> pa.Table:
+    """A JSON list of objects; keys that a row lacks are null."""
+    rows = read_json(path, expected=f"a list of rows with {EXPECTED}")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f'{path} is not a list of rows; expected [{{"path": ..., "class_name": ...}}, ...]')
-    names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: [row.get(name) for row in rows] for name in names if name in COLUMNS})
+    keys = {key for row in rows for key in row}
+    return pa.table({name: [row.get(name) for row in rows] for name in COLUMNS if name in keys})
 
 
 def _typed(table: pa.Table, *, path: Path) -> pa.Table:
-    """The known columns with their types, checked for what must be there."""
-    there = table.column_names
-    if "path" not in there or not {"label", "class_name"} & set(there):
+    """The known columns, cast to their types; DataError where one is missing, repeated or has empty cells."""
+    names = table.column_names
+    if "path" not in names or not {"label", "class_name"} & set(names):
         raise DataError(
-            f"{path} has columns {', '.join(map(repr, there))[:200]}; expected path, label and/or class_name, split "
+            f"{path} has columns {', '.join(map(repr, names))[:200]}; expected path, label and/or class_name, split "
             "(a CSV needs a header line that names them)"
         )
-    for name in COLUMNS:
-        if there.count(name) > 1:
-            raise DataError(f"{path} has {there.count(name)} columns called {name!r}; keep one of them")
-    columns: dict[str, Any] = {}
-    for name, kind in COLUMNS.items():
-        if name not in there:
-            continue
+    columns: dict[str, pa.ChunkedArray] = {}
+    for name in [name for name in COLUMNS if name in names]:
+        if names.count(name) > 1:
+            raise DataError(f"{path} has {names.count(name)} columns called {name!r}; keep one of them")
         column = table[name]
         if column.null_count:
             row = pc.index(column.is_null(), True).as_py()
@@ -113,13 +116,13 @@ def _typed(table: pa.Table, *, path: Path) -> pa.Table:
         try:
             if name == "label" and pa.types.is_boolean(column.type):
                 raise pa.ArrowInvalid("they are true and false")
-            columns[name] = column.cast(kind)
+            columns[name] = column.cast(COLUMNS[name])
         except pa.ArrowException as error:
-            raise DataError(f"{path}: column {name} should hold {kind} values ({reason_of(error)})") from None
+            raise DataError(f"{path}: column {name} should hold {COLUMNS[name]} values ({reason_of(error)})") from None
     if table.num_rows == 0:
         raise DataError(f"{path} lists no images")
-    if "label" in columns and pc.max(columns["label"]).as_py() > LARGEST_LABEL:
-        largest = pc.max(columns["label"]).as_py()
+    largest = pc.max(columns["label"]).as_py() if "label" in columns else 0
+    if largest > LARGEST_LABEL:
         raise DataError(f"{path}: label {largest} is beyond {LARGEST_LABEL:,}; labels count from 0 without gaps")
     return pa.table(columns)
 
@@ -130,14 +133,14 @@ def _labels(table: pa.Table, *, path: Path, class_names: str | None) -> tuple[li
         names = read_name_list(Path(class_names))
         if "label" in table.column_names:
             return names, table["label"].to_numpy()
-        return names, _positions(table["class_name"], names=names, origin=f"{path}: {class_names} lacks")
+        return names, _positions(table["class_name"], names=names, origin=f"{path}: {class_names}")
     if "label" not in table.column_names:
         names = sorted(pc.unique(table["class_name"]).to_pylist())
         return [clean_class_name(name) for name in names], _positions(table["class_name"], names=names, origin="")
     if "class_name" not in table.column_names:
         raise DataError(
-            f"{path} has labels but no class names; add a column class_name, or name a file with one class name a line "
-            "in class_names"
+            f"{path} has labels but no class names; add a column class_name, or set class_names to a file with one "
+            "class name per line"
         )
     pairs = table.group_by(["label", "class_name"]).aggregate([])
     ordered = sorted(zip(pairs["label"].to_pylist(), pairs["class_name"].to_pylist(), strict=True))
@@ -145,19 +148,9 @@ def _labels(table: pa.Table, *, path: Path, class_names: str | None) -> tuple[li
 
 
 def _positions(column: pa.ChunkedArray, *, names: list[str], origin: str) -> np.ndarray:
-    places = pc.index_in(column, pa.array(names))
-    if places.null_count:
-        row = pc.index(places.is_null(), True).as_py()
-        raise DataError(f"{origin} class {column[row].as_py()!r}; add it, or correct the row")
-    return places.to_numpy().astype(np.int64)
-
-
-def read_name_list(path: Path) -> list[str]:
-    """Class names, one a line, in label order.
-
-    Raises:
-        MissingError: no such file.
-    """
-    if not path.is_file():
-        raise MissingError(f"{path} does not exist; expected one class name a line, in label order")
-    return [clean_class_name(line) for line in read_text(path).split("\n") if line.strip()]
+    """(N,) int64 position of each class name in `names`."""
+    positions = pc.index_in(column, pa.array(names))
+    if positions.null_count:
+        row = pc.index(positions.is_null(), True).as_py()
+        raise DataError(f"{origin} lacks class {column[row].as_py()!r}; add it, or correct the row")
+    return positions.to_numpy().astype(np.int64)

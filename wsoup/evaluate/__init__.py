@@ -1,1 +1,1 @@
-"""From soups and models to counts: which rows there are, their texts, and what each gets right."""
+"""From soups and models to counts: the rows of the tables, their texts, and how many images each gets right."""

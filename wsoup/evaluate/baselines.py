@@ -1,16 +1,14 @@
-"""Texts of the baselines: what each gives to the classes. Strings and draws only.
+"""Texts of the baselines. Strings and random draws only: no torch, no files.
 
-A baseline is a list of texts that all classes share (descriptors, chains, noise), or a list of prompts per class
-(prompt ensemble, GPT descriptors). Which of them is which row of the tables stands in `wsoup.evaluate.rows`.
+A baseline is a list of texts shared by all classes (descriptors, chains, noise), or a list of prompts for each class
+(prompt ensemble, GPT descriptors). `wsoup.evaluate.rows` assigns them to rows of the tables.
 
 Sources: prompt ensemble, OpenAI's 80 templates (open_clip's metadata); GPT descriptors, classification by description
-(Menon & Vondrick 2023); Waffle, ExplainableML/WaffleCLIP `waffle_tools.py` (mode "waffle"): random words and random
-characters in turn, in shapes taken from the class names; worded as the authors' list of 512 (Chris210634/word_soups,
-cache/waffle_descriptors_512_count.list) is. Their GPT rows and the end of their prompt ensemble (source/gpt_helpers.py)
-have a template of their own on some datasets: ``datasets.<name>.baseline_template``.
+(Menon & Vondrick 2023); Waffle, ExplainableML/WaffleCLIP `waffle_tools.py` (mode "waffle"), which alternates random
+words and random characters in shapes derived from the class names, worded like the authors' list of 512
+(Chris210634/word_soups, cache/waffle_descriptors_512_count.list). On some datasets the authors use another template for
+GPT rows and the prompt ensemble (source/gpt_helpers.py): ``datasets.<name>.baseline_template``.
 """
-
-from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping, Sequence
@@ -26,22 +24,22 @@ from wsoup.search.rank.gpt import sentence
 
 
 def random_descriptors(pool: Sequence[str], *, m: int, seed: int) -> list[str]:
-    """m descriptors drawn without repetition; a draw of 32 begins with the draw of 16.
+    """Draw m descriptors without replacement; a draw of 32 starts with the draw of 16.
 
     Raises:
         PoolError: fewer than m descriptors in the pool.
     """
     if len(pool) < m:
         raise PoolError(
-            f"{m} random descriptors are wanted but the pool has {len(pool)}; lower evaluate.baseline_m and "
-            "evaluate.tuned_baseline_m, or give more descriptors"
+            f"cannot draw {m} random descriptors from a pool of {len(pool)}; lower evaluate.baseline_m and "
+            "evaluate.tuned_baseline_m, or add descriptors"
         )
     order = member_generator(purpose="random_descriptors", seed=seed, member=0).permutation(len(pool))
     return [pool[i] for i in order[:m]]
 
 
 def random_chains(words: Sequence[str], *, lengths: Sequence[int], seed: int) -> list[str]:
-    """One chain of random words for each length: the grey rows beside a word soup's chains."""
+    """One chain of distinct random words for each length: the control for a word soup's chains."""
     chains = []
     for i, length in enumerate(lengths):
         generator = member_generator(purpose="random_chains", seed=seed, member=i)
@@ -51,7 +49,7 @@ def random_chains(words: Sequence[str], *, lengths: Sequence[int], seed: int) ->
 
 @dataclass(frozen=True)
 class WaffleShape:
-    """How long Waffle's noise is: so many words of so many letters, and so many groups of so many characters."""
+    """The size of Waffle's noise: numbers of words and of character groups, and their lengths in characters."""
 
     words: int
     word_length: int
@@ -60,7 +58,7 @@ class WaffleShape:
 
 
 def waffle_shape(class_names: Sequence[str]) -> WaffleShape:
-    """The authors' shapes for these class names (`waffle_tools.py`, mode "waffle"); rounding is to the even number.
+    """The authors' shape for these class names (`waffle_tools.py`, mode "waffle"); halves round to even.
 
     >>> waffle_shape(["red fox", "cat"])
     WaffleShape(words=2, word_length=3, groups=1, group_length=4)
@@ -75,37 +73,35 @@ def waffle_shape(class_names: Sequence[str]) -> WaffleShape:
 
 
 def waffle_characters(descriptors: Sequence[str]) -> list[str]:
-    """The characters that noise is drawn from, sorted: all in the descriptors but space, comma and period.
+    """Characters to draw noise from, sorted: those of the descriptors except space, comma and period.
 
-    Without descriptors: ASCII letters, digits and punctuation.
+    Without descriptors, ASCII letters, digits and punctuation.
     """
     characters = "".join(descriptors) or string.ascii_letters + string.digits + string.punctuation
     return sorted(set(characters) - set(" ,."))
 
 
 def waffle(words: Sequence[str], *, characters: Sequence[str], shape: WaffleShape, m: int, seed: int) -> list[str]:
-    """m Waffle descriptors, random words and random characters in turn: ``, which has hatch injuri``, ``... L79O)``.
+    """m Waffle descriptors, alternately random words and characters: ``, which has hatch injuri``, ``... L79O)``.
 
-    As in the authors' list each begins with a comma of its own, behind that of the prompt, and is worded by its first
-    letters as a GPT descriptor is: "which is any venomo".
+    As in the authors' list, each has a leading comma in addition to the prompt's, and its first letters choose the
+    wording as for GPT descriptors: "which is any venomo".
 
     Args:
-        words: a list of common words; each drawn word is cut to `shape.word_length` letters.
+        words: common words; each drawn word is cut to `shape.word_length` letters.
         characters: see `waffle_characters`.
         shape: see `waffle_shape`.
         m: number of descriptors.
-        seed: member i has a generator of its own, so that 32 begin with the 16.
+        seed: each member has its own generator, so a list of 32 starts with the list of 16.
     """
     texts = []
     for i in range(m):
         generator = member_generator(purpose="waffle", seed=seed, member=i)
         if i % 2 == 0:
-            drawn = [words[j][: shape.word_length] for j in generator.choice(len(words), size=shape.words)]
-            noise = " ".join(drawn)
+            noise = " ".join(words[j][: shape.word_length] for j in generator.choice(len(words), size=shape.words))
         else:
-            drawn = [characters[j] for j in generator.choice(len(characters), size=shape.groups * shape.group_length)]
-            size = shape.group_length
-            noise = ", ".join("".join(drawn[g * size : (g + 1) * size]) for g in range(shape.groups))
+            groups = generator.choice(len(characters), size=(shape.groups, shape.group_length))
+            noise = ", ".join("".join(characters[j] for j in group) for group in groups)
         texts.append(f", {sentence(noise)}")
     return texts
 
@@ -113,7 +109,7 @@ def waffle(words: Sequence[str], *, characters: Sequence[str], shape: WaffleShap
 def ensemble_prompts(
     template: str, *, class_names: Sequence[str], templates: Sequence[Callable[[str], str]]
 ) -> list[list[str]]:
-    """The prompt ensemble of each class, ending in what the dataset's own template says after the class name.
+    """The prompt ensemble of each class, with whatever the dataset's template says after the class name.
 
     >>> ensemble_prompts("a photo of a {}, a type of pet.", class_names=["cat"], templates=["art of the {}.".format])
     [['art of the cat, a type of pet.']]
@@ -127,18 +123,18 @@ def gpt_prompts(
     *,
     class_names: Sequence[str],
     descriptors: Mapping[str, Sequence[str]],
-    called: Mapping[str, str] = MappingProxyType({}),
+    gpt_names: Mapping[str, str] = MappingProxyType({}),
 ) -> list[list[str]]:
-    """Classification by description: each class with its own descriptors; a class without any is left plain.
+    """Classification by description: each class with its own descriptors, or none if it has none.
 
     Args:
         template: with one ``{}``.
         class_names: C names in label order.
-        descriptors: of each class, bare.
-        called: what some classes are called in these prompts.
+        descriptors: bare descriptors by class name.
+        gpt_names: names to use in these prompts instead of some class names.
 
     Raises:
-        PoolError: a class is not among the descriptors' keys; names it.
+        PoolError: a class is missing from `descriptors`.
     """
     missing = [name for name in class_names if name not in descriptors]
     if missing:
@@ -147,6 +143,6 @@ def gpt_prompts(
             "check datasets.<name>.gpt_descriptors and run `dvc repro candidates`"
         )
     return [
-        [prompts.prompt(template, called.get(name, name), text) for text in descriptors[name] or [""]]
+        [prompts.prompt(template, gpt_names.get(name, name), text) for text in descriptors[name] or [""]]
         for name in class_names
     ]

@@ -1,6 +1,4 @@
-"""Which images are right, one bit an image: what evaluation stores and the report reads. No torch here."""
-
-from __future__ import annotations
+"""Which images a row gets right, stored as one bit per image. Read by the report, so it must not import torch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,21 +7,21 @@ import numpy as np
 
 FILE = "right.parquet"
 Right = dict[str, np.ndarray]
-"""Dataset -> (K, N) bool: the images that a row gets right with each seed."""
+"""Dataset -> (K, N) bool: which images a row gets right with each of K seeds."""
 
 
 def pack_right(right: np.ndarray) -> bytes:
-    """Which images are right, (N,) bool, as bits to store; see `unpack_right`."""
+    """Pack (N,) bool into bits; the inverse of `unpack_right`."""
     return np.packbits(right).tobytes()
 
 
 def unpack_right(packed: bytes, *, n_images: int) -> np.ndarray:
-    """What `pack_right` packed: (N,) bool."""
+    """Unpack the bits of `pack_right`: (N,) bool."""
     return np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=n_images).astype(bool)
 
 
 def right_by_row(lines: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Right]:
-    """(method, mode) -> which images are right, seeds in order; from the lines of `FILE`."""
+    """Group the lines of `FILE` by (method, mode); seeds are stacked in rising order."""
     by_row: dict[tuple[str, str], dict[str, list[np.ndarray]]] = {}
     for line in sorted(lines, key=lambda line: line["seed"]):
         by_dataset = by_row.setdefault((line["method"], line["mode"]), {})

@@ -2,18 +2,17 @@
 
 A classifier (a row of the paper's tables) is a set of texts for each class. Both ways of using it need only the mean
 text feature of each class: the score mean is the cosine with that mean, the centroid its normalised direction
-(`wsoup.core.scoring`). So all rows are collected first, every unique text is encoded once with every unique class
-prompt of all datasets, and each block of features is added to the rows that hold its texts and dropped.
+(`wsoup.core.scoring`). So all rows are collected first, each distinct text is encoded once with each distinct class
+prompt of all datasets, and every block of features is added to the rows that use its texts, then dropped.
 
-The token offset trick puts t null tokens before the descriptor, as the paper's example has them: "a photo of a dog, ! !
-! ! ! which may be large or small." The authors' code (Chris210634/word_soups, source/models.py) leaves the period and
-the end-of-text token of the bare prompt in front of them.
+The token offset trick puts t null tokens before the descriptor, as in the paper's example: "a photo of a dog, ! ! ! ! !
+which may be large or small." The authors' code (Chris210634/word_soups, source/models.py) keeps the period and the
+end-of-text token of the bare prompt before them.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,67 +20,116 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
+from wsoup.core.disk.shards import Owner, Shards
+from wsoup.core.flops import FlopCounter
 from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, mean_cosines, normalize, weighted_mean
 from wsoup.evaluate.classifiers import Row, check_rows
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
+from wsoup.runtime import process
+from wsoup.runtime.work import finish_shards
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer, token_lengths
+from wsoup.towers.encoder import Encoder
 
+CLASS_PROMPTS = 1024
+"""Class prompts in one shard; each is encoded with every text of every row."""
 SCHEMA = pa.schema(
     [
         ("method", pa.string()),
         ("variant", pa.string()),
         ("mode", pa.string()),
-        ("m", pa.int64()),  # null where it differs by class
-        ("offsets", pa.int64()),  # copies of each member at other token offsets
-        ("texts", pa.float64()),  # texts of a class, the mean over classes: the paper's column m
-        ("text", pa.string()),  # null but for single texts
-        ("stored", pa.int64()),  # integers that the members take to store, one a token; null for prompts by class
+        ("m", pa.int64()),  # null if it differs by class
+        ("offsets", pa.int64()),  # token offsets at which each member is repeated
+        ("texts", pa.float64()),  # texts per class, averaged over classes: the paper's column m
+        ("text", pa.string()),  # null except for single texts
+        ("stored", pa.int64()),  # integers needed to store the members, one per token; null for prompts by class
         ("seed", pa.int64()),
         *WHERE,
         *COUNTS,
         *COSINES,
     ]
 )
-FLIPS = pa.schema(
-    [
-        ("dataset", pa.string()),
-        ("row", pa.int64()),  # of the dataset's manifest
-        ("label", pa.int64()),
-        ("before", pa.int64()),  # the class predicted
-        ("after", pa.int64()),
-    ]
-)
-CONFUSION = pa.schema(
-    [
-        ("dataset", pa.string()),
-        ("label", pa.int64()),
-        ("before", pa.int64()),  # the class predicted
-        ("after", pa.int64()),
-        ("n_images", pa.int64()),
-    ]
-)
 
 
 @dataclass(frozen=True)
 class Classifiers:
-    """Rows with shared texts, and the mean text feature of each with every class prompt.
+    """Rows with their mean text features.
 
     Attributes:
-        rows: R rows.
+        rows: R rows with shared texts.
         prompts: S class prompts.
         means: (R, S, D) float32.
-        further: by dataset, rows with prompts of their own for each class, and their mean text features (C, D).
+        by_class: rows with prompts by class, and their mean text features (C, D), by dataset.
     """
 
     rows: Sequence[Row]
     prompts: ClassPrompts
     means: Tensor
-    further: Mapping[str, Sequence[tuple[Row, Tensor]]]
+    by_class: Mapping[str, Sequence[tuple[Row, Tensor]]]
 
     def of(self, test: TestSet) -> Tensor:
         """Mean text features of every row for the classes of one dataset: (R, C, D)."""
         return self.means[:, self.prompts.of(test)]
+
+
+def encode_rows(
+    rows: Sequence[Row],
+    *,
+    class_rows: Mapping[str, Sequence[Row]],
+    tests: Sequence[TestSet],
+    encoder: Encoder,
+    texts: PromptEncoder,
+    owner: Owner,
+    label: str,
+) -> Classifiers:
+    """Compute the mean text features of all rows, resumably.
+
+    Shards are blocks of class prompts, and single rows with prompts by class.
+
+    Args:
+        rows: rows with shared texts.
+        class_rows: rows with prompts by class, by dataset.
+        tests: the datasets.
+        encoder: the model, whose id is part of the resume key.
+        texts: the model's text side.
+        owner: owner of the resume state.
+        label: label of the progress bar.
+
+    Raises:
+        PoolError: a text exceeds the model's context, see `check_rows`.
+    """
+    check_rows(rows, class_rows=class_rows, tests=tests, tokenizer=encoder.tokenizer)
+    classes = ClassPrompts(tests)
+    stems, by_class = classes.stems, [(name, row) for name, own in class_rows.items() for row in own]
+    own_prompts = [list(row.prompts) for _, row in by_class]
+    work = [
+        Shards(owner, inputs=[encoder.id, "rows", _deciding(rows), stems], n=-(-len(stems) // CLASS_PROMPTS)),
+        Shards(owner, inputs=[encoder.id, "prompts by class", own_prompts], n=len(by_class)),
+    ]
+
+    def task(number: int, shard: int) -> dict[str, np.ndarray]:
+        flops = TextFlops(texts, encoder=encoder, prompt=f"{stems[0]}.")
+        with process.timed(process.TEXTS):
+            if number:
+                means = mean_prompts(by_class[shard][1], encoder=texts)
+            else:
+                block = stems[shard * CLASS_PROMPTS : (shard + 1) * CLASS_PROMPTS]
+                means = mean_of_stems(rows, stems=block, encoder=texts)
+        process.add_flops(process.TEXTS, flops.done())
+        return {"means": means.cpu().numpy()}
+
+    finish_shards(work, task=task, label=label, unit="block")
+    shared, own = ([torch.from_numpy(part["means"]).to(encoder.device) for part in shards.load()] for shards in work)
+    by_dataset = {
+        test.name: [(row, means) for (name, row), means in zip(by_class, own, strict=True) if name == test.name]
+        for test in tests
+    }
+    return Classifiers(rows, classes, torch.cat(shared, dim=1), by_dataset)
+
+
+def _deciding(rows: Sequence[Row]) -> list[list[Any]]:
+    """The fields of rows that determine their mean texts, for the resume key."""
+    return [[row.texts, row.offsets, row.offset_formula, row.class_name_weight] for row in rows]
 
 
 def mean_texts(
@@ -91,33 +139,27 @@ def mean_texts(
     tests: Sequence[TestSet],
     encoder: PromptEncoder,
 ) -> Classifiers:
-    """Encode every unique text of `rows` once, with every unique class prompt of `tests`, and the texts of class rows.
-
-    In one go; `wsoup.evaluate.encoded` does the same in shards.
-
-    Raises:
-        PoolError: a text does not fit the model's context behind a class, see `check_rows`.
-    """
+    """`encode_rows` in one go, without resume state."""
     check_rows(rows, class_rows=class_rows, tests=tests, tokenizer=encoder.tokenizer)
     classes = ClassPrompts(tests)
-    further = {name: [(row, mean_prompts(row, encoder=encoder)) for row in own] for name, own in class_rows.items()}
-    return Classifiers(rows, classes, mean_of_stems(rows, stems=classes.stems, encoder=encoder), further)
+    by_class = {name: [(row, mean_prompts(row, encoder=encoder)) for row in own] for name, own in class_rows.items()}
+    return Classifiers(rows, classes, mean_of_stems(rows, stems=classes.stems, encoder=encoder), by_class)
 
 
 def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptEncoder) -> Tensor:
-    """The mean text feature of R rows with each of S class prompts: (R, S, D).
+    """Mean text features of R rows with each of S class prompts: (R, S, D).
 
-    A row with a `class_name_weight` needs the row of the class name alone beside it.
+    Rows with a `class_name_weight` require the class-name row to be among `rows`.
     """
     means: Tensor | None = None
     for offset in sorted({offset for row in rows for offset in row.offsets}):
         users = [r for r, row in enumerate(rows) if offset in row.offsets]
-        # Sorted, because texts next to each other share beginnings and are then encoded once.
+        # Sorted, so that neighbouring texts share prefixes, which are encoded once.
         texts = sorted({text for r in users for text in rows[r].texts})
         weights = mean_weights([rows[r].texts for r in users], texts=texts)  # (users, P)
         weights /= torch.tensor([[float(len(rows[r].offsets))] for r in users])
         starts, endings = list(stems), [prompts.ending(text, period=True) for text in texts]
-        if offset:  # null tokens stand after the comma
+        if offset:  # null tokens follow the comma
             starts, endings = prompts.with_comma(stems), [prompts.after_comma(text, period=True) for text in texts]
         formula = rows[users[0]].offset_formula
         for where, block in encoder.grid_blocks(starts, endings, token_offset=offset, offset_formula=formula):
@@ -135,7 +177,7 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptE
 
 
 def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Tensor:
-    """Weights (G, P) that take the features of P texts to the mean of each group; a text named twice counts twice."""
+    """Weights (G, P) that average P text features within each of G groups; a repeated text counts repeatedly."""
     position = {text: i for i, text in enumerate(texts)}
     weights = torch.zeros(len(groups), len(texts))
     for g, group in enumerate(groups):
@@ -145,19 +187,37 @@ def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Te
 
 
 def mean_prompts(row: Row, *, encoder: PromptEncoder) -> Tensor:
-    """Mean text feature of each class of a row with prompts of its own: (C, D)."""
+    """Mean text feature of each class, for a row with prompts by class: (C, D)."""
     unique = sorted({prompt for class_prompts in row.prompts for prompt in class_prompts})
     features = encoder.encode(unique)  # (P, D)
     return mean_weights(row.prompts, texts=unique).to(features.device) @ features
 
 
+def encode_and_evaluate(
+    rows: Sequence[Row],
+    *,
+    class_rows: Mapping[str, Sequence[Row]],
+    tests: Sequence[TestSet],
+    encoder: Encoder,
+    owner: Owner,
+    label: str,
+    variant: str,
+) -> pa.Table:
+    """`encode_rows` with a new `PromptEncoder`, then `evaluate`."""
+    texts = PromptEncoder.of(encoder)
+    classifiers = encode_rows(
+        rows, class_rows=class_rows, tests=tests, encoder=encoder, texts=texts, owner=owner, label=label
+    )
+    return evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=variant)
+
+
 def evaluate(classifiers: Classifiers, *, tests: Sequence[TestSet], tokenizer: Tokenizer, variant: str) -> pa.Table:
-    """Count the correct images of every row on every dataset, in both modes; single texts in one, they have no other.
+    """Count the correct images of every row on every dataset, in both modes (single texts in the only one they have).
 
     Args:
         classifiers: all rows, encoded by the model that made the image features.
         tests: the datasets.
-        tokenizer: the model's tokenizer, to say what a soup takes to store.
+        tokenizer: the model's tokenizer, which determines what a soup takes to store.
         variant: ``pretrained`` or the name of a finetuned method.
 
     Returns:
@@ -166,11 +226,11 @@ def evaluate(classifiers: Classifiers, *, tests: Sequence[TestSet], tokenizer: T
     lines: list[dict[str, object]] = []
     stored = tokens_stored(classifiers.rows, tokenizer=tokenizer)
     for test in tests:
-        further = classifiers.further.get(test.name, ())
-        rows: list[Row] = [*classifiers.rows, *(row for row, _ in further)]
+        by_class = classifiers.by_class.get(test.name, ())
+        rows: list[Row] = [*classifiers.rows, *(row for row, _ in by_class)]
         means = classifiers.of(test)
-        if further:
-            means = torch.cat([means, torch.stack([mean for _, mean in further])])  # (R, C, D)
+        if by_class:
+            means = torch.cat([means, torch.stack([mean for _, mean in by_class])])  # (R, C, D)
         lines += count(rows, means=means, stored=stored, test=test, variant=variant)
     return pa.Table.from_pylist(lines, schema=SCHEMA)
 
@@ -178,7 +238,7 @@ def evaluate(classifiers: Classifiers, *, tests: Sequence[TestSet], tokenizer: T
 def count(
     rows: Sequence[Row], *, means: Tensor, stored: Sequence[int], test: TestSet, variant: str
 ) -> Iterator[dict[str, object]]:
-    """The lines of R rows on one dataset, from their mean text features (R, C, D); `stored` is of the first rows."""
+    """Lines of R rows on one dataset, given mean text features (R, C, D) and `stored` of the rows with shared texts."""
     n_images = len(test.labels)
     sums = class_sums(test.image_features, test.labels, n_classes=len(test.class_names))
     by_mode = {"centroid": normalize(means), "score_mean": means}
@@ -209,48 +269,39 @@ def count(
 
 
 def tokens_stored(rows: Sequence[Row], *, tokenizer: Tokenizer) -> list[int]:
-    """Tokens of all members of each row: (R,). A soup is stored as one integer a token."""
+    """Total tokens of the members of each row: (R,). A soup is stored as one integer per token."""
     texts = sorted({text for row in rows for text in row.texts})
     empty, *lengths = token_lengths(["", *texts], tokenizer=tokenizer).tolist()
     size = {text: length - empty for text, length in zip(texts, lengths, strict=True)}
     return [sum(size[text] for text in row.texts) for row in rows]
 
 
-def flips(classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]) -> pa.Table:
-    """Images that exactly one of two rows gets right, with what each predicts; columns of `FLIPS`."""
-    lines = [
-        {
-            "dataset": test.name,
-            "row": int(test.rows[i]),
-            "label": int(labels[i]),
-            "before": int(before[i]),
-            "after": int(after[i]),
-        }
-        for test, labels, (before, after) in _predicted(classifiers, pair=pair, mode=mode, tests=tests)
-        for i in np.flatnonzero((before == labels) != (after == labels)).tolist()
-    ]
-    return pa.Table.from_pylist(lines, schema=FLIPS)
+class TextFlops:
+    """FLOPs of a `PromptEncoder` from now on: counted by the encoder if it shares prefixes, else estimated by tokens.
+
+    Args:
+        texts: the encoder, which counts its tokens and, if it can, its FLOPs.
+        encoder: its model.
+        prompt: any prompt; a learnt prompt replaces its first tokens.
+    """
+
+    def __init__(self, texts: PromptEncoder, *, encoder: Encoder, prompt: str) -> None:
+        self.texts, self.encoder, self.prompt = texts, encoder, prompt
+        self._flops, self._tokens = texts.flops, texts.tokens_encoded
+
+    def done(self) -> float:
+        """Multiplications and additions in matrix products so far."""
+        if self.texts.way == "fast":
+            return float(self.texts.flops - self._flops)
+        probe = PromptEncoder.of(self.encoder)  # measuring must not add to the counters of `texts`
+        return float(flops_per_token(probe, prompt=self.prompt) * (self.texts.tokens_encoded - self._tokens))
 
 
-def confusion(classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]) -> pa.Table:
-    """How many images of each class two rows take for which class; columns of `CONFUSION`, sorted."""
-    lines = []
-    for test, labels, predicted in _predicted(classifiers, pair=pair, mode=mode, tests=tests):
-        kinds, counts = np.unique(np.stack([labels, *predicted], axis=1), axis=0, return_counts=True)  # (kinds, 3)
-        lines += [
-            {"dataset": test.name, "label": label, "before": before, "after": after, "n_images": count}
-            for (label, before, after), count in zip(kinds.tolist(), counts.tolist(), strict=True)
-        ]
-    return pa.Table.from_pylist(lines, schema=CONFUSION)
-
-
-def _predicted(
-    classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]
-) -> Iterator[tuple[TestSet, np.ndarray, np.ndarray]]:
-    """Labels (N,) of each dataset, and the classes (2, N) that two rows predict."""
-    places = [list(classifiers.rows).index(row) for row in pair]
-    for test in tests:
-        means = classifiers.of(test)[places]
-        classes = normalize(means) if mode == "centroid" else means  # (2, C, D)
-        predicted = (test.image_features @ classes.transpose(1, 2)).argmax(dim=2)  # (2, N)
-        yield test, test.labels.cpu().numpy(), predicted.cpu().numpy()
+def flops_per_token(texts: PromptEncoder, *, prompt: str) -> int:
+    """FLOPs per token for towers that share no prefixes; 0 for the others, which count their own."""
+    if texts.way == "fast":
+        return 0
+    before = texts.tokens_encoded
+    with FlopCounter() as counter, torch.no_grad():
+        texts.encode([prompt])
+    return counter.flops // max(1, texts.tokens_encoded - before)

@@ -1,6 +1,4 @@
-"""What a head gets right of test images: lines of results, and which images for the verdict. No encoder is needed."""
-
-from __future__ import annotations
+"""Test accuracy of a head: a line of results, including which images are right. Needs no encoder."""
 
 import math
 from typing import Any
@@ -14,32 +12,32 @@ from wsoup.evaluate.rows import CLASS_NAME, soup_rows
 from wsoup.heads.head import Head
 
 ROLES = ("source", "dg")
-"""Of datasets that may have the classes of a head."""
+"""Roles of datasets that may share the classes of a head."""
 IMAGES_AT_ONCE = 4096
 
 
 def head_line(head: Head, *, name: str, soup: str, seed: int, test: ImageFeatures) -> dict[str, Any] | None:
-    """One line of results, as `wsoup.evaluate.counts` has them, and the column `right`.
+    """One line of results as in `wsoup.evaluate.counts.SCHEMA`, with the additional column `right`.
 
-    A dataset with some of the head's classes is answered among these.
+    If the dataset has only some of the head's classes, predictions are restricted to those.
 
     Args:
-        head: made with that seed.
+        head: the head made with `seed`.
         name: its name in params.yaml, the line's variant.
-        soup: the name of its soup, whose row it stands in.
-        seed: which.
+        soup: the name of its soup, whose row it belongs to.
+        seed: the seed.
         test: images of one dataset, with labels.
 
     Returns:
-        None for a dataset of other classes.
+        The line, or None if the dataset has other classes.
     """
-    about, known = test.attributes, list(head.class_names)
-    if about["role"] not in ROLES or not {*test.class_names} <= {*known}:
+    about, classes = test.attributes, list(head.class_names)
+    if about["role"] not in ROLES or not {*test.class_names} <= {*classes}:
         return None
-    columns = [known.index(each) for each in test.class_names]
+    columns = [classes.index(class_name) for class_name in test.class_names]
     blocks = torch.from_numpy(test.features).split(IMAGES_AT_ONCE)
-    answers = torch.cat([head.logits(block)[:, columns].argmax(dim=1) for block in blocks])
-    right: np.ndarray = answers.numpy() == test.labels
+    predicted = torch.cat([head.logits(block)[:, columns].argmax(dim=1) for block in blocks])
+    right: np.ndarray = predicted.numpy() == test.labels
     method = CLASS_NAME if soup == CLASS_NAME.name else soup_rows(soup)[0].method
     m = len(head.soup.members)
     return {
@@ -49,7 +47,7 @@ def head_line(head: Head, *, name: str, soup: str, seed: int, test: ImageFeature
         "m": m,
         "offsets": 1,
         "texts": float(m),
-        "stored": 0,  # texts are in the head's own numbers
+        "stored": 0,  # the head's parameters replace the texts
         "seed": seed,
         "dataset": about["dataset"],
         "role": about["role"],

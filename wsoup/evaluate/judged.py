@@ -1,12 +1,10 @@
-"""What the verdict of a run is computed from (`wsoup.report.judgement`): which images each judged row gets right.
+"""What the verdict of a run is computed from (`wsoup.report.verdict`): which images each judged row gets right.
 
-Judged are the class name, the 80 templates, every soup at its full size, and beside each soup as many random texts from
-its own pool, of the same numbers of words; and the soup that the run is about with all seeds together, which is what is
-handed out. All but the templates are also counted on the images that the soups were selected on: accuracy there minus
-accuracy on held-out source images is the selection's own optimism.
+Judged rows are the class name, the 80 templates, every soup at full size, for each soup a control of as many random
+texts from the same pool with the same numbers of words, and the run's main soup with all seeds combined, as it is
+exported. All but the templates are also evaluated on the images that soups were selected on: accuracy there minus
+accuracy on held-out source images is the optimism of selection.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -15,25 +13,69 @@ import numpy as np
 import pyarrow as pa
 from torch import Tensor
 
-from wsoup.core.scoring import correct_per_candidate, normalize
+from wsoup.core.scoring import MODES, correct, normalize
 from wsoup.evaluate.baselines import random_chains, random_descriptors
 from wsoup.evaluate.bits import pack_right
 from wsoup.evaluate.classifiers import Row
-from wsoup.evaluate.counts import MODES, Classifiers
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Material, all_seeds, random_beside
+from wsoup.evaluate.counts import Classifiers, mean_texts
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Material, all_seeds, judged_soups, random_beside
 from wsoup.evaluate.testsets import COUNTS, WHERE, TestSet
+from wsoup.texts.encoder import PromptEncoder
 
 _ROW = (("method", pa.string()), ("mode", pa.string()), ("seed", pa.int64()))
 RIGHT = pa.schema([*_ROW, *WHERE, ("n_images", pa.int64()), ("right", pa.binary())])
 SELECTION = pa.schema([*_ROW, *COUNTS])
+_PREDICTED = (("label", pa.int64()), ("before", pa.int64()), ("after", pa.int64()))
+FLIPS = pa.schema([("dataset", pa.string()), ("row", pa.int64()), *_PREDICTED])  # row of the dataset's manifest
+CONFUSION = pa.schema([("dataset", pa.string()), *_PREDICTED, ("n_images", pa.int64())])
+
+
+def judge(
+    classifiers: Classifiers,
+    *,
+    material: Material,
+    soup: str,
+    mode: str,
+    tests: Sequence[TestSet],
+    source: str,
+    selection: Callable[[int], tuple[Tensor, Tensor]],
+    encoder: PromptEncoder,
+) -> dict[str, pa.Table]:
+    """Tables of the verdict: `RIGHT`, `SELECTION`, and `FLIPS` and `CONFUSION` of the run's main soup.
+
+    Args:
+        classifiers: the rows of the tables.
+        material: pools and soups.
+        soup: name of the main soup.
+        mode: the mode in which it is judged.
+        tests: the datasets.
+        source: name of the source.
+        selection: seed -> features (N, D) and labels (N,) of the source's few-shot images.
+        encoder: encodes the random controls and the main soup.
+    """
+    names = judged_soups(list(material.soups))
+    pair = together_rows(soup, material=material)
+    # Encoded apart from the tables' rows, whose features stay the same to the last bit.
+    random = random_rows(material, pools={name: material.pools[name] for name in names})
+    controls = mean_texts([*pair, *random], class_rows={}, tests=tests, encoder=encoder)
+    both = (classifiers, controls)
+    (source_test,) = (test for test in tests if test.name == source)
+    return {
+        "right": pa.concat_tables(right_images(encoded, soups=names, tests=tests) for encoded in both),
+        "selection": pa.concat_tables(
+            selection_counts(encoded, soups=names, source=source_test, images=selection) for encoded in both
+        ),
+        "flips": flips(controls, pair=pair, mode=mode, tests=tests),
+        "confusion": confusion(controls, pair=pair, mode=mode, tests=tests),
+    }
 
 
 def random_rows(material: Material, *, pools: Mapping[str, str]) -> list[Row]:
-    """Random texts beside each soup: of its pool, as many, each of as many words; other ones for each seed.
+    """The random control of each soup and seed: as many texts from its pool, with the same numbers of words.
 
     Args:
         material: pools and soups.
-        pools: words, descriptors or mixed, by the name of each judged soup.
+        pools: words, descriptors or mixed, by name of judged soup.
     """
     rows = []
     for name, pool in pools.items():
@@ -48,20 +90,19 @@ def random_rows(material: Material, *, pools: Mapping[str, str]) -> list[Row]:
 
 
 def together_rows(name: str, *, material: Material) -> tuple[Row, Row]:
-    """The class name alone, and a soup with all its seeds together (`wsoup.soup.seeds`)."""
-    of_seeds, weight = material.soups[name].values(), material.class_name_weights.get(name, 0.0)
-    texts = tuple(text for texts in of_seeds for text in texts)
-    soup = Row(all_seeds(name), material.seeds, texts, class_name_weight=weight * len(material.seeds))
-    return Row("", material.seeds, ("",)), soup
+    """The bare class name, and a soup with all seeds combined (`wsoup.soup.seeds`)."""
+    texts = tuple(chain.from_iterable(material.soups[name].values()))
+    weight = material.class_name_weights.get(name, 0.0) * len(material.seeds)
+    return Row("", material.seeds, ("",)), Row(all_seeds(name), material.seeds, texts, class_name_weight=weight)
 
 
-def judged(classifiers: Classifiers, *, soups: Sequence[str]) -> Iterator[tuple[Row, Tensor]]:
-    """Rows that the verdict is about, at their full size, each with its mean text features (S, D)."""
-    of_soup = ((f"{name}_soup", random_beside(name), all_seeds(name)) for name in soups)
-    wanted = {CLASS_NAME.name, *chain.from_iterable(of_soup)}
+def judged_rows(classifiers: Classifiers, *, soups: Sequence[str]) -> Iterator[tuple[Row, Tensor]]:
+    """Judged rows with shared texts, at full size, each with its mean text features (S, D)."""
+    of_soups = ((f"{name}_soup", random_beside(name), all_seeds(name)) for name in soups)
+    names = {CLASS_NAME.name, *chain.from_iterable(of_soups)}
     largest: dict[tuple[str, tuple[int, ...]], tuple[Row, Tensor]] = {}
     for row, means in zip(classifiers.rows, classifiers.means, strict=True):
-        if row.method in wanted and row.text is None and row.offsets == (0,):
+        if row.method in names and row.text is None and row.offsets == (0,):
             key = row.method, row.seeds
             if key not in largest or len(row.texts) > len(largest[key][0].texts):
                 largest[key] = row, means
@@ -69,11 +110,11 @@ def judged(classifiers: Classifiers, *, soups: Sequence[str]) -> Iterator[tuple[
 
 
 def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Sequence[TestSet]) -> pa.Table:
-    """Which test images each judged row gets right with each seed, in both modes: columns of `RIGHT`."""
+    """Which test images each judged row gets right, by seed and mode; columns of `RIGHT`."""
     lines: list[dict[str, object]] = []
     for test in tests:
-        shared = ((row, means[classifiers.prompts.of(test)]) for row, means in judged(classifiers, soups=soups))
-        templates = (pair for pair in classifiers.further.get(test.name, ()) if pair[0].method == ENSEMBLE.name)
+        shared = ((row, means[classifiers.prompts.of(test)]) for row, means in judged_rows(classifiers, soups=soups))
+        templates = (pair for pair in classifiers.by_class.get(test.name, ()) if pair[0].method == ENSEMBLE.name)
         for row, means in chain[tuple[Row, Tensor]](shared, templates):
             for mode, right in _right(test.image_features, test.labels, means):
                 about = {"method": row.method, "mode": mode, **test.where, "n_images": len(right)}
@@ -84,23 +125,17 @@ def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Seque
 def selection_counts(
     classifiers: Classifiers, *, soups: Sequence[str], source: TestSet, images: Callable[[int], tuple[Tensor, Tensor]]
 ) -> pa.Table:
-    """What each judged row gets right of the images that selection saw: columns of `SELECTION`.
+    """Correct counts of each judged row on the images that selection saw; columns of `SELECTION`.
 
     Args:
-        classifiers: rows and their text features.
+        classifiers: rows and their mean text features.
         soups: names in params.yaml.
         source: the source, for its classes.
         images: seed -> features (N, D) and labels (N,) of its few-shot images.
     """
     lines = [
-        {
-            "method": row.method,
-            "mode": mode,
-            "seed": seed,
-            "n_correct": int(right.sum()),
-            "n_images": len(right),
-        }
-        for row, means in judged(classifiers, soups=soups)
+        {"method": row.method, "mode": mode, "seed": seed, "n_correct": int(right.sum()), "n_images": len(right)}
+        for row, means in judged_rows(classifiers, soups=soups)
         for seed in row.seeds
         for mode, right in _right(*images(seed), means[classifiers.prompts.of(source)])
     ]
@@ -108,7 +143,47 @@ def selection_counts(
 
 
 def _right(image_features: Tensor, labels: Tensor, means: Tensor) -> Iterator[tuple[str, np.ndarray]]:
-    """Modes and the images that are right with mean text features (C, D): (N,) bool each."""
+    """For each mode, which images mean text features (C, D) get right: (N,) bool."""
     for mode in MODES:
         classes = normalize(means) if mode == "centroid" else means
-        yield mode, correct_per_candidate(image_features, labels, classes[None])[0].cpu().numpy()
+        yield mode, correct(image_features, labels, classes).cpu().numpy()
+
+
+def flips(classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]) -> pa.Table:
+    """Images that exactly one of two rows gets right, with both predictions; columns of `FLIPS`."""
+    lines = [
+        {
+            "dataset": test.name,
+            "row": int(test.rows[i]),
+            "label": int(labels[i]),
+            "before": int(before[i]),
+            "after": int(after[i]),
+        }
+        for test, labels, (before, after) in _predicted(classifiers, pair=pair, mode=mode, tests=tests)
+        for i in np.flatnonzero((before == labels) != (after == labels)).tolist()
+    ]
+    return pa.Table.from_pylist(lines, schema=FLIPS)
+
+
+def confusion(classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]) -> pa.Table:
+    """Number of images by label and the predictions of two rows; columns of `CONFUSION`, sorted."""
+    lines = []
+    for test, labels, predicted in _predicted(classifiers, pair=pair, mode=mode, tests=tests):
+        kinds, counts = np.unique(np.stack([labels, *predicted], axis=1), axis=0, return_counts=True)  # (kinds, 3)
+        lines += [
+            {"dataset": test.name, "label": label, "before": before, "after": after, "n_images": count}
+            for (label, before, after), count in zip(kinds.tolist(), counts.tolist(), strict=True)
+        ]
+    return pa.Table.from_pylist(lines, schema=CONFUSION)
+
+
+def _predicted(
+    classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]
+) -> Iterator[tuple[TestSet, np.ndarray, np.ndarray]]:
+    """For each dataset its labels (N,), and the classes (2, N) that two rows predict."""
+    positions = [list(classifiers.rows).index(row) for row in pair]
+    for test in tests:
+        means = classifiers.of(test)[positions]
+        classes = normalize(means) if mode == "centroid" else means  # (2, C, D)
+        predicted = (test.image_features @ classes.transpose(1, 2)).argmax(dim=2)  # (2, N)
+        yield test, test.labels.cpu().numpy(), predicted.cpu().numpy()

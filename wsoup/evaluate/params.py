@@ -9,79 +9,78 @@ from pydantic import Field, model_validator
 from wsoup.core.arguments import Flag
 from wsoup.core.params.section import Name, NonNegativeInt, PositiveInt, Section, Text
 from wsoup.core.prompts import bare
+from wsoup.search.rank.params import Members, Texts
 
-Members = Annotated[PositiveInt, Field(le=10_000)]
-Texts = Annotated[PositiveInt, Field(le=1_000_000)]
 Tokens = Annotated[NonNegativeInt, Field(le=1_000)]
 
 
 class SurveyParams(Section):
-    """Unselected texts on every dataset, and the soup that the targets would select: a bound, never a result."""
+    """Unselected texts on every dataset, and the soup that the targets would select: an upper bound, never a result."""
 
     descriptors: Texts | None
-    """Of the pool, evaluated on every dataset (null: all); the upper bound is selected from these."""
+    """Descriptors of the pool to evaluate on every dataset (null: all); the upper bound is selected from these."""
     chains: Texts
-    """Random word chains, on the source's few-shot images."""
+    """Random word chains to evaluate on the source's few-shot images."""
     chain_length: Annotated[PositiveInt, Field(le=1_000)]
-    """Words in each."""
+    """Words in each chain."""
     m: Members
-    """Members of the upper bound at most."""
+    """Maximum number of members of the upper bound."""
 
 
 class EvaluateParams(Section):
     """Which rows are evaluated: sizes of soups and draws, and token offsets."""
 
     m: Annotated[list[Members], Field(min_length=1, max_length=100)]
-    """Soup sizes on the accuracy-against-m curve, rising."""
+    """Soup sizes of the curve of accuracy over m, in rising order."""
     baseline_m: Members
-    """Random, Waffle and nearest descriptors of the pretrained rows."""
+    """Number of random, Waffle and nearest descriptors for the pretrained model."""
     tuned_baseline_m: Members
     """The same for finetuned models."""
     offsets: Annotated[list[Tokens], Field(min_length=1, max_length=100)]
-    """Null tokens between class name and descriptor, rising: the offset trick's copies of a member."""
+    """The offset trick: null tokens between class name and descriptor, in rising order; each repeats every member."""
     offset_formula: Literal["wording", "code"] = "wording"
-    """Where they stand: `wording` as the paper says, after the comma ("a dog, ! ! ! which ..."); `code` as the authors'
-    code has it (models.py:429), behind the whole prompt, its period and its end of text ("a dog. <end> ! , which")."""
+    """Where null tokens go: `wording` as in the paper, after the comma ("a dog, ! ! ! which ..."); `code` as in the
+    authors' code (models.py:429), after the whole prompt, its period and end of text ("a dog. <end> ! , which")."""
     ensemble: Flag
     """Also evaluate OpenAI's 80 prompt templates."""
     texts: Annotated[list[Text], Field(max_length=1000)]
-    """Texts of your own, each counted alone beside the class name, such as "a type of pet"."""
+    """Texts of your own, such as "a type of pet", each evaluated alone."""
     survey: SurveyParams
-    """Texts that nobody selected (stage survey)."""
+    """Unselected texts (stage survey)."""
 
     @model_validator(mode="after")
     def _each_once(self) -> EvaluateParams:
         for key, values in (("m", self.m), ("offsets", self.offsets)):
             if values != sorted(set(values)):
-                raise ValueError(f"{key} {values} must rise: each value once, in order")
+                raise ValueError(f"{key} {values} must be in rising order, each value once")
         if len({bare(text) for text in self.texts}) < len(self.texts):
             raise ValueError(f"texts {self.texts} must name each text once")
         return self
 
 
 class LandscapeParams(Section):
-    """The plane of two initialisations and a tuned prompt: grid steps between neighbouring corners, and beyond them."""
+    """The loss landscape: a grid over the plane of two initialisations and a tuned prompt."""
 
     steps: Annotated[PositiveInt, Field(le=200)]
-    """Of the grid, from one initialisation to the other and from the start to the tuned prompt."""
+    """Grid steps from one initialisation to the other, and from the start to the tuned prompt."""
     margin: Annotated[NonNegativeInt, Field(le=200)]
-    """Further steps beyond each end."""
+    """Grid steps beyond each end."""
     soup: Name
-    """Whose first members span the plane."""
+    """Soup whose first members span the plane."""
     methods: list[Name]
-    """Of finetune.methods, those with tune.kind prompt, or soft_descriptors with one member (the paper's)."""
+    """Names in finetune.methods with tune.kind prompt, or soft_descriptors with one member (the paper's)."""
 
 
 class ReportParams(Section):
-    """What a run is asked, before anything is seen, and how results are shown."""
+    """What a run is to answer, fixed before any result is seen, and how results are shown."""
 
     soup: Name
-    """The soup that the run is about, all seeds together: the verdict's, and what `wsoup classify` and `wsoup soup
-    export` take where none is named. Its comparison with the class name needs no correction for others."""
+    """The main soup, all seeds combined: the one the verdict is about, and the default of `wsoup classify` and `wsoup
+    soup export`. Its comparison with the class name needs no correction for multiple comparisons."""
     mode: Literal["centroid", "score_mean", "paper"]
-    """How soups are used where they are judged: centroid, as classifiers and exports are; score_mean (`--mode
-    score_mean` there); or paper, a descriptor soup as a centroid and any other as a score mean."""
+    """How soups are judged: centroid, the default of classifiers and exports; score_mean (their `--mode score_mean`);
+    or paper, a descriptor soup as a centroid and any other as a score mean."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
-    """Of intervals, such as 0.95."""
+    """Confidence level of intervals, such as 0.95."""
     gallery: Annotated[NonNegativeInt, Field(le=1_000)]
-    """Images shown for each target that a soup turned right, and as many that it turned wrong."""
+    """Images shown per target that the soup corrects, and as many that it gets wrong."""

@@ -1,29 +1,42 @@
-"""The rows of the tables, each written down once: its texts, its labels, its place in the order, where it is shown.
+"""The rows of the tables, each defined once: its texts, labels, order and where it is shown; and the paper's encoders.
 
-Evaluation reads which texts to count and at which sizes; tables, figures, the page and the terminal read the rest.
-To add a baseline: its texts in `wsoup.evaluate.baselines`, a `Method` and its `TableRow` here, a test. A soup of
-params.yaml is a row without that. There is no torch here: the report reads this, too.
+Evaluation takes the texts and their sizes from here; tables, figures, the page and the terminal take the rest. To add a
+baseline, write its texts in `wsoup.evaluate.baselines`, a `Method` and a `TableRow` here, and a test. Soups of
+params.yaml become rows by themselves. The report imports this module, so it must not import torch.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from wsoup.evaluate import baselines
 
+SCALING_ENCODERS = {
+    ("ViT-B-32", "openai"): "Open-AI CLIP ViT-B/32",
+    ("ViT-L-14", "laion2b_s32b_b82k"): "Open CLIP ViT-L/14",
+    ("coca_ViT-L-14", "laion2b_s13b_b90k"): "Open CLIP CoCa-L/14",
+    ("ViT-g-14", "laion2b_s34b_b88k"): "Open CLIP ViT-g/14",
+}
+"""Models and weights of model_scaling.csv. Neither the paper nor the authors' code (Chris210634/word_soups:
+argparse_parameters.py defaults to ViT-B-16 / openai, scripts/ablations/scaling_law.sh takes model and tag as arguments,
+README.md names no others) gives the weights of the last three. These are open_clip's weights trained on LAION-2B; of
+the two for ViT-g-14, the ones that reach the paper's 77.7 on ImageNet."""
+ENCODER = ("ViT-B-16", "openai")
+"""The encoder of the paper's other tables."""
+ENCODERS = (ENCODER, *SCALING_ENCODERS)
+
 
 @dataclass(frozen=True)
 class Material:
-    """What texts that all classes share are made from.
+    """Inputs for texts shared by all classes.
 
     Attributes:
         seeds: all seeds of the run.
         words, descriptors: the two pools.
-        source_class_names: class names that Waffle's shapes are taken from.
-        soups: members by name in params.yaml and seed.
-        upper_bound: members of the descriptor soup selected on the targets; empty where there is none.
-        class_name_weights: of soups in whose mean the class name takes part, by name.
+        source_class_names: class names of the source, which determine Waffle's shapes.
+        soups: members by soup name and seed.
+        upper_bound: members of the descriptor soup selected on the targets, if any.
+        class_name_weights: weight of the class name in the mean, by soup name.
+        pools: words, descriptors or mixed, by soup name.
     """
 
     seeds: tuple[int, ...]
@@ -33,24 +46,25 @@ class Material:
     soups: Mapping[str, Mapping[int, list[str]]]
     upper_bound: list[str]
     class_name_weights: Mapping[str, float] = field(default_factory=dict)
+    pools: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shown(self) -> str:
-        """The soup that random chains stand beside: ``word``, or the first one."""
+        """The soup that random chains are compared with: ``word`` if there is one, else the first."""
         return "word" if "word" in self.soups else next(iter(self.soups))
 
 
 @dataclass(frozen=True)
 class ClassMaterial:
-    """What prompts of one dataset's classes are made from.
+    """Inputs for prompts that differ by class, on one dataset.
 
     Attributes:
-        template: of these baselines on the dataset.
-        class_names: the dataset's own.
-        templates: of the prompt ensemble; none leaves it out.
-        gpt: class -> descriptors; None where the dataset has none.
-        gpt_names: what some classes are called with them.
-        nearest: prompts with the descriptors nearest to each class (`wsoup.evaluate.nearest`).
+        template: template for these baselines.
+        class_names: C names in label order.
+        templates: templates of the prompt ensemble; empty to leave it out.
+        gpt: GPT descriptors by class name, or None.
+        gpt_names: names to use with GPT descriptors instead of some class names.
+        nearest: prompts with the descriptors nearest to each class (`wsoup.evaluate.classifiers.nearest_prompts`).
     """
 
     template: str
@@ -63,18 +77,18 @@ class ClassMaterial:
 
 @dataclass(frozen=True)
 class Method:
-    """Texts, from which one row or several are made. Either `texts` or `prompts` says which.
+    """A source of texts for one or more rows, given by either `texts` or `prompts`.
 
     Attributes:
-        name: its name in results.
-        texts: (material, seed, m) -> texts that all classes share; m is for those that are drawn. None: see `prompts`.
-        prompts: one dataset's classes -> prompts of each; empty where it has none.
-        by_seed: whether seeds have texts of their own.
-        drawn: whether params.yaml says how many (``evaluate.baseline_m``, ``evaluate.tuned_baseline_m``).
+        name: name in results.
+        texts: (material, seed, m) -> texts shared by all classes; m matters only if they are drawn.
+        prompts: inputs of one dataset -> prompts of each class; may be empty.
+        by_seed: whether the texts differ by seed.
+        drawn: whether params.yaml sets how many to draw (``evaluate.baseline_m``, ``evaluate.tuned_baseline_m``).
         limit: how many can be drawn; None for no limit.
-        sized: whether the first 1, 2, 4, ... texts are counted as well, for the tables and curves over m.
-        alone: what one of its texts is called where it is counted alone; None where none is.
-        soup: its name in params.yaml, where it is a soup.
+        sized: also evaluate the first 1, 2, 4, ... texts, for tables and curves over m.
+        alone: label of a single text evaluated alone; None if none is.
+        soup: name in params.yaml, for a soup.
     """
 
     name: str
@@ -93,17 +107,17 @@ class TableRow:
     """One row of a table: one way to use a method's texts.
 
     Attributes:
-        key: its name in metrics.json.
-        label: its name in tables; that of zero_shot.csv where the paper has it.
-        method: where its texts come from.
+        key: key in metrics.json.
+        label: label in tables, as in zero_shot.csv if the paper has the row.
+        method: where the texts come from.
         mode: centroid or score_mean.
-        offsets: whether each member has copies at other token offsets.
-        tuned: whether finetuned models have it.
-        scaling: its name in model_scaling.csv.
-        curve: its name in the figure over m; None where it is not drawn.
-        plain: what it is called where the paper's name for it would not be understood.
-        terminal, terminal_tuned: whether the short table shows it, of the pretrained model and of finetuned ones.
-        m: members, where it is not the size that tables show.
+        offsets: whether each member is repeated at other token offsets.
+        tuned: whether finetuned models have this row, too.
+        scaling: label in model_scaling.csv.
+        curve: label in the figure over m; None if not drawn.
+        plain: label for readers who do not know the paper's name.
+        terminal, terminal_tuned: whether the short table shows it for pretrained and for finetuned models.
+        m: number of members, if not the size that tables show.
     """
 
     key: str
@@ -134,7 +148,7 @@ GPT = Method(
         []
         if classes.gpt is None
         else baselines.gpt_prompts(
-            classes.template, class_names=classes.class_names, descriptors=classes.gpt, called=classes.gpt_names
+            classes.template, class_names=classes.class_names, descriptors=classes.gpt, gpt_names=classes.gpt_names
         )
     ),
     by_seed=False,
@@ -171,7 +185,7 @@ RANDOM_CHAINS = Method(
 UPPER_BOUND = Method("upper_bound", lambda material, seed, m: material.upper_bound, by_seed=False, sized=True)
 
 GIVEN = "given_text"
-"""Results' name of the texts of ``evaluate.texts``, each alone."""
+"""Name in results of the texts of ``evaluate.texts``, each evaluated alone."""
 BEFORE_SOUPS = (
     TableRow(
         "class_name",
@@ -200,49 +214,49 @@ BEFORE_SOUPS = (
 )
 AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
 SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}
-"""The paper's soups, in its order. Those of other names come behind them."""
+"""The paper's soups, in its order. Other soups follow."""
 CURVE = "word_curve"
-"""The word soup with more members, for the curve over m alone: the tables and training have `word`."""
+"""The word soup with more members, used only for the curve over m: tables and training use `word`."""
 
 
 def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
-    """All rows in the order of the paper (zero_shot.csv), with those of the soups of params.yaml.
+    """All rows in the order of the paper (zero_shot.csv), including those of the soups in params.yaml.
 
     >>> [row.key for row in table(["word_k50"])][-4:]
     ['word_k50_soup', 'word_k50_soup_score_mean', 'word_k50_soup_offsets', 'upper_bound']
     """
     ordered = [name for name in SOUP_LABELS if name in soups] + [name for name in soups if name not in SOUP_LABELS]
     rows = [row for name in ordered for row in soup_rows(name)]
-    if CURVE in soups:  # it draws the word soup's curve, further
+    if CURVE in soups:  # extends the word soup's curve
         rows = [replace(row, curve=None) if row.method.soup == "word" else row for row in rows]
     return (*BEFORE_SOUPS, *rows, *AFTER_SOUPS)
 
 
 def soup_rows(name: str) -> tuple[TableRow, ...]:
-    """Rows of one soup: its centroid, its score mean, and with the offset trick.
+    """Rows of one soup: centroid, score mean and offset trick.
 
-    Soups of other names are shown wherever the word soup is, `CURVE` in the curve alone.
+    Soups that are not the paper's are shown wherever the word soup is, and `CURVE` only in the curve.
     """
     if name == CURVE:
         return _curve_rows()
     label, title = soup_label(name), soup_title(name)
     method = _soup_method(name, alone=title)
-    plain = TableRow(method.name, label, method, curve=title, terminal=True)
+    centroid = TableRow(method.name, label, method, curve=title, terminal=True)
     key, curve = f"{method.name}_score_mean", f"{title}, score mean"
     mean = TableRow(key, f"{label} score mean", method, "score_mean", curve=curve)
     offsets = TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True)
     if name == "descriptor":
-        return plain, mean, replace(offsets, scaling="Desc. soup + offsets")
-    used = replace(mean, scaling=SOUP_LABELS.get(name), terminal=True, terminal_tuned=True)
-    return plain, used, replace(offsets, tuned=False)
+        return centroid, mean, replace(offsets, scaling="Desc. soup + offsets")
+    mean = replace(mean, scaling=SOUP_LABELS.get(name), terminal=True, terminal_tuned=True)
+    return centroid, mean, replace(offsets, tuned=False)
 
 
 def _curve_rows() -> tuple[TableRow, ...]:
-    """The word soup's curve: no size of it is counted alone, and no finetuned model has it."""
+    """Rows of `CURVE`, whose members are not evaluated alone, nor with finetuned models."""
     method, label, title = _soup_method(CURVE, alone=None), soup_label("word"), soup_title("word")
-    plain = TableRow(method.name, f"{label}, all of the curve", method, tuned=False, curve=title)
-    return plain, replace(
-        plain,
+    centroid = TableRow(method.name, f"{label}, all of the curve", method, tuned=False, curve=title)
+    return centroid, replace(
+        centroid,
         key=f"{method.name}_score_mean",
         label=f"{label} score mean, all of the curve",
         mode="score_mean",
@@ -257,9 +271,9 @@ def _soup_method(name: str, *, alone: str | None) -> Method:
 
 
 def judged_mode(name: str, *, mode: str) -> str:
-    """The mode in which a soup is judged and drawn; `mode` is ``report.mode``.
+    """The mode in which a soup is judged and drawn, given ``report.mode``.
 
-    ``paper``: a descriptor soup is used as a centroid, any other as a score mean.
+    ``paper`` means centroid for the descriptor soup and score mean for any other.
     """
     if mode == "paper":
         return "centroid" if name == "descriptor" else "score_mean"
@@ -267,31 +281,31 @@ def judged_mode(name: str, *, mode: str) -> str:
 
 
 def judged_soups(names: Sequence[str]) -> list[str]:
-    """Soups that the verdict is about: all but the one that only draws a curve."""
+    """Soups that get a verdict: all but `CURVE`."""
     return [name for name in names if name != CURVE]
 
 
 def random_beside(name: str) -> str:
-    """What the random texts beside a soup are called, where images that are right are stored for the verdict."""
+    """Name of the random control of a soup in right.parquet."""
     return f"random_beside_{name}"
 
 
 def all_seeds(name: str) -> str:
-    """The same of a soup whose seeds stand together, as it is handed out (`wsoup.soup.seeds`)."""
+    """Name in right.parquet of a soup with all seeds combined, as it is exported (`wsoup.soup.seeds`)."""
     return f"{name}_all_seeds"
 
 
 def soup_label(name: str) -> str:
-    """What a soup is called at the beginning of a line: ``Word soup``, ``Soup word_k50``."""
+    """Label of a soup at the start of a line: ``Word soup``, ``Soup word_k50``."""
     return SOUP_LABELS.get(name, f"Soup {name}")
 
 
 def soup_title(name: str) -> str:
-    """The same within a line: ``word soup``, ``soup word_k50``."""
+    """Label of a soup within a line: ``word soup``, ``soup word_k50``."""
     label = soup_label(name)
     return label[0].lower() + label[1:]
 
 
 def methods(rows: Sequence[TableRow]) -> list[Method]:
-    """The methods of some rows, each once."""
+    """The distinct methods of some rows."""
     return list({row.method.name: row.method for row in rows}.values())

@@ -1,7 +1,5 @@
 """Test images and class names of every dataset, as evaluation reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,14 +12,14 @@ from torch import Tensor
 from wsoup.core import prompts
 from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import Artifacts
-from wsoup.texts import fits
+from wsoup.texts import tokens
 from wsoup.texts.tokens import Tokenizer
 from wsoup.towers.encoder import Encoder
 
 WHERE = (("dataset", pa.string()), ("role", pa.string()))
 COUNTS = (("n_correct", pa.int64()), ("n_images", pa.int64()))
 COSINES = (("alignment", pa.float64()), ("uniformity", pa.float64()))
-"""Columns that tables of counts share: where it was counted, what, and `wsoup.core.scoring.mean_cosines`."""
+"""Columns common to tables of counts: the dataset, the counts, and `wsoup.core.scoring.mean_cosines`."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +28,13 @@ class TestSet:
 
     Attributes:
         name, role: as in params.yaml.
-        template, class_names: what its classes are called.
+        template, class_names: prompt template, and C names in label order.
         image_features: (N, D) float32, L2-normalised.
         labels: (N,) int64.
         rows: (N,) int64, rows of the dataset's manifest.
-        attributes: what else the stored features say: whether the split is the paper's, skipped images, ...
+        attributes: attributes of the stored features: whether the split is the paper's, skipped images, ...
         baseline_template, gpt_names: as in params.yaml.
-        gpt: class -> GPT descriptors; None: it has none.
+        gpt: GPT descriptors by class name, or None.
     """
 
     name: str
@@ -51,7 +49,7 @@ class TestSet:
     gpt_names: Mapping[str, str] = field(default_factory=dict)
     gpt: Mapping[str, Sequence[str]] | None = None
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # tells pytest that this is not a test class
 
     @property
     def stems(self) -> list[str]:
@@ -60,36 +58,40 @@ class TestSet:
 
     @property
     def where(self) -> dict[str, Any]:
-        """`WHERE` of a line of counts on this dataset."""
+        """The columns `WHERE` of a line about this dataset."""
         return {"dataset": self.name, "role": self.role}
 
     def check_texts(self, texts: Sequence[str], *, tokenizer: Tokenizer, token_offset: int = 0) -> None:
-        """Raise PoolError where one of `texts` does not fit the model's context after the longest class name."""
-        where, step = f"dataset {self.name}", self._shorten
-        fits.check_fits(
-            texts, stems=self.stems, tokenizer=tokenizer, origin=where, step=step, token_offset=token_offset
+        """Raise PoolError if one of `texts` exceeds the model's context after the longest class name."""
+        tokens.check_fits(
+            texts,
+            stems=self.stems,
+            tokenizer=tokenizer,
+            origin=f"dataset {self.name}",
+            step=self._shorten,
+            token_offset=token_offset,
         )
 
     def check_prompts(self, prompts: Sequence[Sequence[str]], *, tokenizer: Tokenizer) -> None:
-        """Raise PoolError for the first prompt of C lists, one a class, that does not fit the context."""
+        """Raise PoolError for the first prompt, of one list per class, that exceeds the model's context."""
         for name, texts in zip(self.class_names, prompts, strict=True):
             origin = f"dataset {self.name}, class {name!r}"
-            fits.check_prompts(texts, tokenizer=tokenizer, origin=origin, step=self._shorten)
+            tokens.check_prompts(texts, tokenizer=tokenizer, origin=origin, step=self._shorten)
 
     @property
     def _shorten(self) -> str:
-        return f"shorten the name (datasets.{self.name}.class_names), or leave such long texts out of the pool"
+        return f"shorten the name (datasets.{self.name}.class_names), or remove such long texts from the pool"
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a reader of results wants to know of this dataset."""
-        kept = ("role", "layout", "template", "paper_comparable", "reason", "made_with", "images")
-        facts = {key: self.attributes[key] for key in kept if key in self.attributes}
+        """Facts about this dataset that are stored with results."""
+        keys = ("role", "layout", "template", "paper_comparable", "reason", "made_with", "images")
+        facts = {key: self.attributes[key] for key in keys if key in self.attributes}
         return {**facts, "n_images": len(self.labels), "n_classes": len(self.class_names)}
 
 
 class ClassPrompts:
-    """Every class prompt of several datasets once, and which of them are whose: shifts share those of the source.
+    """The distinct class prompts of several datasets, and their positions: shifts share those of the source.
 
     Attributes:
         stems: S class prompts without their final period.
@@ -108,14 +110,16 @@ class ClassPrompts:
         return self._index[test.name]
 
 
-def load_tests(artifacts: Artifacts, *, datasets: Sequence[Mapping[str, Any]], encoder: Encoder) -> list[TestSet]:
-    """The test images of every dataset, in their order; `datasets` as the stage evaluated writes them.
+def load_tests(
+    artifacts: Artifacts, *, encoder: Encoder, datasets: Sequence[Mapping[str, Any]] | None = None
+) -> list[TestSet]:
+    """Read the test images of some datasets as listed by stage evaluated (default: all of them).
 
     Raises:
         MissingError, MismatchError: features are missing, or of another encoder.
     """
     tests = []
-    for dataset in datasets:
+    for dataset in store.read_object(artifacts.evaluated)["datasets"] if datasets is None else datasets:
         name = dataset["name"]
         stored = store.read_features(artifacts.features(name, split="test"), encoder=encoder.id, of=(name, "test"))
         tests.append(

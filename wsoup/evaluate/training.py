@@ -1,12 +1,9 @@
-"""Accuracy during training: the averaged weights at regular intervals, on the same few images of every dataset.
+"""Test images as finetuned models see them, and accuracy during training on a sample of them.
 
-The right panel of the paper's figure of diversity. Texts are those that a method was trained over, as their centroid
-(the authors' figures/python_scripts/main_crossdataset.traineval.py), or the class name alone. The stage trains nothing:
-it reads what `finetune` kept (`finetune.methods.<name>.snapshots`). Test images are seen through finetuned image towers
-here: every image is decoded once for the models of all seeds.
+Accuracy during training is the right panel of the paper's diversity figure: snapshots of the averaged weights, kept by
+stage finetune (`finetune.methods.<name>.snapshots`), are evaluated with the centroid of the texts that the method was
+trained on (the authors' figures/python_scripts/main_crossdataset.traineval.py) or the class name alone.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,31 +18,29 @@ from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.disk.shards import Owner
 from wsoup.core.draws import named_generator
 from wsoup.evaluate.classifiers import Row
-from wsoup.evaluate.counts import evaluate
-from wsoup.evaluate.encoded import encode_rows
+from wsoup.evaluate.counts import encode_and_evaluate
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.tuned import load_tuned, snapshots_in
 from wsoup.images.features import ImageList, embed_images
-from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
 COLUMNS = ("seed", "iteration", "dataset", "n_correct", "n_images")
 
 
-def some_images(tests: Sequence[TestSet], *, images: int) -> list[TestSet]:
-    """At most so many test images of each dataset, in their order: which ones depends on the dataset's name alone."""
-    few = []
+def sample_images(tests: Sequence[TestSet], *, size: int) -> list[TestSet]:
+    """At most `size` test images of each dataset, in order; the dataset's name alone decides which."""
+    samples = []
     for test in tests:
-        drawn = named_generator("images during training", test.name).permutation(len(test.labels))[:images]
-        kept = np.sort(drawn)
-        where = torch.from_numpy(kept).to(test.labels.device)
-        features, labels = test.image_features[where], test.labels[where]
-        few.append(replace(test, image_features=features, labels=labels, rows=test.rows[kept]))
-    return few
+        generator = named_generator("images during training", test.name)
+        kept = np.sort(generator.permutation(len(test.labels))[:size])
+        index = torch.from_numpy(kept).to(test.labels.device)
+        features, labels = test.image_features[index], test.labels[index]
+        samples.append(replace(test, image_features=features, labels=labels, rows=test.rows[kept]))
+    return samples
 
 
 def trained_row(rows: Sequence[Row], *, soup: str) -> Row:
-    """Of the rows of a tuned model, that of the texts it was trained over, cut to the members that it knew."""
+    """The row of a tuned model with the texts, and the number of members, that it was trained on."""
     name = soup if soup == "class_name" else f"{soup}_soup"
     return next(row for row in rows if row.method == name and row.offsets == (0,))
 
@@ -61,34 +56,25 @@ def during_training(
     batch_size: int,
     owner: Owner,
 ) -> list[list[Any]]:
-    """Counts of every snapshot of one seed: lines of `COLUMNS`, none where params asked for no snapshots.
+    """Counts of every snapshot of one seed: lines of `COLUMNS`, none if params ask for no snapshots.
 
     Args:
-        method, seed: whose training.
-        row: its texts.
+        method, seed: name the training run.
+        row: the texts.
         encoder: the pretrained model.
-        tests: `some_images`, as the pretrained model sees them.
-        artifacts: where tuned weights and manifests lie.
-        batch_size: images in one forward pass, where the image tower was trained.
-        owner: whose resume state finished shards are.
+        tests: `sample_images`, with features of the pretrained model.
+        artifacts: where tuned weights and manifests are.
+        batch_size: images in one forward pass, if the image tower was trained.
+        owner: owner of the resume state.
     """
     folder, lines = artifacts.tuned(method, seed=seed), []
     for iteration in snapshots_in(folder):
         tuned = load_tuned(folder, encoder=encoder, iteration=iteration)
-        seen = list(tests)
-        if tuned.model.tunes_images:
-            again = seen_by({seed: tuned}, tests=tests, artifacts=artifacts, batch_size=batch_size, owner=owner)
-            seen = again[seed]
-        classifiers = encode_rows(
-            [row],
-            class_rows={},
-            tests=seen,
-            encoder=tuned,
-            texts=PromptEncoder.of(tuned),
-            owner=owner,
-            label=f"{method} seed {seed}, iteration {iteration}",
+        seen = seen_by({seed: tuned}, tests=tests, artifacts=artifacts, batch_size=batch_size, owner=owner)[seed]
+        label = f"{method} seed {seed}, iteration {iteration}"
+        table = encode_and_evaluate(
+            [row], class_rows={}, tests=seen, encoder=tuned, owner=owner, label=label, variant=method
         )
-        table = evaluate(classifiers, tests=seen, tokenizer=tuned.tokenizer, variant=method)
         lines += [
             [seed, iteration, line["dataset"], line["n_correct"], line["n_images"]]
             for line in table.to_pylist()
@@ -98,27 +84,31 @@ def during_training(
 
 
 def seen_by(
-    encoders: Mapping[int, Encoder],
+    tuned: Mapping[int, Encoder],
     *,
     tests: Sequence[TestSet],
     artifacts: Artifacts,
     batch_size: int,
     owner: Owner,
-) -> dict[int, list[TestSet]]:
+) -> dict[int, Sequence[TestSet]]:
     """The same datasets with the image features of each seed's model.
 
+    If any model tuned its image tower, every image is decoded once for the models of all seeds.
+
     Args:
-        encoders: finetuned models by seed.
-        tests: datasets as the pretrained model sees them; the images are theirs, so that counts can be paired.
-        artifacts: where the manifests lie.
+        tuned: finetuned models by seed.
+        tests: datasets with features of the pretrained model; the images stay the same, so counts can be paired.
+        artifacts: where the manifests are.
         batch_size: images in one forward pass.
-        owner: whose resume state finished shards are.
+        owner: owner of the resume state.
     """
+    if not any(encoder.model.tunes_images for encoder in tuned.values()):
+        return dict.fromkeys(tuned, tests)
     by_dataset = embed_images(
-        {str(seed): encoder for seed, encoder in encoders.items()},
+        {str(seed): encoder for seed, encoder in tuned.items()},
         lists=[_images(test, manifest=artifacts.manifest(test.name)) for test in tests],
         batch_size=batch_size,
-        on_bad_image="stop",  # what could not be decoded is not among the images any more
+        on_bad_image="stop",  # images that cannot be decoded were left out before
         label="test images",
         owner=owner,
     )
@@ -127,7 +117,7 @@ def seen_by(
             replace(test, image_features=torch.from_numpy(embedded.features[str(seed)]).to(test.labels.device))
             for test, embedded in zip(tests, by_dataset, strict=True)
         ]
-        for seed in encoders
+        for seed in tuned
     }
 
 

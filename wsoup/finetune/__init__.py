@@ -1,5 +1,4 @@
 """Finetuning: what is trained (`tuners`) x which loss (`losses`) x which texts (a soup), and the loop (`train`).
 
-`image_tower` and `text_tower` are open_clip's towers cut open (`blocks`), `tuned` is the finished thing and its files,
-`data` the few-shot batches.
+`towers` are open_clip's towers cut open for training, `data` the few-shot batches, `tuned` the results on disk.
 """

@@ -1,13 +1,11 @@
-"""Few-shot training images in batches of distinct classes, each batch a function of (seed, iteration) alone.
+"""Few-shot training images, in batches that are a function of (seed, iteration) alone.
 
-That makes a killed training go on with the batch that it was at, and lets threads decode ahead. A batch holds distinct
-classes with one image each, as in section 4 of arXiv 2311.13612 and the authors' sampler (Chris210634/word_soups,
-source/samplers.py). Rounds of whole batches go through the classes in a new order each, and each class through its
-images before any comes again. With fewer classes than the batch size a batch is all classes. In theirs a round goes on
-in the batch in which the one before it ends, which may then hold a class twice: `wrapped_positions`.
+So a killed training resumes with the same batches, and threads can decode ahead. As in section 4 of arXiv 2311.13612
+and the authors' sampler (Chris210634/word_soups, source/samplers.py), a batch holds one image each of distinct classes;
+with fewer classes than the batch size, of all of them. Each round of whole batches visits the classes in a new order,
+and each class cycles through its images. In the authors' sampler the next round begins within the last batch of a
+round, which may then hold a class twice: see `wrapped_positions`.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,33 +21,35 @@ from torch import Tensor
 from wsoup.core.disk import remote, store
 from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.draws import named_generator
-from wsoup.core.errors import ChangedError, DataError, MissingError
+from wsoup.core.errors import DataError, MissingError
 from wsoup.finetune.params import AugmentParams
-from wsoup.images.decode import decoding_workers, load_rgb
+from wsoup.images.decode import batches, decoding_workers, load_rgb
 from wsoup.soup.soup import Soup
 from wsoup.towers.encoder import Encoder
 
 PIXELS_IN_MEMORY = 1 << 28
-"""Decoded images stay in memory while all of them together have no more pixels than this (768 MiB)."""
+"""Decoded images are kept in memory up to this many pixels in total (768 MiB)."""
 RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
+CHECKED_AT_ONCE = 64
+"""Images per batch when trying to decode them all."""
 TRIES = 10
-"""Crops drawn before the middle of the image is taken, as torchvision's RandomResizedCrop does."""
+"""Random crops to try before falling back to the centre, as torchvision's RandomResizedCrop does."""
 NARROWEST, WIDEST = 3 / 4, 4 / 3
-"""Aspects of a crop, width / height."""
+"""Aspect ratio of a crop, width / height."""
 
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """What is trained on.
+    """Images and texts to train on.
 
     Attributes:
         paths: N image files.
-        digests: N content digests that the files had when they were listed.
+        digests: N content digests of the files at listing time.
         labels: (N,) int64.
         class_names: C names in label order.
         template: of the source dataset.
         soup: M member texts, bare.
-        skipped: what is wrong with each image of the split that is left out.
+        skipped: error message of each image that was left out.
     """
 
     paths: Sequence[str]
@@ -64,19 +64,19 @@ class TrainingSet:
 def read_training_set(
     artifacts: Artifacts, *, source: str, soup: str, seed: int, encoder: Mapping[str, Any], on_bad_image: str
 ) -> TrainingSet:
-    """The few-shot images of one seed and the texts of its soup.
+    """Read the few-shot images of one seed and the texts of its soup.
 
     Args:
-        artifacts: where they lie.
-        source: the source's name.
+        artifacts: of the project.
+        source: name of the source dataset.
         soup: a name under ``soups``, or class_name.
-        seed: whose split and soup.
-        encoder: the id that the soup must be of.
-        on_bad_image: ``"skip"`` leaves out images that cannot be decoded; ``"stop"`` looks at none of them yet.
+        seed: of the split and the soup.
+        encoder: id that the soup must have.
+        on_bad_image: ``"skip"`` leaves out images that cannot be decoded; ``"stop"`` does not check them yet.
 
     Raises:
-        MissingError: the images' folder, the manifest, the split or the soup is not there.
-        MismatchError: the soup is of another encoder.
+        MissingError: the image folder, manifest, split or soup does not exist.
+        MismatchError: the soup has another encoder.
         ChangedError, DataError: see `decodable`.
     """
     manifest = store.require(artifacts.manifest(source), made_by=f"prepare@{source}")
@@ -104,92 +104,88 @@ def read_training_set(
 
 
 def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
-    """Which images are in a batch: (B,) positions, B = min(batch size, number of classes), all of distinct classes."""
+    """Images of a batch: (B,) positions of distinct classes, B = min(batch size, number of classes)."""
     by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     size = min(batch_size, len(by_class))
     turn, step = divmod(iteration, len(by_class) // size)
 
     def image_of(c: int) -> int:
-        """Whichever of a class's images is due."""
-        cycle, place = divmod(turn, len(by_class[c]))
+        """The image of a class whose turn it is."""
+        cycle, index = divmod(turn, len(by_class[c]))
         order = named_generator(seed, "images", c, cycle).permutation(len(by_class[c]))
-        return int(by_class[c][order[place]])
+        return int(by_class[c][order[index]])
 
     order = named_generator(seed, "classes", turn).permutation(len(by_class))[step * size : (step + 1) * size]
     return np.array([image_of(int(c)) for c in order])
 
 
 def wrapped_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
-    """The same as the authors' sampler has it (source/samplers.py, FastRandomSampler): rounds without a break.
+    """As `batch_positions`, but with rounds that wrap within a batch (the authors' FastRandomSampler, samplers.py).
 
-    The rounds of N // B batches make an epoch, in which each class has another image in each round.
+    N // B batches make an epoch, in which a class shows a different image in every round.
     """
     by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     size = min(batch_size, len(labels))
     epoch, batch = divmod(iteration, len(labels) // size)
-    rounds, places = np.divmod(np.arange(batch * size, (batch + 1) * size), len(by_class))
+    rounds, ranks = np.divmod(np.arange(batch * size, (batch + 1) * size), len(by_class))
     orders = {r: named_generator(seed, "rounds", epoch, r).permutation(len(by_class)) for r in np.unique(rounds)}
 
     def image_of(c: int, turn: int) -> int:
         order = named_generator(seed, "images of a round", c, epoch).permutation(len(by_class[c]))
         return int(by_class[c][order[turn % len(order)]])
 
-    return np.array([image_of(int(orders[r][place]), int(r)) for r, place in zip(rounds, places, strict=True)])
+    return np.array([image_of(int(orders[r][rank]), int(r)) for r, rank in zip(rounds, ranks, strict=True)])
 
 
 def decodable(
     paths: Sequence[str], *, labels: np.ndarray, digests: Sequence[str] | None, class_names: Sequence[str]
 ) -> tuple[np.ndarray, dict[int, str]]:
-    """Find out once, before training, which images can be decoded; asked where bad images are to be skipped.
+    """Try to decode every image, once, before training that skips bad images.
 
     Args:
         paths: N files.
         labels: (N,) int64.
-        digests: N content digests that the files had when they were listed, or None.
-        class_names: C names in label order, for the message.
+        digests: N content digests of the files at listing time, or None.
+        class_names: C names in label order, for error messages.
 
     Returns:
-        Positions of the good ones, and the error text of each other one by its position.
+        Positions of the good images, and the error messages of the others by position.
 
     Raises:
-        ChangedError: a file is not the one that was listed any more.
-        DataError: a class is left without images.
+        ChangedError: a file changed since it was listed.
+        DataError: a class has no good image.
     """
 
-    def fault(path: str, digest: str | None) -> str | None:
-        try:
-            load_rgb(path, digest=digest)
-        except ChangedError:
-            raise
-        except DataError as error:
-            return str(error)
-        return None
-
-    with ThreadPoolExecutor(max_workers=max(1, decoding_workers())) as pool:
-        texts = pool.map(fault, paths, digests if digests is not None else [None] * len(paths))
-    faults = {i: text for i, text in enumerate(texts) if text is not None}
-    good = np.delete(np.arange(len(paths)), list(faults))
+    errors: dict[int, str] = {}
+    for batch in batches(paths, transform=_no_pixels, batch_size=CHECKED_AT_ONCE, digests=digests, on_bad_image="skip"):
+        errors |= {i: error.args[0] for i, error in batch.bad.items()}
+    good = np.delete(np.arange(len(paths)), list(errors))
     for label in np.setdiff1d(labels, labels[good])[:1]:
-        text = next(text for i, text in faults.items() if labels[i] == label)
+        text = next(text for i, text in errors.items() if labels[i] == label)
         raise DataError(f"none of the training images of class {class_names[label]!r} can be decoded: {text}")
-    return good, faults
+    return good, errors
+
+
+def _no_pixels(image: Image.Image) -> Tensor:
+    """Stands in for the pixels of an image that has been decoded."""
+    return torch.zeros(3, 1, 1)
 
 
 class FewShotImages:
-    """The training images of one seed.
+    """Decodes, augments and normalises the training images of one seed.
 
     Args:
         paths: N files.
         labels: (N,) int64.
-        encoder: its preprocessing applies.
-        augment: crop and flip, or None for the plain preprocessing.
-        digests: N content digests that the files had when they were listed, or None.
-        threads: that decode and crop ahead; None reads ``$WSOUP_WORKERS``, else one per core. No result depends on it.
-        room: pixels of decoded images that stay in memory. No result depends on it.
+        encoder: whose preprocessing to use.
+        augment: crop and flip; None: the plain preprocessing.
+        digests: N content digests of the files at listing time, or None.
+        threads: to decode and crop; None: ``$WSOUP_WORKERS``, else one per core. Does not affect results.
+        room: pixels of decoded images to keep in memory. Does not affect results.
 
     Raises:
-        ChangedError: while batches are made, a file is not the one that was listed any more.
-        DataError: no images, or the preprocessing is of an unknown kind.
+        ChangedError: when a batch is made, if a file changed since it was listed.
+        DataError: no images.
     """
 
     def __init__(
@@ -229,7 +225,7 @@ class FewShotImages:
         return (pixels - self.mean) / self.std, labels
 
     def _load(self, position: int) -> Image.Image:
-        """One image, decoded; kept in memory while there is room."""
+        """Decode one image, keeping it in memory while there is room."""
         position = int(position)
         if position in self._kept:
             return self._kept[position]
@@ -240,7 +236,7 @@ class FewShotImages:
         return image
 
     def _crop(self, position: int, draws: np.ndarray) -> np.ndarray:
-        """A random crop resized to the model's size, flipped or not: (H, W, 3) uint8; draws are uniform in [0, 1)."""
+        """A random crop, resized and perhaps flipped: (H, W, 3) uint8; draws are uniform in [0, 1)."""
         assert self.augment is not None
         image = self._load(position)
         box = crop_box(image.width, image.height, draws[:-1].reshape(TRIES, 4), share=self.augment.crop)
@@ -250,15 +246,15 @@ class FewShotImages:
 
 
 def crop_box(width: int, height: int, draws: np.ndarray, *, share: tuple[float, float]) -> tuple[int, int, int, int]:
-    """The first of several random crops that fits: share of the area uniform, aspect 3/4 to 4/3 log-uniform.
+    """The first of several random crops that fits, with a uniform share of the area and log-uniform aspect ratio.
 
     Args:
-        width, height: of the image, pixels.
+        width, height: of the image, in pixels.
         draws: (tries, 4) uniform in [0, 1): share, aspect, left, top.
         share: smallest and largest share of the area.
 
     Returns:
-        (left, top, right, bottom); where none fits, the largest in the middle whose aspect is allowed.
+        (left, top, right, bottom); if no crop fits, the largest centred one with an allowed aspect ratio.
     """
     for area, aspect, left, top in draws:
         pixels = width * height * (share[0] + area * (share[1] - share[0]))

@@ -1,4 +1,4 @@
-"""Section `finetune`: methods, each what is trained x which loss x which texts, and what they share."""
+"""Section `finetune`: methods (what is trained x which loss x which texts) and their shared settings."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from wsoup.core.arguments import Flag
 from wsoup.core.params.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
 
 Some = Annotated[PositiveInt, Field(le=10_000)]
-"""Tokens, blocks, members; the model itself sets bounds far below this."""
+"""Tokens, blocks or members; the model sets much lower limits."""
 Iterations = Annotated[PositiveInt, Field(le=100_000_000)]
 Images = Annotated[PositiveInt, Field(le=65_536)]
 Positive = Annotated[float, Field(gt=0, le=1e15)]
 NonNegative = Annotated[float, Field(ge=0, le=1e15)]
-"""Numbers whose products still fit into float32."""
+"""Numbers whose products fit into float32."""
 
 
 class AnyTune(Section):
-    """What every `tune` says of itself."""
+    """Base of every kind of `tune`."""
 
     tunes_images: ClassVar[bool] = True
-    """Whether image features change, so that test images are read again."""
+    """Whether image features change, so that test images must be encoded again."""
 
     @property
     def inside_images(self) -> bool:
-        """Whether something inside the image tower is trained, which must then be a ViT."""
+        """Whether parameters inside the image tower are trained, which must then be a ViT."""
         return self.tunes_images
 
 
 class TextTune(AnyTune):
-    """What leaves image features as they are."""
+    """A `tune` that does not change image features."""
 
     tunes_images = False
 
@@ -41,7 +41,7 @@ class PromptTune(TextTune):
 
     kind: Literal["prompt"]
     tokens: Some
-    """How many tokens of the template are learnt."""
+    """Number of learnt tokens of the template."""
 
 
 class LastBlocksTune(AnyTune):
@@ -49,7 +49,7 @@ class LastBlocksTune(AnyTune):
 
     kind: Literal["last_blocks"]
     blocks: Some
-    """How many of the last blocks."""
+    """Number of last blocks."""
     prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
     """Learnt tokens of the template; 0: none."""
 
@@ -57,23 +57,23 @@ class LastBlocksTune(AnyTune):
 class SoftDescriptorsTune(TextTune):
     """`members` soft descriptors of `tokens` tokens each, and a text prompt (0 tokens: none).
 
-    ProDA trains all of them together, and a prompt. With cross entropy they are a CoOp ensemble: each is trained by
-    itself for its share of the iterations, from the beginning, and nothing but the descriptor is kept.
+    ProDA trains them together with a prompt. With cross entropy they are a CoOp ensemble: each is trained on its own,
+    from scratch, for its share of the iterations, and only the descriptors are kept.
     """
 
     kind: Literal["soft_descriptors"]
     members: Some
-    """How many soft descriptors."""
+    """Number of soft descriptors."""
     tokens: Some
     """Tokens of each."""
     start: Literal["random", "words", "soup"] = "random"
-    """`random` tokens; random common `words` and a period, which is learnt and stands for the prompt's own (as the
-    authors'); or the tokens of the first members of the method's `soup`, cut or begun again to fit."""
+    """`random` tokens; random common `words` and a period, which is learnt and replaces the prompt's own (as the
+    authors'); or the tokens of the first members of the method's `soup`, cut or repeated to fit."""
     prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
     """Learnt tokens of the template; 0: none."""
     blocks: Annotated[NonNegativeInt, Field(le=10_000)] = 0
-    """Last blocks of both towers, with final norms and projections, that learn beside each descriptor and are put back
-    after it; 0: none. The authors' script of the CoOp ensemble leaves 3 open (argparse_parameters.py:37)."""
+    """Last blocks of both towers, with final norms and projections, that are trained with each descriptor and restored
+    after it; 0: none. The authors' CoOp ensemble trains 3 (argparse_parameters.py:37)."""
 
     @property
     def inside_images(self) -> bool:
@@ -85,9 +85,9 @@ class VisualPromptTune(AnyTune):
 
     kind: Literal["visual_prompt"]
     tokens: Some
-    """Learnt tokens beside the image's patches."""
+    """Learnt tokens in addition to the image's patches."""
     depth: Some
-    """Blocks whose prompts are learnt: 1 is shallow."""
+    """Blocks with learnt prompts; 1 is shallow."""
 
 
 class MapleTune(AnyTune):
@@ -95,20 +95,20 @@ class MapleTune(AnyTune):
 
     kind: Literal["maple"]
     tokens: Some
-    """Learnt tokens of the template, and as many beside the patches."""
+    """Learnt tokens of the template, and as many in addition to the patches."""
     depth: Some
-    """Blocks whose prompts are learnt: 1 is shallow."""
+    """Blocks with learnt prompts; 1 is shallow."""
 
 
 class BlocksTune(AnyTune):
-    """What changes the last blocks and adds nothing before or behind them."""
+    """A `tune` inside the last blocks."""
 
     opens: Literal["both", "image_twice"] = "both"
-    """`both` towers, as the method's paper says; or, as in the authors' code (trainer.py:201), the image tower alone,
-    each parameter standing twice in the optimizer and so taking two steps at a time. There, what `ssf` and `adapter`
-    put into the text tower stays as it was drawn."""
+    """`both` towers, as in the method's paper; or, as in the authors' code (trainer.py:201), only the image tower, with
+    each parameter listed twice in the optimizer and so taking two steps at a time. Parameters that `ssf` and `adapter`
+    add to the text tower then keep their initial values."""
     blocks: Some
-    """How many of the last blocks."""
+    """Number of last blocks."""
 
 
 class BitfitTune(BlocksTune):
@@ -124,8 +124,8 @@ class LoraTune(BlocksTune):
     rank: Some
     """Rank of the update."""
     piles_up: Flag = False
-    """In training, every pass adds the update to the weights for good, as the authors' code does (models.py:185);
-    false: weights and update are added anew each time. The finished update is added once, either way."""
+    """During training every pass adds the update to the weights for good, as in the authors' code (models.py:185);
+    false: every pass uses weights + update. Either way, the final update is added once."""
 
 
 class SsfTune(BlocksTune):
@@ -135,26 +135,26 @@ class SsfTune(BlocksTune):
 
 
 class AdapterTune(BlocksTune):
-    """A residual bottleneck after the feed-forward part of the last blocks; width / reduction wide."""
+    """A residual bottleneck of width / reduction after the feed-forward part of the last blocks."""
 
     kind: Literal["adapter"]
     reduction: Some
-    """The bottleneck is width / reduction wide."""
+    """The bottleneck's width is width / reduction."""
     ratio: Fraction
-    """What the bottleneck's output is multiplied with before it is added."""
+    """Factor of the bottleneck's output before it is added."""
     mix: Literal["add", "blend"] = "add"
-    """`add` ratio x bottleneck, which starts at zero and so at the pretrained prediction; or `blend` it, drawn at
-    random, with (1 - ratio) x the input (the authors' code, models.py:121)."""
+    """`add` ratio x bottleneck, which starts at zero and so at the pretrained prediction; or `blend` it, randomly
+    initialised, with (1 - ratio) x the input (the authors' code, models.py:121)."""
 
 
 class ImageAdapterTune(AnyTune):
-    """CLIP-Adapter: a bottleneck on the image features, mixed in at `ratio`."""
+    """CLIP-Adapter: a bottleneck on the image features, blended at `ratio`."""
 
     kind: Literal["image_adapter"]
     reduction: Some
-    """The bottleneck is width / reduction wide."""
+    """The bottleneck's width is width / reduction."""
     ratio: Fraction
-    """Share of the bottleneck in the feature."""
+    """Weight of the bottleneck in the feature."""
 
     @property
     def inside_images(self) -> bool:
@@ -176,11 +176,11 @@ TuneParams = (
 
 
 class CrossEntropyLoss(Section):
-    """Cross entropy over all classes, with any of label smoothing, CLIPood's adaptive margin and a teacher.
+    """Cross entropy over all classes, optionally with label smoothing, CLIPood's adaptive margin and a teacher.
 
     With `lambda` the target is (1 - lambda) x one-hot + lambda x the pretrained model's prediction for the same image
-    and the same member of the soup, at logit scale `teacher_logit_scale`: the diversity loss of the paper, and with the
-    class_name soup a regularisation towards initialisation.
+    and the same member of the soup, at logit scale `teacher_logit_scale`: the diversity loss of the paper, or with the
+    class_name soup a regulariser towards initialisation.
     """
 
     kind: Literal["cross_entropy"]
@@ -201,11 +201,11 @@ class CrossEntropyLoss(Section):
 
 
 class ContrastiveLoss(Section):
-    """CLIP's loss over the batch; `balance` is the share of images-to-texts (1: only that, as the authors')."""
+    """CLIP's loss over the batch; `balance` is the weight of image-to-text (1: only that, as the authors')."""
 
     kind: Literal["contrastive"]
     balance: Fraction
-    """Share of images-to-texts; 1: only that."""
+    """Weight of image-to-text; 1: only that."""
 
 
 class KgcoopLoss(Section):
@@ -213,18 +213,18 @@ class KgcoopLoss(Section):
 
     kind: Literal["kgcoop"]
     weight: NonNegative
-    """Of the distance from the initial class texts."""
+    """Weight of the distance from the initial class texts."""
     pairs: Literal["own", "all"] = "own"
-    """Whose cosines: each class's `own` text before and after, as the method's paper says, or those of `all` pairs of
-    classes (the authors' code, trainer.py:449)."""
+    """Cosines of each class's `own` text before and after, as in the method's paper, or of `all` pairs of classes (the
+    authors' code, trainer.py:449)."""
 
 
 class ProgradLoss(Section):
-    """Contrastive; its gradient loses `weight` of what conflicts with that of KL to the zero-shot prediction."""
+    """Contrastive loss whose gradient is projected if it conflicts with that of the KL to the zero-shot prediction."""
 
     kind: Literal["prograd"]
     weight: NonNegative
-    """Share of the conflicting gradient that is taken away."""
+    """Share of the conflicting component to remove."""
 
 
 class ProdaLoss(Section):
@@ -234,23 +234,23 @@ class ProdaLoss(Section):
     per_step: Some
     """Soft descriptors in one step."""
     orthogonality: NonNegative
-    """Weight of their mean cosine."""
+    """Weight of the descriptors' mean cosine."""
 
 
 LossParams = CrossEntropyLoss | ContrastiveLoss | KgcoopLoss | ProgradLoss | ProdaLoss
 
 
 class SnapshotParams(Section):
-    """Accuracy during training (the paper's figure of diversity): how often the averaged weights are copied and scored.
+    """Accuracy during training (the paper's figure of diversity), from copies of the averaged weights.
 
-    Every copy is as large as what is trained, and encodes all class prompts again with the method's texts; methods that
-    train the image tower also read the images again. `wsoup plan` counts both.
+    Every copy takes the space of the trained parameters, and evaluating it encodes all class prompts again, for methods
+    that train the image tower also the images. `wsoup plan` counts both.
     """
 
     every: Iterations
-    """Iterations between two copies (the paper: 50); the first and the last iteration have one, too."""
+    """Iterations between two copies (the paper: 50), in addition to the first and the last one."""
     images: Annotated[PositiveInt, Field(le=1_000_000)]
-    """Of each dataset's test images, drawn once: the same for all copies, seeds and methods."""
+    """Test images per dataset, the same for all copies, seeds and methods."""
 
 
 class MethodParams(Section):
@@ -261,19 +261,19 @@ class MethodParams(Section):
     loss: Annotated[LossParams, Field(discriminator="kind")]
     """With which loss."""
     soup: Name
-    """On which texts: class_name, or a name under soups."""
+    """With which texts: class_name, or a name under soups."""
     members: Some | None = None
-    """Only the soup's first members; null: all."""
+    """Number of the soup's first members to use; null: all."""
     learning_rate: Positive
-    """Step size of SGD."""
+    """Learning rate of SGD."""
     prompt_factor: Positive
-    """Text prompts learn this many times faster."""
+    """Factor of the learning rate for text prompts."""
     iterations: Iterations | None = None
-    """Steps of SGD; null: as finetune.iterations."""
+    """Steps of SGD; null: finetune.iterations."""
     batch_size: Images | None = None
-    """Distinct classes in a step; null: as finetune.batch_size."""
+    """Distinct classes in a step; null: finetune.batch_size."""
     snapshots: SnapshotParams | None = None
-    """Accuracy on some images of every dataset during training; null: only that of the end."""
+    """Accuracy on some images of every dataset during training; null: only at the end."""
 
     @model_validator(mode="after")
     def _parts_fit(self) -> MethodParams:
@@ -282,10 +282,10 @@ class MethodParams(Section):
         if soft and not from_soup and self.soup != "class_name":
             raise ValueError(
                 f"tune soft_descriptors learns its own texts: soup must be class_name, not {self.soup!r}; "
-                "start: soup begins with a soup's"
+                "start: soup starts from a soup"
             )
         if from_soup and self.soup == "class_name":
-            raise ValueError("tune soft_descriptors with start: soup needs a soup to begin with, not class_name")
+            raise ValueError("tune soft_descriptors with start: soup needs a soup to start from, not class_name")
         if isinstance(self.loss, ProdaLoss) and (soft is None or self.loss.per_step > soft.members):
             raise ValueError("loss proda needs tune soft_descriptors with at least per_step members")
         taught = bool(getattr(self.loss, "weight", None))
@@ -297,12 +297,12 @@ class MethodParams(Section):
 
 
 class AugmentParams(Section):
-    """RandomResizedCrop, which keeps this share of the area at least and at most, and a horizontal flip."""
+    """RandomResizedCrop and a horizontal flip."""
 
     crop: tuple[Fraction, Fraction]
     """RandomResizedCrop: smallest and largest share of the area (the paper: [0.08, 1.0])."""
     flip: Flag
-    """Mirror half of the images, at random (the paper: true)."""
+    """Flip each image with probability 1/2 (the paper: true)."""
 
     @model_validator(mode="after")
     def _ordered(self) -> AugmentParams:
@@ -312,26 +312,26 @@ class AugmentParams(Section):
 
 
 class FinetuneParams(Section):
-    """What all finetuned methods share, and the methods by name. `augment` null: the plain preprocessing."""
+    """Settings shared by all finetuned methods, and the methods by name."""
 
     iterations: Iterations
     """Steps of SGD (the paper: 750)."""
     batch_size: Images
-    """Distinct classes with one image each in a step; all classes where there are fewer."""
+    """Distinct classes in a step, one image each; all classes if there are fewer."""
     batches: Literal["distinct", "wrapped"] = "distinct"
-    """Where a round of all classes ends within a batch: `distinct` leaves the rest of the round out; `wrapped` goes on
-    in the same batch, as the authors' sampler does (samplers.py:126), so that a class may come twice."""
+    """If a round over all classes does not fill its last batch: `distinct` drops that batch; `wrapped` fills it from
+    the next round, as the authors' sampler does (samplers.py:126), so that a class may appear twice."""
     momentum: Annotated[float, Field(ge=0, lt=1)]
     """Momentum of SGD."""
     weight_decay: NonNegative
     """Weight decay of SGD."""
     logit_scale: Positive
-    """On cosines in training (the paper's temperature: 60)."""
+    """Logit scale in training (the paper's temperature: 60)."""
     ema: Annotated[float, Field(ge=0, lt=1)]
-    """The averaged weights are evaluated: average = ema x average + (1 - ema) x weights (the paper: 0.995)."""
+    """average = ema x average + (1 - ema) x weights (the paper: 0.995); the average is evaluated."""
     augment: AugmentParams | None
-    """How training images are varied; null: the plain preprocessing."""
+    """Augmentation of training images; null: the plain preprocessing."""
     log_every: Iterations
-    """Iterations between two lines of log.csv."""
+    """Iterations between two rows of log.csv."""
     methods: dict[Name, MethodParams]
-    """What is trained x which loss x which texts, by name."""
+    """The methods by name."""

@@ -1,9 +1,4 @@
-"""SGD with momentum: torch's own function of that name, which also works in `torch.optim.SGD`.
-
-The class beside it imports torch's compiler when it is made, which takes two seconds and is never used here.
-"""
-
-from __future__ import annotations
+"""SGD with momentum, without `torch.optim.SGD`: constructing that imports torch's compiler, which takes two seconds."""
 
 from typing import Any
 
@@ -13,32 +8,40 @@ from torch.optim.sgd import sgd
 
 
 class SGD:
-    """What `torch.optim.SGD` does, to the bit.
+    """Identical to `torch.optim.SGD` to the bit; both call the same functional implementation.
 
-    With two entries every parameter stands in its list twice, as the authors' code has those of the image tower in some
-    methods: each step is two along the same gradients, with one momentum. In the first, where neither entry has a
-    momentum yet, both start one and the second stays.
+    With two entries every parameter is listed twice, as the authors' code lists those of the image tower for some
+    methods: each step is two steps along the same gradient, sharing one momentum buffer. In the first step, when there
+    is no buffer yet, both create one and the second is kept.
 
     Args:
-        param_groups: {"params": tensors, "lr": learning rate}; a GradScaler asks for this name.
-        momentum: how much of the last step's direction stays.
-        weight_decay: share of a parameter that is added to its gradient.
-        entries: how often a parameter stands in the list, 1 or 2.
+        param_groups: {"params": tensors, "lr": learning rate}; a GradScaler needs this name.
+        momentum: share of the last step's direction that is kept.
+        weight_decay: share of a parameter added to its gradient.
+        entries: how often each parameter is listed, 1 or 2.
     """
 
     def __init__(
         self, param_groups: list[dict[str, Any]], *, momentum: float, weight_decay: float, entries: int
     ) -> None:
         self.param_groups, self.momentum, self.weight_decay = param_groups, momentum, weight_decay
-        self.entries, self.directions = entries, dict[Tensor, Tensor | None]()
+        self.entries, self.momentum_buffers = entries, dict[Tensor, Tensor]()
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move every parameter that has a gradient."""
-        first = not self.directions
+        """Update every parameter that has a gradient."""
+        first = not self.momentum_buffers
         for group in self.param_groups * self.entries:
-            moved = {p: p.grad for p in group["params"] if p.grad is not None}
-            directions = [None if first else self.directions.get(p) for p in moved]
+            gradients = {p: p.grad for p in group["params"] if p.grad is not None}
+            buffers: list[Tensor | None] = [None if first else self.momentum_buffers.get(p) for p in gradients]
             options = {"weight_decay": self.weight_decay, "momentum": self.momentum, "lr": group["lr"]}
-            sgd(list(moved), list(moved.values()), directions, dampening=0, nesterov=False, maximize=False, **options)
-            self.directions.update(zip(moved, directions, strict=True))
+            sgd(
+                list(gradients),
+                list(gradients.values()),
+                buffers,
+                dampening=0,
+                nesterov=False,
+                maximize=False,
+                **options,
+            )
+            self.momentum_buffers |= {p: b for p, b in zip(gradients, buffers, strict=True) if b is not None}

@@ -1,6 +1,6 @@
-"""The model while and after it is trained: a copy of the pretrained one, with prompts and adapters on top.
+"""The model during and after training: a copy of the pretrained one with prompts and adapters.
 
-It encodes as open_clip's model does and shares every frozen block below the trained ones with the pretrained model.
+It encodes like open_clip's model and shares every frozen block below the trained ones with the pretrained model.
 """
 
 from __future__ import annotations
@@ -15,28 +15,27 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from wsoup.core.errors import ModelError, PoolError
-from wsoup.finetune.image_tower import TrainableImageTower
-from wsoup.finetune.text_tower import TrainableTextTower
-from wsoup.texts.reading import foreign_block
+from wsoup.finetune.towers import TrainableImageTower, TrainableTextTower
+from wsoup.texts.models import foreign_block
 
 
 class Student(nn.Module):
-    """An open_clip model and what is trained on top of it; any other attribute is that of the open_clip model.
+    """An open_clip model with trained additions; any other attribute is the open_clip model's.
 
     Attributes:
-        model: the open_clip model; blocks below the trained ones are the pretrained model's own.
-        soft_prompt: (n, width) embeddings of tokens 1..n of every text, or None.
-        deep_prompts: (depth - 1, n, width) replacing them again before blocks 1.., or None.
+        model: the open_clip model; blocks below the trained ones are shared with the pretrained model.
+        soft_prompt: (n, width) embeddings that replace tokens 1..n of every text, or None.
+        deep_prompts: (depth - 1, n, width) that replace them again before blocks 1, 2, ..., or None.
         visual_prompts: (depth, n, image width), or None.
         projector: text prompts -> visual prompts (MaPLe), or None.
         image_adapter: (B, D) -> (B, D) on image features, or None.
-        soft_descriptors: (M, n, width), each inserted as a descriptor; texts are encoded as their centroid. Or None.
-        keeps_period: whether a text's final period stands behind a soft descriptor, or gives way to it.
-        first_image_block, first_text_block: the first block that is not shared with the pretrained model.
-        trained_names: names of the parameters that are trained.
-        stored_names: names of those that are stored, which includes what was drawn at random and never trained.
+        soft_descriptors: (M, n, width), each used as a descriptor; a text is encoded as their centroid. Or None.
+        keeps_period: whether a text's final period stays after a soft descriptor, or is dropped.
+        first_image_block, first_text_block: first block not shared with the pretrained model.
+        trained_names: names of the trained parameters.
+        stored_names: names of the parameters to store, including random ones that are not trained.
         tunes_images: whether image features differ from the pretrained model's.
-        comma, period: token ids between which a soft descriptor stands.
+        comma, period: their token ids, for inserting a soft descriptor.
     """
 
     model: Any
@@ -76,17 +75,22 @@ class Student(nn.Module):
 
     @property
     def text_tower(self) -> Any:
-        """Where the text tower's parts hang: the model itself (CLIP) or its `text` (CustomTextCLIP)."""
+        """The module with the text tower's parts: the model itself (CLIP) or its `text` (CustomTextCLIP)."""
         return getattr(self.model, "text", self.model)
 
     @property
     def image_blocks(self) -> Sequence[Any]:
-        """Of a ViT; none of another image tower, which is left as it is."""
+        """Blocks of a ViT; empty for another image tower, which is never trained."""
         return _blocks(self.model.visual) if is_vit(self.model.visual) else ()
 
     @property
     def text_blocks(self) -> nn.ModuleList:
         return self.text_tower.transformer.resblocks
+
+    def embeddings(self, tokens: Tensor) -> Tensor:
+        """The pretrained embeddings of token ids (n,), without gradient: (n, width)."""
+        weight = self.text_tower.token_embedding.weight
+        return weight[tokens.to(weight.device)].detach()
 
     def text_prompts(self) -> Tensor | None:
         """(depth, n, width), or None."""
@@ -99,9 +103,14 @@ class Student(nn.Module):
         return self.visual_prompts if self.projector is None else self.projector(self.text_prompts())
 
     def with_descriptor(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Make room for a soft descriptor: texts (B, context) -> the same, places (B, n)."""
-        n, comma, period = self.soft_descriptors.shape[1], self.comma, self.period
-        return insert_places(tokens, n=n, comma=comma, period=period, keeps_period=self.keeps_period)
+        """Make room for a soft descriptor: texts (B, context) -> texts (B, context), its positions (B, n)."""
+        return insert_descriptor(
+            tokens,
+            n=self.soft_descriptors.shape[1],
+            comma=self.comma,
+            period=self.period,
+            keeps_period=self.keeps_period,
+        )
 
     def encode_image(self, pixels: Tensor, normalize: bool = False) -> Tensor:
         """(B, 3, H, W) -> (B, D)."""
@@ -115,28 +124,28 @@ class Student(nn.Module):
         return F.normalize(features, dim=-1) if normalize else features
 
     def encode_text(self, tokens: Tensor, normalize: bool = False) -> Tensor:
-        """(B, context) int64 -> (B, D); with soft descriptors the centroid over them."""
+        """(B, context) int64 -> (B, D); with soft descriptors, the centroid over them."""
         tower, prompts = TrainableTextTower(self.model), self.text_prompts()
         n_prompt = 0 if prompts is None else prompts.shape[1]
         if self.soft_descriptors is not None:
-            tokens, places = self.with_descriptor(tokens)
-            texts = tower.prepare(tokens, n_prompt=n_prompt, before=int(places.min()))
-            members = [tower(texts, prompts=prompts, soft=(places, soft)) for soft in self.soft_descriptors]
+            tokens, positions = self.with_descriptor(tokens)
+            texts = tower.prepare(tokens, n_prompt=n_prompt, before=int(positions.min()))
+            members = [tower(texts, prompts=prompts, soft=(positions, soft)) for soft in self.soft_descriptors]
             features = F.normalize(torch.stack(members).float(), dim=-1).mean(dim=0)
         else:
             features = tower(tower.prepare(tokens, n_prompt=n_prompt), prompts=prompts)
         return F.normalize(features, dim=-1) if normalize else features
 
     def trained(self) -> dict[str, nn.Parameter]:
-        """What is trained, by name."""
+        """The trained parameters by name."""
         return {name: self.get_parameter(name) for name in self.trained_names}
 
     def stored(self) -> dict[str, nn.Parameter]:
-        """What is kept of a training, by name."""
+        """The parameters to store, by name."""
         return {name: self.get_parameter(name) for name in self.stored_names}
 
     def merge(self) -> Student:
-        """Fold low-rank updates, scales and shifts into plain weights, exactly, and close everything for training."""
+        """Fold low-rank updates, scales and shifts into the weights, exactly, and freeze all parameters."""
         for module in list(self.model.modules()):
             if parametrize.is_parametrized(module):
                 for name in list(module.parametrizations):
@@ -150,12 +159,12 @@ def is_vit(visual: Any) -> bool:
 
 
 def check_model(model: nn.Module, *, inside_images: bool) -> None:
-    """Raise ModelError unless a model can be trained.
+    """Raise ModelError unless an open_clip model can be trained.
 
     Args:
-        model: of open_clip.
-        inside_images: whether something inside the image tower is trained, which must then be a transformer with
-            standard blocks, too. What trains texts alone, or follows the image tower, takes any.
+        model: the model.
+        inside_images: whether parameters inside the image tower are trained, which must then be a ViT with standard
+            blocks; otherwise any image tower will do.
     """
     visual, text, other = getattr(model, "visual", None), getattr(model, "text", model), ""
     if inside_images and not is_vit(visual):
@@ -171,7 +180,7 @@ def check_model(model: nn.Module, *, inside_images: bool) -> None:
     else:
         return
     if "image tower" in problem:
-        other = ", or tune.kind prompt, which trains texts alone"
+        other = ", or tune.kind prompt, which trains only texts"
     raise ModelError(f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16{other}")
 
 
@@ -180,9 +189,9 @@ def _blocks(tower: Any) -> Sequence[nn.Module]:
 
 
 def _copy_above(model: Any, *, blocks: int) -> Any:
-    """A copy that shares with `model` its embeddings and all but the last `blocks` blocks of both towers.
+    """A copy that shares with `model` the embeddings and all but the last `blocks` blocks of both towers.
 
-    An image tower that is no ViT is shared whole.
+    An image tower other than a ViT is shared entirely.
     """
     text: Any = getattr(model, "text", model)
     shared: list[Any] = [text.token_embedding, model.visual.conv1 if is_vit(model.visual) else model.visual]
@@ -192,34 +201,34 @@ def _copy_above(model: Any, *, blocks: int) -> Any:
     return copy.deepcopy(model, memo={id(module): module for module in shared})
 
 
-def insert_places(
+def insert_descriptor(
     tokens: Tensor, *, n: int, comma: int, period: int, keeps_period: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """Insert a comma and n places before each text's final period (or at its end, where it has none).
+    """Insert a comma and n more tokens before each text's final period, or at its end if it has none.
 
     Args:
-        tokens: (B, context) int64, with zeros after the end-of-text, which is the highest id.
-        n: places.
+        tokens: (B, context) int64, zero after the end-of-text, which has the highest id.
+        n: tokens of the soft descriptor.
         comma, period: token ids.
-        keeps_period: whether the final period stays behind them, or makes room for the comma.
+        keeps_period: whether the final period stays after them, or is replaced by the comma.
 
     Returns:
-        (B, context) tokens, with commas at the places too, and (B, n) positions of the places.
+        (B, context) tokens, with commas in place of the descriptor, and its positions (B, n).
 
     Raises:
-        PoolError: a text has no room for them.
+        PoolError: a text is too long.
     """
     rows, (count, context) = torch.arange(len(tokens), device=tokens.device), tokens.shape
     end = tokens.argmax(dim=1)
-    ended = tokens[rows, end - 1] == period  # (B,)
-    at = torch.where(ended, end - 1, end)
-    moves = n + (1 if keeps_period else 1 - ended[:, None].long())
+    has_period = tokens[rows, end - 1] == period  # (B,)
+    at = torch.where(has_period, end - 1, end)
+    shift = n + (1 if keeps_period else 1 - has_period[:, None].long())
     if int(end.max()) + n + 1 >= context:
         raise PoolError(
             f"a text of {int(end.max()) + 1} tokens has no room for {n} soft tokens in {context}; train fewer"
         )
-    place = torch.arange(context, device=tokens.device).expand(count, -1)
-    source = torch.where(place < at[:, None], place, (place - moves).clamp(min=0))
-    inserted = (place >= at[:, None]) & (place <= at[:, None] + n)
+    position = torch.arange(context, device=tokens.device).expand(count, -1)
+    source = torch.where(position < at[:, None], position, (position - shift).clamp(min=0))
+    inserted = (position >= at[:, None]) & (position <= at[:, None] + n)
     moved = tokens.gather(1, source).masked_fill(inserted, comma)
     return moved, at[:, None] + 1 + torch.arange(n, device=tokens.device)

@@ -1,10 +1,8 @@
-"""The training loop: SGD, exponential moving average, a log, and resuming to the same weights after a kill.
+"""The training loop: SGD with momentum, an average of the weights, a log, and a resume state.
 
-Section 4 of arXiv 2311.13612: SGD with momentum, no decay of the rate, the average of the weights is what is evaluated.
-In iteration t the texts are those of member t mod M of the soup.
+As in section 4 of arXiv 2311.13612 the learning rate is constant and the exponential moving average of the weights is
+evaluated. Iteration t uses the texts of member t mod M of the soup. A killed training resumes to the same weights.
 """
-
-from __future__ import annotations
 
 import json
 import sys
@@ -24,15 +22,14 @@ from wsoup.core.disk.store import read_checked, write_checked
 from wsoup.core.draws import named_seed
 from wsoup.core.errors import MismatchError, ParamsError
 from wsoup.finetune import losses
-from wsoup.finetune.added import LowRank
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, wrapped_positions
-from wsoup.finetune.objective import Objective, needs_teacher_images
+from wsoup.finetune.ensemble import ensemble_of
+from wsoup.finetune.losses import Objective, needs_teacher_images
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
 from wsoup.finetune.sgd import SGD
 from wsoup.finetune.student import Student
-from wsoup.finetune.tuners import TEXT_PROMPTS, make_student
-from wsoup.finetune.turns import turns_of
+from wsoup.finetune.tuners import TEXT_PROMPTS, LowRank, make_student
 from wsoup.runtime.work import SAVE_SECONDS
 from wsoup.towers.encoder import Encoder
 
@@ -42,11 +39,11 @@ class Trainer:
 
     Args:
         encoder: the pretrained model.
-        source: what is trained on.
-        method: what is trained, with which loss.
-        shared: what all methods share.
-        seed: of batches, crops and starting values.
-        save_memory: recompute activations in the backward pass instead of keeping them.
+        source: images and texts to train on.
+        method: what is trained, and the loss.
+        shared: settings of all methods.
+        seed: of batches, crops and initial values.
+        save_memory: recompute activations in the backward pass.
     """
 
     def __init__(
@@ -71,10 +68,10 @@ class Trainer:
         )
         self.parameters = self.student.trained()
         self.average = {name: p.detach().clone() for name, p in self.parameters.items()}
-        self.turns = turns_of(self.student, method=method, iterations=self.iterations)
+        self.ensemble = ensemble_of(self.student, method=method, iterations=self.iterations)
         entries = 2 if getattr(method.tune, "opens", "both") == "image_twice" else 1
         self.optimizer = SGD(
-            self._groups(), momentum=shared.momentum, weight_decay=shared.weight_decay, entries=entries
+            self._parameter_groups(), momentum=shared.momentum, weight_decay=shared.weight_decay, entries=entries
         )
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
         self.images = FewShotImages(
@@ -100,21 +97,20 @@ class Trainer:
             scaler=self.scaler,
         )
         self.iteration = 0
-        self._not_finite = torch.full((), -1, device=encoder.device)  # the first iteration with such a loss, or -1
+        self._not_finite = torch.full((), -1, device=encoder.device)  # first iteration with such a loss, or -1
         self.log: list[dict[str, float]] = []
         self.snapshots: dict[int, dict[str, Tensor]] = {}
         self._keep_snapshot()
         self._ahead: dict[int, Future[tuple[Tensor, Tensor]]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1)
 
-    def _groups(self) -> list[dict[str, Any]]:
-        """Text prompts at `prompt_factor` times the learning rate, the rest at the learning rate."""
+    def _parameter_groups(self) -> list[dict[str, Any]]:
+        """Text prompts with `prompt_factor` times the learning rate, and the other parameters."""
         rate = self.method.learning_rate
-        rates = {True: rate * self.method.prompt_factor, False: rate}
-        groups: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
-        for name, parameter in self.parameters.items():
-            groups[name.startswith(TEXT_PROMPTS)].append(parameter)
-        return [{"params": chosen, "lr": rates[prompts]} for prompts, chosen in groups.items() if chosen]
+        prompts = {name: p for name, p in self.parameters.items() if name.startswith(TEXT_PROMPTS)}
+        others = [p for name, p in self.parameters.items() if name not in prompts]
+        groups = [(list(prompts.values()), rate * self.method.prompt_factor), (others, rate)]
+        return [{"params": parameters, "lr": rate} for parameters, rate in groups if parameters]
 
     # ----------------------------------------------------------------------------------------------------- run
 
@@ -125,15 +121,15 @@ class Trainer:
         save_seconds: float = SAVE_SECONDS,
         progress: Callable[[Iterable[int]], Iterable[int]] = iter,
     ) -> Student:
-        """Train to the end and return the student with the averaged weights, closed for training.
+        """Train to the end and return the student with the averaged weights, frozen.
 
         Args:
-            resume: file that the state is saved in now and then, and begun from where it exists.
-            save_seconds: how often.
-            progress: wrapped around the iterations that are left.
+            resume: file for the state, to resume from if it exists; None saves no state.
+            save_seconds: time between two saves.
+            progress: wraps the remaining iterations, as a progress bar does.
 
         Raises:
-            ParamsError: a loss or an averaged weight is NaN or infinite; names the iteration.
+            ParamsError: a loss or an averaged weight is NaN or infinite.
         """
         if resume is not None and resume.exists():
             try:
@@ -152,7 +148,7 @@ class Trainer:
         return self._finished()
 
     def _finished(self) -> Student:
-        """The student with the averaged weights."""
+        """The student with the averaged weights, frozen."""
         self._check_losses()
         with torch.no_grad():
             for name, weights in self._averages().items():
@@ -164,68 +160,70 @@ class Trainer:
         return self.student.requires_grad_(False)
 
     def _averages(self) -> Mapping[str, Tensor]:
-        """The averaged weights as they stand; with turns, of all of them."""
-        return self.average if self.turns is None else self.turns.result(self.average, iteration=self.iteration)
+        """The current averaged weights; of an ensemble, of all its members."""
+        if self.ensemble is None:
+            return self.average
+        return self.ensemble.averages(self.average, iteration=self.iteration)
 
     def _piled(self) -> dict[str, Tensor]:
-        """Low-rank updates that earlier passes have left in the weights."""
+        """Sums of the low-rank updates that pile up."""
         return {name: buffer for name, buffer in self.student.named_buffers() if name.endswith(".piled")}
 
     def step(self) -> None:
-        """One iteration: batch, loss, update, average, and now and then a line of the log."""
-        turn = self.iteration
-        if self.turns is not None:
-            turn = self.turns.of(self.iteration)
-            if self.turns.begins(self.iteration):
-                self.turns.start_over(self.student, self.average, iteration=self.iteration)
-                self.optimizer.directions.clear()
-        loss, logits, images, labels = self._with_gradients(turn)
+        """One iteration: batch, loss, update, average, perhaps a row of the log."""
+        member = self.iteration
+        if self.ensemble is not None:
+            member = self.ensemble.member(self.iteration)
+            if self.ensemble.is_next(self.iteration):
+                self.ensemble.start_next(self.student, self.average, iteration=self.iteration)
+                self.optimizer.momentum_buffers.clear()
+        loss, logits, images, labels = self._with_gradients(member)
+        # Checked later, because that waits for the GPU.
         first = (self._not_finite < 0) & ~loss.isfinite()
-        self._not_finite = torch.where(first, self.iteration + 1, self._not_finite)  # asking now would stop a GPU
+        self._not_finite = torch.where(first, self.iteration + 1, self._not_finite)
         if self.iteration == 0:
-            self._note(loss, logits=logits, images=images, labels=labels)  # where training starts
+            self._log_row(loss, logits=logits, images=images, labels=labels)
         for module in self.student.modules():
             if isinstance(module, LowRank):
                 module.pile_up()
-        self.scaler.step(self.optimizer)  # type: ignore[arg-type]  # of an optimizer it wants no more than ours has
+        self.scaler.step(self.optimizer)  # type: ignore[arg-type]  # ours has all that it uses of an optimizer
         self.scaler.update()
         weights = [self.parameters[name].detach() for name in self.average]
         torch._foreach_lerp_(list(self.average.values()), weights, 1 - self.shared.ema)
         self.iteration += 1
         if self.iteration % self.shared.log_every == 0 or self.iteration == self.iterations:
             self._check_losses()
-            self._note(loss, logits=logits, images=images, labels=labels)
+            self._log_row(loss, logits=logits, images=images, labels=labels)
         self._keep_snapshot()
 
-    def _with_gradients(self, turn: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """This iteration's gradients: its loss (), logits, image features (B, D) and labels (B,).
+    def _with_gradients(self, member: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Compute gradients; returns loss (), logits, image features (B, D) and labels (B,).
 
-        Where the device's memory does not hold the activations, they are computed again in each backward pass from here
-        on, which changes no gradient.
+        If the device runs out of memory, activations are recomputed from here on, which changes no gradient.
         """
         try:
-            return self._gradients(turn)
+            return self._gradients(member)
         except torch.OutOfMemoryError:
             if self.passes.saves_memory:
                 raise
-        print("the device's memory is too small to keep activations: they are computed twice instead", file=sys.stderr)
+        print("out of memory on the device: activations are recomputed from now on", file=sys.stderr)
         self.passes.save_memory()
-        return self._gradients(turn)
+        return self._gradients(member)
 
-    def _gradients(self, turn: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _gradients(self, member: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         images, teacher, labels = self._batch()
         for parameter in self.parameters.values():
             parameter.grad = None
-        loss, logits = self.objective.backward(images, teacher, labels, iteration=turn)
+        loss, logits = self.objective.backward(images, teacher, labels, iteration=member)
         return loss, logits, images.detach(), labels
 
     def _keep_snapshot(self) -> None:
-        """Copy the averaged weights where params ask for it: {iteration: {name: tensor}} in memory."""
-        wanted = self.method.snapshots
-        if wanted is not None and (self.iteration % wanted.every == 0 or self.iteration == self.iterations):
+        """Copy the averaged weights to memory if params ask for a snapshot of this iteration."""
+        params = self.method.snapshots
+        if params is not None and (self.iteration % params.every == 0 or self.iteration == self.iterations):
             averages = self._averages()
-            now = {name: averages.get(name, p.detach()) for name, p in self.student.stored().items()}
-            self.snapshots[self.iteration] = {name: weights.cpu().clone() for name, weights in now.items()}
+            stored = {name: averages.get(name, p.detach()) for name, p in self.student.stored().items()}
+            self.snapshots[self.iteration] = {name: weights.cpu().clone() for name, weights in stored.items()}
 
     def _check_losses(self) -> None:
         if int(self._not_finite) >= 0:
@@ -239,16 +237,16 @@ class Trainer:
         )
 
     def _batch(self) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Student's and teacher's image features (B, D) and labels (B,) of this iteration's batch."""
+        """Image features (B, D) of student and teacher, and labels (B,), of this iteration's batch."""
         needs_teacher = needs_teacher_images(self.method.loss)
         if self._keeps_images():
             positions = torch.from_numpy(self._positions(self.iteration))
             labels = torch.from_numpy(self.source.labels)[positions]
             images, teacher = self.passes.images(None, positions=positions, teacher=needs_teacher)
         else:
-            future = self._ahead.pop(self.iteration, None) or self._load(self.iteration)
+            future = self._ahead.pop(self.iteration, None) or self._load_batch(self.iteration)
             if self.iteration + 1 < self.iterations:
-                self._ahead[self.iteration + 1] = self._load(self.iteration + 1)
+                self._ahead[self.iteration + 1] = self._load_batch(self.iteration + 1)
             pixels, labels = future.result()
             images, teacher = self.passes.images(pixels, teacher=needs_teacher)
         return images, teacher, labels.to(self.encoder.device)
@@ -258,14 +256,14 @@ class Trainer:
         positions = wrapped_positions if self.shared.batches == "wrapped" else batch_positions
         return positions(self.source.labels, batch_size=size, seed=self.seed, iteration=iteration)
 
-    def _load(self, iteration: int) -> Future[tuple[Tensor, Tensor]]:
-        """Draw, decode and crop a batch while the model works on the one before."""
+    def _load_batch(self, iteration: int) -> Future[tuple[Tensor, Tensor]]:
+        """Load a batch in the background."""
         return self._thread.submit(
             lambda: self.images.batch(self._positions(iteration), seed=self.seed, iteration=iteration)
         )
 
     def _keeps_images(self) -> bool:
-        """Whether image features are fixed, and so computed once."""
+        """Whether image features never change, so that they are computed once."""
         return self.passes.trunk_is_fixed and self.shared.augment is None
 
     def _keep_images(self) -> None:
@@ -273,9 +271,9 @@ class Trainer:
         groups = np.split(np.arange(n), range(IMAGES_PER_PASS, n, IMAGES_PER_PASS))
         self.passes.keep_images([self.images.batch(group, seed=self.seed, iteration=0)[0] for group in groups])
 
-    def _note(self, loss: Tensor, *, logits: Tensor, images: Tensor, labels: Tensor) -> None:
-        """A line of the log; the members' predictions are those of the student as it stands now."""
-        answers = torch.arange(len(labels), device=labels.device) if self.objective.in_batch else labels
+    def _log_row(self, loss: Tensor, *, logits: Tensor, images: Tensor, labels: Tensor) -> None:
+        """Append to the log, with the divergence of the members' current predictions."""
+        columns = torch.arange(len(labels), device=labels.device) if self.objective.in_batch else labels
         with torch.no_grad():
             scores = [self.shared.logit_scale * images @ self.passes.texts(i).T for i in range(self.passes.members)]
             divergence = losses.members_divergence(torch.stack(scores).softmax(dim=-1))
@@ -283,7 +281,7 @@ class Trainer:
             {
                 "iteration": self.iteration,
                 "loss": float(loss),
-                "n_correct": int((logits.argmax(dim=1) == answers).sum()),
+                "n_correct": int((logits.argmax(dim=1) == columns).sum()),
                 "n_images": len(labels),
                 "members_kl": divergence,
             }
@@ -292,13 +290,13 @@ class Trainer:
     # -------------------------------------------------------------------------------------------------- resume
 
     def save(self, path: Path) -> None:
-        """Write weights, averages, momentum, loss scale, log and iteration; batches and crops follow from those."""
-        moving = {name: self.optimizer.directions.get(p) for name, p in self.parameters.items()}
+        """Write weights, averages, momentum, loss scale, log and iteration; batches follow from the iteration."""
+        buffers = self.optimizer.momentum_buffers
         groups: dict[str, Mapping[str, Tensor]] = {
             "weight": {name: p.detach() for name, p in self.parameters.items()},
             "average": self.average,
-            "momentum": {name: momentum for name, momentum in moving.items() if momentum is not None},
-            "finished": {} if self.turns is None else {"": self.turns.finished},
+            "momentum": {name: buffers[p] for name, p in self.parameters.items() if p in buffers},
+            "finished": {} if self.ensemble is None else {"": self.ensemble.finished},
             "piled": self._piled(),
             **{f"snapshot/{iteration}": copies for iteration, copies in self.snapshots.items()},
         }
@@ -308,7 +306,7 @@ class Trainer:
         write_checked(path, safetensors.torch.save({k: v.cpu().contiguous() for k, v in tensors.items()}))
 
     def load(self, path: Path) -> None:
-        """Read what `save` wrote; MismatchError where it is damaged."""
+        """Read what `save` wrote; MismatchError if it is damaged."""
         tensors, device = safetensors.torch.load(read_checked(path)), self.encoder.device
         state, groups = json.loads(tensors.pop("state").numpy().tobytes()), defaultdict[str, dict[str, Tensor]](dict)
         for key, tensor in tensors.items():
@@ -318,13 +316,13 @@ class Trainer:
             for name, parameter in self.parameters.items():
                 parameter.copy_(groups["weight"][name])
                 self.average[name] = groups["average"][name].to(device)
-        if self.turns is not None:
-            self.turns.finished = groups["finished"][""].to(device)
+        if self.ensemble is not None:
+            self.ensemble.finished = groups["finished"][""].to(device)
         for name, piled in self._piled().items():
             piled.copy_(groups["piled"][name])
-        for name, momentum in groups["momentum"].items():
-            self.optimizer.directions[self.parameters[name]] = momentum.to(device)
+        for name, buffer in groups["momentum"].items():
+            self.optimizer.momentum_buffers[self.parameters[name]] = buffer.to(device)
         copies = {int(group.partition("/")[2]): groups[group] for group in groups if group.startswith("snapshot/")}
-        self.snapshots = dict(sorted(copies.items()))  # the file has no order
+        self.snapshots = dict(sorted(copies.items()))  # safetensors keeps no order
         self.iteration, self.log = state["iteration"], state["log"]
         self.scaler.load_state_dict(state["scaler"])

@@ -1,6 +1,4 @@
-"""Tuned weights on disk: only what was trained, and what rebuilds the model around it."""
-
-from __future__ import annotations
+"""Tuned weights on disk: what was trained, and what is needed to rebuild the model."""
 
 import csv
 import dataclasses
@@ -35,12 +33,12 @@ def pack_student(
     log: Sequence[Mapping[str, Any]],
     snapshots: Mapping[int, Mapping[str, torch.Tensor]] = MappingProxyType({}),
 ) -> dict[str, np.ndarray]:
-    """What was trained, and how it went, as named arrays.
+    """The results of a training as named arrays.
 
     Args:
         student: after training, not merged.
-        log: lines of the training log.
-        snapshots: the averaged weights during training, by iteration and name.
+        log: rows of the training log.
+        snapshots: averaged weights during training, by iteration and name.
     """
     during = {f"snapshots/{i}/{name}": p.numpy() for i, copies in snapshots.items() for name, p in copies.items()}
     n_trained = sum(p.numel() for name, p in student.stored().items() if name in student.trained_names)
@@ -50,21 +48,18 @@ def pack_student(
 
 
 def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> None:
-    """Write weights.safetensors, config.json and log.csv into `folder`, and snapshots.safetensors where there are any.
+    """Write weights.safetensors, config.json and log.csv, and snapshots.safetensors if there are any.
 
     Args:
-        folder: where to.
-        packed: what `pack_student` made.
-        config: at least encoder (id), method, seed, tune, template; JSON values. How many numbers were trained, and
-            whether the image tower was tuned, are added.
+        folder: to write to.
+        packed: from `pack_student`.
+        config: JSON values, at least encoder (id), method, seed, tune and template. The number of trained parameters
+            and whether image features changed are added.
     """
     folder = Path(folder)
     about = json.loads(packed["about"].tobytes())
-    trained, during = (
-        {name.removeprefix(kind): array for name, array in packed.items() if name.startswith(kind)}
-        for kind in ("weights/", "snapshots/")
-    )
-    for name, arrays in ((WEIGHTS, trained), (SNAPSHOTS, during)):
+    for name, prefix in ((WEIGHTS, "weights/"), (SNAPSHOTS, "snapshots/")):
+        arrays = {key.removeprefix(prefix): array for key, array in packed.items() if key.startswith(prefix)}
         if arrays or name == WEIGHTS:
             store.write_bytes(folder / name, store.pack_arrays(arrays))
     log = about.pop("log")
@@ -76,14 +71,14 @@ def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: 
 
 
 def members_divergence_log(folder: str | Path) -> list[tuple[int, float]]:
-    """(iteration, KL between the members' predictions) of every line of a training's log; empty for a single text."""
+    """(iteration, KL between the members' predictions) for every row of the log; empty if there is one member."""
     with open(Path(folder) / LOG, encoding="utf-8", newline="") as file:
-        divergence = [(int(line["iteration"]), float(line["members_kl"])) for line in csv.DictReader(file)]
+        divergence = [(int(row["iteration"]), float(row["members_kl"])) for row in csv.DictReader(file)]
     return divergence if any(value for _, value in divergence) else []
 
 
 def snapshots_in(folder: str | Path) -> list[int]:
-    """Iterations that a training kept its averaged weights of, rising; none where params asked for none."""
+    """Iterations with a snapshot of the averaged weights, in order; empty if there are no snapshots."""
     path = Path(folder) / SNAPSHOTS
     if not path.exists():
         return []
@@ -95,18 +90,18 @@ def snapshots_in(folder: str | Path) -> list[int]:
 
 
 def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = None) -> Encoder:
-    """The encoder with tuned weights in place, merged into plain ones where that is exact.
+    """The encoder with tuned weights, merged into plain ones where that is exact.
 
-    Its `model` is a `Student`: encode_image, encode_text, soft_prompt, tunes_images, and all else as open_clip's model.
+    Its `model` is a `Student`, which behaves like the open_clip model.
 
     Args:
-        folder: what `save_tuned` wrote.
-        encoder: the pretrained model that was tuned; it is left as it is, and shares its frozen parts.
-        iteration: one of `snapshots_in`, for the model as it was then; None for the finished one.
+        folder: from `save_tuned`.
+        encoder: the pretrained model that was tuned; it is not changed, and its frozen parts are shared.
+        iteration: of a snapshot (see `snapshots_in`); None for the final weights.
 
     Raises:
-        MissingError: no such folder.
-        MismatchError: the weights were trained on another encoder, or do not fit what config.json says.
+        MissingError: no tuned model in the folder.
+        MismatchError: the weights were trained on another encoder, do not fit config.json, or are damaged.
     """
     folder = Path(folder)
     if not (folder / CONFIG).exists():
@@ -124,14 +119,14 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         tokenizer=encoder.tokenizer,
         tune=tune,
         template=config["template"],
-        generator=torch.Generator().manual_seed(0),  # every random starting value is overwritten below
+        generator=torch.Generator().manual_seed(0),  # all random values are overwritten below
     )
-    trained = student.stored()
-    shapes = [{(name, tensor.shape) for name, tensor in some.items()} for some in (trained, stored)]
+    parameters = student.stored()
+    shapes = [{(name, tensor.shape) for name, tensor in tensors.items()} for tensors in (parameters, stored)]
     if differing := sorted(name for name, _ in shapes[0] ^ shapes[1]):
         raise MismatchError(f"{path} does not fit its {CONFIG} (first at {differing[0]}); run `dvc repro` again")
     with torch.no_grad():
-        for name, parameter in trained.items():
+        for name, parameter in parameters.items():
             parameter.copy_(stored[name])
     identity = {
         **encoder.id,
@@ -149,9 +144,9 @@ def _damaged(what: str, error: Exception) -> MismatchError:
 
 
 def _read(path: Path, *, iteration: int | None, device: str) -> dict[str, torch.Tensor]:
-    """The weights by their names in the model."""
+    """The final weights, or those of a snapshot, by name."""
     if iteration is None:
         return safetensors.torch.load_file(path, device=device)
-    start = f"{iteration}/"
+    prefix = f"{iteration}/"
     with safetensors.safe_open(path, framework="pt", device=device) as file:
-        return {key.removeprefix(start): file.get_tensor(key) for key in file.keys() if key.startswith(start)}  # noqa: SIM118
+        return {key.removeprefix(prefix): file.get_tensor(key) for key in file.keys() if key.startswith(prefix)}  # noqa: SIM118

@@ -1,1 +1,1 @@
-"""Heads: closed-form classifiers on image features, from a few labelled photos and the class texts of a soup."""
+"""Heads: closed-form classifiers of image features, from a few labelled images and the class texts of a soup."""

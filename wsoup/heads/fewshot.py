@@ -1,6 +1,6 @@
-"""The few-shot images that a head is made of, and all that whatever is chosen for it may see.
+"""The few-shot images that a head is fitted to.
 
-Functions that choose take a `FewShot` and no other images: that is how nothing else can be looked at.
+Whatever is chosen for a head is chosen by functions of a `FewShot`, which therefore cannot see any other image.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from torch import Tensor
 from wsoup.core.errors import DataError, MismatchError, ParamsError
 
 SAME = 1e-3
-"""Two features nearer than this are the same photo: half precision moves a feature by about 5e-4."""
+"""Distance of features below which two photos are the same one; half precision moves a feature by about 5e-4."""
 ROWS = 4096
 """Images compared with all others at a time."""
 SHOWN = 3
+"""Class names shown in an error."""
 
 
 @dataclass(frozen=True)
 class FewShot:
-    """Labelled images of every class, with the class texts and their logit scale s.
+    """Labelled images of every class, the class texts, and the logit scale s.
 
     Attributes:
         features: F (n, D) float64, L2-normalised.
@@ -42,24 +43,18 @@ class FewShot:
         return self.texts.shape[1]
 
     @cached_property
-    def shots(self) -> Tensor:
-        """Which shot of its class each image is, in the order given: (n,) int64 from 0."""
-        order = torch.argsort(self.labels, stable=True)
-        sizes = torch.bincount(self.labels, minlength=self.n_classes)
-        starts = sizes.cumsum(0) - sizes
-        places = torch.empty_like(self.labels)
-        places[order] = torch.arange(len(order)) - starts[self.labels[order]]
-        return places
-
-    @cached_property
     def folds(self) -> Tensor:
-        """In which fold each image is left out: (n,) int64; -1 for the only image of a class, which always stays."""
+        """Fold of each image, which is its index within its class: (n,) int64; -1 for the only image of a class."""
         sizes = torch.bincount(self.labels, minlength=self.n_classes)
-        return torch.where(sizes[self.labels] > 1, self.shots, -1)
+        order = torch.argsort(self.labels, stable=True)
+        starts = sizes.cumsum(0) - sizes
+        folds = torch.empty_like(self.labels)
+        folds[order] = torch.arange(len(order)) - starts[self.labels[order]]
+        return torch.where(sizes[self.labels] > 1, folds, -1)
 
     @property
     def n_folds(self) -> int:
-        """Folds of leave-one-shot-out; 0 where no class has two images."""
+        """Number of folds of leave-one-shot-out; 0 if no class has two images."""
         return int(self.folds.max()) + 1
 
     @cached_property
@@ -72,7 +67,7 @@ class FewShot:
         return self.logit_scale * features @ self.texts
 
     def without(self, fold: int) -> FewShot:
-        """All images but those of one fold."""
+        """The images outside one fold."""
         kept = self.folds != fold
         return FewShot(self.features[kept], self.labels[kept], self.texts, self.logit_scale)
 
@@ -80,21 +75,22 @@ class FewShot:
 def checked(
     features: Tensor, labels: Tensor, *, texts: Tensor, logit_scale: float, names: list[str]
 ) -> tuple[FewShot, str]:
-    """Images that a head can be made of, and a line on what was left out ("" where nothing was).
-
-    The same photo twice under one label counts once: left in, one of them would vouch for the other.
+    """Validate few-shot images and drop duplicates, since a photo in two folds would validate itself.
 
     Args:
         features: (n, D), finite, L2-normalised.
         labels: (n,) int64 in [0, C).
         texts: (D, C), finite.
         logit_scale: s.
-        names: C class names, for what is said.
+        names: C class names, for error messages.
+
+    Returns:
+        The images without duplicates, and a note on how many were dropped, or "".
 
     Raises:
         DataError: fewer than two classes, a class without an image, or the same photo under two labels.
         MismatchError: texts of another size.
-        ParamsError: a logit scale that is no number above 0.
+        ParamsError: a logit scale that is not positive and finite.
     """
     if not 0 < logit_scale < float("inf"):
         raise ParamsError(f"logit_scale is {logit_scale}; expected a number above 0, such as model.logit_scale.exp()")
@@ -102,13 +98,13 @@ def checked(
         expected = (features.shape[1], len(names))
         raise MismatchError(f"class texts have shape {tuple(texts.shape)}; expected {expected}, features by classes")
     if len(names) < 2:
-        raise DataError("a head needs two classes or more: with one there is nothing to tell apart")
+        raise DataError("a head needs two classes or more")
     x, y = features.double().cpu(), labels.cpu()
     kept = torch.ones(len(y), dtype=torch.bool)
-    for first, second in _same(x):
+    for first, second in _duplicates(x):
         if y[first] != y[second]:
-            one, other = names[int(y[first])], names[int(y[second])]
-            raise DataError(f"images {first} and {second} are the same photo, of {one!r} and of {other!r}; mend one")
+            pair = f"{names[int(y[first])]!r} and {names[int(y[second])]!r}"
+            raise DataError(f"images {first} and {second} are the same photo, labelled {pair}; correct one label")
         kept[second] = False
     missing = sorted({*range(len(names))} - {*y[kept].tolist()})
     if missing:
@@ -117,13 +113,13 @@ def checked(
         raise DataError(
             f"no image of {shown}{more}: a head needs one of each class; add it, or leave the class out of class_names"
         )
-    twice = int((~kept).sum())
-    said = f"{twice} of {len(y)} images are there twice and count once" if twice else ""
-    return FewShot(x[kept], y[kept], texts.double().cpu(), float(logit_scale)), said
+    n_dropped = int((~kept).sum())
+    note = f"dropped {n_dropped} of {len(y)} images as duplicates" if n_dropped else ""
+    return FewShot(x[kept], y[kept], texts.double().cpu(), float(logit_scale)), note
 
 
-def _same(features: Tensor) -> list[tuple[int, int]]:
-    """Pairs (earlier, later) of rows that are the same photo."""
+def _duplicates(features: Tensor) -> list[tuple[int, int]]:
+    """Pairs (earlier row, later row) of the same photo."""
     pairs = []
     for start in range(0, len(features), ROWS):
         later = features[start : start + ROWS]

@@ -1,149 +1,142 @@
-"""A head on disk: one safetensors file with everything in it, and checked as what may come from anywhere."""
+"""Head files: one safetensors file, validated on reading because it may come from anywhere."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from wsoup.core.arguments import Natural
 from wsoup.core.disk import store
 from wsoup.core.disk.files import regular_file
-from wsoup.core.errors import DataError, MismatchError, MissingError, one_line
+from wsoup.core.errors import DataError, MismatchError, MissingError, ParamsError, one_line
+from wsoup.core.params.section import parse
 
 LARGEST = 1 << 32
-"""Bytes of a head file."""
+"""Largest head file, in bytes."""
 MOST_CLASSES = 1_000_000
-LONGEST_NAME = 10_000
 ARRAYS = {
-    "classifier": ("f", 2),
-    "bias": ("f", 1),
-    "support": ("f", 2),
-    "weights": ("f", 2),
-    "confidences": ("f", 1),
-    "right": ("b", 1),
-    "temperature": ("f", 1),
-    "threshold": ("f", 1),
+    "classifier": ("f", "DC"),
+    "bias": ("f", "C"),
+    "support": ("f", "SD"),
+    "weights": ("f", "SC"),
+    "confidences": ("f", "M"),
+    "right": ("b", "M"),
+    "temperature": ("f", "1"),
+    "threshold": ("f", "1"),
 }
-"""Name -> kind of numbers (of NumPy's) and number of axes."""
+"""Name -> NumPy's kind of dtype, and axes: D features, C classes, S support images, M left-out images."""
 PLAIN = ("kind", "template", "logit_scale", "n_correct", "n_images", "note")
-"""Texts and numbers that a head says of itself."""
-ABOUT = (*PLAIN, "setting", "class_names", "encoder", "soup")
-"""All that it says of itself."""
+"""Texts and numbers among the metadata."""
 
 
-def packed(arrays: Mapping[str, np.ndarray], *, about: Mapping[str, Any]) -> bytes:
-    """A head file's content: arrays and what they are, with a checksum over both."""
-    text = json.dumps(about, sort_keys=True, ensure_ascii=False)
-    whole = {**arrays, "about": np.frombuffer(text.encode(), dtype=np.uint8)}
-    return store.pack_arrays({**whole, "checksum": _checksum(whole)})
+def _one_line(text: str) -> str:
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
+        raise ValueError(f"{text[:40]!r} holds control characters or unpaired surrogates")
+    return text
+
+
+def _distinct(names: list[str]) -> list[str]:
+    if len({*names}) < len(names):
+        raise ValueError("a name appears twice")
+    return names
+
+
+Line = Annotated[str, Field(max_length=10_000), AfterValidator(_one_line)]
+Names = Annotated[list[Line], Field(min_length=2, max_length=MOST_CLASSES), AfterValidator(_distinct)]
+
+
+class Metadata(BaseModel):
+    """Everything in a head file but its arrays; the soup validates itself."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+    kind: Line
+    template: Line
+    note: Line
+    class_names: Names
+    encoder: dict[Line, Line | bool | int | float | None]
+    setting: dict[Line, Annotated[float, Field(ge=0, lt=1e30)]]
+    logit_scale: Annotated[float, Field(gt=0, lt=1e30)]
+    n_correct: Natural
+    n_images: Natural
+    soup: Any
+
+    @model_validator(mode="after")
+    def _counts_fit(self) -> Metadata:
+        if self.n_correct > self.n_images:
+            raise ValueError(f"n_correct is {self.n_correct} of n_images {self.n_images}")
+        return self
+
+
+def pack(arrays: Mapping[str, np.ndarray], *, metadata: Mapping[str, Any]) -> bytes:
+    """The content of a head file: arrays and metadata, with a checksum over both."""
+    text = json.dumps(metadata, sort_keys=True, ensure_ascii=False)
+    content = {**arrays, "about": np.frombuffer(text.encode(), dtype=np.uint8)}
+    return store.pack_arrays({**content, "checksum": _checksum(content)})
 
 
 def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """What `packed` holds: arrays of their types and shapes, finite, and values within bounds (but for the soup's).
+    """Arrays and metadata that `pack` wrote, all of them of the right types and shapes, finite and within bounds.
 
     Raises:
         MissingError: no such file.
-        MismatchError: damaged, or no head; the first thing that is wrong is named.
+        MismatchError: damaged, or not a head; names the first problem.
     """
-    arrays = store.unpack_arrays(_bytes(path), origin=path)
+    arrays = store.unpack_arrays(_read_bytes(path), origin=path)
     checksum = arrays.pop("checksum", np.zeros(0, dtype=np.uint8))
     if {*arrays} != {*ARRAYS, "about"} or arrays["about"].dtype != np.uint8:
-        raise MismatchError(f"{one_line(path)} is no head: it holds other arrays than a head has")
+        raise MismatchError(f"{one_line(path)} is not a head: it holds other arrays than a head has")
     if not np.array_equal(checksum, _checksum(arrays)):
-        raise MismatchError(f"{one_line(path)} is damaged: its checksum is not that of its content")
-    about = _parsed(arrays.pop("about").tobytes(), origin=path)
-    wrong = _wrong_values(about) or _wrong_arrays(arrays, n_classes=len(about["class_names"]))
-    if wrong:
-        raise MismatchError(f"{one_line(path)} is no head: {wrong}")
-    return arrays, about
+        raise MismatchError(f"{one_line(path)} is damaged: its checksum does not match its content")
+    metadata = _parse(arrays.pop("about").tobytes(), origin=path)
+    if problem := _array_problem(arrays, n_classes=len(metadata["class_names"])):
+        raise MismatchError(f"{one_line(path)} is not a head: {problem}")
+    return arrays, metadata
 
 
-def _bytes(path: str | Path) -> bytes:
+def _read_bytes(path: str | Path) -> bytes:
     try:
         if regular_file(str(path)).st_size > LARGEST:
-            raise MismatchError(f"{one_line(path)} is no head: it has more than {LARGEST:,} bytes")
+            raise MismatchError(f"{one_line(path)} is not a head: it is larger than {LARGEST:,} bytes")
         return Path(path).read_bytes()
     except MissingError:
         raise MissingError(f"{one_line(path)} does not exist; heads are made by wsoup.fit_head") from None
     except (DataError, OSError) as error:
-        raise MismatchError(f"{one_line(path)} is no head ({one_line(error, limit=200)})") from None
+        raise MismatchError(f"{one_line(path)} is not a head ({one_line(error, limit=200)})") from None
 
 
-def _parsed(payload: bytes, *, origin: str | Path) -> dict[str, Any]:
+def _parse(payload: bytes, *, origin: str | Path) -> dict[str, Any]:
     try:
-        value = json.loads(payload.decode("utf-8"), parse_constant=_no_constant)
+        metadata = json.loads(payload.decode("utf-8"))
+        if not isinstance(metadata, dict):
+            raise ValueError("its metadata is not a JSON object")
+        parse(Metadata, metadata, origin=f"{one_line(origin)} is not a head")
+    except ParamsError as error:
+        raise MismatchError(str(error)) from None
     except (ValueError, RecursionError) as error:
-        raise MismatchError(f"{one_line(origin)} is no head ({one_line(error, limit=200)})") from None
-    if not isinstance(value, dict) or not {*ABOUT} <= {*value}:
-        raise MismatchError(f"{one_line(origin)} is no head: it does not say what it is")
-    return value
+        raise MismatchError(f"{one_line(origin)} is not a head ({one_line(error, limit=200)})") from None
+    return metadata
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-def _wrong_values(about: Mapping[str, Any]) -> str:
-    """What is wrong with what a head says of itself, "" where nothing is."""
-    for key in ("kind", "template", "note"):
-        if not _is_text(about[key]):
-            return f"{key} is not as expected, a text"
-    names = about["class_names"]
-    if not isinstance(names, list) or not 2 <= len(names) <= MOST_CLASSES or not all(map(_is_text, names)):
-        return "class_names is not as expected, two names or more"
-    if len({*names}) < len(names):
-        return "class_names holds a name twice"
-    encoder = about["encoder"]
-    if not isinstance(encoder, dict) or not all(_is_text(text) for text in encoder.values() if isinstance(text, str)):
-        return "encoder is not as expected, what its features are of"
-    setting = about["setting"]
-    if not isinstance(setting, dict) or not all(_is_number(value) and value >= 0 for value in setting.values()):
-        return "setting is not as expected, numbers by name"
-    if not _is_number(about["logit_scale"]) or about["logit_scale"] <= 0:
-        return "logit_scale is not as expected, a number above 0"
-    counts = about["n_correct"], about["n_images"]
-    if any(type(count) is not int or count < 0 for count in counts) or counts[0] > counts[1]:
-        return "n_correct and n_images are not as expected, counts"
-    return ""
-
-
-def _wrong_arrays(arrays: Mapping[str, np.ndarray], *, n_classes: int) -> str:
+def _array_problem(arrays: Mapping[str, np.ndarray], *, n_classes: int) -> str:
+    """What is wrong with the arrays of a head for so many classes, or ""."""
+    lengths = {"C": n_classes, "1": 1}
     for name, (kind, axes) in ARRAYS.items():
-        if arrays[name].dtype.kind != kind or arrays[name].ndim != axes:
-            return f"{name} is not as expected"
-        if name != "threshold" and not np.isfinite(arrays[name]).all():
-            return f"{name} holds NaN or infinity"
-    size, n_support, n_judged = len(arrays["classifier"]), len(arrays["support"]), len(arrays["confidences"])
-    expected: dict[str, Sequence[int]] = {
-        "classifier": (size, n_classes),
-        "bias": (n_classes,),
-        "support": (n_support, size),
-        "weights": (n_support, n_classes),
-        "right": (n_judged,),
-        "temperature": (1,),
-        "threshold": (1,),
-    }
-    for name, shape in expected.items():
-        if arrays[name].shape != tuple(shape):
-            return f"{name} has shape {arrays[name].shape}, expected {tuple(shape)}"
-    if arrays["temperature"][0] <= 0:
-        return "temperature is not above 0"
-    return ""
-
-
-def _is_text(value: Any) -> bool:
-    if not isinstance(value, str) or len(value) > LONGEST_NAME:
-        return False
-    return not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e30
+        array = arrays[name]
+        if array.dtype.kind != kind or array.ndim != len(axes):
+            return f"{name} is {array.dtype} with {array.ndim} axes"
+        expected = tuple(lengths.setdefault(axis, length) for axis, length in zip(axes, array.shape, strict=True))
+        if array.shape != expected:
+            return f"{name} has shape {array.shape}, expected {expected}"
+        if name != "threshold" and not np.isfinite(array).all():
+            return f"{name} has NaN or infinity"
+    return "" if arrays["temperature"][0] > 0 else "temperature is not above 0"
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -1,6 +1,4 @@
-"""A head: a classifier of image features for the classes it was made of, with the soup that its texts came from."""
-
-from __future__ import annotations
+"""The `Head` value: a classifier of image features from few-shot images, with the soup of its texts."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -17,36 +15,35 @@ from wsoup.core.arrays import rows
 from wsoup.core.disk import store
 from wsoup.core.errors import MismatchError, ParamsError
 from wsoup.heads import file
-from wsoup.heads.calibrate import threshold
-from wsoup.heads.choose import choose
+from wsoup.heads.choose import choose, threshold
 from wsoup.heads.fewshot import FewShot
-from wsoup.heads.fitted import Fitted
-from wsoup.heads.kinds import KINDS
+from wsoup.heads.kinds import ARRAYS, KINDS, Fitted
 from wsoup.soup.soup import Soup
 
 PRECISION = 0.95
-"""Of the abstention threshold that a file holds."""
+"""Precision of the abstention threshold stored in a file."""
 ABSTAINED = -1
+"""Label of an image that is abstained from."""
 AtLeast = Annotated[float, Field(ge=0)]
 
 
 @dataclass(frozen=True)
 class Head:
-    """A classifier made of a few labelled images and the class texts of a soup.
+    """A classifier fitted to a few labelled images and the class texts of a soup.
 
     Attributes:
         kind: prototypes, tip, gda or ridge; see `wsoup.heads.kinds`.
         setting: its hyperparameters by name.
         fitted: what it computes, float32.
-        temperature: that logits are divided by before they are probabilities.
-        confidences, right: (m,) of the images left out once each: the largest probability, and whether it was right.
-        n_correct, n_images: counts of the images left out.
+        temperature: divisor of the logits before the softmax.
+        confidences, right: (m,) largest probability of each left-out image, and whether its prediction was right.
+        n_correct, n_images: counts of the left-out images.
         class_names: C names in label order.
-        template: that the class texts were made with.
+        template: prompt template of the class texts.
         logit_scale: s.
-        encoder: id of the encoder that its features are of.
-        soup: whose texts these are; of kind ``class_name`` where there was none.
-        note: what could not be chosen, or was left out; "" where nothing.
+        encoder: id of the encoder of its features.
+        soup: where the texts come from; of kind ``class_name`` if there was none.
+        note: what could not be chosen or was dropped, or "".
     """
 
     kind: str
@@ -66,13 +63,13 @@ class Head:
 
     @property
     def classifier(self) -> Tensor:
-        """W (D, C) float32 of a linear head: `(features @ head.classifier + head.bias).argmax(1)` are predictions.
+        """W (D, C) float32 of a linear head, which predicts `(features @ head.classifier + head.bias).argmax(1)`.
 
         Raises:
-            ParamsError: a tip or ridge head, which also looks at the few-shot images; use `predict`.
+            ParamsError: a tip or ridge head, which also has a kernel; use `predict`.
         """
         if not self.fitted.is_linear:
-            raise ParamsError(f"a {self.kind} head is no single matrix; use head.predict or head.predict_proba")
+            raise ParamsError(f"a {self.kind} head is not a single matrix; use head.predict or head.predict_proba")
         return self.fitted.classifier
 
     @property
@@ -81,7 +78,7 @@ class Head:
         return self.fitted.bias
 
     def logits(self, features: Any) -> Tensor:
-        """(N, D) L2-normalised, of torch or NumPy -> (N, C) float32; MismatchError where D is another."""
+        """(N, D) L2-normalised, torch or NumPy -> (N, C) float32; MismatchError if D differs."""
         return self.fitted.logits(rows(features, name="features", size=len(self.fitted.classifier)).cpu())
 
     def predict_proba(self, features: Any) -> Tensor:
@@ -90,82 +87,78 @@ class Head:
 
     @at_the_door
     def predict(self, features: Any, *, at_least: AtLeast = 0.0) -> Tensor:
-        """Labels (N,) int64; -1 where no probability reaches `at_least`, for example `head.threshold()`."""
+        """Labels (N,) int64; -1 where no probability reaches `at_least`, such as `head.threshold()`."""
         confidences, labels = self.predict_proba(features).max(dim=1)
         return torch.where(confidences >= at_least, labels, ABSTAINED)
 
     @at_the_door
     def threshold(self, precision: Share = PRECISION) -> float:
-        """The least probability from which answers were right that often on left-out images; infinity if none was.
+        """The smallest probability from which predictions on left-out images reach a precision; infinity if none does.
 
-        See `wsoup.heads.calibrate.threshold`: at least 19 left-out images have to be right for 0.95.
+        See `wsoup.heads.choose.threshold`: 0.95 takes at least 19 left-out images that are right.
         """
         return threshold(self.confidences, self.right, precision=precision)
 
     @at_the_door
     def save(self, path: Place) -> None:
-        """Write it as safetensors, whole or not at all, the soup in it."""
+        """Write a safetensors file, atomically, with the soup in it."""
         store.write_bytes(path, self.as_bytes())
 
     def as_bytes(self) -> bytes:
-        """What `save` writes."""
+        """The bytes that `save` writes."""
         arrays = {
-            **{name: getattr(self.fitted, name) for name in ("classifier", "bias", "support", "weights")},
+            **{name: getattr(self.fitted, name) for name in ARRAYS},
             "confidences": self.confidences,
             "right": self.right,
             "temperature": torch.tensor([self.temperature], dtype=torch.float64),
             "threshold": torch.tensor([self.threshold()], dtype=torch.float64),
         }
-        about = {
+        metadata = {
             **{name: getattr(self, name) for name in file.PLAIN},
             "setting": dict(self.setting),
             "class_names": list(self.class_names),
             "encoder": dict(self.encoder),
             "soup": self.soup.as_json(),
         }
-        return file.packed({name: array.numpy() for name, array in arrays.items()}, about=about)
+        return file.pack({name: array.numpy() for name, array in arrays.items()}, metadata=metadata)
 
     @classmethod
     @at_the_door
     def load(cls, path: Place, *, encoder: Mapping[str, Any] | None = None) -> Self:
-        """Read what `save` wrote.
+        """Read a head file.
 
         Args:
             path: a head file.
-            encoder: the id that its features must be of; None takes any.
+            encoder: id that its encoder must have; None takes any.
 
         Raises:
             MissingError: no such file.
-            MismatchError: damaged, no head, or a head of another encoder.
+            MismatchError: damaged, not a head, or a head of another encoder.
         """
-        arrays, about = file.read(path)
-        setting = about["setting"]
-        if about["kind"] not in KINDS or {*setting} != {f.name for f in dataclasses.fields(KINDS[about["kind"]])}:
-            raise MismatchError(f"{path} is no head: kind and setting are of none that there is")
-        soup = Soup.from_json(about["soup"], origin=path)
+        arrays, metadata = file.read(path)
+        setting = metadata["setting"]
+        if metadata["kind"] not in KINDS or {*setting} != {f.name for f in dataclasses.fields(KINDS[metadata["kind"]])}:
+            raise MismatchError(f"{path} is not a head: its kind is unknown or its setting is of another kind")
+        soup = Soup.from_json(metadata["soup"], origin=path)
         if encoder is not None:
-            store.check_encoder(about["encoder"], expected=encoder, where=path)
-        parts = {name: torch.from_numpy(np.array(arrays[name])) for name in file.ARRAYS}
+            store.check_encoder(metadata["encoder"], expected=encoder, where=path)
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
         return cls(
             setting=setting,
             fitted=Fitted(
-                parts["classifier"].float(),
-                parts["bias"].float(),
-                parts["support"].float(),
-                parts["weights"].float(),
-                sharpness=float(setting.get("sharpness", 0.0)),
+                **{name: tensors[name].float() for name in ARRAYS}, sharpness=float(setting.get("sharpness", 0.0))
             ),
-            temperature=float(parts["temperature"][0]),
-            confidences=parts["confidences"],
-            right=parts["right"],
-            class_names=tuple(about["class_names"]),
-            encoder=about["encoder"],
+            temperature=float(tensors["temperature"][0]),
+            confidences=tensors["confidences"],
+            right=tensors["right"],
+            class_names=tuple(metadata["class_names"]),
+            encoder=metadata["encoder"],
             soup=soup,
-            **{name: about[name] for name in file.PLAIN},
+            **{name: metadata[name] for name in file.PLAIN},
         )
 
 
-def made(
+def best_head(
     shots: FewShot,
     *,
     kinds: Sequence[str],
@@ -175,13 +168,13 @@ def made(
     encoder: Mapping[str, Any],
     note: str,
 ) -> Head:
-    """The best head of some kinds.
+    """Choose a kind and a setting and fit them.
 
     Args:
-        shots: all that may be seen.
-        kinds: of `KINDS`.
-        soup, template, class_names, encoder: what the texts of `shots` were made of, and with.
-        note: what was said before.
+        shots: the few-shot images.
+        kinds: of `KINDS`, to choose from.
+        soup, template, class_names, encoder: where the texts of `shots` come from.
+        note: what was dropped before, or "".
     """
     chosen = choose(shots, kinds=kinds)
     return Head(

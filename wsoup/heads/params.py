@@ -1,6 +1,4 @@
-"""Section `heads`: closed-form heads on the source's few-shot images and the class texts of a soup."""
-
-from __future__ import annotations
+"""Section `heads`: closed-form heads from the source's few-shot images and the class texts of a soup."""
 
 from typing import Literal
 
@@ -8,12 +6,12 @@ from wsoup.core.params.section import Name, Section
 
 
 class HeadParams(Section):
-    """One head: its kind and its texts. All else is chosen by leaving out each shot of the few-shot images in turn."""
+    """One head: its kind and its texts. Everything else is chosen by leave-one-shot-out on the few-shot images."""
 
     kind: Literal["chosen", "prototypes", "tip", "gda", "ridge"]
-    """See `wsoup.heads.kinds`; chosen: prototypes, or what of ridge and gda is better by more than chance."""
+    """See `wsoup.heads.kinds`; chosen: prototypes, unless ridge or gda is significantly better."""
     soup: Name
-    """Whose texts stand beside the images: class_name, or a name under soups."""
+    """Whose class texts to use: class_name, or a name under soups."""
 
 
 Heads = dict[Name, HeadParams]

@@ -1,1 +1,1 @@
-"""Image files to upright RGB (`decode`), and to features that survive a kill (`features`)."""
+"""Image files to upright RGB (`decode`), and to features in resumable shards (`features`)."""

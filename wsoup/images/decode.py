@@ -1,11 +1,9 @@
 """Decoding and preprocessing of image files, robust to bad ones.
 
 Every file becomes an upright 8-bit RGB image: EXIF rotation is applied, palettes and CMYK are converted, 16-bit grey is
-scaled to 8, transparency is laid over white. A file that cannot be decoded is named, with the reason, whatever the
-decoder raised. Decoding runs in worker processes so that the next batch is ready while the model works on this one.
+scaled to 8 bits, transparency is laid over white. The error for a file that cannot be decoded names it and the reason,
+whatever the decoder raised. Worker processes decode the next batches while the model works on this one.
 """
-
-from __future__ import annotations
 
 import hashlib
 import io
@@ -13,8 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
@@ -27,16 +24,15 @@ from torch import Tensor
 
 from wsoup.core.disk.files import read_bytes, reason_of, shown
 from wsoup.core.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
-from wsoup.images.workers import Decoded, ahead
+from wsoup.images.workers import Batch, ahead
 
 FEW_IMAGES = 1024
 """Below this many images, starting worker processes takes longer than decoding."""
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000")
-"""What is decoded, by content and not by name; Pillow's other formats include EPS, which starts a PostScript
-interpreter."""
+"""Decoded by content, not by file name. Pillow's other formats include EPS, which starts a PostScript interpreter."""
 MAX_ASPECT = 200
 """Long side over short side. Models resize the short side to their own size S, so a resized image has at most
-``200 * S * S`` pixels: a line of 60,000 x 1 would become one of 13 million x 224."""
+``200 * S * S`` pixels; a line of 60,000 x 1 would become one of 13 million x 224."""
 ORIENTATION = 0x0112
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -47,12 +43,26 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""EXIF orientation -> the turn that undoes it."""
-REMEDY = "replace or remove it, or set embed.on_bad_image: skip"
+"""EXIF orientation -> the transposition that undoes it."""
+
+
+class BadImageError(DataError):
+    """An image that cannot be decoded; `args[0]` is the problem alone, without the next step of a pipeline's user."""
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}; replace or remove it, or set embed.on_bad_image: skip"
+
+
+class ChangedImageError(ChangedError):
+    """An image that is not the one that was listed; `args[0]` as in `BadImageError`."""
+
+    def __str__(self) -> str:
+        step = "run `dvc repro --force --single-item prepare@DATASET` for its dataset, then `dvc repro`"
+        return f"{self.args[0]}; {step}"
 
 
 class Picture(NamedTuple):
-    """An image in memory, and what messages call it."""
+    """An image in memory, and its name in messages."""
 
     image: Image.Image
     name: str
@@ -62,138 +72,113 @@ class Picture(NamedTuple):
 
 
 def load_rgb(path: str | Path | Picture, *, digest: str | None = None, as_stored: bool = False) -> Image.Image:
-    """Decode one image file, one member of a tar or Arrow file, or what is open already, as upright 8-bit RGB.
+    """Decode an image file, a member of a tar or Arrow file, or an open picture as upright 8-bit RGB.
 
     Args:
         path: the file (see `wsoup.core.disk.files.read_bytes`), or a picture.
-        digest: SHA-256 in hex that its bytes had when it was listed; None takes them as they are.
-        as_stored: neither turn it nor lay transparency over white, as the authors' loader (samplers.py:176).
+        digest: SHA-256 in hex that the file had when it was listed; None accepts any.
+        as_stored: neither rotate it nor lay transparency over white, as the authors' loader (samplers.py:176).
 
     Raises:
-        ChangedError: the bytes are not those of `digest`, or are gone.
-        DataError: missing, empty, truncated, not an image, of a kind whose values have no known range, a line rather
-            than a picture (MAX_ASPECT), or so large that it looks like a decompression bomb.
+        ChangedError: the file's digest is not `digest`, or the file is gone.
+        DataError: missing, empty, truncated, not an image, pixel values without a known range, a line rather than a
+            picture (MAX_ASPECT), or so large that it looks like a decompression bomb.
     """
     name, data = shown(str(path)), b""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of large or odd files that decode all the same
+            warnings.simplefilter("ignore")  # Pillow warns of large or odd files that it decodes nevertheless
             if isinstance(path, Picture):
                 return _upright(path.image, name=name, as_stored=as_stored)
-            data = _contents(str(path), name=name, digest=digest)
+            data = _read(str(path), name=name, digest=digest)
             with Image.open(io.BytesIO(data), formats=_formats()) as image:
                 return _upright(image, name=name, as_stored=as_stored)
     except UnidentifiedImageError:
         kind = "an HTML page" if data.lstrip()[:1] == b"<" else f"not an image of a known format ({', '.join(FORMATS)})"
-        raise DataError(f"{name} is {kind}; {REMEDY}") from None
+        raise BadImageError(f"{name} is {kind}") from None
     except Image.DecompressionBombError as error:
         raise DataError(f"{name} is too large to decode safely ({reason_of(error)}); shrink or remove it") from None
     except WsoupError:
         raise
-    except Exception as error:  # decoders raise whatever a damaged file leads them into
-        raise DataError(f"{name} cannot be decoded ({reason_of(error)}); {REMEDY}") from None
+    except Exception as error:  # a damaged file may make a decoder raise anything
+        raise BadImageError(f"{name} cannot be decoded ({reason_of(error)})") from None
 
 
-def _contents(path: str, *, name: str, digest: str | None) -> bytes:
-    """The bytes of a file, which are those that it had when it was listed."""
+def _read(path: str, *, name: str, digest: str | None) -> bytes:
+    """The bytes of a file, checked against the digest that it had when it was listed."""
     try:
         data = read_bytes(path)
     except MissingError as error:
         if digest is not None:
-            raise _changed(name, how="is gone") from None
-        raise DataError(f"{error}; {REMEDY}") from None
+            raise ChangedImageError(f"{name} is gone since it was listed") from None
+        raise BadImageError(str(error)) from None
     if digest is not None and hashlib.sha256(data).hexdigest() != digest:
-        raise _changed(name, how="changed")
+        raise ChangedImageError(f"{name} changed since it was listed")
     if not data:
         raise DataError(f"{name} is empty (0 bytes); replace or remove it")
     return data
 
 
-def _changed(name: str, *, how: str) -> ChangedError:
-    return ChangedError(
-        f"{name} {how} since it was listed; run `dvc repro --force --single-item prepare@DATASET` for its dataset, "
-        "then `dvc repro`"
-    )
-
-
 @lru_cache(maxsize=1)
 def _formats() -> tuple[str, ...]:
-    """Those of FORMATS that this Pillow was built with."""
+    """The FORMATS that this Pillow was built with."""
     Image.init()
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 def _upright(image: Image.Image, *, name: str, as_stored: bool) -> Image.Image:
-    """Upright 8-bit RGB. The shape is checked before anything is decoded, the mode before anything is scaled."""
+    """Upright 8-bit RGB; the aspect is checked before the pixels are decoded."""
     width, height = image.size
     if max(width, height) > MAX_ASPECT * min(width, height):
-        raise DataError(
+        raise BadImageError(
             f"{name} has {width} x {height} pixels, more than {MAX_ASPECT} times as long as wide, which no model can "
-            f"resize; {REMEDY}"
+            "resize"
         )
-    with _libtiff_silent(image.format):
+    with _stderr_dropped() if image.format == "TIFF" and sys.stderr is not None else nullcontext():
         image.load()
-    turn = None if as_stored else UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
-    deep = image.mode in ("I", "F") or image.mode.startswith("I;16")
-    upright = _to_rgb(_scaled(image, name=name) if deep else image, as_stored=as_stored)
-    return upright if turn is None else upright.transpose(turn)
+    # `ImageOps.exif_transpose` would fail where another tag than the orientation is broken.
+    transposition = None if as_stored else UPRIGHT.get(image.getexif().get(ORIENTATION, 1))
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+        image = _scaled(image, name=name)
+    if not as_stored and (image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info):
+        layer = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    rgb = image.convert("RGB")
+    return rgb if transposition is None else rgb.transpose(transposition)
 
 
-_silencing = Lock()
-"""Held while stderr leads nowhere: a second thread would take that for stderr, and put it back."""
+_stderr_locks: dict[int, Lock] = {}
+"""By process, because a process may be forked while another thread holds the lock."""
 
 
 @contextmanager
-def _libtiff_silent(kind: str | None) -> Iterator[None]:
-    """Within, what libtiff writes to stderr of a damaged file, past Python, is dropped: one line of ours names it."""
-    if kind != "TIFF" or sys.stderr is None:
-        yield
-        return
-    with _silencing:
-        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+def _stderr_dropped() -> Iterator[None]:
+    """Drop libtiff's own messages about a damaged file, which bypass Python: our error names the file."""
+    # One thread at a time: another one would take the redirection for stderr, and restore that.
+    with _stderr_locks.setdefault(os.getpid(), Lock()):
+        stderr = os.dup(2)
         try:
-            os.dup2(nowhere, 2)
+            with open(os.devnull, "wb") as devnull:
+                os.dup2(devnull.fileno(), 2)
             yield
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            os.close(nowhere)
-
-
-def _silence_anew() -> None:
-    """In a process that was forked while another thread held the lock: nobody here would give it back."""
-    global _silencing
-    _silencing = Lock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_silence_anew)
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def _scaled(image: Image.Image, *, name: str) -> Image.Image:
-    """8-bit grey of a 16-bit one. The file's kind says what white is, never its brightest pixel.
+    """8-bit grey from 16 bits. The format says which value is white, never the brightest pixel.
 
     Raises:
-        DataError: 32-bit integers and floats, whose range no file states.
+        DataError: 32-bit integers and floats, whose range is in no file.
     """
     if image.mode == "F" or (image.mode == "I" and image.format not in ("PNG", "PPM")):
         kind = "float" if image.mode == "F" else "32-bit integer"
-        raise DataError(
-            f"{name} holds {kind} pixels, and nothing says which value is white; save it with 8 or 16 bits, or set "
-            "embed.on_bad_image: skip"
-        )
+        raise BadImageError(f"{name} holds {kind} pixels, whose white value is undefined: save it with 8 or 16 bits")
     bits = getattr(image, "tag_v2", {}).get(258)  # a TIFF of 12 bits keeps its values in a 16-bit mode
     top = 4095 if bits == (12,) else 65535
     values = np.asarray(image).astype(np.uint32)
     return Image.fromarray((values * 255 // top).clip(0, 255).astype(np.uint8))
-
-
-def _to_rgb(image: Image.Image, *, as_stored: bool) -> Image.Image:
-    """RGB of an 8-bit image; transparency is laid over white."""
-    if not as_stored and (image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info):
-        layer = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
-    return image.convert("RGB")
 
 
 def _decode(
@@ -203,31 +188,17 @@ def _decode(
     batch_size: int,
     as_stored: bool,
     number: int,
-) -> Decoded:
-    """The preprocessed images of a batch, by its number; a bad file becomes its error."""
-    pixels, errors = [], {}
+) -> Batch:
+    """Batch `number` of the images."""
+    pixels: dict[int, Tensor] = {}
+    bad: dict[int, DataError] = {}
     for i in range(number * batch_size, min((number + 1) * batch_size, len(paths))):
         try:
             image = load_rgb(paths[i], digest=digests[i] if digests else None, as_stored=as_stored)
-            pixels.append(transform(image))
+            pixels[i] = transform(image)
         except DataError as error:
-            errors[i] = error
-    return Decoded(torch.stack(pixels) if pixels else torch.empty(0, 3, 1, 1), errors)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One batch: the pixels of its good images, which of the asked-for images they are, and the bad ones.
-
-    Attributes:
-        pixels: (B, 3, H, W) float32.
-        positions: (B,) int64, positions in the list of paths.
-        bad: error text by position.
-    """
-
-    pixels: Tensor
-    positions: Tensor
-    bad: dict[int, str]
+            bad[i] = error
+    return Batch(torch.stack([*pixels.values()]) if pixels else torch.empty(0, 3, 1, 1), [*pixels], bad)
 
 
 def batches(
@@ -246,13 +217,13 @@ def batches(
     Args:
         paths: N image files, or pictures, which this process decodes.
         transform: RGB image -> (3, H, W) float32.
-        batch_size: images in a batch, the last one may be smaller.
+        batch_size: images per batch; the last one may be smaller.
         digests: N content digests that the files had when they were listed, or None.
         on_bad_image: ``"stop"`` raises DataError at the first file that cannot be decoded; ``"skip"`` reports it in
-            `Batch.bad` and goes on. A changed file is an error in any case.
-        workers: decoding processes; None is `decoding_workers`.
+            `Batch.bad` and goes on. A changed file is always an error.
+        workers: decoding processes; None means `decoding_workers`.
         as_stored: see `load_rgb`.
-        few: images that this process decodes itself, at most.
+        few: at most this many images are decoded without worker processes.
 
     Raises:
         ChangedError, DataError: as above.
@@ -260,21 +231,19 @@ def batches(
     """
     if workers is None:
         workers = decoding_workers()
-    if len(paths) <= few or isinstance(paths[0], Picture):  # which its file, open here, may still be read for
+    if len(paths) <= few or isinstance(paths[0], Picture):  # a picture may still be read from a file that is open here
         workers = 0
     n = -(-len(paths) // batch_size)
     decode = partial(_decode, paths, digests, transform, batch_size, as_stored)
-    for number, (pixels, errors) in enumerate(ahead(decode, n=n, workers=workers)):
-        for error in errors.values():
+    for batch in ahead(decode, n=n, workers=workers):
+        for error in batch.bad.values():
             if on_bad_image == "stop" or isinstance(error, ChangedError):
                 raise error
-        first = number * batch_size
-        good = [i for i in range(first, min(first + batch_size, len(paths))) if i not in errors]
-        yield Batch(pixels, torch.tensor(good, dtype=torch.int64), {i: str(error) for i, error in errors.items()})
+        yield batch
 
 
 def decoding_workers() -> int:
-    """``$WSOUP_WORKERS``, else one per core but at most 16; no result depends on it."""
+    """Number of decoding processes: ``$WSOUP_WORKERS``, else one per core up to 16. No result depends on it."""
     text = os.environ.get("WSOUP_WORKERS", "")
     if not text:
         return min(16, os.cpu_count() or 1)

@@ -1,10 +1,9 @@
-"""What a stage reads, as dvc.yaml says it, held at its end against what it was when the stage began.
+"""What a stage reads, and whether it changed while the stage ran.
 
-DVC hashes params, code and data after a stage has ended, so an edit in between would be recorded as what made the
-results. A stage that finds one ends with an error instead: DVC records nothing, and finished parts are kept.
+DVC hashes params, code and data after a stage has ended, so it would record an edit made during the run as what made
+the results. A stage therefore compares its inputs at its end with those at its start, and ends with an error if they
+differ: DVC records nothing, and finished shards are kept. See `wsoup.pipeline.recorded` for the moment in between.
 """
-
-from __future__ import annotations
 
 import hashlib
 import os
@@ -24,32 +23,32 @@ IGNORED = re.compile(r"(__init__\.py|.*\.pyc|.*\.tmp)")
 PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
 
 
-class Read(NamedTuple):
-    """What a stage reads, as it is at one moment.
+class Inputs(NamedTuple):
+    """What a stage reads, at one moment.
 
     Attributes:
-        params: values, by file and key: ``params.yaml: soups.word``.
-        deps: the state of every file, by dep and path.
-        outs: what DVC keeps of the stage.
+        params: values by file and key: ``params.yaml: soups.word``.
+        deps: dep -> path -> state of every file in it.
+        outs: paths of the stage's outs.
     """
 
     params: dict[str, Any]
     deps: dict[str, dict[str, Any]]
     outs: list[str]
 
-    def all(self) -> dict[str, Any]:
-        """Params and files side by side."""
+    def states(self) -> dict[str, Any]:
+        """Params and files in one mapping."""
         return {**self.params, **{path: state for files in self.deps.values() for path, state in files.items()}}
 
 
-def read(stage: str) -> Read:
-    """Values of the params, and the state of every file among the deps of a stage such as ``soup@word``.
+def read_inputs(stage: str) -> Inputs:
+    """The params of a stage such as ``soup@word`` by its entry in dvc.yaml, and the state of every file in its deps.
 
-    Of code the state is its MD5; of data size, time of change and inode, which DVC's own cache goes by, too.
-    Empty where there is no dvc.yaml, which is where nothing is recorded.
+    The state of code is its MD5; of data its size, modification time and inode, as in DVC's own cache. Empty if there
+    is no dvc.yaml, because then nothing is recorded.
     """
     if not DVC_YAML.is_file():
-        return Read({}, {}, [])
+        return Inputs({}, {}, [])
     params = read_yaml(PARAMS)
     name, _, item = stage.partition("@")
     entry = read_yaml(DVC_YAML)["stages"][name]
@@ -61,47 +60,47 @@ def read(stage: str) -> Read:
     values: dict[str, Any] = {}
     for param in entry.get("params", []):
         for file, keys in param.items() if isinstance(param, dict) else [(PARAMS, [param])]:
-            inside = params if file == PARAMS else read_yaml(file)
-            values |= {f"{file}: {key}": _at(inside, key) for key in (_filled(key, scope) for key in keys)}
+            content = params if file == PARAMS else read_yaml(file)
+            values |= {f"{file}: {key}": _at(content, key) for key in (_filled(key, scope) for key in keys)}
     deps = [Path(_filled(dep, scope)) for dep in entry.get("deps", [])]
     states = {str(dep): {str(path): _state(path) for path in files_of(dep)} for dep in deps}
-    return Read(values, states, [_filled(out, scope) for out in entry.get("outs", []) if isinstance(out, str)])
+    return Inputs(values, states, [_filled(out, scope) for out in entry.get("outs", []) if isinstance(out, str)])
 
 
-def check_unchanged(stage: str, *, since: Read) -> Read:
-    """Compare with what `read` gave when the stage began; gives what it gives now.
+def check_unchanged(stage: str, *, since: Inputs) -> Inputs:
+    """Compare a stage's inputs with those at its start; returns those of now.
 
     Raises:
-        ChangedError: what was edited, added or removed meanwhile, the first by name.
+        ChangedError: something was edited, added or removed meanwhile; names the first.
     """
-    read_now = read(stage)
-    before, now = since.all(), read_now.all()
+    inputs = read_inputs(stage)
+    before, now = since.states(), inputs.states()
     changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise ChangedError(
-            f"{one_line(changed[0], limit=200)}{more} changed while {stage} ran: its results are not of what is there "
-            "now, and DVC does not record them; run `dvc repro` again (finished parts are kept)"
+            f"{one_line(changed[0], limit=200)}{more} changed while {stage} ran: its results do not belong to the "
+            "present inputs, and DVC does not record them; run `dvc repro` again (finished parts are kept)"
         )
-    return read_now
+    return inputs
 
 
 def _filled(text: str, scope: Mapping[str, Any]) -> Any:
-    """A text of dvc.yaml with its ``${...}`` replaced; the value itself where it is nothing but one of these."""
-    if whole := PLACEHOLDER.fullmatch(text):
-        return _at(scope, whole[1])
-    return PLACEHOLDER.sub(lambda found: str(_at(scope, found[1])), text)
+    """A text of dvc.yaml with its ``${...}`` replaced; the value itself if the text is a single one of these."""
+    if placeholder := PLACEHOLDER.fullmatch(text):
+        return _at(scope, placeholder[1])
+    return PLACEHOLDER.sub(lambda match: str(_at(scope, match[1])), text)
 
 
 def _at(values: Any, key: str) -> Any:
-    """The value at a dotted key; None where there is none."""
+    """The value at a dotted key, or None."""
     for part in key.split("."):
         values = values.get(part) if isinstance(values, Mapping) else None
     return values
 
 
 def files_of(path: Path) -> Iterator[Path]:
-    """The files of a dep, without those that DVC ignores."""
+    """The files of a dep or out, without those that DVC ignores."""
     if not path.is_dir():
         yield path
         return
@@ -111,7 +110,7 @@ def files_of(path: Path) -> Iterator[Path]:
 
 
 def _state(path: Path) -> Any:
-    """What tells whether a file is another one; None where it is not there."""
+    """A value that changes when the file does; None if there is no file."""
     if path.parts[0] in ("stages", "wsoup", "code"):
         return md5(path)
     try:
@@ -122,7 +121,7 @@ def _state(path: Path) -> Any:
 
 
 def md5(path: str | Path) -> str | None:
-    """Of the bytes of a file, in hex; None where there is none, or it cannot be read."""
+    """MD5 of a file's bytes in hex; None if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()

@@ -1,16 +1,14 @@
-"""How fast this machine is, measured in a few seconds, and how fast named devices are, from their data sheets."""
-
-from __future__ import annotations
+"""How fast a run goes: on this machine, measured in a second or two, and on named devices, from their data sheets."""
 
 import contextlib
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
+from timeit import Timer
 from typing import NamedTuple
 
 import numpy as np
@@ -18,25 +16,24 @@ import torch
 from PIL import Image
 
 from wsoup.core.errors import DataError, ParamsError
-from wsoup.core.linear import Linear
+from wsoup.core.packed import Linear
 from wsoup.images.decode import decoding_workers, load_rgb
 from wsoup.towers.encoder import Encoder, choose_device
 
 EFFICIENCY = {"fp32": 0.56, "half": 0.14}
 """Share of a data sheet's peak that text and image towers reach: 56 to 61 % in fp32 and 13 to 15 % in bf16 on one H100
-(reports/gpu.md), where memory sets the pace in half precision; taken for other devices, too."""
+(reports/gpu.md), where memory limits half precision; assumed for other devices too."""
 REACHED = 0.7
 """Share of the measured rate of products that towers reach: texts 70 to 80 %, images of ViTs 54 % on a CPU."""
 CORES_PER_DEVICE = 16
-"""CPU cores that decode images for one device, as servers have them."""
-MEASURED_SECONDS = 0.5
+"""CPU cores that decode images for one device, as in most servers."""
 
 
 class Peak(NamedTuple):
     """Dense TFLOP/s of one device.
 
     Attributes:
-        fp32: without tensor cores, which is what `encoder.precision` fp32 and reference use.
+        fp32: without tensor cores, as `encoder.precision` fp32 and reference compute.
         half: bf16 or fp16 with float32 sums, without sparsity.
         source: the data sheet.
     """
@@ -60,16 +57,16 @@ DEVICES = {
 
 @dataclass(frozen=True)
 class Machine:
-    """What hours are told for.
+    """A machine to estimate hours for.
 
     Attributes:
-        name: as it is shown.
+        name: shown in tables.
         about: where its rates come from.
         flops_per_s: in matrix products, of all devices together.
         images_per_s: decoded and preprocessed, by all processes together.
-        processes: that decode.
+        processes: number of decoding processes.
         overlaps: whether images are decoded while products are computed.
-        memory, disk: bytes that are there; None: unknown.
+        memory, disk: bytes in all and bytes free; None: unknown.
     """
 
     name: str
@@ -82,7 +79,7 @@ class Machine:
     disk: int | None = None
 
     def hours(self, *, flops: float, images: int) -> float:
-        """Of work that keeps it busy."""
+        """Hours for that much work."""
         seconds = flops / self.flops_per_s, images / self.images_per_s
         return (max(seconds) if self.overlaps else sum(seconds)) / 3600
 
@@ -91,8 +88,8 @@ def here(encoder: Encoder, *, images: Sequence[str], device: str | None = None) 
     """This machine, measured: products in the encoder's precision, and decoding of some of the images.
 
     Args:
-        encoder: for its precision, width and preprocessing; it needs no weights.
-        images: files to decode; drawn ones where there are none.
+        encoder: for its precision and preprocessing; it needs no weights.
+        images: files to decode; if empty, drawn ones.
         device: as `choose_device` takes it.
     """
     torch_device = choose_device(device)
@@ -115,16 +112,16 @@ def here(encoder: Encoder, *, images: Sequence[str], device: str | None = None) 
 
 
 def devices(name: str, *, count: int, precision: str, images_per_s: float) -> Machine:
-    """So many of a device, from its data sheet.
+    """A number of devices of one kind, from their data sheet.
 
     Args:
         name: in `DEVICES`.
         count: how many.
         precision: of section ``encoder``.
-        images_per_s: that one core of this machine decodes.
+        images_per_s: images that one core of this machine decodes.
 
     Raises:
-        ParamsError: no such device, or none of them.
+        ParamsError: an unknown device, or a count below 1.
     """
     if name not in DEVICES or count < 1:
         raise ParamsError(f"--device {name} --count {count}: expected one or more of {', '.join(DEVICES)}")
@@ -141,7 +138,7 @@ def devices(name: str, *, count: int, precision: str, images_per_s: float) -> Ma
 
 
 def product_rate(device: torch.device, *, dtype: torch.dtype) -> float:
-    """FLOP/s of (1024, 512) x (512, 2048), the size of a ViT-B text tower's, for a moment; larger ones on a GPU."""
+    """FLOP/s of (1024, 512) x (512, 2048), a product of a ViT-B text tower; with more rows on a GPU."""
     rows = 1024 if device.type == "cpu" else 65536
     x, product = torch.randn(rows, 512).to(device, dtype), Linear(torch.randn(2048, 512).to(device), None, dtype=dtype)
 
@@ -159,14 +156,14 @@ def decode_rate(encoder: Encoder, images: Sequence[str]) -> float:
         files = cycle(images or drawn_images(Path(folder), count=1))
 
         def decode() -> None:
-            with contextlib.suppress(DataError):  # what a bad image means is for the stage to say
+            with contextlib.suppress(DataError):  # the stage reports bad images
                 encoder.preprocess(load_rgb(next(files)))
 
         return _per_second(decode)
 
 
 def memory_here() -> int | None:
-    """Bytes of memory; None where the system does not say."""
+    """Bytes of memory; None if the system does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -174,17 +171,14 @@ def memory_here() -> int | None:
 
 
 def _per_second(work: Callable[[], object]) -> float:
-    """How often a second some work can be done."""
+    """How often some work can be done in a second, after a first time that may load what it needs."""
     work()
-    began, done = time.perf_counter(), 0
-    while (seconds := time.perf_counter() - began) < MEASURED_SECONDS:
-        work()
-        done += 1
-    return max(1, done) / seconds
+    times, seconds = Timer(work).autorange()
+    return times / seconds
 
 
 def drawn_images(folder: Path, *, count: int) -> list[str]:
-    """JPEG files of the usual size."""
+    """Write JPEG files of 500 x 375 pixels, a usual size."""
     rng, files = np.random.default_rng(0), [str(folder / f"{i:04d}.jpg") for i in range(count)]
     for file in files:
         coarse = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8))

@@ -1,29 +1,36 @@
-"""The plan of a run: every stage, whether it is cached, what it needs and how long it takes, and what breaks first."""
-
-from __future__ import annotations
+"""`wsoup plan`: every stage of a run, whether it is cached, what it needs, how long it takes, and what breaks first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
+import torch
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from wsoup.check.whole import Params, parse_params
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.core.params.section import parse_yaml
+from wsoup.datasets import layouts, manifest
+from wsoup.evaluate.testsets import TestSet
 from wsoup.pipeline import graph
 from wsoup.pipeline.machine import Machine, devices, here
-from wsoup.pipeline.needs import Need, Needs
+from wsoup.pipeline.needs import Dataset, Need, Needs
 from wsoup.pipeline.plan_texts import TEXTS, TOKENS
-from wsoup.pipeline.world import Dataset, World, dataset, known_gpt
-from wsoup.towers.encoder import weightless_encoder
+from wsoup.towers.encoder import imagenet_class_names, weightless_encoder
 
+FILES_SAMPLED = 20
+"""Images of each dataset that may be used to time decoding."""
 PATIENCE_HOURS = 24 * 7
-"""What takes longer is said to break."""
-SPLIT = "a dataset's list and features are held whole; split it into several datasets"
-SAMPLE = "features of all datasets are held at once; evaluate on a sample of the test images, or fewer datasets"
+"""A stage that takes longer counts as breaking."""
+SPLIT = "a dataset's list and features are held in memory whole; split it into several datasets"
+SAMPLE = "features of all datasets are held in memory at once; evaluate on fewer test images or datasets"
 LESS_MEMORY = {
     "prepare": SPLIT,
     "embed": SPLIT,
@@ -32,7 +39,7 @@ LESS_MEMORY = {
     "evaluate_tuned": SAMPLE,
     "survey": SAMPLE,
 }
-"""What to do where a stage's arrays do not fit; of the others "use a smaller pool"."""
+"""What to do if a stage's arrays do not fit; for other stages "use a smaller pool"."""
 FEWER_IMAGES = ", or a sample of the test images is enough for the interval that you want"
 LESS_TIME = {"embed": FEWER_IMAGES, "evaluate_tuned": FEWER_IMAGES, "score": ", or score a smaller pool first"}
 
@@ -43,20 +50,20 @@ class Line:
 
     Attributes:
         stage: with its item.
-        why: why it runs; None where it is cached.
-        need: what it needs; None where that is nothing to speak of.
+        why: why it runs; None if it is cached.
+        need: what it needs.
         hours: on each machine.
     """
 
     stage: str
     why: str | None
-    need: Need | None
+    need: Need
     hours: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All stages in the order in which they run, the machines, and what is to be said of the whole."""
+    """All stages in the order in which they run, the machines, notes, and what breaks."""
 
     lines: list[Line]
     machines: list[Machine]
@@ -74,19 +81,19 @@ def plan(
     images: int | None = None,
     on: str | None = None,
 ) -> Plan:
-    """Read params, pools and manifests, and tell what a run needs. No weights are read and nothing is computed.
+    """Estimate a run from params, pools and manifests, without reading weights or computing results.
 
     Args:
-        params_file: what to take for the params.yaml beside dvc.yaml.
-        changes: such as ``soups.word.k0=50``, made to params before anything else.
-        device, count: also on so many of a device in `machine.DEVICES`.
-        candidates: as if each pool held so many texts.
-        images: as if there were so many test images, in the present proportions.
-        on: torch device that this machine is measured on; None as the stages choose it.
+        params_file: taken for the params.yaml beside dvc.yaml.
+        changes: such as ``soups.word.k0=50``, made to params first.
+        device, count: also estimate for this many of a device in `machine.DEVICES`.
+        candidates: pretend that each pool has this many texts.
+        images: pretend that there are this many test images, in the present proportions.
+        on: torch device on which this machine is measured; None: as the stages choose it.
 
     Raises:
-        ParamsError: a change, a device or a number is not good.
-        MissingError, DataError, ModelError: what even a plan needs is not there.
+        ParamsError: a change, a device or a number is not valid.
+        MissingError, DataError, ModelError: something that even a plan needs is missing.
     """
     if any(number is not None and number < 1 for number in (candidates, images)):
         raise ParamsError("--candidates and --images must be 1 or more")
@@ -98,16 +105,16 @@ def plan(
     datasets, notes = _datasets(params, why=why, images=images)
     encoder = weightless_encoder(params.encoder)
     cached = frozenset(stage for stage, reason in why.items() if reason is None)
-    needs = Needs(World(params, encoder, datasets, cached), candidates=candidates)
-    files = [file for one in datasets.values() for file in one.files if Path(file).is_file()][:100]
+    needs = Needs(params, encoder=encoder, datasets=datasets, cached=cached, candidates=candidates)
+    files = [file for dataset in datasets.values() for file in dataset.files if Path(file).is_file()][:100]
     machines = [here(encoder, images=files, device=on)]
     if device is not None:
-        core = machines[0].images_per_s / machines[0].processes
-        machines.append(devices(device, count=count, precision=params.encoder.precision, images_per_s=core))
+        per_core = machines[0].images_per_s / machines[0].processes
+        machines.append(devices(device, count=count, precision=params.encoder.precision, images_per_s=per_core))
     lines = []
     for stage, reason in why.items():
         need = needs.of(stage)
-        hours = tuple(m.hours(flops=need.flops, images=need.images) if need else 0.0 for m in machines)
+        hours = tuple(machine.hours(flops=need.flops, images=need.images) for machine in machines)
         lines.append(Line(stage, reason, need, hours))
     notes = [*(f"{machine.name}: {machine.about}" for machine in machines), *notes]
     return Plan(lines, machines, notes, breaks(lines, machines))
@@ -116,54 +123,91 @@ def plan(
 def _datasets(
     params: Params, *, why: Mapping[str, str | None], images: int | None
 ) -> tuple[dict[str, Dataset], list[str]]:
-    """Those that can be listed, with so many test images together, and a note on each of the others."""
-    datasets, notes, gpt = {}, [], known_gpt()
+    """The datasets that can be listed, scaled to `images` test images in all, and a note on each of the others."""
+    datasets, notes = {}, []
+    evaluated = Artifacts().evaluated
+    known = store.read_json(evaluated)["datasets"] if evaluated.exists() else []
+    gpt = {dataset["name"]: dataset["gpt"] for dataset in known}
     for name in params.datasets:
         try:
-            datasets[name] = dataset(name, params, listed=not why[f"prepare@{name}"], gpt=gpt)
+            datasets[name] = _dataset(name, params, listed=not why[f"prepare@{name}"], gpt=gpt.get(name))
         except (MissingError, DataError) as error:
             notes.append(f"not in the plan: {name}: {error}")
     if images:
-        factor = images / max(1, sum(one.n_test for one in datasets.values()))
-        datasets = {name: replace(one, n_test=round(one.n_test * factor)) for name, one in datasets.items()}
+        factor = images / max(1, sum(dataset.n_test for dataset in datasets.values()))
+        datasets = {name: replace(dataset, n_test=round(dataset.n_test * factor)) for name, dataset in datasets.items()}
     return datasets, notes
 
 
+def _dataset(name: str, params: Params, *, listed: bool, gpt: Any) -> Dataset:
+    """One dataset, from its manifest if that is up to date (`listed`), otherwise from its files.
+
+    Raises:
+        MissingError, DataError: it cannot be listed.
+    """
+    section, path = params.datasets[name], Artifacts().manifest(name)
+    if listed and path.exists():
+        table, attributes = store.read_table(path, columns=["path", "split"]), store.table_attributes(path)
+        root, class_names = attributes["root"], attributes["class_names"]
+    else:
+        listing = layouts.read(name, params=section, imagenet_names=imagenet_class_names)
+        table, class_names = manifest.select(
+            listing, params=section, shots=params.fewshot.shots, seeds=list(params.seeds)
+        )
+        root = listing.root
+    n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
+    no_images = torch.empty(0, device="meta")
+    tests = TestSet(
+        name,
+        section.role,
+        section.template,
+        class_names,
+        image_features=no_images,
+        labels=no_images,
+        rows=np.empty(0),
+        attributes={},
+        baseline_template=section.baseline_template,
+        gpt_names=section.gpt_names or {},
+        gpt=gpt,
+    )
+    files = [f"{root}/{file}" for file in table["path"].slice(0, FILES_SAMPLED).to_pylist()]
+    return Dataset(tests, n_test, table.num_rows - n_test, files)
+
+
 def breaks(lines: Sequence[Line], machines: Sequence[Machine]) -> list[str]:
-    """What does not fit, in the order of the stages, each with what to do; the first one is what breaks first."""
+    """What does not fit, in the order of the stages, each with a remedy; the first is what breaks first."""
     memory, free, machine = machines[0].memory, machines[0].disk, machines[-1]
     sentences, disk = [], 0
     for line in lines:
-        if not line.why or not line.need:
+        if not line.why:
             continue
         kind, hours = line.stage.partition("@")[0], line.hours[-1]
         disk += line.need.disk
         if memory and line.need.memory > memory:
-            what = f"{gib(line.need.memory)} in memory, {gib(memory)} are here"
+            what = f"needs {gib(line.need.memory)} of memory, this machine has {gib(memory)}"
             sentences.append(f"{line.stage}: {what}: {LESS_MEMORY.get(kind, 'use a smaller pool')}")
         if hours > PATIENCE_HOURS:
             sentences.append(
                 f"{line.stage}: {hours:,.0f} h on {machine.name}: WSOUP_EXECUTOR=ray on "
-                f"{-(-hours // PATIENCE_HOURS):,.0f} times as many takes a week{LESS_TIME.get(kind, '')}"
+                f"{-(-hours // PATIENCE_HOURS):,.0f} times as much hardware takes a week{LESS_TIME.get(kind, '')}"
             )
     if free is not None and disk > free:
-        what = f"{gib(disk)} are written, {gib(free)} are free here"
-        sentences.append(f"disk: {what}: put artifacts and .dvc/cache elsewhere")
+        sentences.append(f"disk: {gib(disk)} to write, {gib(free)} free: put artifacts and .dvc/cache elsewhere")
     return sentences
 
 
 def gib(size: float) -> str:
-    """Bytes for people."""
+    """Bytes as GiB or TiB."""
     return f"{size / 2**30:,.2f} GiB" if size < 2**40 else f"{size / 2**40:,.2f} TiB"
 
 
 def show(plan: Plan, console: Console) -> None:
-    """One line a stage that runs, the sum, what is cached, and what breaks first."""
+    """Print a line for each stage that runs and their sum, then what is cached, and what breaks first."""
     running = [line for line in plan.lines if line.why]
     if running:
         console.print(_table(plan, running), highlight=False)
     cached = [line.stage for line in plan.lines if not line.why]
-    estimates = dict.fromkeys(f"~ {line.need.why}" for line in running if line.need and line.need.why)
+    estimates = dict.fromkeys(f"~ {line.need.why}" for line in running if line.need.why)
     for text in (f"cached: {', '.join(cached) or 'nothing'}", *plan.notes, *estimates):
         console.print(text, highlight=False, markup=False)
     for i, text in enumerate(plan.breaks):
@@ -180,16 +224,14 @@ def _table(plan: Plan, running: list[Line]) -> Table:
         table.add_column(f"h {machine.name}", justify="right")
     for line in running:
         table.add_row(*map(escape, _cells(line)))
-    hours = [_hours(sum(on_one)) for on_one in zip(*(line.hours for line in running), strict=True)]
-    disk = sum(line.need.disk for line in running if line.need)
+    hours = [_hours(sum(per_stage)) for per_stage in zip(*(line.hours for line in running), strict=True)]
+    disk = sum(line.need.disk for line in running)
     table.add_row("all", "", "", "", "", "", gib(disk), "", *hours, style="bold")
     return table
 
 
 def _cells(line: Line) -> list[str]:
     need = line.need
-    if need is None:
-        return [line.stage, str(line.why), *[""] * (6 + len(line.hours))]
     mark = "~" if need.why else ""
     return [
         line.stage,
@@ -210,4 +252,4 @@ def _range(least: float, most: float, *, mark: str) -> str:
 
 
 def _hours(hours: float) -> str:
-    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2g}"
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2g}" if hours else ""

@@ -1,12 +1,10 @@
-"""What a stage is when it runs: its item, its command line, its one-line errors, its lock, and what it leaves behind.
+"""Running a stage: its item and command line, checks before and after, its lock, one-line errors, and timings.
 
-``python -m stages.score words`` from the folder of params.yaml, or ``dvc repro score@words``: DVC tells the item in
-``DVC_STAGE``, so that no name of params.yaml ever reaches a shell. Where and how fast a stage runs is never in
-params.yaml, because it may not change a result: every stage takes ``--device``, ``--workers`` (processes that decode
-images) and ``--executor`` (here, ray); under ``dvc repro`` the same come from ``WSOUP_DEVICE`` and so on.
+Run ``python -m stages.score words`` in the folder of params.yaml, or ``dvc repro score@words``. DVC passes the item in
+``DVC_STAGE``, so that no name from params.yaml ever reaches a shell. Where a stage runs may not change a result, so it
+is never in params.yaml: every stage takes ``--device``, ``--workers`` (processes that decode images) and ``--executor``
+(here, ray), or under ``dvc repro`` the variables ``WSOUP_DEVICE`` and so on.
 """
-
-from __future__ import annotations
 
 import argparse
 import contextlib
@@ -23,14 +21,15 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from wsoup.check.params import check
-from wsoup.check.whole import load_params
+from wsoup.check import preflight
+from wsoup.check.whole import Params, load_params
 from wsoup.core.disk import code
 from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.disk.shards import Owner
 from wsoup.core.disk.store import cache_dir, check_no_link, remove_abandoned
 from wsoup.core.errors import MismatchError, ParamsError, WsoupError
-from wsoup.pipeline import inputs, packages, recorded, workspace
+from wsoup.pipeline import recorded, workspace
+from wsoup.pipeline.inputs import check_unchanged, read_inputs
 from wsoup.runtime.process import (
     INTERRUPTED,
     errors_in_one_line,
@@ -49,17 +48,17 @@ EXECUTION_OPTIONS = {
 
 
 def run(main: Callable[..., None]) -> None:
-    """Run a stage from the command line: a WsoupError is one line on stderr and exit code 1, an interrupt is 130.
+    """Run a stage from the command line: a WsoupError is one line on stderr and exit code 1; an interrupt is 130.
 
     Args:
-        main: what the stage does. Called with its `Owner`, and with its item (a dataset, a pool, ...) where it has one,
-            which is when it takes a second argument.
+        main: the stage's work. Called with its `Owner` and, if it takes a second argument, with its item (a dataset, a
+            pool, ...).
     """
     script = Path(sys.argv[0]).resolve()
     name, takes_item = script.stem, main.__code__.co_argcount > 1
     began = time.monotonic()
     if not gc.isenabled():  # see `stages`
-        gc.freeze()  # what was imported stays, and is not looked at again
+        gc.freeze()  # the collector need not look at imported modules again
         gc.enable()
     print_anything()
     try:
@@ -67,25 +66,25 @@ def run(main: Callable[..., None]) -> None:
             item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
             name = name if item is None else f"{name}@{item}"
             _check_tree(script)
-            inputs_before = inputs.read(name)
-            recorded.check(name, outs=inputs_before.outs)
-            packages.check(code.packages(script))
+            inputs = read_inputs(name)
+            recorded.check_notes(name, outs=inputs.outs)
+            workspace.check_packages(code.packages(script))
             params = load_params()
-            check(params)
+            preflight.check(params)
             _check_folders()
             owner = Owner.of(script, name=name)
             with _locked(name):
                 remove_abandoned("artifacts", "reports")
                 _remove_strays(params)
                 main(owner, *([] if item is None else [item]))
-                recorded.leave(name, inputs.check_unchanged(name, since=inputs_before))
-                shutil.rmtree(owner.folder, ignore_errors=True)  # the outs are in place: DVC's cache has them now
+                recorded.leave_note(name, check_unchanged(name, since=inputs))
+                shutil.rmtree(owner.folder, ignore_errors=True)  # the outs are in place, so shards are no longer needed
     except KeyboardInterrupt:
         kept = any(file.suffix in (".part", ".running") for file in (cache_dir() / name).rglob("*"))
-        what = "what is finished is kept, run it again to go on" if kept else "nothing was finished yet, run it again"
+        what = "finished work is kept, run it again to continue" if kept else "nothing was finished, run it again"
         print(f"{script.stem}: interrupted; {what}", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
-    with contextlib.suppress(OSError):  # a full disk: the outs are in place, which counts
+    with contextlib.suppress(OSError):  # a full disk; the outs are in place
         _note_timing(name, seconds=time.monotonic() - began)
     finished()
 
@@ -109,7 +108,7 @@ def _read_command_line(script: Path, *, doc: str, takes_item: bool) -> str | Non
 
 
 def _check_tree(script: Path) -> None:
-    """A stage runs the wsoup of the tree it stands in, which DVC has hashed, never another one that is installed."""
+    """Raise MismatchError if another wsoup would run than that of the script's tree, which DVC has hashed."""
     import wsoup
 
     beside, used = script.parents[1] / "wsoup", Path(wsoup.__file__).resolve().parent
@@ -120,13 +119,13 @@ def _check_tree(script: Path) -> None:
         )
     if not beside.is_dir() and not workspace.is_of_this_wsoup(script.parents[1], rooms=code.rooms(script)):
         raise MismatchError(
-            f"{script.parents[1]} is of another wsoup than the one installed, {wsoup.__version__}; run `wsoup init .` "
+            f"{script.parents[1]} belongs to another wsoup than the installed {wsoup.__version__}; run `wsoup init .` "
             "there to bring it up to date, then `dvc repro`"
         )
 
 
 def _check_folders() -> None:
-    """Refuse links to folders among the outs before any work; links to files are DVC's own, into its cache."""
+    """Refuse links to folders among the outs before any work; links to files are DVC's own and lead into its cache."""
     for top in (Artifacts().folder, Artifacts().reports):
         check_no_link(top)
         for parent, folders, _ in os.walk(top):
@@ -134,11 +133,8 @@ def _check_folders() -> None:
                 check_no_link(Path(parent) / folder)
 
 
-def _remove_strays(params: Any) -> None:
-    """Folders of artifacts are deps as a whole: what params.yaml names no more would make a fresh clone differ.
-
-    `params` is all of it; no section is imported here, because then every stage would depend on every section.
-    """
+def _remove_strays(params: Params) -> None:
+    """Remove artifacts that params.yaml no longer names; in a fresh clone their folders, which are deps, lack them."""
     for path, why in Artifacts().strays(
         source=params.source,
         datasets=params.datasets,
@@ -154,17 +150,17 @@ def _remove_strays(params: Any) -> None:
 
 @contextlib.contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """Holds the lock of one stage, so that two runs never mix their files."""
+    """Hold the lock of one stage, so that two runs never mix their files."""
     path = cache_dir() / "locks" / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     lock, holder = FileLock(path), path.with_suffix(".pid")
     try:
-        lock.acquire(timeout=1)  # `wsoup cache` looks whether it is held, for a moment
+        lock.acquire(timeout=1)  # `wsoup cache` takes free locks for a moment
     except Timeout:
         who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
         raise WsoupError(f"stage {name!r} is running here already ({who}); wait for it, or stop it") from None
-    try:  # an interrupt that comes just as the file is there takes it away, too
-        with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
+    try:  # from here on an interrupt removes the file too
+        with contextlib.suppress(OSError):  # a full disk; the lock is held all the same
             who = f"process {os.getpid()} of {platform.node()}"
             holder.write_text(f"{who} since {time.strftime('%Y-%m-%d %H:%M:%S')}", encoding="utf-8")
         yield
@@ -174,7 +170,7 @@ def _locked(name: str) -> Iterator[None]:
 
 
 def _note_timing(name: str, *, seconds: float) -> None:
-    """Append seconds and peak memory to ``.cache/wsoup/timings.jsonl``, which the report shows; never an output."""
+    """Append time and peak memory to ``.cache/wsoup/timings.jsonl``, which the report shows; it is no output."""
     peak = peak_bytes()
     line: dict[str, Any] = {
         "stage": os.environ.get("DVC_STAGE", name),

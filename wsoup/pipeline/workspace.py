@@ -1,69 +1,87 @@
-"""`wsoup init`: a pipeline folder made from the installed package.
+"""Pipeline folders (`wsoup init`), and which code and package versions a folder's results belong to.
 
-It holds what a checkout holds but the library: dvc.yaml, params.yaml, stages and data. Where a checkout's stages name
-the library's rooms as deps, here each names small files, ``code/<room>.json``, with a digest of the room. A stage
-refuses to run with another wsoup than that; `wsoup init` in the folder again brings both up to date, and DVC then runs
-again what the changed code decides.
+A pipeline folder holds what a checkout does except for the library: dvc.yaml, params.yaml, stages and data. Stages of a
+checkout name the library's rooms as deps; here they name ``code/<room>.json`` instead, with a digest of the room. A
+stage refuses to run with another wsoup than that; `wsoup init` again brings the folder up to date, and DVC then runs
+what the changed code decides.
+
+data/packages.yaml, in checkouts too, records the versions of the packages that decide numbers. dvc.yaml lists them
+among each stage's params, so another version is a change like any other. DVC reads that file and not what is installed,
+so every stage, `wsoup check` and `make setup` compare the two.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+import yaml
 
 import wsoup
 from wsoup.core.disk import code, project, store
-from wsoup.core.errors import DataError
-from wsoup.pipeline import packages
+from wsoup.core.errors import DataError, MismatchError, MissingError
+from wsoup.core.params.section import read_yaml
 from wsoup.runtime.git import git
 
 RECORD = "code/wsoup.json"
-"""Which files the folder got, with the digest that each had: what the user has changed since is left alone."""
-THE_USERS = ("params.yaml", "data/toy/params.yaml", "data/toy/dvc.lock", ".gitignore", "data/toy/.gitignore")
-"""Files that are written once and never again."""
+"""Which files `wsoup init` wrote, with their digests, to tell which of them the user has changed."""
+USER_FILES = ("params.yaml", "data/toy/params.yaml", "data/toy/dvc.lock", ".gitignore", "data/toy/.gitignore")
+"""Files that are written once and never updated."""
 GITIGNORE = "/.cache/\n/artifacts/\n__pycache__/\n*.py[cod]\n.*.tmp\n"
 PLOT_TEMPLATES = "wsoup/report/templates"
+VERSIONS = Path("data/packages.yaml")
+VERSIONS_HEAD = (
+    "# The packages that decide numbers, in the versions that the results here belong to (`wsoup packages`).\n"
+)
+GROUPS = {
+    "numpy": ("numpy",),
+    "models": ("numpy", "open_clip_torch", "pillow", "torch", "torchvision"),
+    "words": ("wordfreq",),
+}
+"""Packages by the name that dvc.yaml has for them together. A group is one line in dvc.lock."""
 
 
 def create(folder: Path) -> list[str]:
-    """Make a pipeline folder, or bring one up to date; says what was done, one line each.
+    """Make a pipeline folder or bring one up to date; returns one line on each thing done.
 
     Raises:
-        DataError: the folder holds something else, or its record of what it got is damaged.
+        DataError: the folder holds something else, or its record of files is damaged.
     """
     record = folder / RECORD
     if folder.exists() and any(folder.iterdir()) and not record.is_file():
         raise DataError(f"{folder} is not empty and was not made by `wsoup init`; name a new folder")
-    before = _files_before(record) if record.is_file() else {}
-    written, kept = {}, []
+    recorded = _recorded_digests(record) if record.is_file() else {}
+    digests, kept = {}, []
     for name, content in sorted(_contents().items()):
-        place, digest = folder / name, hashlib.sha256(content).hexdigest()
-        found = hashlib.sha256(place.read_bytes()).hexdigest() if place.is_file() else None
-        if found not in (None, digest) and (name in THE_USERS or found != before.get(name)):
-            if name not in THE_USERS:
+        path, new = folder / name, hashlib.sha256(content).hexdigest()
+        current = _digest(path)
+        if current not in (None, new) and (name in USER_FILES or current != recorded.get(name)):
+            if name not in USER_FILES:
                 kept.append(name)
-            written[name] = before.get(name, digest)
+            digests[name] = recorded.get(name, new)
             continue
-        if found != digest:
-            store.write_bytes(place, content)
-        written[name] = digest
-    for name in set(before) - set(written):  # what an earlier wsoup put there, and this one has no more
-        if (folder / name).is_file() and hashlib.sha256((folder / name).read_bytes()).hexdigest() == before[name]:
+        if current != new:
+            store.write_bytes(path, content)
+        digests[name] = new
+    for name in set(recorded) - set(digests):  # files of an earlier wsoup that this one no longer has
+        if _digest(folder / name) == recorded[name]:
             (folder / name).unlink()
-    store.write_json(record, {"wsoup": wsoup.__version__, "files": written})
-    said = [f"{folder}: a pipeline folder of wsoup {wsoup.__version__}, {len(written)} files"]
-    said += [f"kept as you changed it: {name}" for name in kept]
-    return said + _set_up_dvc(folder)
+    store.write_json(record, {"wsoup": wsoup.__version__, "files": digests})
+    done = [f"{folder}: a pipeline folder of wsoup {wsoup.__version__}, {len(digests)} files"]
+    done += [f"kept as you changed it: {name}" for name in kept]
+    return done + _set_up_dvc(folder)
 
 
-def _files_before(record: Path) -> dict[str, str]:
-    """What the folder got when it was made, with each file's digest."""
-    found = store.read_json(record)
-    files = found.get("files") if isinstance(found, dict) else None
+def _digest(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def _recorded_digests(record: Path) -> dict[str, str]:
+    """The files that `wsoup init` wrote, with their digests."""
+    content = store.read_json(record)
+    files = content.get("files") if isinstance(content, dict) else None
     if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
         raise DataError(
             f"{record} is not what `wsoup init` wrote; restore it from git, or make a new folder and copy params.yaml"
@@ -78,24 +96,24 @@ def _contents() -> dict[str, bytes]:
     for room in sorted(set(re.findall(r"\bwsoup/[a-z/]+\b", files["dvc.yaml"].decode().replace(PLOT_TEMPLATES, "")))):
         files[code_file(room)] = f"{json.dumps(code.digest(room))}\n".encode()
     files["dvc.yaml"] = pipeline(files["dvc.yaml"].decode()).encode()
-    files[str(packages.VERSIONS)] = packages.as_yaml(code.installed()).encode()
+    files[str(VERSIONS)] = versions_yaml(code.installed()).encode()
     templates = Path(wsoup.__file__).parent / "report" / "templates"
     files |= {f"templates/{path.name}": path.read_bytes() for path in sorted(templates.glob("*.json"))}
     return files
 
 
 def pipeline(dvc_yaml: str) -> str:
-    """dvc.yaml of a checkout as a pipeline folder has it: a small file with a digest stands for each room.
+    """A checkout's dvc.yaml for a pipeline folder: the file with its digest in place of each room.
 
     >>> pipeline("deps: [stages/embed.py, wsoup/texts, wsoup/search/rank]")
     'deps: [stages/embed.py, code/texts.json, code/search/rank.json]'
     """
-    here = dvc_yaml.replace(PLOT_TEMPLATES, "templates")
-    return re.sub(r"\bwsoup/([a-z/]+)\b", lambda room: code_file(room[0]), here)
+    local = dvc_yaml.replace(PLOT_TEMPLATES, "templates")
+    return re.sub(r"\bwsoup/([a-z/]+)\b", lambda room: code_file(room[0]), local)
 
 
 def code_file(room: str) -> str:
-    """Where a pipeline folder keeps the digest of a room.
+    """Path of a room's digest in a pipeline folder.
 
     >>> code_file("wsoup/search/rank")
     'code/search/rank.json'
@@ -104,27 +122,61 @@ def code_file(room: str) -> str:
 
 
 def is_of_this_wsoup(folder: Path, *, rooms: Iterable[str]) -> bool:
-    """Whether the digests that a pipeline folder keeps, which DVC has hashed, are those of the installed rooms."""
-    kept = {room: folder / code_file(room) for room in rooms}
-    return all(file.is_file() and store.read_json(file) == code.digest(room) for room, file in kept.items())
+    """Whether the digests in a pipeline folder, which DVC has hashed, are those of the installed rooms."""
+    files = {room: folder / code_file(room) for room in rooms}
+    return all(file.is_file() and store.read_json(file) == code.digest(room) for room, file in files.items())
 
 
 def _set_up_dvc(folder: Path) -> list[str]:
-    """DVC's own folder, and a git repository where there is none; what is there already is left alone."""
+    """Make DVC's own folder, and a git repository if there is none, unless DVC is set up already."""
     config = folder / ".dvc" / "config"
     if config.exists():
         return []
-    has_git = shutil.which("git")
-    inside = has_git and git("rev-parse", "--is-inside-work-tree", folder=folder)
-    said = []
-    if has_git and not inside:
-        git("init", "--quiet", folder=folder)
-        said = ["a git repository was begun there: `git add -A && git commit -m begin`"]
-    config.parent.mkdir(parents=True, exist_ok=True)
-    lines = "[core]\n    analytics = false\n    check_update = false\n"
-    if not has_git:
+    lines, done = "[core]\n    analytics = false\n    check_update = false\n", []
+    if not shutil.which("git"):
         lines += "    no_scm = true\n"
-        said = ["git is not installed: `dvc repro` works, experiments and `wsoup compare` do not"]
+        done = ["git is not installed: `dvc repro` works, experiments and `wsoup compare` do not"]
+    elif not git("rev-parse", "--is-inside-work-tree", folder=folder):
+        git("init", "--quiet", folder=folder)
+        done = ["a git repository was begun there: `git add -A && git commit -m begin`"]
+    config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(lines, encoding="utf-8")
     (config.parent / ".gitignore").write_text("/config.local\n/tmp\n/cache\n", encoding="utf-8")
-    return said
+    return done
+
+
+def check_packages(installed: Mapping[str, str]) -> None:
+    """Compare installed versions with those that this folder's results belong to, if there is a dvc.yaml to record any.
+
+    Raises:
+        MismatchError: other versions are installed; names all of them.
+        MissingError: data/packages.yaml does not exist.
+    """
+    if not VERSIONS.is_file():
+        if not Path("dvc.yaml").is_file():
+            return
+        raise MissingError(f"{VERSIONS} does not exist: `wsoup packages --accept` writes the installed versions there")
+    differing = package_differences(installed)
+    if differing:
+        raise MismatchError(
+            f"{'; '.join(differing)}, in {VERSIONS}, to which the results here belong: install those versions, or run "
+            "`wsoup packages --accept` and `dvc repro`, which runs again what they decide"
+        )
+
+
+def package_differences(installed: Mapping[str, str]) -> list[str]:
+    """One clause for each package that is installed in another version than data/packages.yaml records."""
+    entries = [entry.split() for group in read_yaml(VERSIONS).values() for entry in str(group).split(",")]
+    return code.differing(installed, {entry[0]: entry[-1] for entry in entries if entry})
+
+
+def accept_packages() -> None:
+    """Record the installed versions as those that the results here belong to."""
+    store.write_bytes(VERSIONS, versions_yaml(code.installed()).encode())
+
+
+def versions_yaml(installed: Mapping[str, str]) -> str:
+    """Text of data/packages.yaml, without a version's build (2.9.1+cpu is 2.9.1)."""
+    public = {name: number.partition("+")[0] for name, number in installed.items()}
+    grouped = {group: ", ".join(f"{name} {public[name]}" for name in names) for group, names in GROUPS.items()}
+    return VERSIONS_HEAD + yaml.safe_dump(grouped, sort_keys=False, width=120)

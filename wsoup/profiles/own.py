@@ -1,20 +1,20 @@
-"""params.yaml for a folder of one's own images."""
-
-from __future__ import annotations
+"""params.yaml for a folder of your own images, and adding a target to it or removing one."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from wsoup.check.whole import parse_params
 from wsoup.core.errors import DataError, MissingError, ParamsError
-from wsoup.core.params.encoder import EncoderParams
-from wsoup.core.params.section import parse_yaml
-from wsoup.datasets import folder
+from wsoup.core.params.inputs import DatasetParams, EncoderParams
+from wsoup.core.params.section import parse_yaml, read_yaml
+from wsoup.datasets import folder, layouts
 from wsoup.datasets.listing import Listing
-from wsoup.profiles import common
+from wsoup.profiles import files
+from wsoup.towers.encoder import imagenet_class_names
 
 OWN_DESCRIPTORS = "data/photo_descriptors.txt"
 """A few hundred descriptors of things in photographs, for those who bring none; the toy world has its own."""
@@ -30,17 +30,17 @@ def own(
     descriptors: str | None = None,
     test_fraction: float | None = None,
 ) -> str:
-    """params.yaml for a folder of one's own images.
+    """params.yaml for a folder of your own images.
 
     Args:
-        images: a folder with train/<class>/ and test/<class>/; or a folder of such folders, of which exactly one has
-            train/ and is the source, and the others are targets (the same classes: role dg, else xd).
-        encoder: model and pretrained, and what else of section ``encoder`` is not as the model says.
+        images: a folder with train/<class>/ and test/<class>/; or a folder of such folders, exactly one of which has
+            train/ and is the source. The others are targets, with role dg if they have the same classes, else xd.
+        encoder: model and pretrained, and any other keys of section ``encoder`` that differ from the model's defaults.
         template: prompt template with one ``{}``.
         shots: training images per class and seed; None: 16, or as many as the smallest class has.
         descriptors: a text file or GPT-descriptor JSON file as pool; None: a few hundred of wsoup's own.
-        test_fraction: share of the source's images that are for testing, where it has no train/: see
-            `wsoup.datasets.folder.divided`. With it a folder of class folders is a source.
+        test_fraction: share of the source's images kept for testing if there is no train/: see
+            `wsoup.datasets.folder.divided`. With it, a folder of class folders can be the source.
 
     Raises:
         MissingError, DataError: no such folder, no training images, or more than one source.
@@ -49,23 +49,23 @@ def own(
     for option, file in (("--descriptors", descriptors), ("--config", encoder.get("config"))):
         if file is not None and not Path(file).is_file():
             raise MissingError(f"{option} {file} is not a file; correct the path")
+    divided = test_fraction is not None
     if test_fraction is not None and not 0 < test_fraction < 1:
         raise ParamsError(f"--test-fraction is {test_fraction:g}, expected a share between 0 and 1, for example 0.3")
-    roots = _image_roots(images) if test_fraction is None else _undivided(images)
-    divided = test_fraction is not None
+    roots = _undivided(images) if divided else _image_roots(images)
     listings = {_name(root, divided=divided): folder.read(str(root)) for root in map(Path.resolve, roots)}
     source = next(iter(listings))
     if test_fraction is not None:
         listings[source] = folder.divided(listings[source], fraction=test_fraction, test_split="test")
     pool = _absolute(descriptors) or OWN_DESCRIPTORS
     values = {
-        "source": common.one_line(source),
+        "source": files.one_line(source),
         "encoder": _encoder(encoder),
-        "datasets": common.block(_own_datasets(listings, template=template, test_fraction=test_fraction)),
-        "fewshot.shots": common.one_line(_shots(listings[source]) if shots is None else shots),
-        **common.descriptors(pool, watch=pool),
+        "datasets": files.block(_own_datasets(listings, template=template, test_fraction=test_fraction)),
+        "fewshot.shots": files.one_line(_shots(listings[source]) if shots is None else shots),
+        **files.descriptor_pool(pool, watch=pool),
     }
-    text = common.filled(common.template("own"), values)
+    text = files.filled(files.template("own"), values)
     parse_params(parse_yaml(text, origin="wsoup profile own"), origin="wsoup profile own")
     return text
 
@@ -73,21 +73,22 @@ def own(
 def _own_datasets(
     listings: Mapping[str, Listing], *, template: str, test_fraction: float | None
 ) -> dict[str, dict[str, Any]]:
-    """Section datasets; the first one is the source. DVC watches the folders themselves."""
+    """Section datasets; the first one is the source."""
     source, *_ = listings
-    same = listings[source].class_names
-    return {
-        name: {
-            "role": "source" if name == source else "dg" if listing.class_names == same else "xd",
-            "layout": "imagefolder",
-            "root": listing.root,
-            "watch": listing.root,
-            "template": template,
-            **({"test_fraction": test_fraction} if name == source and test_fraction is not None else {}),
-            "verify": True,
-        }
+    class_names = listings[source].class_names
+    sections = {
+        name: _section("dg" if listing.class_names == class_names else "xd", root=listing.root, template=template)
         for name, listing in listings.items()
     }
+    division = {} if test_fraction is None else {"test_fraction": test_fraction}
+    sections[source] = _section("source", root=listings[source].root, template=template, **division)
+    return sections
+
+
+def _section(role: str, *, root: str, template: str, **division: float) -> dict[str, Any]:
+    """One dataset; DVC watches the folder of images itself."""
+    place = {"layout": "imagefolder", "root": root, "watch": root}
+    return {"role": role, **place, "template": template, **division, "verify": True}
 
 
 def _shots(source: Listing) -> int:
@@ -97,7 +98,7 @@ def _shots(source: Listing) -> int:
 
 
 def _image_roots(images: str) -> list[Path]:
-    """The folders of datasets: first the source, which has train/."""
+    """The folders of datasets; the source, which has train/, comes first."""
     base = folder.require_folder(images)
     if (base / "train").is_dir():
         return [base]
@@ -114,7 +115,7 @@ def _image_roots(images: str) -> list[Path]:
 
 
 def _undivided(images: str) -> list[Path]:
-    """The folder of <class>/<image> that is to be divided: this one, or the only one in it."""
+    """The folder of <class>/<image> to divide: this one, or the only one in it."""
     base = folder.require_folder(images)
     inner = [base / name for name in folder.subfolders(base)]
     if inner and not any(folder.subfolders(path) for path in inner):
@@ -122,38 +123,94 @@ def _undivided(images: str) -> list[Path]:
     if len(inner) != 1:
         raise DataError(
             f"{images} must hold <class>/<image> with --test-fraction; found folders of folders "
-            f"({', '.join(path.name for path in inner) or 'none'}). Several datasets: give the one that is to be the "
-            "source train/<class>/ and test/<class>/, and leave out --test-fraction"
+            f"({', '.join(path.name for path in inner) or 'none'}). With several datasets, give the source "
+            "train/<class>/ and test/<class>/, and leave out --test-fraction"
         )
     return inner
 
 
 def _name(root: Path, *, divided: bool) -> str:
-    """A folder's name as a dataset's name: letters, digits, dash and underscore."""
+    """A dataset's name, made from a folder's: letters, digits, dash and underscore."""
     folder_name = root.parent.name if divided and root.name in folder.SPLIT_FOLDERS else root.name
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in folder_name).lstrip("-_")
     return name or "images"
 
 
 def _encoder(encoder: Mapping[str, Any]) -> str:
-    """Section encoder, every key with its value; what is not given is as the model says."""
+    """Section encoder with every key; null means the model's default."""
     values = dict.fromkeys(ENCODER_KEYS) | dict(encoder)
     values |= {key: _absolute(values[key]) for key in ("pretrained", "config")}
-    given = EncoderParams.model_construct(**values)  # checked with all else, in the end
-    if given.comes_with_weights:
-        given, values["pretrained"] = given.model_copy(update={"pretrained": None}), None
-    elif not given.pretrained:
+    params = EncoderParams.model_construct(**values)  # the whole params.yaml is checked at the end
+    if params.comes_with_weights:
+        params, values["pretrained"] = params.model_copy(update={"pretrained": None}), None
+    elif not params.pretrained:
         raise ParamsError("--pretrained is empty, which would mean random weights: give a tag of open_clip or a file")
-    weights = given.weights_file
+    weights = params.weights_file
     if weights is not None and not weights.is_file():
         raise MissingError(f"weights file {weights} does not exist; give --pretrained a tag of open_clip or a file")
-    files = [Path(file) for file in (weights, given.config) if file is not None]
-    watch = str(files[0]) if files else common.NOTHING_TO_WATCH
-    if len(files) > 1 and files[0].parent == files[1].parent:
-        watch = str(files[0].parent)  # a folder of its own: config and weights
-    return common.lines({**values, "precision": "fp32", "watch": watch}, indent=2)
+    local = [Path(file) for file in (weights, params.config) if file is not None]
+    watch = str(local[0]) if local else files.NOTHING_TO_WATCH
+    if len(local) > 1 and local[0].parent == local[1].parent:
+        watch = str(local[0].parent)
+    return files.lines({**values, "precision": "fp32", "watch": watch}, indent=2)
 
 
 def _absolute(name: str | None) -> str | None:
-    """A file's whole path, so that a copy of the folder (an experiment of DVC) finds it, too; a tag as it is."""
+    """The absolute path of a file, so that copies of the folder (DVC experiments) find it too; a tag as it is."""
     return str(Path(name).resolve()) if name and Path(name).exists() else name
+
+
+def edit_targets(params: Path, *, add: str | None, remove: str | None, images: str | None, template: str | None) -> str:
+    """The text of a params.yaml with a target added or removed; all other lines stay as they are.
+
+    Args:
+        params: the file.
+        add: name of a new target; its folder is `images`, with test/<class>/ or <class>/.
+        remove: name of a target.
+        images: the folder of `add`.
+        template: prompt template with one ``{}``; None: the source's.
+
+    Raises:
+        MissingError, DataError: no such file or folder, or a folder without class folders.
+        ParamsError: a name already in use, an unknown one or the source's; a value that params.yaml would refuse.
+    """
+    if not params.is_file():
+        raise MissingError(f"{params} does not exist; make it with `wsoup profile own --images DIR --out {params}`")
+    raw, text = read_yaml(params), params.read_text(encoding="utf-8")
+    current = parse_params(raw, origin=str(params))
+    if remove is not None:
+        targets = [name for name in current.datasets if name != current.source]
+        if remove not in targets:
+            names = ", ".join(targets) or "none"
+            raise ParamsError(f"--remove {remove}: {params} has the targets {names}; name one of these")
+        text = files.filled(text, {f"datasets.{remove}": None})
+    if add is not None:
+        if add in current.datasets:
+            raise ParamsError(
+                f"--add {add}: {params} has a dataset of that name; --remove it first, or choose another name"
+            )
+        if images is None:
+            raise ParamsError(f"--add {add} needs --images, the folder of its test/<class>/<image> or <class>/<image>")
+        source = current.datasets[current.source]
+        section = _target(images, source=current.source, params=source, template=template or source.template)
+        text = _with_dataset(text, add, section)
+    parse_params(yaml.safe_load(text), origin=str(params))
+    return text
+
+
+def _target(images: str, *, source: str, params: DatasetParams, template: str) -> dict[str, Any]:
+    """A target's section: role dg if it has the source's classes, else xd."""
+    root = str(Path(images).resolve())
+    names = layouts.read(source, params=params, imagenet_names=imagenet_class_names).class_names
+    same = folder.read(root, wanted=["test"]).class_names == names
+    return _section("dg" if same else "xd", root=root, template=template)
+
+
+def _with_dataset(text: str, name: str, section: dict[str, Any]) -> str:
+    """The text with a section after the last one of `datasets`."""
+    root: Any = yaml.compose(text)
+    datasets = next(value for key, value in root.value if key.value == "datasets")
+    if datasets.flow_style:
+        raise ParamsError("datasets is on one line in braces; write one dataset per line, then --add")
+    end = text.find("\n", files.end_of(datasets)) + 1 or len(text)
+    return text[:end] + files.block({name: section}) + text[end:]

@@ -1,6 +1,4 @@
-"""params.yaml for the paper's datasets: ImageNet as the source, or one of its targets, or half of one's classes."""
-
-from __future__ import annotations
+"""params.yaml for the paper's datasets: with ImageNet or another dataset as the source, or one dataset split in two."""
 
 from pathlib import Path
 from typing import Any
@@ -8,11 +6,11 @@ from typing import Any
 import yaml
 
 from wsoup.check import paper_pools
-from wsoup.check.watch import covers
+from wsoup.check.whole import covers
 from wsoup.core.errors import ParamsError
 from wsoup.datasets.paper import PAPER
-from wsoup.evaluate.encoders import ENCODERS as PAPER_ENCODERS
-from wsoup.profiles.common import block, descriptors, filled, lines, one_line, template
+from wsoup.evaluate.rows import ENCODERS as PAPER_ENCODERS
+from wsoup.profiles.files import block, descriptor_pool, filled, lines, one_line, template
 from wsoup.profiles.toy import of_paper
 from wsoup.search.rank.pools import texts_of
 
@@ -24,18 +22,18 @@ SINGLE_TEXTS = {
     "oxford_pets": ["a type of pet"],
     "dtd": ["a type of texture"],
 }
-"""Single descriptors that the paper counts alone, of the sources that they are about: behind the plain template there
-(the authors' main_crossdataset.alignment.py:74), so that "a type of pet" is said once."""
+"""Source -> single descriptors about it that the paper counts alone, with the plain template (the authors'
+main_crossdataset.alignment.py:74), so that "a type of pet" is not said twice."""
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
-"""What is taken out of the template where there are no descriptors."""
-DATASET_OF_HALVES = "shapes"
-"""The toy world's dataset that base-to-new takes where none is named."""
+"""Keys removed from the template if there are no descriptors."""
+TOY_DATASET = "shapes"
+"""The toy world's dataset for base-to-new, the default."""
 HALVES = """\
 # Base-to-new generalisation on {dataset} (`wsoup profile base_to_new --help`), the protocol of CoCoOp: the first half
 # of the classes is the source that soups are selected and models finetuned on, the other half is a target.
-# reports/tables/base_to_new.md has both and their harmonic mean. All else is as in profile {profile}.
+# reports/tables/base_to_new.md has both and their harmonic mean. Everything else is as in profile {profile}.
 """
-"""What stands above params.yaml of a base-to-new run."""
+"""First lines of a base-to-new params.yaml."""
 NEEDS = """\
 the paper's descriptors are needed: --gpt-descriptors DIR with the files of gpt_descriptors/ in \
 github.com/Chris210634/word_soups (first published in sachit-menon/classify_by_description_release): \
@@ -66,26 +64,26 @@ def paper(
 
     Args:
         data_root: the folder that holds CoOp's folders.
-        gpt_descriptors: folder of ``descriptors_*.json``; None only together with `without_descriptors`.
+        gpt_descriptors: folder of ``descriptors_*.json``; None only with `without_descriptors`.
         without_descriptors: leave out all rows that need them.
         methods: one of `wsoup.profiles.toy.GROUPS`.
         encoder: one of `ENCODERS`.
-        source: one of the paper's datasets that has training images, or ``laion``.
+        source: one of the paper's datasets with training images, or ``laion``.
         fewshot_pickles: folder with CoOp's ``shot_16-seed_1.pkl`` of the source; None draws the splits, and the report
-            marks what depends on them.
-        laion: the folder of LAION's images by ImageNet class, where the source is ``laion`` (`wsoup.datasets.laion`).
-        words: text file of common words, one a line, below `gpt_descriptors` where that is given; None takes
-            wordfreq's, and the report marks what depends on them.
+            marks rows that depend on them.
+        laion: folder of LAION's images by ImageNet class, if the source is ``laion`` (`wsoup.datasets.coop`).
+        words: text file of common words, one per line, inside `gpt_descriptors` if that is given; None takes
+            wordfreq's, and the report marks rows that depend on them.
 
     Raises:
-        ParamsError: descriptors neither given nor left out, or no such encoder, source or group of methods.
+        ParamsError: descriptors neither given nor left out; an unknown encoder, source or group of methods.
     """
     if (gpt_descriptors is None) != without_descriptors:
         raise ParamsError(
             NEEDS if gpt_descriptors is None else "give either --gpt-descriptors or --without-descriptors, not both"
         )
     if encoder not in ENCODERS:
-        raise ParamsError(f"--encoder {encoder!r} is none of the paper's: {', '.join(ENCODERS)}")
+        raise ParamsError(f"--encoder {encoder!r} is not one of the paper's: {', '.join(ENCODERS)}")
     soups = ("word", "word_curve") if without_descriptors else ("descriptor", "word", "word_curve")
     chosen = of_paper(methods, soups=soups)
     datasets = _datasets(source, data_root=data_root, gpt=gpt_descriptors, laion=laion)
@@ -104,12 +102,12 @@ def paper(
         values |= _words(words, beside=gpt_descriptors)
     if gpt_descriptors is None:
         return filled(template("paper"), {**values, **dict.fromkeys(DESCRIPTOR_SOUPS)}, head=WITHOUT)
-    pool = descriptors(f"{gpt_descriptors}/descriptors_imagenet.json", watch=gpt_descriptors)
+    pool = descriptor_pool(f"{gpt_descriptors}/descriptors_imagenet.json", watch=gpt_descriptors)
     return filled(template("paper"), {**values, **pool})
 
 
 def _words(path: str, *, beside: str | None) -> dict[str, str]:
-    """What `filled` puts in for a list of words: all of it; as many as theirs has where it is not there yet."""
+    """Values for `filled`: the whole list of words, with the authors' count if the file does not exist yet."""
     if beside is not None and not covers(beside, path):
         raise ParamsError(
             f"--words {path} must lie in the folder of --gpt-descriptors, which DVC watches: put it into {beside}"
@@ -120,20 +118,22 @@ def _words(path: str, *, beside: str | None) -> dict[str, str]:
 
 
 def _datasets(source: str, *, data_root: str, gpt: str | None, laion: str | None) -> dict[str, dict[str, Any]]:
-    """Section datasets, the source first. The shifts are ImageNet's: beside another source ImageNet is a target."""
+    """Section datasets, the source first. With another source ImageNet is a target, and its shifts are left out."""
     if (source == "laion") != (laion is not None):
-        raise ParamsError("--source laion and --laion FOLDER, that of its images by ImageNet class, go together")
+        raise ParamsError(
+            "--source laion needs --laion FOLDER, the folder of its images by ImageNet class; no other source takes it"
+        )
     of_imagenet = source in ("imagenet", "laion")
     if not of_imagenet:
         _check_source(source, option="--source")
     names = [name for name, known in PAPER.items() if of_imagenet or known.role != "dg"]
     sections = {name: _dataset(name, data_root=data_root, gpt=gpt) for name in names}
-    if source == "laion":  # tested on ImageNet, so that takes its place
+    if source == "laion":  # which is tested on ImageNet's test images
         sections["laion"] = sections.pop("imagenet") | {"layout": f"laion:{laion}"}
     elif source != "imagenet":
         sections["imagenet"]["role"] = "xd"
-    about = {"role": "source"} | ({"template": PAPER["imagenet"].template} if source in SINGLE_TEXTS else {})
-    return {source: sections.pop(source) | about, **sections}
+    changes = {"role": "source"} | ({"template": PAPER["imagenet"].template} if source in SINGLE_TEXTS else {})
+    return {source: sections.pop(source) | changes, **sections}
 
 
 def _dataset(name: str, *, data_root: str, gpt: str | None) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _check_source(name: str, *, option: str) -> None:
     sources = [known for known, dataset in PAPER.items() if dataset.role != "dg"]  # the shifts have test images only
     if name not in sources:
         raise ParamsError(
-            f"{option} {name!r} is none of the paper's datasets with training images: {', '.join(sources)}"
+            f"{option} {name!r} is not one of the paper's datasets with training images: {', '.join(sources)}"
         )
 
 
@@ -168,24 +168,24 @@ def base_to_new(
     gpt_descriptors: str | None = None,
     without_descriptors: bool = False,
 ) -> str:
-    """params.yaml of base-to-new generalisation: one dataset's first half of classes is the source, the rest a target.
+    """params.yaml for base-to-new generalisation: a dataset's first half of classes is the source, the rest a target.
 
-    All else is as in `paper`, or for the toy world as in the demo profile.
+    Everything else is as in `paper`, or for the toy world as in profile demo.
 
     Args:
-        dataset: one of the paper's that has training images; None: the toy world's shapes.
+        dataset: one of the paper's datasets with training images; None: the toy world's shapes.
         data_root, gpt_descriptors, without_descriptors: as in `paper`; only with `dataset`.
 
     Raises:
-        ParamsError: no such dataset, one without training images, or `dataset` and `data_root` not together.
+        ParamsError: an unknown dataset, one without training images, or only one of `dataset` and `data_root`.
     """
     if dataset is None:
         if data_root is not None or gpt_descriptors is not None or without_descriptors:
             raise ParamsError(
                 "--data-root, --gpt-descriptors and --without-descriptors need --dataset, for example --dataset dtd"
             )
-        dataset, profile, text = DATASET_OF_HALVES, "demo", template("demo")
-        section = yaml.safe_load(text)["datasets"][DATASET_OF_HALVES]
+        dataset, profile, text = TOY_DATASET, "demo", template("demo")
+        section = yaml.safe_load(text)["datasets"][TOY_DATASET]
     else:
         _check_source(dataset, option="--dataset")
         if data_root is None:

@@ -1,9 +1,7 @@
-"""params.yaml of the toy world, and finetuned methods: at the paper's settings, and at the toy world's scales.
+"""Finetuned methods for params.yaml, at the paper's settings or at the toy world's scales.
 
-There is one list, data/paper/methods.yaml. data/toy/scales.yaml states all that the toy world changes in it.
+data/paper/methods.yaml is the one list of methods; data/toy/scales.yaml holds everything that the toy world changes.
 """
-
-from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
@@ -11,45 +9,36 @@ from typing import Any
 import yaml
 
 from wsoup.core.errors import ParamsError
-from wsoup.profiles.common import DATA, filled, lines, one_line, template
+from wsoup.profiles.files import DATA, filled, lines, one_line, template
 
 HEAD = """\
 # The toy world with more finetuned methods and loss landscapes (`wsoup profile methods --methods {group}`): those of
 # data/paper/methods.yaml at the scales of data/toy/scales.yaml. All of them take about an hour on two cores.
 """
 ITERATIONS = 150
+PAPER_ITERATIONS = 750
 LANDSCAPES = ("coop", "coop_word_lambda0", "coop_diverse", "soft_random", "soft_word_diverse")
 GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "all")
-"""What `--methods` takes: a table of the paper, the four methods that most people want, or everything."""
-PAPER_ITERATIONS = 750
-
-
-def demo() -> str:
-    """params.yaml of the toy world."""
-    return template("demo")
+"""Values of `--methods`: the four methods that most people want, a table of the paper, or everything."""
 
 
 def methods(group: str = "all") -> str:
-    """The demo profile with other finetuned methods, one a line, trained for longer.
-
-    Args:
-        group: which of `GROUPS`.
-    """
+    """The toy world's params.yaml with another of `GROUPS` of finetuned methods, trained for longer."""
     chosen = of_toy(group)
     values = {
         "finetune.iterations": one_line(ITERATIONS),
         "finetune.methods": lines(chosen, indent=4),
         "landscape.methods": one_line([name for name in LANDSCAPES if name in chosen]),
     }
-    return filled(demo(), values, head=HEAD.format(group=group))
+    return filled(template("demo"), values, head=HEAD.format(group=group))
 
 
 def of_paper(group: str, *, soups: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
     """Section finetune.methods of one of `GROUPS`, at the paper's settings.
 
     Args:
-        group: which.
-        soups: methods over any other soup are left out; None keeps all.
+        group: one of `GROUPS`.
+        soups: leave out methods that need any other soup; None keeps all.
 
     Raises:
         ParamsError: no such group.
@@ -58,14 +47,14 @@ def of_paper(group: str, *, soups: Collection[str] | None = None) -> dict[str, d
         raise ParamsError(f"--methods {group!r} must be one of {', '.join(GROUPS)}")
     chosen = {}
     for name, method in _read("paper/methods.yaml").items():
-        groups, known_soup = method.pop("group"), soups is None or method["soup"] in ("class_name", *soups)
-        if known_soup and group in ("all", *groups):
+        groups, soup = method.pop("group"), method["soup"]
+        if group in ("all", *groups) and (soups is None or soup in ("class_name", *soups)):
             chosen[name] = method
     return chosen
 
 
 def of_toy(group: str) -> dict[str, dict[str, Any]]:
-    """The same list at the scales of data/toy/scales.yaml; over the soups that the toy world has."""
+    """The same at the scales of data/toy/scales.yaml, without methods that need a soup that the toy world lacks."""
     scales = _read("toy/scales.yaml")
     chosen = {
         name: _scaled(method, scales)

@@ -1,20 +1,34 @@
-"""The tables of accuracies, ours beside the paper's and the difference, marked where it is not like with like."""
-
-from __future__ import annotations
+"""Accuracies: metrics.json, and tables of ours beside the paper's, marked where they are not like for like."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wsoup.core.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import TableRow
+from wsoup.evaluate.rows import TableRow, methods
 from wsoup.report import paper, settings
-from wsoup.report.means import MEANS, ROLES, is_number, mean_and_std
-from wsoup.report.results import Results
-from wsoup.report.tables import MARK, Table
+from wsoup.report.results import MEANS, ROLES, Results, is_number, mean_and_std
+from wsoup.report.tables import MARK, Table, averaged, with_std
+
+
+def metrics(results: Results) -> dict[str, Any]:
+    """What ``dvc metrics diff`` compares: variant -> row -> source, XD and DG mean and deviation over seeds, per cent.
+
+    A base-to-new run also has the harmonic mean of base and new.
+    """
+    by_variant: dict[str, Any] = {}
+    for variant, row, cells in results.rows():
+        entry: dict[str, float] = {}
+        for name, by_seed in (results.by_role(cells) | {"harmonic": results.harmonic(cells)}).items():
+            mean, deviation = mean_and_std(by_seed)
+            if is_number(mean):
+                entry["source" if name == "source" else f"{name}_mean"] = round(mean, 3)
+                entry[f"{name}_std"] = round(deviation, 3)
+        by_variant.setdefault(variant, {})[row.key] = entry
+    return by_variant
 
 
 def zero_shot_table(results: Results) -> Table:
-    """Every row of the pretrained encoder, beside the paper's for the same encoder where there is one."""
+    """Every row of the pretrained encoder, with the paper's figures for the same encoder if there are any."""
     rows = [
         (results.label(row), PRETRAINED, row, paper.zero_shot(row, encoder=results.encoder)) for row in results.table
     ]
@@ -22,7 +36,7 @@ def zero_shot_table(results: Results) -> Table:
 
 
 def finetuned_table(results: Results) -> Table:
-    """Every row of every finetuned method; the paper's are in its own tables."""
+    """Every row of every finetuned method; the paper's figures are in its own tables."""
     rows: list[tuple[str, str, TableRow, Mapping[str, float]]] = [
         (variant if row.key == "class_name" else f"{variant} + {results.label(row)}", variant, row, {})
         for variant in results.variants
@@ -33,14 +47,14 @@ def finetuned_table(results: Results) -> Table:
 
 
 def paper_tables(results: Results) -> list[Table]:
-    """The paper's tables with finetuned models, as far as this run has their rows, in the paper's order."""
+    """The paper's tables with finetuned models, in its order, as far as this run has rows of them."""
     source = results.datasets("source")[0]
-    made = [
+    tables = [
         accuracy_table(
             results,
             rows=[
                 (label, variant, row, figures)
-                for label, variant, key, figures in paper.beside(name)
+                for label, variant, key, figures in paper.matched_rows(name)
                 if (row := results.row(key)) is not None
             ],
             name=name,
@@ -49,17 +63,17 @@ def paper_tables(results: Results) -> list[Table]:
         for name, title in paper.TITLES.items()
         if source.startswith("laion") == (name == "laion_source")
     ]
-    return [table for table in made if any(row["variant"] != PRETRAINED for row in table.rows)]
+    return [table for table in tables if any(row["variant"] != PRETRAINED for row in table.rows)]
 
 
 def accuracy_table(
     results: Results, *, rows: Sequence[tuple[str, str, TableRow, Mapping[str, float]]], name: str, title: str
 ) -> Table:
-    """Rows on every dataset: ours, and the paper's figures beside them.
+    """Rows on every dataset: ours, with the paper's figures.
 
     Args:
         results: the run.
-        rows: (label, variant, row, the paper's figures by column); a row that the run has not is left out.
+        rows: (label, variant, row, the paper's figures by column); a row without results is left out.
         name, title: of the table.
     """
     columns = ["method", "m"]
@@ -69,20 +83,19 @@ def accuracy_table(
     notes = ["Per cent; means over seeds, ± standard deviation over seeds."]
     if any(f"{column} (paper)" in line for line in lines for column in columns):
         notes.append("In brackets the paper's figure (arXiv 2311.13612) and ours minus theirs.")
-    marked = sorted({why for line in lines for why in line["why"]})
-    notes += [f"{MARK} not comparable with the paper's: {why}." for why in marked]
-    notes += bound_notes(lines)
-    return Table(name, title, columns, lines, notes)
+    reasons = sorted({reason for line in lines for reason in line["why"]})
+    notes += [f"{MARK} not comparable with the paper's: {reason}." for reason in reasons]
+    return Table(name, title, columns, lines, notes + _bound_notes(lines))
 
 
-def bound_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What has to be said below a table that shows the upper bound."""
+def _bound_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The note below a table that shows the upper bound."""
     shown = any(line["method"].endswith("upper bound") for line in lines)
     return ["The upper bound was selected on the targets' test images: it is no result."] if shown else []
 
 
 def _columns(results: Results) -> list[tuple[str, list[str]]]:
-    """(column, its datasets): every dataset, and behind those of a role their mean."""
+    """(column, its datasets): every dataset, and after those of a role their mean."""
     return [
         column
         for role in ROLES
@@ -94,74 +107,116 @@ def _columns(results: Results) -> list[tuple[str, list[str]]]:
 def accuracy_row(
     results: Results, label: str, variant: str, row: TableRow, theirs: Mapping[str, float]
 ) -> dict[str, Any] | None:
-    """One row: ours, deviation, the paper's, difference and mark for every column; None where there is no result."""
+    """One row: ours, deviation, the paper's, difference and mark for every column; None if there are no results."""
     cells = results.cells(variant, row)
     if cells is None:
         return None
-    compared = settings.marks(results.settings, paper=results.theirs, encoder=results.encoder, variant=variant, row=row)
-    why = set(compared if theirs else ())
+    ours, fixed, encoder = results.settings, results.paper_settings, results.encoder
+    reasons = set(settings.marks(ours, paper=fixed, encoder=encoder, variant=variant, row=row) if theirs else ())
     line: dict[str, Any] = {"method": label, "variant": variant, "row": row.key, "m": round(cells.texts, 1)}
     line["stored"] = results.parameters.get(variant, 0) + (cells.stored or 0.0)
     for column, names in _columns(results):
+        mean, deviation = mean_and_std(cells.of(names))
+        line |= {column: mean, f"{column} (std)": deviation}
         figure = theirs.get(_papers_column(results, column, names))
-        reasons = why.union(*(_unlike(results, name) for name in names))
-        line.update(_beside(column, cells.of(names), figure, marks=reasons))
-    if "parameters_thousands" in theirs and not paper.encoder_differs(results.encoder, tuned=variant != PRETRAINED):
-        stored = 1000.0 * theirs["parameters_thousands"]
-        line |= {"stored (paper)": stored, "stored (diff)": line["stored"] - stored}
-        model = str(results.encoder["model"])
-        counted = settings.always(results.theirs, model=model, variant=variant, row=row, column="stored")
-        line |= {f"stored ({key})": value for why in counted for key, value in (("mark", MARK), ("why", [why]))}
-    line["why"] = sorted({why for key, value in line.items() if key.endswith(" (why)") for why in value})
+        if figure is not None and is_number(mean):
+            line |= _beside(column, mean, figure, reasons=reasons.union(*(_unlike(results, name) for name in names)))
+    if "parameters_thousands" in theirs and not paper.encoder_differs(encoder, tuned=variant != PRETRAINED):
+        known = settings.differs_always(fixed, model=str(encoder["model"]), variant=variant, row=row, column="stored")
+        line |= _beside("stored", line["stored"], 1000.0 * theirs["parameters_thousands"], reasons=set(known))
+    line["why"] = sorted({reason for key, value in line.items() if key.endswith(" (why)") for reason in value})
     return line
 
 
+def _beside(column: str, ours: float, theirs: float, *, reasons: set[str]) -> dict[str, Any]:
+    """The paper's figure, the difference and, where they are not comparable, the mark and the reasons."""
+    cell: dict[str, Any] = {f"{column} (paper)": theirs, f"{column} (diff)": ours - theirs}
+    return cell | ({f"{column} (mark)": MARK, f"{column} (why)": sorted(reasons)} if reasons else {})
+
+
 def _papers_column(results: Results, column: str, names: Sequence[str]) -> str:
-    """The paper's column of a dataset, or of a mean over all that it has; "" where there is none."""
-    if not all(_papers(results, name) for name in names):
+    """The paper's column of a dataset, or of a mean over the same datasets; "" if it has none."""
+    if not all(_is_papers(results, name) for name in names):
         return ""
     if column not in MEANS.values():
         return paper.COLUMNS[column]
-    same = len(names) == (10 if column == MEANS["xd"] else 4) and "imagenet" not in names  # beside another source
+    same = len(names) == (10 if column == MEANS["xd"] else 4) and "imagenet" not in names  # a target of another source
     return column if same else ""
 
 
-def _papers(results: Results, name: str) -> bool:
-    """Whether a dataset is one of the paper's: by name, by where its images come from, and with all its classes."""
+def _is_papers(results: Results, name: str) -> bool:
+    """Whether a dataset is one of the paper's: by name, by layout on disk, and with all its classes."""
     layout = str(results.facts.get(name, {}).get("layout"))
-    laid_out = layout in ("coop", f"coop:{name}") or (name == "laion" and layout.startswith("laion:"))
-    return name in paper.COLUMNS and laid_out and name not in results.halved
-
-
-def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:
-    """Every row of the run that the paper has figures of: (variant, row's key) -> why they are not comparable.
-
-    Of datasets that are the paper's by name; empty on any others.
-    """
-    if not results.papers:
-        return {}
-    lines = [
-        line
-        for table in (zero_shot_table(results), *paper_tables(results))
-        for line in table.rows
-        if any(key.endswith(" (paper)") for key in line)
-    ]
-    return {(line["variant"], line["row"]): set(line["why"]) for line in lines}
+    same_layout = layout in ("coop", f"coop:{name}") or (name == "laion" and layout.startswith("laion:"))
+    return name in paper.COLUMNS and same_layout and name not in results.halved
 
 
 def _unlike(results: Results, name: str) -> set[str]:
-    """Why a dataset is not the paper's; nothing where it is, or where the paper has no such dataset."""
-    if not _papers(results, name):
+    """Why a dataset is not as in the paper; empty if it is, or if the paper has no such dataset."""
+    if not _is_papers(results, name):
         return set()
     facts = results.facts.get(name, {})
-    counted = () if facts.get("paper_comparable", True) else (f"{name}: {facts.get('reason', 'another split')}",)
-    return {*counted, *settings.dataset_differs(results.settings, name)}
+    split = () if facts.get("paper_comparable", True) else (f"{name}: {facts.get('reason', 'another split')}",)
+    return {*split, *settings.dataset_differs(results.settings, name)}
 
 
-def _beside(column: str, values: Any, theirs: float | None, *, marks: set[str]) -> dict[str, Any]:
-    mean, deviation = mean_and_std(values)
-    cell: dict[str, Any] = {column: mean, f"{column} (std)": deviation}
-    if theirs is not None and is_number(mean):
-        cell |= {f"{column} (paper)": theirs, f"{column} (diff)": mean - theirs}
-        cell |= {f"{column} (mark)": MARK, f"{column} (why)": sorted(marks)} if marks else {}
-    return cell
+def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:
+    """(variant, row's key) of every row that the paper has figures of -> why they are not comparable.
+
+    Empty if no dataset has the name of one of the paper's.
+    """
+    if not results.has_paper_datasets:
+        return {}
+    return {
+        (line["variant"], line["row"]): set(line["why"])
+        for table in (zero_shot_table(results), *paper_tables(results))
+        for line in table.rows
+        if any(key.endswith(" (paper)") for key in line)
+    }
+
+
+def base_to_new(results: Results, *, halves: tuple[str, str]) -> Table:
+    """Accuracy of every row on the base half, on the new half, and their harmonic mean H.
+
+    Args:
+        results: the run.
+        halves: the base and the new half, as in `results.halves`.
+    """
+    base, new = halves
+    lines = [
+        {"variant": variant, "method": results.label(row), "m": round(cells.texts, 1)}
+        | averaged({"base": cells.of([base]), "new": cells.of([new]), "H": results.harmonic(cells)})
+        for variant, row, cells in results.rows()
+    ]
+    sizes = {name: "{n_classes} classes, {n_images} test images".format(**results.facts[name]) for name in halves}
+    return Table(
+        "base_to_new",
+        "Base to new classes",
+        columns=["variant", "method", "m", *with_std(("base", "new", "H"))],
+        rows=lines,
+        notes=[
+            f"Per cent; means over seeds, ± standard deviation over seeds. Base: {base} ({sizes[base]}), new: {new} "
+            f"({sizes[new]}), each among its own class names.",
+            "H is the harmonic mean of base and new, taken for each seed.",
+            *_bound_notes(lines),
+        ],
+    )
+
+
+def size_table(results: Results) -> Table:
+    """Accuracy against the number of members m."""
+    lines = [
+        {"variant": variant, "method": method.name, "mode": mode, "m": m} | averaged(results.by_role(cells))
+        for variant in results.variants
+        for method in methods(results.table)
+        if method.sized
+        for mode in ("centroid", "score_mean")
+        for m, cells in results.curve(variant, method=method, mode=mode).items()
+    ]
+    return Table(
+        "accuracy_by_m",
+        "Accuracy against the number of members",
+        columns=["variant", "method", "mode", "m", *with_std(ROLES)],
+        rows=lines,
+        notes=["Per cent."],
+    )

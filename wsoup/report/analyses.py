@@ -1,6 +1,4 @@
-"""The tables behind the tables: single texts, alignment and uniformity, what a method takes to store, raw counts."""
-
-from __future__ import annotations
+"""Tables that explain accuracies: single texts, cosines, gains, costs, numbers stored, the diversity loss, counts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -13,15 +11,22 @@ from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import GIVEN, soup_label, soup_title
 from wsoup.evaluate.rows import methods as methods_of
-from wsoup.report.accuracy import bound_notes
-from wsoup.report.means import ROLES, is_number, mean_and_std
-from wsoup.report.results import Cells, Results
+from wsoup.finetune.params import MethodParams
+from wsoup.report.plots import lambda_of
+from wsoup.report.results import MEANS, ROLES, Cells, Results, is_number, mean_and_std
 from wsoup.report.tables import Table, averaged, with_std
+from wsoup.soup.soup import Soup
+from wsoup.statistics.noise import over_datasets
 
 COSINES = ("alignment", "uniformity")
 MEASURES = ("accuracy", *COSINES)
+STEPS = {"ranking": "ranked", "search": "searched"}
+"""Steps that cost texts and tokens, and their names in columns."""
 Measured = Mapping[str, Mapping[str, float]]
 """Measure -> dataset -> value."""
+
+
+# ------------------------------------------------------------------------------------------------ single texts
 
 
 def single_texts(path: Path, *, results: Results) -> Table:
@@ -29,158 +34,206 @@ def single_texts(path: Path, *, results: Results) -> Table:
 
     Args:
         path: texts.parquet of stage evaluate.
-        results: the class name alone, to compare with.
+        results: with the class name alone, to compare with.
     """
     kinds = {method.name: method.alone for method in methods_of(results.table)}
-    groups, lines = _groups(results), []
-    for (method, text), measured in _alone(path).items():
-        if kinds.get(method) is not None:  # None is of a soup that params.yaml no longer has
-            line: dict[str, Any] = {"kind": kinds[method], "text": text}
-            for group, what, value, change in _beside(measured, _class_name(results), groups):
-                line |= {f"{group} {what}": value} if what in COSINES else {group: value, f"{group} change": change}
-            lines.append(line)
-    ends = ("", " change", *(f" {what}" for what in COSINES))
-    columns = ["kind", "text", *(f"{group}{end}" for group in groups for end in ends)]
-    notes = [
-        "Per cent, change in points against the class name alone, and mean cosines with an image's own class "
-        "(alignment) and with the others (uniformity); random texts are the grey rows."
-    ]
-    return Table("single_texts", "Members of the soups, each alone", columns, lines, notes)
+    groups, rows = _groups(results), []
+    for (method, text), measured in _measured(path).items():
+        if kinds.get(method) is not None:  # None: of a soup that params.yaml no longer has
+            row: dict[str, Any] = {"kind": kinds[method], "text": text}
+            for group, measure, value, change in _changes(measured, _class_name(results), groups):
+                row |= (
+                    {f"{group} {measure}": value} if measure in COSINES else {group: value, f"{group} change": change}
+                )
+            rows.append(row)
+    ends = ("", " change", *(f" {measure}" for measure in COSINES))
+    return Table(
+        "single_texts",
+        "Members of the soups, each alone",
+        columns=["kind", "text", *(f"{group}{end}" for group in groups for end in ends)],
+        rows=rows,
+        notes=[
+            "Per cent, change in points against the class name alone, and mean cosines with an image's own class "
+            "(alignment) and with the others (uniformity); random texts are the grey rows."
+        ],
+    )
 
 
 def given_texts(path: Path, *, results: Results) -> Table:
-    """Texts of ``evaluate.texts`` alone, beside the class name: accuracy, alignment, uniformity and their differences.
+    """Texts of ``evaluate.texts`` alone, beside the class name: accuracy, alignment, uniformity and their changes.
 
-    As the paper shows single descriptors such as "a type of pet."; a difference is the text's minus the class name's.
+    The paper shows single descriptors such as "a type of pet." like this.
 
     Args:
         path: texts.parquet of stage evaluate.
-        results: the class name alone, to compare with.
+        results: with the class name alone, to compare with.
     """
-    plain, groups = _class_name(results), _groups(results)
-    given = {text: measured for (method, text), measured in _alone(path).items() if method == GIVEN}
-    lines = []
-    for text, measured in {"(class name only)": plain, **given}.items():
-        line: dict[str, Any] = {"text": text}
-        for group, what, value, change in _beside(measured, plain, groups):
-            line[f"{group} {what}"] = value
-            line[f"change of {group} {what}"] = change if text in given else None
-        lines.append(line)
+    class_name, groups = _class_name(results), _groups(results)
+    given = {text: measured for (method, text), measured in _measured(path).items() if method == GIVEN}
+    rows = []
+    for text, measured in {"(class name only)": class_name, **given}.items():
+        row: dict[str, Any] = {"text": text}
+        for group, measure, value, change in _changes(measured, class_name, groups):
+            row[f"{group} {measure}"] = value
+            row[f"change of {group} {measure}"] = change if text in given else None
+        rows.append(row)
     columns = [f"{start}{group} {what}" for group, what in product(groups, MEASURES) for start in ("", "change of ")]
-    notes = [
-        "Per cent and points; alignment and uniformity are mean cosines. Changes are against the class name alone."
-    ]
-    return Table("given_texts", "Texts of your own, each alone", ["text", *columns], lines, notes)
+    note = "Per cent and points; alignment and uniformity are mean cosines. Changes are against the class name alone."
+    return Table("given_texts", "Texts of your own, each alone", ["text", *columns], rows, [note])
 
 
-def _alone(path: Path) -> Mapping[tuple[str, str], Measured]:
-    """(method, text) -> what was measured of each text that was counted alone."""
-    alone: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+def _measured(path: Path) -> Mapping[tuple[str, str], Measured]:
+    """(method, text) -> measures of each text that was evaluated alone."""
+    by_text: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for line in store.read_table(path).to_pylist():
-        measured = alone.setdefault((line["method"], line["text"]), {what: {} for what in MEASURES})
+        measured = by_text.setdefault((line["method"], line["text"]), {measure: {} for measure in MEASURES})
         line["accuracy"] = 100.0 * line["n_correct"] / line["n_images"]
-        for what, by_dataset in measured.items():
-            by_dataset[line["dataset"]] = line[what]
-    return alone
+        for measure, by_dataset in measured.items():
+            by_dataset[line["dataset"]] = line[measure]
+    return by_text
 
 
 def _class_name(results: Results) -> Measured:
-    """The same of the class name alone."""
+    """Measures of the class name alone."""
     cells = results.class_name
     return {
-        what: {} if cells is None else dict(zip(cells.datasets, getattr(cells, what).mean(axis=1), strict=True))
-        for what in MEASURES
+        measure: {} if cells is None else dict(zip(cells.datasets, getattr(cells, measure).mean(axis=1), strict=True))
+        for measure in MEASURES
     }
 
 
 def _groups(results: Results) -> dict[str, list[str]]:
-    """What columns are of: the datasets of each role together, and each dataset."""
+    """Groups of datasets that columns are about: each role, and each dataset."""
     roles = {role: names for role in ROLES if (names := results.datasets(role))}
     return roles | {name: [name] for name in results.datasets()}
 
 
-def _beside(
-    measured: Measured, plain: Measured, groups: Mapping[str, Sequence[str]]
+def _changes(
+    measured: Measured, base: Measured, groups: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, str, float, float]]:
-    """(group, measure, its mean, its change against the class name alone)."""
-    for (group, names), what in product(groups.items(), MEASURES):
-        here, before = (np.array([of[what][name] for name in names]) for of in (measured, plain))
-        yield group, what, float(here.mean()), float((here - before).mean())
+    """(group, measure, its mean, its change against the base)."""
+    for (group, names), measure in product(groups.items(), MEASURES):
+        after, before = (np.array([of[measure][name] for name in names]) for of in (measured, base))
+        yield group, measure, float(after.mean()), float((after - before).mean())
+
+
+# ------------------------------------------------------------------------------------------------ rows of a run
 
 
 def alignment(results: Results) -> Table:
     """Alignment and uniformity of every row, mean over the datasets of a role and seeds."""
-    lines = [
+    rows = [
         {"variant": variant, "method": results.label(row)}
         | {
-            f"{role} {what}": mean_and_std(values)[0]
-            for what in COSINES
-            for role, values in results.by_role(cells, what=what).items()
+            f"{role} {measure}": mean_and_std(values)[0]
+            for measure in COSINES
+            for role, values in results.by_role(cells, what=measure).items()
         }
         for variant, row, cells in results.rows()
         if row.mode == "centroid"
     ]
-    columns = ["variant", "method", *(f"{role} {what}" for role in ROLES for what in COSINES)]
-    notes = ["Mean cosine of an image with its own class (alignment) and with the other classes (uniformity)."]
-    return Table("alignment", "Alignment and uniformity", columns, lines, notes)
+    return Table(
+        "alignment",
+        "Alignment and uniformity",
+        columns=["variant", "method", *(f"{role} {measure}" for role in ROLES for measure in COSINES)],
+        rows=rows,
+        notes=["Mean cosine of an image with its own class (alignment) and with the other classes (uniformity)."],
+    )
 
 
-def base_to_new(results: Results, *, halves: tuple[str, str]) -> Table:
-    """Accuracy on the base half, the new half and their harmonic mean H, of every row.
-
-    Args:
-        results: the run.
-        halves: the base and the new half, as in `results.halves`.
-    """
-    base, new = halves
-    lines = [
-        {"variant": variant, "method": results.label(row), "m": round(cells.texts, 1)}
-        | averaged({"base": cells.of([base]), "new": cells.of([new]), "H": results.harmonic(cells)})
-        for variant, row, cells in results.rows()
-    ]
-    said = {name: "{n_classes} classes, {n_images} test images".format(**results.facts[name]) for name in halves}
-    notes = [
-        f"Per cent; means over seeds, ± standard deviation over seeds. Base: {base} ({said[base]}), new: {new} "
-        f"({said[new]}), each among its own class names.",
-        "H is the harmonic mean of base and new, taken for each seed.",
-    ]
-    columns = ["variant", "method", "m", *with_std(("base", "new", "H"))]
-    return Table("base_to_new", "Base to new classes", columns, lines, notes + bound_notes(lines))
+def paired_table(results: Results, *, confidence: float) -> Table:
+    """Gain of each row over the class name alone on the same datasets and seeds, with datasets resampled."""
+    base, rows = results.class_name, []
+    for (variant, row, cells), role in product(results.rows(), MEANS):
+        if base is not None and (variant, row) != (PRETRAINED, results.table[0]):
+            differences = cells.of(results.datasets(role)) - base.of(results.datasets(role))
+            if differences.size and not np.isnan(differences).any():
+                gain: dict[str, Any] = {"variant": variant, "method": results.label(row), "role": role}
+                gain["difference"] = float(differences.mean())
+                if (estimate := over_datasets(differences)) is not None:
+                    gain["low"], gain["high"] = estimate.interval(confidence)
+                rows.append(gain)
+    return Table(
+        "paired",
+        "Gains over the class name alone",
+        columns=["variant", "method", "role", "difference", "low", "high"],
+        rows=rows,
+        notes=[
+            "Points gained over the pretrained encoder with class names only, on the same datasets and seeds. Low to "
+            f"high is the {confidence:.0%} interval over datasets and seeds, the verdict's for other datasets; a "
+            "single dataset has none.",
+            "With this many intervals some exclude 0 by chance: the verdict says whether a soup gains more than noise.",
+        ],
+    )
 
 
 def parameters(results: Results, *, trained: Mapping[str, str]) -> Table:
-    """Numbers that each method stores, and what they buy: a word soup one integer a token, a soft token D floats.
+    """Numbers that each method stores, and its accuracy: a word soup stores one integer a token, a soft token D floats.
 
     Args:
         results: the run.
         trained: what each finetuned method trains, and what each head is.
     """
-    lines = []
+    rows = []
     for method in methods_of(results.table):
         if method.soup is not None:
             for m, cells in results.curve(PRETRAINED, method=method, mode="centroid").items():
                 about = {"method": f"{soup_label(method.soup)} m={m}", "trained": "nothing"}
-                lines.append(about | {"texts": soup_title(method.soup)} | _stored(results, cells, stored=cells.stored))
+                rows.append(about | {"texts": soup_title(method.soup)} | _stored(results, cells, stored=cells.stored))
     shown = {row.method.name for row in results.table if row.terminal_tuned}
-    rows = [row for row in results.table if row.method.name in shown and row.mode == "centroid" and not row.offsets]
-    for (variant, count), row in product(results.parameters.items(), rows):
+    plain = [row for row in results.table if row.method.name in shown and row.mode == "centroid" and not row.offsets]
+    for (variant, count), row in product(results.parameters.items(), plain):
         tuned, soup = results.cells(variant, row), row.method.soup
         if tuned is not None:
             texts = "class name" if soup is None else soup_title(soup)
             about = {"method": variant if soup is None else f"{variant} + {texts}", "texts": texts}
             about["trained"] = trained[variant]
-            lines.append(about | _stored(results, tuned, stored=count + (tuned.stored or 0.0)))
-    columns = ["method", "trained", "texts", "stored", *with_std(ROLES)]
-    return Table("parameters", "Numbers stored, and accuracy", columns, lines, ["Mean over seeds; per cent."])
+            rows.append(about | _stored(results, tuned, stored=count + (tuned.stored or 0.0)))
+    return Table(
+        "parameters",
+        "Numbers stored, and accuracy",
+        columns=["method", "trained", "texts", "stored", *with_std(ROLES)],
+        rows=rows,
+        notes=["Mean over seeds; per cent."],
+    )
 
 
 def _stored(results: Results, cells: Cells, *, stored: float | None) -> dict[str, Any]:
     return {"stored": None if stored is None else round(stored, 1)} | averaged(results.by_role(cells))
 
 
+def diversity(results: Results, *, methods: Mapping[str, MethodParams]) -> Table:
+    """Every method trained over a soup: lambda, divergence at the end, and accuracy with its soup and without."""
+    rows = []
+    over_soups = [name for name in methods if name in results.divergence and methods[name].soup != "class_name"]
+    over_soups.sort(key=lambda name: (methods[name].tune.kind, methods[name].soup, lambda_of(methods[name])))
+    for name in over_soups:
+        method, divergence = methods[name], results.divergence[name]
+        row: dict[str, Any] = {"method": name, "trained": method.tune.kind, "soup": method.soup}
+        row |= {"lambda": lambda_of(method)} | averaged({"members' KL": np.array([divergence[max(divergence)]])})
+        row["members' KL"] = round(row["members' KL"], 4)
+        for key, title in ((f"{method.soup}_soup", "soup"), ("class_name", "class name")):
+            evaluated = results.row(key)
+            if evaluated is not None and (cells := results.cells(name, evaluated)) is not None:
+                row |= averaged({f"{role}, {title}": values for role, values in results.by_role(cells).items()})
+        rows.append(row)
+    columns = ["method", "trained", "soup", "lambda"]
+    columns += with_std(["members' KL", *(f"{role}, {title}" for title in ("soup", "class name") for role in ROLES)])
+    return Table(
+        "diversity",
+        "Lambda, members' divergence and accuracy",
+        columns=columns,
+        rows=rows,
+        notes=[
+            "Per cent. Members' KL: divergence between the predictions of two members in nats, mean over pairs, images "
+            "and seeds, at the end of training. lambda is the initial model's share of the target; 0 is plain training."
+        ],
+    )
+
+
 def counts(results: Results) -> Table:
-    """Counts of every row of the tables: what ``wsoup compare`` reads at two revisions."""
-    lines = [
+    """Counts of every row of the tables, which ``wsoup compare`` reads at two revisions."""
+    rows = [
         {
             "variant": variant,
             "row": row.key,
@@ -196,5 +249,56 @@ def counts(results: Results) -> Table:
         for k, seed in enumerate(cells.seeds)
         if is_number(float(cells.n_correct[d, k]))
     ]
-    columns = ["variant", "row", "dataset", "role", "seed", "n_correct", "n_images", "images"]
-    return Table("counts", "Counts behind the tables", columns, lines)
+    return Table(
+        "counts",
+        "Counts behind the tables",
+        columns=["variant", "row", "dataset", "role", "seed", "n_correct", "n_images", "images"],
+        rows=rows,
+    )
+
+
+# ------------------------------------------------------------------------------------------------ cost of a soup
+
+
+def cost_table(gains: Sequence[Mapping[str, Any]], *, soups: Mapping[str, Sequence[Soup]]) -> Table:
+    """Texts and tokens that ranking and search of every soup encode (`wsoup.search.rank.source`), beside its gains.
+
+    Args:
+        gains: `wsoup.report.verdict.gains`.
+        soups: all seeds of each, by name; soups whose files have no cost are left out.
+    """
+    rows = []
+    for title, seeds in _costed(soups).items():
+        row: dict[str, Any] = {"soup": title, "thousand tokens": _tokens(seeds) / 1e3}
+        for step, name in STEPS.items():
+            row[f"texts {name}"] = round(float(np.mean([soup.cost[step].texts for soup in seeds])))
+            row[f"thousand tokens {name}"] = float(np.mean([soup.cost[step].tokens for soup in seeds])) / 1e3
+        rows.append(row | {f"gain, {gain['mean']}": gain["gain"] for gain in gains if gain["soup"] == title})
+    columns = ["soup", *(f"{what} {name}" for name in STEPS.values() for what in ("texts", "thousand tokens"))]
+    columns += ["thousand tokens", *(f"gain, {title}" for title in dict.fromkeys(gain["mean"] for gain in gains))]
+    return Table(
+        "cost",
+        "What soups cost",
+        columns=columns,
+        rows=rows,
+        notes=[
+            "Means over seeds. A text is encoded with every class: tokens are those after the prompt of every class.",
+            "A ranking counts in every soup that starts from it. Gains are points over the class name only.",
+        ],
+    )
+
+
+def gain_by_cost(gains: Sequence[Mapping[str, Any]], *, soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
+    """Data of the figure: rows of `gains` (see `cost_table`) with {tokens} of ranking and search, mean over seeds."""
+    tokens = {title: round(_tokens(seeds)) for title, seeds in _costed(soups).items()}
+    return [{**gain, "tokens": tokens[gain["soup"]]} for gain in gains if gain["soup"] in tokens]
+
+
+def _costed(soups: Mapping[str, Sequence[Soup]]) -> dict[str, Sequence[Soup]]:
+    """Soups whose files have a cost, by title."""
+    return {soup_title(name): seeds for name, seeds in soups.items() if all(soup.cost for soup in seeds)}
+
+
+def _tokens(seeds: Sequence[Soup]) -> float:
+    """Of ranking and search together, mean over seeds."""
+    return float(np.mean([sum(cost.tokens for cost in soup.cost.values()) for soup in seeds]))

@@ -1,14 +1,11 @@
 """What changed between two revisions: params, and accuracies with intervals.
 
-Everything is read from git, so any commit, branch, tag or DVC experiment will do whose reports/ are in it.
+Everything is read from git, so any commit, branch, tag or DVC experiment that contains reports/ will do.
 """
-
-from __future__ import annotations
 
 import csv
 import io
 import json
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,9 +16,10 @@ from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.core.errors import MissingError
 from wsoup.core.params.section import parse_yaml
 from wsoup.evaluate.bits import FILE, Right, right_by_row
-from wsoup.report.means import MEANS
+from wsoup.report.results import MEANS
 from wsoup.report.settings import flat
 from wsoup.report.tables import Table
+from wsoup.runtime.git import git
 from wsoup.statistics.noise import compare_counts, compare_images
 
 WORKSPACE = "workspace"
@@ -40,7 +38,7 @@ def read_at(revision: str, path: str, *, root: Path) -> str:
             return (root / path).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise MissingError(f"{path} does not exist; run `dvc repro report`") from None
-    text = _git("show", f"{resolve(revision, root=root)}:{path}", root=root)
+    text = git("show", f"{resolve(revision, root=root)}:{path}", folder=root)
     if text is None:
         raise MissingError(f"{path} is not in revision {revision}; commit reports/ after `dvc repro`")
     return text
@@ -48,7 +46,7 @@ def read_at(revision: str, path: str, *, root: Path) -> str:
 
 def resolve(revision: str, *, root: Path) -> str:
     """The commit of a revision, or of a DVC experiment by its name."""
-    commit = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", root=root)
+    commit = git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", folder=root)
     commit = commit or _experiment_refs(root).get(revision)
     if commit is None:
         raise MissingError(f"{revision!r} is no revision and no experiment here; see `git log` and `dvc exp list`")
@@ -61,19 +59,13 @@ def experiments(*, root: Path) -> list[str]:
 
 
 def _experiment_refs(root: Path) -> dict[str, str]:
-    """Name -> git ref, ``refs/exps/<2 letters>/<38 letters>/<name>``; DVC keeps others beside them for itself."""
-    refs = (_git("for-each-ref", "--format=%(refname)", "refs/exps", root=root) or "").split()
+    """Name -> git ref, ``refs/exps/<2 letters>/<38 letters>/<name>``; DVC has other refs beside these."""
+    refs = (git("for-each-ref", "--format=%(refname)", "refs/exps", folder=root) or "").split()
     return {ref.rsplit("/", 1)[-1]: ref for ref in refs if ref.count("/") == 4}
 
 
-def _git(*arguments: str, root: Path) -> str | None:
-    """What a git command prints; None where it fails."""
-    ran = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
-    return ran.stdout if ran.returncode == 0 else None
-
-
 def params_changes(first: str, second: str) -> list[tuple[str, str, str]]:
-    """(key, before, after) of every key that differs between two params.yaml texts; ``-`` where a text lacks it."""
+    """(key, before, after) of every key that differs between two params.yaml texts; ``-`` if a text lacks it."""
     before, after = (flat(parse_yaml(text, origin=f"{PARAMS} of a revision")) for text in (first, second))
     pairs = {key: (before.get(key, "-"), after.get(key, "-")) for key in {**before, **after}}
     return [(key, _short(old), _short(new)) for key, (old, new) in pairs.items() if old != new]
@@ -85,13 +77,13 @@ def _short(value: Any) -> str:
 
 
 class Dataset(NamedTuple):
-    """One dataset of a revision; equal where its test images are."""
+    """One dataset of a revision; two are equal if their test images are."""
 
     name: str
     role: str
     n_images: int
     images: str
-    """A digest that says which; "" in reports that do not have it."""
+    """Digest of the test images; "" in older reports."""
 
 
 Rows = dict[tuple[str, str], dict[Dataset, dict[int, int]]]
@@ -109,7 +101,7 @@ def counts_by_row(text: str) -> Rows:
 
 
 def right_at(revision: str, *, root: Path) -> dict[tuple[str, str], Right]:
-    """(variant, row) -> the images that it gets right at a revision; empty where DVC does not have them at hand."""
+    """(variant, row) -> the images that it gets right at a revision; empty if DVC does not have them at hand."""
     path = f"artifacts/results/{PRETRAINED}/{FILE}"
     try:
         import dvc.api
@@ -118,16 +110,16 @@ def right_at(revision: str, *, root: Path) -> dict[tuple[str, str], Right]:
         at = {} if revision == WORKSPACE else {"rev": resolve(revision, root=root)}
         with dvc.api.open(path, repo=str(root), mode="rb", **at) as file:
             rows = right_by_row(parquet.read_table(io.BytesIO(file.read())).to_pylist())
-    except Exception:  # not cached, no DVC there, another layout: whatever it is, there still are counts
+    except Exception:  # not cached, no DVC, another layout: counts are still there
         return {}
     return {(PRETRAINED, m if mode == "centroid" else f"{m}_{mode}"): right for (m, mode), right in rows.items()}
 
 
 def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> tuple[Table, Table]:
-    """Two revisions: the params that changed, and the accuracies of every row that changed, by dataset and role.
+    """Params that changed between two revisions, and accuracies of every row that changed, by dataset and role.
 
-    Intervals are those of `wsoup.statistics`, datasets held fixed: from images where DVC still has which ones were
-    right in both, from counts elsewhere. A dataset whose images are not the same in both is not compared.
+    Intervals are those of `wsoup.statistics`, datasets held fixed: from images if DVC still has both revisions' right
+    ones, else from counts. A dataset whose images differ between the revisions is not compared.
 
     Returns:
         (params, accuracies).
@@ -135,7 +127,6 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
     root = Path(root)
     changes = params_changes(read_at(first, PARAMS, root=root), read_at(second, PARAMS, root=root))
     rows = [{"key": key, first: before, second: after} for key, before, after in changes]
-    params = Table("params", "Params that changed", ["key", first, second], rows)
     before, after = (counts_by_row(read_at(revision, COUNTS, root=root)) for revision in (first, second))
     both = {name: [dataset for dataset in before[name] if dataset in after[name]] for name in before if name in after}
     shared = {name: datasets for name, datasets in both.items() if datasets}
@@ -145,23 +136,28 @@ def compare(first: str, second: str = WORKSPACE, *, root: str | Path = ".") -> t
         {"variant": name[0], "row": name[1], **line}
         for name in changed
         for line in _differences(
-            before[name], after[name], datasets=shared[name], images=[rows.get(name, {}) for rows in images]
+            before[name], after[name], datasets=shared[name], images=[right.get(name, {}) for right in images]
         )
     ]
-    columns = ["variant", "row", "dataset", "before", "after", "change", "low", "high", "from"]
-    notes = [
-        f"Per cent; change in points with its {CONFIDENCE:.0%} interval over images and seeds; same datasets, images "
-        "and seeds.",
-        "From: what the interval was computed from. Counts do not say which images changed: it then is that of two "
-        "classifiers that agree by chance only, and the true one is shorter.",
-        *_other_images(before, after),
-        f"{len(shared) - len(changed)} of {len(shared)} rows are the same in both.",
-    ]
-    return params, Table("compare", f"{first} to {second}", columns, lines, notes)
+    accuracies = Table(
+        "compare",
+        f"{first} to {second}",
+        columns=["variant", "row", "dataset", "before", "after", "change", "low", "high", "from"],
+        rows=lines,
+        notes=[
+            f"Per cent; change in points with its {CONFIDENCE:.0%} interval over images and seeds; same datasets, "
+            "images and seeds.",
+            "From: what the interval was computed from. Counts do not say which images changed: the interval is then "
+            "that of two classifiers that agree only by chance, and the true one is shorter.",
+            *_other_images(before, after),
+            f"{len(shared) - len(changed)} of {len(shared)} rows are the same in both.",
+        ],
+    )
+    return Table("params", "Params that changed", ["key", first, second], rows), accuracies
 
 
 def _other_images(before: Rows, after: Rows) -> list[str]:
-    """A note on each dataset that both revisions have, but with other test images."""
+    """A note on each dataset whose test images differ between the revisions."""
     first, second = ({d.name: d for row in rows.values() for d in row} for rows in (before, after))
     return [
         f"{name} is not compared: it has {d.n_images:,} images in the first and {second[name].n_images:,} in the "
@@ -178,19 +174,17 @@ def _differences(
     datasets: Sequence[Dataset],
     images: Sequence[Right],
 ) -> Iterator[dict[str, Any]]:
-    """One line per dataset, and one per role for the mean; only seeds that every dataset has in both.
+    """One row per dataset, and one per role for the mean, over the seeds that every dataset has in both revisions.
 
-    `images` are those that are right, before and after, as far as they are known.
+    `images` are those that are right before and after, as far as they are known.
     """
     seeds = sorted(set.intersection(*(set(row[dataset]) for dataset in datasets for row in (before, after))))
     groups = {dataset.name: [dataset] for dataset in datasets}
     groups |= {title: [dataset for dataset in datasets if dataset.role == role] for role, title in MEANS.items()}
-    for title, group in groups.items():
-        if seeds and group:
+    for title, group in groups.items() if seeds else ():
+        if group:
             n_images = np.array([dataset.n_images for dataset in group])
-            old, new = (
-                np.array([[row[dataset][seed] for seed in seeds] for dataset in group]) for row in (before, after)
-            )
+            old, new = (np.array([[row[dataset][k] for k in seeds] for dataset in group]) for row in (before, after))
             old_right, new_right = (
                 _right_images(row, right, datasets=group, seeds=seeds)
                 for row, right in zip((before, after), images, strict=True)
@@ -200,14 +194,15 @@ def _differences(
             else:
                 estimate, basis = compare_counts(new, old, n_images=n_images).fixed, "counts"
             means = [float((100.0 * counts / n_images[:, None]).mean()) for counts in (old, new)]
+            low, high = estimate.interval(CONFIDENCE)
             line = {"dataset": title, "before": means[0], "after": means[1], "change": estimate.mean, "from": basis}
-            yield line | dict(zip(("low", "high"), estimate.interval(CONFIDENCE), strict=True))
+            yield line | {"low": low, "high": high}
 
 
 def _right_images(
     row: Mapping[Dataset, Mapping[int, int]], right: Right, *, datasets: Sequence[Dataset], seeds: Sequence[int]
 ) -> Right | None:
-    """Which images a row gets right with some seeds; None where a dataset's are not known, or not what was counted."""
+    """Which images a row gets right with some seeds; None if a dataset's are not known or do not fit its counts."""
     chosen: Right = {}
     for dataset in datasets:
         counts = dict(sorted(row[dataset].items()))

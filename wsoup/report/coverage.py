@@ -1,6 +1,4 @@
-"""Which rows of the paper's tables a params.yaml fills, and why it does not fill the others; before any run."""
-
-from __future__ import annotations
+"""Before any run: which rows of the paper's tables a params.yaml fills, and why not the others."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,8 +10,7 @@ from wsoup.check import paper_pools
 from wsoup.check.whole import Params
 from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.core.errors import ParamsError
-from wsoup.evaluate.encoders import ENCODER, ENCODERS, SCALING_ENCODERS
-from wsoup.evaluate.rows import TableRow
+from wsoup.evaluate.rows import ENCODER, ENCODERS, SCALING_ENCODERS, TableRow
 from wsoup.evaluate.rows import table as rows_of
 from wsoup.report import paper
 from wsoup.report.paper import TABLES, PaperRow
@@ -21,61 +18,63 @@ from wsoup.report.settings import Settings, dataset_differs, flat, marks
 
 
 def coverage(params: Params, *, table: str) -> list[PaperRow]:
-    """Every row of one of the paper's tables, or of all, in its order: what it lacks, and what would be marked.
+    """Every row of one of the paper's tables, or of all, in its order, with what it lacks and why it would be marked.
 
-    The report's own judge says so, from all that is known before a run; the rest (`unknown`) is taken for the authors'.
+    The marks are the report's own, from everything known before a run; see `unknown` for what is assumed.
 
     Raises:
         ParamsError: no such table.
     """
     if table not in (*TABLES, "all"):
         raise ParamsError(f"--table {table!r} must be one of {', '.join(TABLES)}, all")
-    ours, fixed = {row.key: row for row in rows_of(list(params.soups))}, Settings.of_paper()
-    run = Settings.of_run(
-        params.model_dump(mode="json", by_alias=True), pools={**fixed.pools, **paper_pools.known(params)}
-    )
-    datasets, judged = _datasets(run, params=params), []
+    ours, theirs = {row.key: row for row in rows_of(list(params.soups))}, Settings.of_paper()
+    sections = params.model_dump(mode="json", by_alias=True)
+    run = Settings.of_run(sections, pools={**theirs.pools, **paper_pools.known(params)})
+    datasets, rows = _dataset_marks(run, params=params), []
     for row in (row for name in (TABLES if table == "all" else (table,)) for row in paper.rows(name)):
-        missing, beside = _missing(row, params=params, ours=ours), ours.get(row.row.partition("@")[0])
-        if not missing and beside is not None:
-            why = marks(run, paper=fixed, encoder=_encoder_id(params), variant=row.variant, row=beside)
-            row = replace(row, marks=(*why, *datasets))
-        judged.append(replace(row, missing=missing))
-    return judged
+        missing, our_row = _missing(row, params=params, ours=ours), ours.get(row.row.partition("@")[0])
+        row_marks: tuple[str, ...] = ()
+        if not missing and our_row is not None:
+            reasons = marks(run, paper=theirs, encoder=_encoder_id(params), variant=row.variant, row=our_row)
+            row_marks = (*reasons, *datasets)
+        rows.append(replace(row, missing=missing, marks=row_marks))
+    return rows
 
 
-def _datasets(run: Settings, *, params: Params) -> list[str]:
-    """What marks or empties cells of every row: a dataset that is not the paper's, or is not there."""
+def _dataset_marks(run: Settings, *, params: Params) -> list[str]:
+    """What marks or empties cells of every row: datasets that differ from the paper's or are not there."""
     names = [name for name in params.datasets if name in paper.COLUMNS]
     columns = {paper.COLUMNS[name] for name in names}
-    lacks = [name for name, column in paper.COLUMNS.items() if column not in columns and name != "laion"]
-    said = [why for name in names for why in dataset_differs(run, name)]
-    return [*said, *([f"datasets: no {', '.join(lacks)}"] if lacks else [])]
+    absent = [name for name, column in paper.COLUMNS.items() if column not in columns and name != "laion"]
+    reasons = [reason for name in names for reason in dataset_differs(run, name)]
+    return [*reasons, *([f"datasets: no {', '.join(absent)}"] if absent else [])]
 
 
 def unknown(params: Params) -> list[str]:
-    """What only the files can say."""
+    """What only the files can tell; coverage assumes that it is as in the paper."""
     known = paper_pools.known(params)
-    absent = [name for name in ("words", "descriptors") if name not in known]
-    absent = [f"whether candidates.{name} are the authors' (no such file yet)" for name in absent]
-    return [*absent, "test images and classes of each dataset (`wsoup check`)"]
+    pools = [name for name in ("words", "descriptors") if name not in known]
+    return [
+        *(f"whether candidates.{name} are the authors' (no such file yet)" for name in pools),
+        "test images and classes of each dataset (`wsoup check`)",
+    ]
 
 
 def _missing(row: PaperRow, *, params: Params, ours: Mapping[str, TableRow]) -> str:
-    """Why params.yaml does not fill a row; empty where it does."""
+    """Why params.yaml does not fill a row; empty if it does."""
     if row.reported:
         return "as reported by its authors: the paper did not run it"
     if not row.row:
-        return "no row of ours belongs beside it"
+        return "no row of ours corresponds to it"
     key, _, m = row.row.partition("@")
-    elsewhere = _encoder(row, params=params) or _source(row, params=params)
-    if elsewhere or key not in ours:
-        return elsewhere or f"soups has no {key.split('_soup')[0]!r}"
-    return _texts(ours[key], params=params, m=int(m) if m else None, variant=row.variant)
+    other_run = _other_encoder(row, params=params) or _other_source(row, params=params)
+    if other_run or key not in ours:
+        return other_run or f"soups has no {key.split('_soup')[0]!r}"
+    return _missing_texts(ours[key], params=params, m=int(m) if m else None, variant=row.variant)
 
 
-def _encoder(row: PaperRow, *, params: Params) -> str:
-    """Each model of model_scaling.csv is a run of its own, and so are all other tables."""
+def _other_encoder(row: PaperRow, *, params: Params) -> str:
+    """Each model of model_scaling.csv is a separate run, and so are all other tables together."""
     pair = params.encoder.model.removesuffix(paper.QUICK_GELU), str(params.encoder.pretrained)
     theirs = ENCODER
     if row.table == "model_scaling":
@@ -85,20 +84,20 @@ def _encoder(row: PaperRow, *, params: Params) -> str:
     return f"another encoder: wsoup profile paper --encoder {theirs[0]}"
 
 
-def _source(row: PaperRow, *, params: Params) -> str:
+def _other_source(row: PaperRow, *, params: Params) -> str:
     laion = row.table == "laion_source"
     if params.source.startswith("laion") == laion:
         return ""
     return "another source: images of LAION" if laion else "another source: ImageNet"
 
 
-def _texts(row: TableRow, *, params: Params, m: int | None, variant: str) -> str:
+def _missing_texts(row: TableRow, *, params: Params, m: int | None, variant: str) -> str:
     """What a row of texts needs that params.yaml lacks."""
     methods, method = params.finetune.methods, row.method.name
     if variant != PRETRAINED and variant not in methods:
         return f"finetune.methods has no {variant!r}: --methods"
     no_pool = not params.candidates.descriptors.paths
-    lacks = {
+    conditions = {
         "no dataset has gpt_descriptors": method == "gpt"
         and not any(d.gpt_descriptors for d in params.datasets.values()),
         "candidates.descriptors names no file": method in ("random_descriptors", "upper_bound") and no_pool,
@@ -108,41 +107,37 @@ def _texts(row: TableRow, *, params: Params, m: int | None, variant: str) -> str
     if m is not None and row.method.soup is not None:
         whole = params.soups[row.method.soup].m
         sizes = {whole, *params.evaluate.m} if variant == PRETRAINED else {methods[variant].members or whole}
-        lacks[f"soups.{row.method.soup} is not evaluated at m = {m}"] = m > whole or m not in sizes
-    return next((why for why, it_does in lacks.items() if it_does), "")
+        conditions[f"soups.{row.method.soup} is not evaluated at m = {m}"] = m > whole or m not in sizes
+    return next((reason for reason, applies in conditions.items() if applies), "")
 
 
 def _encoder_id(params: Params) -> dict[str, Any]:
-    """What of an encoder's id is known before it is loaded: a tag brings its activation."""
+    """The encoder's id as far as it is known before loading; OpenAI's weights imply QuickGELU."""
     encoder = params.encoder
-    said = encoder.model.endswith(paper.QUICK_GELU) or encoder.quick_gelu
-    return {
-        "model": encoder.model,
-        "pretrained": encoder.pretrained,
-        "quick_gelu": said or encoder.pretrained == "openai",
-    }
+    quick_gelu = encoder.model.endswith(paper.QUICK_GELU) or encoder.quick_gelu or encoder.pretrained == "openai"
+    return {"model": encoder.model, "pretrained": encoder.pretrained, "quick_gelu": quick_gelu}
 
 
 def figures(params: Params) -> list[str]:
-    """Every figure of the paper, and its tables of single texts: what makes it, beside what of theirs, what differs."""
-    made = flat(params.model_dump(mode="json", by_alias=True))
-    another = paper.encoder_differs(_encoder_id(params), tuned=True)  # all of them are of one encoder
+    """The paper's figures and tables of single texts, a line each: what makes it, and what differs."""
+    settings = flat(params.model_dump(mode="json", by_alias=True))
+    encoder_reason = paper.encoder_differs(_encoder_id(params), tuned=True)  # all figures are of one encoder
     lines = []
-    for line in paper.read("figures"):
-        key, _, value = line["needs"].partition("=")
-        if made.get(key) == value if value else made.get(key):
-            differs = "; ".join([*([another] if another else []), line["differs"]])
-            lines.append(f"  *  {line['what']}: {line['made_by']}; beside {line['beside']}; differs: {differs}")
-        else:
-            lines.append(f"  -  {line['what']}: params.yaml has no {line['needs']}")
+    for figure in paper.read("figures"):
+        key, _, value = figure["needs"].partition("=")
+        is_there = settings.get(key) == value if value else settings.get(key)
+        differs = "; ".join(filter(None, (encoder_reason, figure["differs"])))
+        status = f"{figure['made_by']}; beside {figure['beside']}; differs: {differs}"
+        missing = f"params.yaml has no {figure['needs']}"
+        lines.append(f"  *  {figure['what']}: {status}" if is_there else f"  -  {figure['what']}: {missing}")
     return lines
 
 
-def shown(rows: list[PaperRow], *, unsure: list[str]) -> str:
-    """The list as text: filled, marked or missing, a row a line, a count, and what is `unknown`."""
+def as_text(rows: list[PaperRow], *, unsure: list[str]) -> str:
+    """The rows as text: a line each (filled, marked or missing), their number, and what is `unknown`."""
     lines = []
-    for table, of_table in groupby(rows, key=lambda row: row.table):
-        lines += [f"{table}:", *map(_line, of_table)]
+    for table, table_rows in groupby(rows, key=lambda row: row.table):
+        lines += [f"{table}:", *map(_line, table_rows)]
     count = Counter("missing" if row.missing else "marked" if row.marks else "filled" for row in rows)
     reported = sum(row.reported for row in rows)
     lines.append(
@@ -153,10 +148,14 @@ def shown(rows: list[PaperRow], *, unsure: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def beside(params: Params) -> str:
-    """Rows of a run that no table of the paper has: heads and adaptations, one a line; "" where there are none."""
-    own: dict[str, Mapping[str, Any]] = {"heads": params.heads, "adapt": params.adapt}
-    lines = [f"  +  {key}.{name}: {one.kind}, {one.soup}\n" for key, of in own.items() for name, one in of.items()]
+def own_rows(params: Params) -> str:
+    """Rows that no table of the paper has: heads and adaptations, a line each; "" if there are none."""
+    sections: dict[str, Mapping[str, Any]] = {"heads": params.heads, "adapt": params.adapt}
+    lines = [
+        f"  +  {key}.{name}: {each.kind}, {each.soup}\n"
+        for key, section in sections.items()
+        for name, each in section.items()
+    ]
     return "".join(["not the paper's:\n", *lines]) if lines else ""
 
 

@@ -1,33 +1,34 @@
-"""``wsoup report``: one self-contained HTML page of a run. No network: Vega and its data are inside.
+"""``wsoup report``: one self-contained HTML page of a run. It needs no network: Vega and its data are inside.
 
-The page is written by the command and not by the stage, because it also shows seconds and the machine, which differ
-from run to run; everything under DVC is the same for the same inputs.
+A command writes the page, not a stage, because it shows seconds and the machine, which differ from run to run;
+everything under DVC is the same for the same inputs.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping
+import os
+import platform
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import numpy as np
 import vl_convert
+import yaml
 
 from wsoup import __version__
 from wsoup.check.whole import load_params
 from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.evaluate.rows import soup_label, soup_title
-from wsoup.report import about, plots, scaling
-from wsoup.report.changed import changed_by, gallery, moved_classes
-from wsoup.report.judgement import Judgement
-from wsoup.report.means import harmonic
-from wsoup.report.run import load_run, tables
-from wsoup.report.shown import shown_tables
-from wsoup.report.tables import SHOWN
-from wsoup.report.verdict import OVER, headline
+from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.evaluate.rows import CLASS_NAME, soup_label, soup_title
+from wsoup.images.reuse import differing
+from wsoup.report import plots
+from wsoup.report.gallery import changed_by, gallery, moved_classes
+from wsoup.report.results import Results, harmonic
+from wsoup.report.run import costs, load_run, tables, timings
+from wsoup.report.sweep import saved_scaling
+from wsoup.report.tables import SHOWN, page_tables
+from wsoup.report.terminal import headline
+from wsoup.report.verdict import RIVALS, Judgement
 from wsoup.soup.soup import Soup
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -36,19 +37,21 @@ ROLES = {"source": "the source", "xd": "another label space, XD", "dg": "the sou
 FIGURES = {
     "gains": "Points gained over the class name only, means over seeds; bars are intervals over images and seeds, "
     "datasets held fixed.",
-    "gain_by_cost": "The same against the tokens that a soup's ranking and search encode, mean over seeds: what a kind "
-    "of soup costs.",
-    "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is no text.",
+    "gain_by_cost": "The same against the tokens that a soup's ranking and search encode, mean over seeds: what each "
+    "kind of soup costs.",
+    "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is the class "
+    "name alone.",
     "transfer": "Each point is one descriptor that nobody selected.",
     "accuracy_by_m": "Means over datasets and seeds; bars are ± one standard deviation over seeds.",
-    "parameters": "A soup stores one integer a token, a finetuned model its trained weights.",
+    "parameters": "A soup stores one integer per token, a finetuned model its trained weights.",
     "members_kl": "How far a soup's members stay apart in training: KL divergence between their predictions, in nats.",
-    "training": "Of the averaged weights, on the same few test images of every dataset; bars: ± one standard deviation "
+    "training": "The averaged weights on the same few test images of every dataset; bars are ± one standard deviation "
     "over seeds.",
-    "landscape": "First seed. Of a trained prompt: to the right the text turns from a member of the word soup (A) into "
-    "another (B), upwards the prompt from its start into the trained one. Of a soft descriptor: from the tuned tokens "
-    "to the right to the soup's first member (B), upwards to random words (A). Values between points are linear.",
-    "growth": "A line is one chain of a word soup, or one descriptor soup; hover for the word.",
+    "landscape": "First seed. For a trained prompt, the text changes to the right from one member of the word soup (A) "
+    "to another (B), and the prompt changes upwards from its start to the trained one. For a soft descriptor, tuned "
+    "tokens change to the right to the soup's first member (B), upwards to random words (A). Values between points are "
+    "interpolated linearly.",
+    "growth": "Each line is one chain of a word soup, or one descriptor soup; hover for the word.",
 }
 
 
@@ -65,67 +68,70 @@ def write_page(
     artifacts, params = Artifacts(Path(root)), load_params(params_file)
     run = load_run(params, artifacts=artifacts)
     results, figures = run.results, _figures(artifacts.reports / "plots")
+    run_tables = tables(run, saved=saved_scaling(artifacts.reports))
+    timings_file = store.cache_dir() / "timings.jsonl"
     context = {
         "version": __version__,
         "title": title,
         "headline": headline(run.judgement),
         "roles": ROLES,
         "cards": cards(run.judgement, halves=results.halves),
-        "tables": shown_tables(
-            tables(run, saved=scaling.saved(artifacts.reports)), source=results.datasets("source")[0]
-        ),
+        "tables": page_tables(run_tables, source=results.datasets("source")[0]),
         "open_tables": 2 if len(results.variants) == 1 and results.halves is None else 3,
         "figures": figures,
-        "soups": [_soup(name, soup) for name, of_seeds in run.soups.items() for soup in of_seeds],
+        "soups": [_soup(name, soup) for name, seeds in run.soups.items() for soup in seeds],
         "gallery": gallery(artifacts, params=params),
         "changed_by": changed_by(artifacts),
         "moved": moved_classes(artifacts, params=params),
-        "facts": about.facts(results),
-        **about.datasets(results, artifacts=artifacts),
-        "mixed": about.mixed(results),
-        **about.timings_shown(store.cache_dir() / "timings.jsonl"),
+        "facts": _facts(results),
+        **_datasets(results, artifacts=artifacts),
+        "mixed": mixed_versions(results),
+        "timings": timings(timings_file),
+        "costs": costs(timings_file),
         "params": Path(params_file).read_text(encoding="utf-8"),
         "bundle": vl_convert.javascript_bundle(),  # type: ignore[call-arg]  # its stub asks for what is optional
     }
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters |= {"script_json": script_json, "side": side}
+    environment.filters |= {"script_json": script_json, "side": _side}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
     store.write_bytes(path, page.encode())
     for figure in figures:
-        svg = vl_convert.vegalite_to_svg(_at_fixed_width(figure["spec"]))
+        # On white, and as wide as a README where a figure takes the page's width.
+        width = {"width": 640} if figure["spec"].get("width") == "container" else {}
+        svg = vl_convert.vegalite_to_svg({**figure["spec"], **width, "background": "white"})
         store.write_bytes(Path(path).parent / "figures" / f"{figure['name']}.svg", svg.encode())
     return Path(path)
 
 
 def script_json(value: Any) -> str:
-    """JSON that may stand inside a script element: no ``<`` is left that could end it."""
+    """JSON for a script element: without ``<``, nothing in it can close the element."""
     return json.dumps(value, ensure_ascii=True, sort_keys=True).replace("<", "\\u003c")
 
 
-def side(gain: float | None) -> str:
-    """The class of a gain on the page: ``gain`` or ``loss``, and ``soft`` where it reads as 0.00 or is none."""
+def _side(gain: float | None) -> str:
+    """CSS class of a gain: ``gain`` or ``loss``; ``soft`` if it reads as 0.00 or is missing."""
     return "soft" if gain is None or abs(gain) < SHOWN else "gain" if gain > 0 else "loss"
 
 
 def cards(judgement: Judgement, *, halves: tuple[str, str] | None = None) -> list[dict[str, str]]:
-    """What the run's soup and its rivals get right, and what the soup gains over the class name alone.
+    """Accuracies of the run's soup and its rivals, and the soup's gain over the class name alone.
 
-    A base-to-new run's targets are the new half, and there is a card more for the harmonic mean.
+    In a base-to-new run the targets are the new half, and further cards show the harmonic mean.
     """
     soup = f"{soup_title(judgement.soup)}, {judgement.mode.replace('_', ' ')} of all seeds"
-    made = []
-    for asked in judgement.asked:
-        place = asked.datasets[0] if len(asked.datasets) == 1 else f"{len(asked.datasets)} other datasets"
-        over = asked.over["class_name"]
+    shown = []
+    for main in judgement.main:
+        place = main.datasets[0] if len(main.datasets) == 1 else f"{len(main.datasets)} other datasets"
+        over = main.over[CLASS_NAME.name]
         gain = f"{over.mean:+.2f} points ({over.low:+.2f} to {over.high:+.2f})"
-        made += [_card(OVER[rival], place, accuracy) for rival, accuracy in asked.rivals.items()]
-        made.append(_card(soup, place, asked.soup, gain=gain))
+        shown += [_card(RIVALS[rival], place, accuracy) for rival, accuracy in main.rival_accuracy.items()]
+        shown.append(_card(soup, place, main.accuracy, gain=gain))
     if halves is not None and judgement.targets is not None:
-        base, new = ([*asked.rivals.values(), asked.soup] for asked in judgement.asked)
+        base, new = ([*main.rival_accuracy.values(), main.accuracy] for main in judgement.main)
+        names = [*(RIVALS[rival] for rival in judgement.source.rival_accuracy), soup]
         means = harmonic(np.array(base), np.array(new)).tolist()
-        names = [*(OVER[rival] for rival in judgement.source.rivals), soup]
-        made += [_card(name, "harmonic mean", mean) for name, mean in zip(names, means, strict=True)]
-    return made
+        shown += [_card(name, "harmonic mean", mean) for name, mean in zip(names, means, strict=True)]
+    return shown
 
 
 def _card(name: str, place: str, accuracy: float, *, gain: str = "") -> dict[str, str]:
@@ -141,14 +147,8 @@ def _figures(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _at_fixed_width(specification: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for paper: on white, and as wide as a README where the page's width would decide."""
-    width = {"width": 640} if specification.get("width") == "container" else {}
-    return {**specification, **width, "background": "white"}
-
-
 def _soup(name: str, soup: Soup) -> dict[str, Any]:
-    """Its members, how each grew in the search, and what it gets right as it is used."""
+    """Its members, how each grew in the search, and how many images the finished ones get right."""
     members, before = [], None
     for member in soup.members:
         steps, before = [], before if soup.together else None
@@ -160,12 +160,60 @@ def _soup(name: str, soup: Soup) -> dict[str, Any]:
         if member.n_correct is not None and soup.class_name_correct is not None:
             over = member.n_correct - soup.class_name_correct
         members.append({"text": member.text, "steps": steps, "n_correct": member.n_correct, "over": over})
-    images = next((member.n_images for member in soup.members if member.n_images), None)
     return {
         "title": f"{soup_label(name)}, seed {soup.seed}",
         "members": members,
-        "n_images": images,
+        "n_images": next((member.n_images for member in soup.members if member.n_images), None),
         "name_correct": soup.class_name_correct,
         "worse": soup.no_better,
         "together": soup.together,
     }
+
+
+# ----------------------------------------------------------------------------------------------- about the run
+
+
+def _facts(results: Results) -> list[tuple[str, str]]:
+    """Names and values: encoder, seeds, methods, machine."""
+    encoder = {key: value for key, value in results.encoder.items() if value is not None}
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    return [
+        ("encoder", yaml.safe_dump(encoder, sort_keys=True).strip()),
+        ("seeds", ", ".join(map(str, results.seeds))),
+        ("finetuned", ", ".join(v for v in results.variants if v != PRETRAINED) or "nothing"),
+        ("machine", machine),
+    ]
+
+
+def _datasets(results: Results, *, artifacts: Artifacts) -> dict[str, Any]:
+    """Rows of datasets with their sizes, split and a fingerprint of the manifest, and the columns that they need.
+
+    What applies to every split is printed once, as ``datasets_note``.
+    """
+    rows = []
+    for name, about in results.facts.items():
+        manifest, comparable = artifacts.manifest(name), about.get("paper_comparable")
+        split = "the paper's split" if comparable else about.get("reason", "another split")
+        rows.append(
+            {
+                "name": name,
+                "role": about.get("role", ""),
+                "classes": about["n_classes"],
+                "images": about["n_images"],
+                "template": about.get("template", ""),
+                "paper": "" if comparable is None else split,
+                "fingerprint": store.sha256_file(manifest)[:16] if manifest.exists() else "",
+            }
+        )
+    splits = {row["paper"] for row in rows}
+    columns = ["dataset", "role", "classes", "test images", "template", *(["split"] * (len(splits) > 1)), "manifest"]
+    return {"datasets": rows, "dataset_columns": columns, "datasets_note": splits.pop() if len(splits) == 1 else ""}
+
+
+def mixed_versions(results: Results) -> list[str]:
+    """A sentence for each dataset whose features were made by older packages than those of others."""
+    older = differing({name: about.get("made_with", {}) for name, about in results.facts.items()})
+    return [
+        f"{name}: its features {sentence}; `wsoup data check` says how to make them again"
+        for name, sentence in older.items()
+    ]

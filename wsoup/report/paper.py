@@ -1,6 +1,4 @@
-"""The paper's own figures, to stand beside ours: data/paper/*.csv (see the README there)."""
-
-from __future__ import annotations
+"""The paper's figures, which tables show beside ours: data/paper/*.csv (see the README there)."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -12,8 +10,7 @@ from typing import Any
 
 from wsoup.core.disk import project
 from wsoup.core.disk.artifacts import PRETRAINED
-from wsoup.evaluate.encoders import ENCODER, ENCODERS, SCALING_ENCODERS
-from wsoup.evaluate.rows import TableRow
+from wsoup.evaluate.rows import ENCODER, ENCODERS, SCALING_ENCODERS, TableRow
 from wsoup.evaluate.rows import table as rows_of
 
 FOLDER = Path("data/paper")
@@ -44,22 +41,20 @@ TITLES = {
     "laion_source": "Soups from a subset of LAION",
 }
 """The paper's tables with finetuned models, in its order."""
-
-
 TABLES = ("zero_shot", "model_scaling", *TITLES)
 REPORTED = "\u2020"
-"""Behind the name of a row whose figures are those of its own authors: nobody ran it for the paper."""
+"""Ends the name of a row whose figures are its own authors': it was not run for the paper."""
 
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A row of one of the paper's tables, and ours that belongs beside it.
+    """A row of one of the paper's tables, and the row of ours that corresponds to it.
 
     Attributes:
-        table, label: whose; in model_scaling the label begins with the model.
+        table, label: where it is; in model_scaling the label starts with the model.
         figures: column -> per cent.
-        variant, row: of ours; empty where none belongs beside it.
-        missing: why a params.yaml does not fill it; empty where it does (`wsoup.report.coverage`).
+        variant, row: of ours; empty if none corresponds.
+        missing: why a params.yaml does not fill it; empty if it does (`wsoup.report.coverage`).
         marks: why ours would be marked.
     """
 
@@ -73,83 +68,90 @@ class PaperRow:
 
     @property
     def reported(self) -> bool:
-        """Whether it cannot be run: figures of its own authors."""
+        """Whether its figures are its own authors', so that it cannot be run."""
         return self.label.endswith(REPORTED)
 
 
+def path_of(name: str) -> Path:
+    """A file of data/paper: of the run's folder, or else wsoup's own."""
+    path = FOLDER / name
+    return path if path.exists() else project.file(str(path))
+
+
 def read(name: str) -> list[dict[str, str]]:
-    """One of the paper's tables as rows of text: from the run's folder, else from wsoup's own files."""
-    path = FOLDER / f"{name}.csv"
-    if not path.exists():
-        path = project.file("data/paper") / path.name
-    if not path.exists():
-        return []
-    with open(path, encoding="utf-8", newline="") as file:
+    """One of the paper's tables as rows of text."""
+    with open(path_of(f"{name}.csv"), encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def rows(name: str) -> list[PaperRow]:
     """Every row of one of the paper's tables, in its order.
 
-    Of rows that have the same name in rows.csv, the first of ours belongs to the first of theirs.
+    Rows of the same name are matched in order: the first in rows.csv belongs to the paper's first.
     """
+    ours: dict[str, Iterator[tuple[str, str]]]
     if name in ("zero_shot", "model_scaling"):
-        labelled = [
-            (row.label if name == "zero_shot" else row.scaling, row.key) for row in rows_of(["descriptor", "word"])
-        ]
-        ours: dict[str, Iterator[tuple[str, str]]] = {
-            label: repeat((PRETRAINED, key)) for label, key in labelled if label
-        }
+        table = rows_of(["descriptor", "word"])
+        labels = {row.key: row.label if name == "zero_shot" else row.scaling for row in table}
+        ours = {label: repeat((PRETRAINED, key)) for key, label in labels.items() if label}
     else:
         lines = [line for line in read("rows") if line["table"] == name]
-        labels = {line["method"] for line in lines}
         ours = {
             label: iter([(line["variant"], line["row"]) for line in lines if line["method"] == label])
-            for label in labels
+            for label in {line["method"] for line in lines}
         }
     return [
         PaperRow(
             name,
             ": ".join(line[key] for key in ("model", "method") if key in line),
-            numbers(line),
+            _numbers(line),
             *next(ours.get(line["method"], iter(())), ("", "")),
         )
         for line in read(name)
     ]
 
 
-def zero_shot(row: TableRow, *, encoder: Mapping[str, Any]) -> Mapping[str, float]:
-    """The paper's row for one of ours, of the table that has this encoder: column -> per cent, empty if none.
+def _numbers(row: Mapping[str, str]) -> dict[str, float]:
+    """The numeric cells of a row."""
+    cells = {}
+    for column, text in row.items():
+        with suppress(ValueError):
+            cells[column] = float(text)
+    return cells
 
-    Word soups of model_scaling.csv are score means (the authors' scripts/ablations/scaling_law.sh).
-    An encoder that is not the paper's gets the row of ViT-B-16 / openai; `encoder_differs` then says so.
+
+def zero_shot(row: TableRow, *, encoder: Mapping[str, Any]) -> Mapping[str, float]:
+    """The paper's figures for one of our rows, from its table for this encoder: column -> per cent; empty if none.
+
+    Word soups of model_scaling.csv are score means (the authors' scripts/ablations/scaling_law.sh). An encoder that is
+    not the paper's gets the row of the same model with other weights, else of ViT-B-16 / openai; see `encoder_differs`.
     """
-    title = SCALING_ENCODERS.get(_pair(encoder))
-    if title is None:  # other weights of one of these models still belong beside its figures, marked
-        title = next((t for (model, _), t in SCALING_ENCODERS.items() if model == _pair(encoder)[0]), None)
+    pair = _pair(encoder)
+    same_model = (title for (model, _), title in SCALING_ENCODERS.items() if model == pair[0])
+    title = SCALING_ENCODERS.get(pair) or next(same_model, None)
     theirs = rows("zero_shot" if title is None else "model_scaling")
     start = "" if title is None else f"{title}: "
     return next((line.figures for line in theirs if line.row == row.key and line.label.startswith(start)), {})
 
 
-def beside(table: str) -> list[tuple[str, str, str, Mapping[str, float]]]:
-    """The rows of one of the paper's tables that ours belong beside: (their name, variant, our row, their figures)."""
+def matched_rows(table: str) -> list[tuple[str, str, str, Mapping[str, float]]]:
+    """(label, our variant, our row, figures) of the rows of one of the paper's tables that correspond to ours."""
     return [(line.label, line.variant, line.row, line.figures) for line in rows(table) if line.row]
 
 
 def encoder_differs(encoder: Mapping[str, Any], *, tuned: bool) -> str | None:
-    """Why the paper's figures are not of this encoder; None where they are.
+    """Why the paper's figures are not of this encoder; None if they are.
 
-    Judged are the weights, by their tag, and the activation: a model's name may say it (``-quickgelu``) or not.
+    Weights are compared by tag, and the activation: a model's name may contain it (``-quickgelu``) or not.
 
     Args:
         encoder: its id.
-        tuned: whether a finetuned model is meant; the paper's are of ViT-B-16 alone.
+        tuned: whether the model is finetuned; the paper finetunes only ViT-B-16.
     """
     pair, quick_gelu = _pair(encoder), bool(encoder.get("quick_gelu"))
     known = (ENCODER,) if tuned else ENCODERS
     if pair not in known:
-        theirs = next((one for one in known if one[0] == pair[0]), ENCODER)
+        theirs = next((each for each in known if each[0] == pair[0]), ENCODER)
         return f"encoder {pair[0]} / {pair[1]}, theirs {' / '.join(theirs)}"
     if quick_gelu != (pair[1] == "openai"):
         names = ("GELU", "QuickGELU")
@@ -158,14 +160,5 @@ def encoder_differs(encoder: Mapping[str, Any], *, tuned: bool) -> str | None:
 
 
 def _pair(encoder: Mapping[str, Any]) -> tuple[str, str]:
-    """Model without what its name says of the activation, and tag."""
+    """Model, without the activation in its name, and tag."""
     return str(encoder["model"]).removesuffix(QUICK_GELU), str(encoder["pretrained"])
-
-
-def numbers(row: dict[str, str]) -> dict[str, float]:
-    """The cells of a row that are numbers."""
-    cells = {}
-    for column, text in row.items():
-        with suppress(ValueError):
-            cells[column] = float(text)
-    return cells

@@ -1,10 +1,8 @@
-"""Data of the figures, as CSV and JSON that ``dvc plots`` and the page read with the Vega-Lite templates beside them.
+"""Data of the figures as JSON, which ``dvc plots`` and the page draw with the Vega-Lite templates beside this module.
 
-The templates in wsoup/report/templates have the anchor ``<DVC_METRIC_DATA>`` and tell revisions apart by the field
-``rev``, which DVC adds to every row when it compares.
+The templates have the anchor ``<DVC_METRIC_DATA>`` and distinguish revisions by the field ``rev``, which DVC adds to
+every row when it compares.
 """
-
-from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,48 +15,47 @@ import numpy as np
 from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, judged_mode, soup_title
-from wsoup.report.means import MEANS, PLACES, is_number, mean_and_std
+from wsoup.finetune.params import CrossEntropyLoss, MethodParams
 from wsoup.report.reading import attributes_of
-from wsoup.report.results import Cells, Results
+from wsoup.report.results import MEANS, PLACES, Cells, Results, is_number, mean_and_std
 from wsoup.report.tables import Table
 from wsoup.soup.soup import Soup
 
 TEMPLATES = Path(__file__).with_name("templates")
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-"""Of the library that the page carries; the templates name the older one that ``dvc plots`` loads."""
+"""Of the library inside the page; the templates name the older one that ``dvc plots`` loads."""
 POINTS = 200
-"""Points of a sorted curve: nobody could tell more apart, and the file is kept in git."""
+"""Points of a sorted curve: more could not be told apart, and the file is kept in git."""
 FINER = 4
-"""Steps that a landscape is drawn in for each measured one, in both directions."""
+"""Steps drawn for each measured step of a landscape, in both directions."""
 
 
 def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Any]]:
     """Accuracy of all candidates on the source's few-shot images, sorted: {pool, share, accuracy, none}.
 
-    Of a pool that raced only those that went through all rounds: the others were scored on fewer classes.
+    Of a raced pool only candidates that finished all rounds: the others were scored on fewer classes.
 
     Args:
-        scores: pool -> its Parquet of scores; a text that is empty is the class name without a descriptor.
+        scores: pool -> its Parquet of scores; an empty text is the class name without a descriptor.
         seed: which seed's images.
     """
     rows: list[dict[str, Any]] = []
     for pool, path in scores.items():
         lines = [line for line in store.read_table(path).to_pylist() if line["seed"] == seed]
         most = max((line.get("n_classes", 0) for line in lines), default=0)
-        whole = [line for line in lines if line.get("n_classes", 0) == most]
-        by_text = {line["text"]: 100.0 * line["n_correct"] / line["n_images"] for line in whole}
-        none, accuracy = by_text.pop("", None), sorted(by_text.values(), reverse=True)
+        finished = [line for line in lines if line.get("n_classes", 0) == most]
+        by_text = {line["text"]: 100.0 * line["n_correct"] / line["n_images"] for line in finished}
+        class_name, accuracy = by_text.pop("", None), sorted(by_text.values(), reverse=True)
         last = max(1, len(accuracy) - 1)
-        places = np.unique(np.linspace(0, len(accuracy) - 1, min(POINTS, len(accuracy))).round().astype(int))
         rows += [
-            {"pool": pool, "share": round(100.0 * i / last, 2), "accuracy": round(accuracy[i], 3), "none": none}
-            for i in places.tolist()
+            {"pool": pool, "share": round(100.0 * i / last, 2), "accuracy": round(accuracy[i], 3), "none": class_name}
+            for i in evenly(len(accuracy), at_most=POINTS)
         ]
     return rows
 
 
 def transfer(path: Path) -> list[dict[str, Any]]:
-    """Each surveyed descriptor: {text, source, target, correlation}, accuracies per cent, targets' mean.
+    """Each surveyed descriptor: {text, kind, source, target, correlation}, per cent, targets' mean.
 
     `correlation` is Pearson's over all descriptors, the same in every row; null where it is not defined.
     """
@@ -89,21 +86,16 @@ def transfer(path: Path) -> list[dict[str, Any]]:
 def by_size(results: Results, *, mode: str) -> list[dict[str, Any]]:
     """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}.
 
-    Soups in the mode in which they are judged; `mode` is ``report.mode``. Texts that have one size are a point.
+    Soups in the mode in which they are judged; `mode` is ``report.mode``. Texts of a single size are a point.
     """
-    points = [
-        (drawn.curve, m, name, *mean_and_std(cells.of(results.datasets(role))))
-        for drawn in results.table
-        if drawn.curve is not None
-        and (drawn.method.soup is None or drawn.mode == judged_mode(drawn.method.soup, mode=mode))
-        for m, cells in _sizes(results, drawn).items()
+    rows = [
+        {"method": row.curve, "m": m, "mean": name, **_rounded("accuracy", cells.of(results.datasets(role)))}
+        for row in results.table
+        if row.curve is not None and (row.method.soup is None or row.mode == judged_mode(row.method.soup, mode=mode))
+        for m, cells in _sizes(results, row).items()
         for role, name in PLACES.items()
     ]
-    return [
-        {"method": curve, "m": m, "mean": name, "accuracy": round(mean, 3), "std": round(deviation, 3)}
-        for curve, m, name, mean, deviation in points
-        if is_number(mean)
-    ]
+    return [row for row in rows if is_number(row["accuracy"])]
 
 
 def _sizes(results: Results, row: TableRow) -> Mapping[int, Cells] | Mapping[float, Cells]:
@@ -114,26 +106,26 @@ def _sizes(results: Results, row: TableRow) -> Mapping[int, Cells] | Mapping[flo
 
 
 def parameters(table: Table) -> list[dict[str, Any]]:
-    """Accuracy against the numbers stored: {method, trained, texts, stored, mean, accuracy}."""
+    """Accuracy against numbers stored: {method, trained, texts, stored, mean, accuracy}."""
     return [
         {
-            **{key: line[key] for key in ("method", "trained", "texts")},
-            "stored": round(line["stored"], 1),
+            **{key: row[key] for key in ("method", "trained", "texts")},
+            "stored": round(row["stored"], 1),
             "mean": name,
-            "accuracy": round(line[role], 3),
+            "accuracy": round(row[role], 3),
         }
-        for line, (role, name) in product(table.rows, MEANS.items())
-        if is_number(line[role]) and line["stored"]
+        for row, (role, name) in product(table.rows, MEANS.items())
+        if is_number(row[role]) and row["stored"]
     ]
 
 
 def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
     """How accuracy on the source's few-shot images rose as soups were built: {soup, member, step, added, accuracy}.
 
-    A word chain is one line, word by word; a descriptor soup is one line, descriptor by descriptor.
+    Each word chain is a line, word by word; a descriptor soup is one line, descriptor by descriptor.
     """
     rows = []
-    for name, soup in ((name, soup) for name, of_seeds in soups.items() for soup in of_seeds):
+    for name, soup in ((name, soup) for name, seeds in soups.items() for soup in seeds):
         chains, steps = soup.kind == "chains", count(1)
         for number, member in enumerate(soup.members):
             steps = count(1) if chains else steps
@@ -150,10 +142,61 @@ def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
     return rows
 
 
-def landscape(tables: Mapping[str, Path]) -> list[dict[str, Any]]:
-    """0-1 error over the plane of two initialisations and what was tuned: {method, origin, mean, x, y, error}.
+def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> list[dict[str, Any]]:
+    """Divergence between members in training: {method, lambda, iteration, kl, std}, nats, mean and std over seeds.
 
-    `origin` is which of them x = y = 0 is: A, or tuned.
+    Only methods trained over a soup, not ensembles, whose members are trained themselves.
+    """
+    return [
+        {"method": method, "lambda": lambda_of(methods[method]), "iteration": iteration}
+        | _rounded("kl", np.array([by_seed]), places=5)
+        for method, iterations in results.divergence.items()
+        if methods[method].soup != "class_name"
+        for iteration, by_seed in sorted(iterations.items())
+    ]
+
+
+def training(results: Results, *, methods: Mapping[str, MethodParams]) -> list[dict[str, Any]]:
+    """Accuracy in training on some images of every dataset: {method, lambda, mean, iteration, accuracy, std}, per cent.
+
+    The mean is over the datasets of a role, mean and deviation over seeds, as in the tables.
+    """
+    rows = []
+    for method, lines in results.training.items():
+        accuracies: dict[tuple[str, int], dict[int, list[float]]] = {}
+        for seed, iteration, dataset, n_correct, n_images in lines:
+            if (role := results.roles.get(dataset)) is not None:
+                by_seed = accuracies.setdefault((PLACES[role], iteration), {})
+                by_seed.setdefault(seed, []).append(100.0 * n_correct / n_images)
+        for (mean, iteration), by_seed in sorted(accuracies.items()):
+            point = {"method": method, "lambda": lambda_of(methods[method]), "mean": mean, "iteration": iteration}
+            rows.append(point | _rounded("accuracy", np.array([[np.mean(seed) for seed in by_seed.values()]])))
+    return rows
+
+
+def lambda_of(method: MethodParams) -> float:
+    """Weight of the diversity loss; 0 is plain training."""
+    return (method.loss.weight or 0.0) if isinstance(method.loss, CrossEntropyLoss) else 0.0
+
+
+def _rounded(name: str, by_seed: np.ndarray, *, places: int = 3) -> dict[str, float]:
+    """{name, std} of (datasets, seeds)."""
+    mean, deviation = mean_and_std(by_seed)
+    return {name: round(mean, places), "std": round(deviation, places)}
+
+
+def evenly(n: int, *, at_most: int) -> list[int]:
+    """At most `at_most` of n places, evenly spaced, both ends included."""
+    return np.unique(np.linspace(0, n - 1, min(at_most, n)).round().astype(int)).tolist()
+
+
+# -------------------------------------------------------------------------------------------------- landscapes
+
+
+def landscape(tables: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """0-1 error in the plane of two initialisations and the tuned weights: {method, origin, mean, x, y, error}.
+
+    `origin` is what lies at x = y = 0: A, or tuned.
 
     Args:
         tables: method -> its Parquet of counts, see `wsoup.evaluate.landscape`.
@@ -166,35 +209,34 @@ def landscape(tables: Mapping[str, Path]) -> list[dict[str, Any]]:
             mean = "source" if line["role"] == "source" else "mean of the targets"
             error = 100.0 - 100.0 * line["n_correct"] / line["n_images"]
             errors.setdefault((mean, line["x"], line["y"]), []).append(error)
-        for (mean, x, y), by_dataset in errors.items():
-            place = {"method": method, "origin": origin, "mean": mean, "x": round(x, 4), "y": round(y, 4)}
-            rows.append({**place, "error": round(float(np.mean(by_dataset)), 3)})
+        rows += [
+            _point(method, origin, mean, x=x, y=y, error=float(np.mean(by_dataset)))
+            for (mean, x, y), by_dataset in errors.items()
+        ]
     return rows
 
 
-def between(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A landscape's rows and, between them, values interpolated linearly: then stepped colours look like contours."""
+def interpolated(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A landscape's rows and values between them, linearly interpolated, so that stepped colours look like contours."""
     planes: dict[tuple[str, str, str], dict[tuple[float, float], float]] = {}
     for row in rows:
         planes.setdefault((row["method"], row["origin"], row["mean"]), {})[row["x"], row["y"]] = row["error"]
     finer = []
-    for (method, origin, mean), plane in planes.items():
+    for key, plane in planes.items():
         xs, ys = (sorted({place[i] for place in plane}) for i in (0, 1))
         new_x, new_y = _finer(xs), _finer(ys)
         wide = np.array([np.interp(new_x, xs, [plane[x, y] for x in xs]) for y in ys])  # (ys, new xs)
         errors = np.array([np.interp(new_y, ys, column) for column in wide.T])  # (new xs, new ys)
         finer += [
-            {
-                "method": method,
-                "origin": origin,
-                "mean": mean,
-                "x": round(float(new_x[i]), 4),
-                "y": round(float(new_y[j]), 4),
-                "error": round(float(error), 3),
-            }
+            _point(*key, x=float(new_x[i]), y=float(new_y[j]), error=float(error))
             for (i, j), error in np.ndenumerate(errors)
         ]
     return finer
+
+
+def _point(method: str, origin: str, mean: str, *, x: float, y: float, error: float) -> dict[str, Any]:
+    place = {"method": method, "origin": origin, "mean": mean, "x": round(x, 4), "y": round(y, 4)}
+    return {**place, "error": round(error, 3)}
 
 
 def _finer(values: Sequence[float]) -> np.ndarray:
@@ -203,24 +245,27 @@ def _finer(values: Sequence[float]) -> np.ndarray:
     return np.interp(places, np.arange(len(values)), values)
 
 
+# --------------------------------------------------------------------------------------------------- templates
+
+
 def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A template with the data of one revision: a complete Vega-Lite specification."""
     template = json.loads((TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
-    specification: dict[str, Any] = without_revisions(template)
+    specification: dict[str, Any] = _without_revisions(template)
     specification["$schema"] = SCHEMA
-    # Labels in a row that touch read as one number; symbols that are black by themselves are not seen in the dark.
+    # Labels that touch read as one number; symbols are black by default, which cannot be seen in dark mode.
     specification["config"] = {"axis": {"labelSeparation": 8}, "legend": {"symbolBaseFillColor": "#888"}}
     specification["data"] = {"values": list(rows)}
     if name == "landscape":
-        means = {row["mean"] for row in rows}  # a run without targets has the source's row of panels alone
+        means = {row["mean"] for row in rows}  # a run without targets has only the source's panels
         specification["vconcat"] = [part for part in specification["vconcat"] if part["title"]["text"] in means]
-        specification["data"] = {"values": between(rows)}
+        specification["data"] = {"values": interpolated(rows)}
     return specification
 
 
-def without_revisions(part: Any) -> Any:
-    """A specification without the channels that tell revisions apart."""
+def _without_revisions(part: Any) -> Any:
+    """A specification without the channels that distinguish revisions."""
     if isinstance(part, dict):
         kept = {k: v for k, v in part.items() if not (isinstance(v, dict) and v.get("field") == "rev")}
-        return {key: without_revisions(value) for key, value in kept.items()}
-    return [without_revisions(value) for value in part] if isinstance(part, list) else part
+        return {key: _without_revisions(value) for key, value in kept.items()}
+    return [_without_revisions(value) for value in part] if isinstance(part, list) else part

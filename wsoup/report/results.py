@@ -1,31 +1,36 @@
-"""Counts to accuracies: which lines of the results make a row of a table (`wsoup.evaluate.rows`).
+"""Results of a run as arrays of counts; accuracies, per cent, are computed here and nowhere earlier.
 
-Accuracies are per cent. Counts stay counts until here.
+For one seed, a row of a table (`wsoup.evaluate.rows`) has the mean over the datasets of a role (XD, DG). Reports show
+the mean of these over seeds and their standard deviation (n - 1).
+
+Base-to-new runs follow CoCoOp (arXiv 2203.05557, section 4.1): the first half of the classes in label order (rounded
+up) is base, which soups and training see; the rest is new, a target. Images are classified among the class names of
+their own half, and the harmonic mean H = 2 base new / (base + new) is high only where both are.
 """
 
-from __future__ import annotations
-
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import PRETRAINED
-from wsoup.core.params.datasets import DatasetParams
+from wsoup.core.params.inputs import DatasetParams
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import Method, TableRow, table
-from wsoup.report.means import ROLES, harmonic, pair_of_halves
+from wsoup.evaluate.rows import Method, TableRow
 from wsoup.report.paper import COLUMNS
-from wsoup.report.reading import attributes_of, result_lines
 from wsoup.report.settings import Settings
 
 MEASURED = ("n_correct", "n_images", "alignment", "uniformity")
+ROLES = ("source", "xd", "dg")
+MEANS = {"xd": "XD mean", "dg": "DG mean"}
+PLACES = {"source": "source", **MEANS}
+"""Where soups are judged: on the source's test images, and on targets of both roles."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,8 @@ class Cells:
         datasets, seeds: the axes' names.
         n_correct, n_images: counts.
         alignment, uniformity: mean cosines.
-        texts: mean number of texts of a class, the paper's column m.
-        stored: mean number of integers that it takes to store; None where that says nothing.
+        texts: mean number of texts per class, the paper's column m.
+        stored: mean number of integers that the texts take to store; None where that does not apply.
     """
 
     datasets: tuple[str, ...]
@@ -55,7 +60,7 @@ class Cells:
         return 100.0 * self.n_correct / self.n_images
 
     def of(self, names: Iterable[str], *, what: str = "accuracy") -> np.ndarray:
-        """One of the arrays for the datasets `names` only: (n, seeds)."""
+        """One of the arrays, only for the datasets `names`: (n, seeds)."""
         values: np.ndarray = getattr(self, what)
         return values[[self.datasets.index(name) for name in names]]
 
@@ -64,19 +69,19 @@ class Results:
     """All results of a run.
 
     Args:
-        lines: rows of the results files as dictionaries.
+        lines: lines of the results files.
         table: all rows that tables may have.
         roles: role of each dataset, in the order of params.yaml.
-        evaluate: the sizes of drawn rows.
-        facts: what results say of each dataset.
+        evaluate: sizes of random draws.
+        facts: what the results files say about each dataset.
         encoder: id of the encoder.
-        parameters: numbers that each finetuned method and each head stores.
-        divergence: of each method trained over several texts: iteration -> KL between members, one a seed.
-        training: of each method that kept snapshots: lines of seed, iteration, dataset, n_correct, n_images.
-        heads: which of the variants are heads, that have one way of use.
-        halves: the base and the new half of one dataset, where the run is such a run.
-        halved: datasets of which the run has half the classes only.
-        settings: of the run, to be held against the paper's.
+        parameters: number of parameters of each finetuned method and each head.
+        divergence: of each method trained over several texts: iteration -> KL between members, one per seed.
+        training: of each method with snapshots: lines of seed, iteration, dataset, n_correct, n_images.
+        heads: which variants are heads, which are evaluated in a single row.
+        halves: the base and the new half of one dataset, in a base-to-new run.
+        halved: datasets of which the run has only half the classes.
+        settings: of the run, to compare with the paper's.
     """
 
     def __init__(
@@ -108,13 +113,13 @@ class Results:
             self._groups.setdefault((line["variant"], line["method"], line["mode"]), []).append(line)
 
     @cached_property
-    def theirs(self) -> Settings:
-        """What the paper fixes."""
+    def paper_settings(self) -> Settings:
+        """The paper's settings."""
         return Settings.of_paper()
 
     @cached_property
-    def papers(self) -> bool:
-        """Whether any dataset goes by the name of one of the paper's: then rows are called as in its tables."""
+    def has_paper_datasets(self) -> bool:
+        """Whether a dataset has the name of one of the paper's: then rows are labelled as in the paper."""
         return any(name in COLUMNS for name in self.roles)
 
     @cached_property
@@ -123,8 +128,8 @@ class Results:
         return self.cells(PRETRAINED, self.table[0])
 
     def label(self, row: TableRow) -> str:
-        """What tables call a row."""
-        return row.label if self.papers else row.plain or row.label
+        """Label of a row in tables."""
+        return row.label if self.has_paper_datasets else row.plain or row.label
 
     def datasets(self, role: str | None = None) -> list[str]:
         """Names of the datasets of a role, or of all."""
@@ -135,40 +140,43 @@ class Results:
         return {role: cells.of(self.datasets(role), what=what) for role in ROLES}
 
     def row(self, key: str) -> TableRow | None:
-        """A row by its key in metrics.json, ``word_soup@4`` cut to its first four members; None: of no soup here."""
+        """A row by its key in metrics.json; ``word_soup@4`` is its first four members. None if no soup has that key."""
         name, _, m = key.partition("@")
         row = next((row for row in self.table if row.key == name), None)
         return replace(row, m=int(m)) if row is not None and m else row
 
     def rows(self) -> Iterator[tuple[str, TableRow, Cells]]:
-        """(variant, row, cells) of every row that there are results of, in the order of tables."""
+        """(variant, row, cells) of every row with results, in the order of tables."""
         for variant, row in product(self.variants, self.table):
             cells = self.cells(variant, row)
             if cells is not None:
                 yield variant, row, cells
 
     def cells(self, variant: str, row: TableRow) -> Cells | None:
-        """The lines of one row at the size that tables show; None where there are none."""
+        """Results of one row at the size that tables show; None where there are none."""
         lines = [
             line
             for line in self._groups.get((variant, row.method.name, row.mode), ())
             if (line["offsets"] > 1) == row.offsets
         ]
-        size, whole = row.m, dict[int, int]()
+        size = row.m
         if size is None and row.method.drawn:
             size = self.evaluate.baseline_m if variant == PRETRAINED else self.evaluate.tuned_baseline_m
+        largest: dict[int, int] = {}
         for line in lines:
-            whole[line["seed"]] = max(whole.get(line["seed"], 0), line["m"] or 0) if size is None else size
-        return self._arrange([line for line in lines if (line["m"] or 0) == whole[line["seed"]]])
+            largest[line["seed"]] = max(largest.get(line["seed"], 0), line["m"] or 0)
+        return self._arrange(
+            [line for line in lines if (line["m"] or 0) == (largest[line["seed"]] if size is None else size)]
+        )
 
     def harmonic(self, cells: Cells) -> np.ndarray:
-        """Harmonic mean of base and new of every seed: (1, seeds), or (0, seeds) where the run has no halves."""
+        """Harmonic mean of base and new for every seed: (1, seeds), or (0, seeds) without halves."""
         if self.halves is None:
             return np.empty((0, len(self.seeds)))
         return harmonic(*(cells.of([name]) for name in self.halves))
 
     def curve(self, variant: str, *, method: Method, mode: str) -> dict[int, Cells]:
-        """Cells by number of members, without the offset trick; sizes that every seed has."""
+        """Cells by number of members, without the offset trick; only sizes for which every result is there."""
         lines = [
             line for line in self._groups.get((variant, method.name, mode), ()) if line["offsets"] == 1 and line["m"]
         ]
@@ -193,51 +201,48 @@ class Results:
         )
 
 
-def load_results(
-    folder: Path,
-    *,
-    datasets: Mapping[str, DatasetParams],
-    soups: Sequence[str],
-    methods: Collection[str],
-    heads: Collection[str],
-    evaluate: EvaluateParams,
-    sections: Mapping[str, Any],
-) -> Results:
-    """Read ``pretrained/results.parquet``, ``<method>.parquet`` and ``heads/<head>.parquet``, as far as they are there.
+def is_number(value: object) -> bool:
+    """Whether a value is a number other than NaN; booleans are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
-    Args:
-        folder: of results.
-        datasets, soups, methods, heads, evaluate: as in params.yaml; of soups, methods and heads the names.
-        sections: of params.yaml as JSON values, whose settings are held against the paper's.
+
+def mean_and_std(values: np.ndarray) -> tuple[float, float]:
+    """Mean over datasets, then mean and standard deviation over seeds: (datasets, seeds) -> two numbers.
+
+    The deviation is 0 for a single seed. Both are NaN where there is no dataset or a result is missing.
     """
-    first = store.require(folder / PRETRAINED / "results.parquet", made_by="evaluate")
-    attributes = attributes_of(first, "datasets", "encoder")
-    lines = result_lines(first, variant=PRETRAINED, datasets=datasets)
-    parameters: dict[str, int] = {}
-    divergence: dict[str, dict[int, list[float]]] = {}
-    training: dict[str, list[list[Any]]] = {}
-    for method in (*methods, *heads):
-        path = (folder / "heads" if method in heads else folder) / f"{method}.parquet"
-        if path.exists():
-            lines += result_lines(path, variant=method, datasets=datasets)
-            about = attributes_of(path, "parameters", "members_kl")
-            parameters[method] = about["parameters"]
-            if about.get("training"):
-                training[method] = about["training"]
-            for iteration, value in chain.from_iterable(about["members_kl"]):
-                divergence.setdefault(method, {}).setdefault(iteration, []).append(value)
-    return Results(
-        lines,
-        table=table(soups),
-        roles={name: dataset.role for name, dataset in datasets.items()},
-        evaluate=evaluate,
-        facts=attributes["datasets"],
-        encoder=attributes["encoder"],
-        parameters=parameters,
-        divergence=divergence,
-        training=training,
-        heads=heads,
-        halves=pair_of_halves(datasets),
-        halved=[name for name, dataset in datasets.items() if dataset.classes != "all"],
-        settings=Settings.of_run(sections, pools=attributes.get("pools", {})),
+    if not len(values):
+        return float("nan"), float("nan")
+    by_seed = values.mean(axis=0)
+    return float(by_seed.mean()), float(by_seed.std(ddof=1)) if len(by_seed) > 1 else 0.0
+
+
+def harmonic(base: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Harmonic mean of two accuracies, elementwise; 0 where both are 0, NaN where one is missing.
+
+    >>> harmonic(np.array([60.0, 0.0]), np.array([30.0, 0.0])).tolist()
+    [40.0, 0.0]
+    """
+    total = base + new
+    return 2.0 * base * new / np.where(total == 0.0, 1.0, total)
+
+
+def pair_of_halves(datasets: Mapping[str, DatasetParams]) -> tuple[str, str] | None:
+    """Names of the base half, which is the source, and of the new half, the first XD target on the same files.
+
+    None if the source is not a base half, or no target is its other half.
+    """
+    pairs = (
+        (base, new)
+        for base, source in datasets.items()
+        for new, target in datasets.items()
+        if (source.role, source.classes) == ("source", "base")
+        and (target.role, target.classes) == ("xd", "new")
+        and _files(target) == _files(source)
     )
+    return next(pairs, None)
+
+
+def _files(dataset: DatasetParams) -> tuple[Path, str, str | None]:
+    """What decides a dataset's classes; several of the paper's datasets share a root and differ in layout."""
+    return Path(dataset.root), dataset.layout, dataset.class_names

@@ -1,1 +1,1 @@
-"""What a stage is when it runs: its command line (`stage`), its finished parts (`shards`)."""
+"""How a run behaves: its process (`process`), progress bars and executors (`work`, `on_ray`). Decides no result."""

@@ -1,13 +1,11 @@
-"""What git says of a folder."""
-
-from __future__ import annotations
+"""Ask git about a folder."""
 
 import subprocess
 from pathlib import Path
 
 
 def git(*arguments: str, folder: Path) -> str | None:
-    """What a git command prints; None where it fails, there is no repository, or no git."""
+    """Output of a git command; None where it fails, or there is no repository or no git."""
     try:
         done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):

@@ -1,4 +1,4 @@
-"""Stages of pipeline folders that wsoup 0.2 made import this, and nothing else does: what to do with such a folder."""
+"""Imported only by the stages of pipeline folders made by wsoup 0.2: tells their owners what to do."""
 
 import sys
 

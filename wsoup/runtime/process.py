@@ -1,26 +1,23 @@
-"""What wsoup asks of the process that it runs in: interrupts, memory, terminals, and what was spent. No result depends
-on any of it.
+"""The process that wsoup runs in: interrupts, memory, terminals, and the time and FLOPs it spent. Decides no result.
 
-**Interrupts.** SIGINT and SIGTERM end a stage or a command in one line and with exit code 130, at any moment, also
-while modules are still imported. So does, with exit code 1, memory that runs out there.
+**Interrupts.** SIGINT and SIGTERM end a stage or a command with one line and exit code 130 at any moment, also while
+modules are still being imported. Running out of memory there ends it likewise, with exit code 1.
 
-**Streams** that are closed (``2>&-``, as cron does it) are opened to nowhere: else the next file that is opened takes
-their number, and gets what was meant for them.
+**Streams** that are closed (``2>&-``, as by cron) are opened on the null device; else the next file that is opened
+would take their number and receive their output.
 
-**Memory** that was given back is used again: on a CPU that halves the time of encoding images. Each layer of a model
-asks for a block of up to hundreds of MB and gives it back. glibc's malloc returns such blocks to the system and asks
-for others, which the system clears page by page as they are touched: of RN50 that is 40,000 page faults an image and
-half of the time. `keep_memory` tells malloc to keep what it has (M_MMAP_MAX, M_TRIM_THRESHOLD and M_ARENA_MAX of
-mallopt(3)). A process then holds what it needed at its most, plus what lies between blocks in use; `give_back` returns
-what is free once long work is done. Nothing changes where there is no glibc, where the user has set malloc up
-(``MALLOC_...``, ``GLIBC_TUNABLES``), or with ``WSOUP_KEEP_MEMORY=0``.
+**Memory.** Keeping freed memory halves the time of encoding images on a CPU. Each layer of a model allocates a block
+of up to hundreds of MB and frees it. glibc's malloc returns such blocks to the system and asks for new ones, which the
+system clears page by page as they are touched: for RN50, 40,000 page faults per image and half of the time.
+`keep_memory` tells malloc to keep its blocks (M_MMAP_MAX, M_TRIM_THRESHOLD and M_ARENA_MAX of mallopt(3)). A process
+then holds its peak, plus the gaps between blocks in use; `give_back` returns free memory once long work is done. Does
+nothing without glibc, where the user has configured malloc (``MALLOC_...``, ``GLIBC_TUNABLES``), or with
+``WSOUP_KEEP_MEMORY=0``.
 
-**Spent** are seconds and FLOPs on images and on texts, for ``timings.jsonl`` alone. The paper's split: an evaluation of
-239 s takes 234 s for the images and 4.6 s for the texts. Seconds of images include their decoding. On a Ray cluster the
-workers' seconds are added up, so they may be more than the stage's own.
+**Spent** are seconds and FLOPs on images and on texts, for ``timings.jsonl`` only. The paper splits time in the same
+way: 234 of the 239 s of an evaluation for images, 4.6 s for texts. Seconds of images include decoding. On a Ray cluster
+the seconds of all workers are added up, so they may exceed the stage's own.
 """
-
-from __future__ import annotations
 
 import atexit
 import contextlib
@@ -28,6 +25,7 @@ import ctypes
 import io
 import math
 import os
+import platform
 import signal
 import sys
 import time
@@ -40,15 +38,15 @@ from types import FrameType, TracebackType
 from wsoup.core.errors import ParamsError, WsoupError, memory_error, one_line, storage_error
 
 
-def number_in(variable: str, default: float, *, what: str = "a number") -> float:
-    """A number in the environment; ParamsError where it is none, or negative."""
+def number_in(variable: str, default: float) -> float:
+    """A number in an environment variable; ParamsError where it is negative, or not a number."""
     text = os.environ.get(variable, "")
     try:
         value = float(text) if text else default
     except ValueError:
         value = -1.0
     if not 0 <= value < math.inf:
-        raise ParamsError(f"{variable}={one_line(text, limit=80)}: must be {what}, 0 or more")
+        raise ParamsError(f"{variable}={one_line(text, limit=80)}: must be a number, 0 or more")
     return value
 
 
@@ -57,12 +55,12 @@ def number_in(variable: str, default: float, *, what: str = "a number") -> float
 INTERRUPTED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-_code: int | None = None
-"""What this process ends with, once that is known."""
+_exit_code: int | None = None
+"""Of this process, once it is known."""
 
 
 def leave_at_once() -> None:
-    """For what a process is started as, before its other imports: an interrupt ends it in one line and with 130.
+    """Call in a main program before its other imports: an interrupt ends the process with one line and code 130.
 
     There is nothing to clean up until work begins; see `interruptible`.
     """
@@ -75,14 +73,14 @@ def leave_at_once() -> None:
     sys.excepthook = _show_error
     for number in SIGNALS:
         signal.signal(number, _leave)
-    atexit.register(_leave_with_code)  # the first that is registered is the last to run
+    atexit.register(_leave_with_code)  # registered first, so it runs last
 
 
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Within, what goes wrong with data, disk or memory ends in one line on stderr and exit code 1.
+    """Turn errors of data, disk or memory within the block into one line on stderr and exit code 1.
 
-    So does what cannot be written to stdout, which Python would find out when it is too late for an exit code.
+    This includes output that cannot be written to stdout, which Python notices too late for an exit code.
     """
     try:
         try:
@@ -90,34 +88,32 @@ def errors_in_one_line() -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except WsoupError as error:
-        said: WsoupError = error
+        shown: WsoupError = error
     except OSError as error:
-        said = storage_error(error, path=Path.cwd())
+        shown = storage_error(error, path=Path.cwd())
     except (RuntimeError, MemoryError, ImportError) as error:
-        said = memory_error(error)
+        shown = memory_error(error)
     else:
         return
-    print(f"error: {one_line(said)}", file=sys.stderr)
+    print(f"error: {one_line(shown)}", file=sys.stderr)
     try:
         sys.stdout.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left is not tried again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # do not try to write the rest again
     raise SystemExit(1)
 
 
 def _show_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What ends this process outside of `errors_in_one_line`, while modules are imported."""
+    """`sys.excepthook`, for errors outside of `errors_in_one_line`, while modules are imported."""
     try:
-        said = memory_error(error)
+        print(f"error: {memory_error(error)}", file=sys.stderr)
     except BaseException:
         sys.__excepthook__(kind, error, trace)
-    else:
-        print(f"error: {said}", file=sys.stderr)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Within, an interrupt is a KeyboardInterrupt, so that half-written files are taken back."""
+    """Raise KeyboardInterrupt for an interrupt within the block, so that half-written files are removed."""
     before = [signal.signal(number, _raise) for number in SIGNALS]
     try:
         yield
@@ -132,47 +128,47 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    global _code
-    _code = INTERRUPTED
-    warnings.simplefilter("ignore", RuntimeWarning)  # a coroutine of zarr that is never awaited now
+    global _exit_code
+    _exit_code = INTERRUPTED
+    warnings.simplefilter("ignore", RuntimeWarning)  # about a coroutine of zarr that is not awaited any more
     raise KeyboardInterrupt
 
 
 def finished() -> None:
-    """All work is done and all files are written: what other libraries' threads do at the end changes nothing."""
-    global _code
-    _code = 0
+    """Call when all files are written: the process ends with 0, whatever other libraries' threads do at exit."""
+    global _exit_code
+    _exit_code = 0
 
 
 def _leave_with_code() -> None:
-    """Without the rest of an interpreter's end, which has another say in the exit code.
+    """Skip the rest of the interpreter's exit, which may change the exit code.
 
-    CPython ends by SIGINT where an interrupt fell into `exec` of a string; dataclasses and named tuples are made that
-    way, so any import can be such a moment. And Arrow's threads now and then abort a process that has ended well
+    CPython ends by SIGINT after an interrupt within `exec` of a string; dataclasses and named tuples are made that way,
+    so this can happen during any import. And Arrow's threads sometimes abort a process that has succeeded
     (github.com/apache/arrow/issues/34314: -6, "terminate called without an active exception").
     """
-    if _code is not None:
+    if _exit_code is not None:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
-        os._exit(_code)
+        os._exit(_exit_code)
 
 
 # ----------------------------------------------------------------------------------------------------------- memory
 
 M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8
 KEPT = {M_MMAP_MAX: 0, M_TRIM_THRESHOLD: -1}
-"""No block is one of the system's own, and the end of the heap stays."""
-USUAL = {M_MMAP_MAX: 65536, M_TRIM_THRESHOLD: 128 * 1024}
-"""glibc's own values."""
+"""No block is mapped by itself, and the end of the heap is kept."""
+DEFAULT = {M_MMAP_MAX: 65536, M_TRIM_THRESHOLD: 128 * 1024}
+"""glibc's defaults."""
 
 _keeps = False
 
 
 def keep_memory() -> bool:
-    """From now on in this process, and in those that are forked from it; whether that is so.
+    """Keep freed memory in this process and its forks; returns whether that worked.
 
-    Called at the start of all that is a process of wsoup: stages, commands, processes that decode, Ray's workers.
+    Called at the start of each process of wsoup: stages, commands, decoding workers, Ray's workers.
     """
     global _keeps
     _keeps = _keeps or (_may_keep() and _set({**KEPT, M_ARENA_MAX: 1}))
@@ -181,7 +177,7 @@ def keep_memory() -> bool:
 
 @contextmanager
 def kept_memory() -> Iterator[None]:
-    """The same within, in somebody else's process: afterwards malloc is as usual, and what is free is given back."""
+    """Keep freed memory within the block, for a caller's process; then restore malloc and return what is free."""
     if _keeps or not _may_keep():
         yield
         return
@@ -189,12 +185,12 @@ def kept_memory() -> Iterator[None]:
     try:
         yield
     finally:
-        _set(USUAL)
+        _set(DEFAULT)
         give_back()
 
 
 def give_back() -> None:
-    """Return to the system what is free."""
+    """Return free memory to the system."""
     if _may_keep():
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -205,20 +201,17 @@ def _set(values: Mapping[int, int]) -> bool:
 
 
 def _may_keep() -> bool:
-    theirs = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
-    return os.environ.get("WSOUP_KEEP_MEMORY", "1") != "0" and not theirs and is_glibc()
+    configured = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
+    return os.environ.get("WSOUP_KEEP_MEMORY", "1") != "0" and not configured and is_glibc()
 
 
 def is_glibc() -> bool:
-    """Whether malloc is that of the GNU C library."""
-    try:
-        return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
-    except (AttributeError, ValueError, OSError):  # Windows; macOS and musl, which know no such name
-        return False
+    """Whether malloc is the GNU C library's."""
+    return platform.libc_ver()[0] == "glibc"
 
 
 def peak_bytes() -> int | None:
-    """The most memory that this process has held; None on Windows, which has no such figure in Python's library."""
+    """Peak memory of this process; None on Windows, where Python's library does not give it."""
     try:
         import resource
     except ImportError:
@@ -231,8 +224,7 @@ def peak_bytes() -> int | None:
 
 
 def print_anything() -> None:
-    r"""Print as ``\xb1`` what a terminal or file cannot show (``±`` where LC_ALL=C is ASCII only), instead of raising
-    UnicodeEncodeError."""
+    r"""Print characters that a terminal or file cannot encode as ``\xb1`` instead of raising UnicodeEncodeError."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -247,7 +239,7 @@ _spent: dict[str, float] = {}
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Count the seconds of a block to `IMAGES` or `TEXTS`."""
+    """Add the seconds of the block to `IMAGES` or `TEXTS`."""
     began = time.perf_counter()
     try:
         yield
@@ -256,18 +248,18 @@ def timed(what: str) -> Iterator[None]:
 
 
 def add_flops(what: str, flops: float) -> None:
-    """Count FLOPs, multiplications and additions in matrix products, to `IMAGES` or `TEXTS`."""
+    """Add FLOPs (multiplications and additions of matrix products) to `IMAGES` or `TEXTS`."""
     add_spent({f"{what}_gflops": flops / 1e9})
 
 
-def add_spent(more: Mapping[str, float]) -> None:
-    """Count what another process spent."""
-    for key, value in more.items():
+def add_spent(spent: Mapping[str, float]) -> None:
+    """Add what another process spent."""
+    for key, value in spent.items():
         _spent[key] = _spent.get(key, 0.0) + value
 
 
 def take_spent() -> dict[str, float]:
-    """Everything since the last call: ``images_seconds``, ``images_gflops`` and the same of texts, as far as any."""
+    """What was spent since the last call: ``images_seconds``, ``images_gflops``, and the same of texts; no zeros."""
     spent = {key: round(value, 3) for key, value in _spent.items()}
     _spent.clear()
     return spent

@@ -1,6 +1,4 @@
-"""Where long work is done: in this process, or on a Ray cluster; neither decides a byte of it."""
-
-from __future__ import annotations
+"""Long work: shards computed in this process or on a Ray cluster, which changes no byte of a result."""
 
 import os
 import sys
@@ -15,8 +13,9 @@ from wsoup.runtime.progress import progress, tick
 
 EXECUTORS = ("here", "ray")
 SAVE_SECONDS = 30.0
-"""How often a shard that takes long saves itself, so that a kill costs no more than this."""
+"""How often a long shard saves its state, so that a kill costs no more than this."""
 Task = Callable[[int, int], Mapping[str, np.ndarray]]
+"""(number of the set of shards, shard number) -> arrays."""
 
 
 def finish_shards(
@@ -28,23 +27,23 @@ def finish_shards(
     bar: bool = True,
     size: Callable[[int, int], int] | None = None,
 ) -> None:
-    """Do all missing shards: the one door through which long work goes.
+    """Compute and save all missing shards; all long work goes through here.
 
     In this process, one after the other; with ``WSOUP_EXECUTOR=ray`` on a Ray cluster (`wsoup.runtime.on_ray`). The
     bytes are the same whatever the number and order of workers.
 
     Args:
-        work: the sets of shards, for example one per seed.
-        task: (number of the set, shard number) -> arrays; a pure function, and on a cluster one that can be pickled.
+        work: sets of shards, for example one per seed.
+        task: a pure function; on a cluster one that can be pickled.
         label: for the progress bar.
         unit: what a shard is.
         bar: False where the task shows its own, finer progress.
-        size: (number of the set, shard number) -> by how much such a shard moves the bar of `progress.counting`, which
-            the task itself moves where it runs in this process.
+        size: (number of the set, shard number) -> steps of the bar of `counting` per shard; in this process the task
+            moves that bar itself.
 
     Raises:
         ParamsError: no such executor.
-        WsoupError: what the task raises; everything finished before is kept.
+        WsoupError: what the task raises; shards finished before are kept.
     """
     for shards in work:
         shards.begin()
@@ -54,7 +53,10 @@ def finish_shards(
         print(f"{label}: {done} of {done + len(missing)} {unit}s were finished before; going on", file=sys.stderr)
     if not missing:
         return
-    if _executor() == "here":
+    executor = os.environ.get("WSOUP_EXECUTOR", "here")
+    if executor not in EXECUTORS:
+        raise ParamsError(f"WSOUP_EXECUTOR={executor}: must be one of {', '.join(EXECUTORS)}")
+    if executor == "here":
         for s, i in progress(missing, label=label, unit=unit) if bar else missing:
             work[s].save(i, task(s, i))
         give_back()
@@ -69,12 +71,5 @@ def finish_shards(
 
 
 def save_seconds() -> float:
-    """How often a shard that takes long saves what is done of it: ``$WSOUP_SAVE_SECONDS``."""
-    return number_in("WSOUP_SAVE_SECONDS", SAVE_SECONDS, what="a number of seconds")
-
-
-def _executor() -> str:
-    name = os.environ.get("WSOUP_EXECUTOR", "here")
-    if name not in EXECUTORS:
-        raise ParamsError(f"WSOUP_EXECUTOR={name}: must be one of {', '.join(EXECUTORS)}")
-    return name
+    """Seconds after which a long shard saves its state: ``$WSOUP_SAVE_SECONDS``, or `SAVE_SECONDS`."""
+    return number_in("WSOUP_SAVE_SECONDS", SAVE_SECONDS)

@@ -1,1 +1,1 @@
-"""What is searched, on what it is judged, and the algorithms: pools, the source, soups."""
+"""Pools of candidates, what selection may see, and the algorithms that make soups."""

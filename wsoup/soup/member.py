@@ -1,6 +1,6 @@
-"""The parts of a soup: its members, how each came about, and what finding them cost.
+"""Parts of a soup: its members, how each was selected, and the cost of the search.
 
-Their bounds (`Words`, `Count`) hold for soup files, which come from anywhere; what the library makes itself is within.
+Soup files come from anywhere, so every field has bounds, which `Soup` checks.
 """
 
 from __future__ import annotations
@@ -10,78 +10,77 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from wsoup.core.arguments import Words
+from wsoup.core.arguments import Natural, Words
 
-Count = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
-Sum = Annotated[int, Field(ge=0, lt=10**30, strict=True)]
-ALL = ConfigDict(revalidate_instances="always")
-"""Values that were made in memory are looked at as those of a file are."""
+REVALIDATED = ConfigDict(revalidate_instances="always")
+"""Values built in memory are validated like those read from a file."""
+Total = Annotated[int, Field(ge=0, lt=10**30, strict=True)]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing added, and the count of correct images after it."""
+    """One addition to a member, and the number of correct images after it."""
 
-    __pydantic_config__ = ALL
+    __pydantic_config__ = REVALIDATED
 
     added: Words
-    n_correct: Count
+    n_correct: Natural
 
 
 @dataclass(frozen=True)
 class Member:
-    """One text of a soup and how it came about.
+    """One text of a soup.
 
     Attributes:
         text: a descriptor or a chain of words, bare; "" is the class name alone.
-        n_correct: images right, of `n_images`. Of Algorithm 1: by the soup up to and with this member; of a word chain:
-            by the chain alone, finished with its final period. None where nothing was counted.
-        n_images: images that it was judged on, or None.
-        trace: what was added, and the count after it, as it stood in the search.
+        n_correct: correct images out of `n_images`: of a greedy soup, by the soup up to and including this member; of a
+            word chain, by the chain alone, with its final period. None if nothing was counted.
+        n_images: images it was judged on, or None.
+        trace: each addition and the count after it, as seen by the search.
     """
 
-    __pydantic_config__ = ALL
+    __pydantic_config__ = REVALIDATED
+
     text: Words
-    n_correct: Count | None = None
-    n_images: Count | None = None
+    n_correct: Natural | None = None
+    n_images: Natural | None = None
     trace: tuple[Step, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """As a soup file holds it."""
-        counts = {"n_correct": self.n_correct, "n_images": self.n_images}
-        trace = [{"added": step.added, "n_correct": step.n_correct} for step in self.trace]
-        return {"text": self.text, **{k: v for k, v in counts.items() if v is not None}, "trace": trace}
+        """JSON value of the member; counts are left out if there are none."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Member:
-        """What `as_json` made."""
+        """Inverse of `as_json`, without validation."""
         return cls(**{**value, "trace": tuple(Step(**step) for step in value["trace"])})
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a ranking or a search encoded (`wsoup.search.rank.cost`).
+    """What a ranking or a search encoded (`wsoup.search.rank.source`).
 
     Attributes:
-        texts: candidates, each of which is encoded with every class.
+        texts: candidates, each encoded with every class.
         tokens: tokens through the text tower, over all classes.
-        flops: multiplications and additions in their matrix products, without attention; None where the tower is one
-            that only `encode_text` knows.
+        flops: multiplications and additions in their matrix products, without attention; None for a text tower that
+            is only known through `encode_text`.
     """
 
-    __pydantic_config__ = ALL
-    texts: Sum
-    tokens: Sum
-    flops: Sum | None
+    __pydantic_config__ = REVALIDATED
+
+    texts: Total
+    tokens: Total
+    flops: Total | None
 
     def __add__(self, other: Cost) -> Cost:
         flops = None if self.flops is None or other.flops is None else self.flops + other.flops
         return Cost(self.texts + other.texts, self.tokens + other.tokens, flops)
 
     def as_json(self) -> dict[str, int | None]:
-        """As files hold it."""
+        """JSON value of the cost."""
         return asdict(self)
 
 
 NOTHING = Cost(0, 0, 0)
-"""Where nothing was encoded."""
+"""Cost if nothing was encoded."""

@@ -1,6 +1,4 @@
-"""A soup with all its seeds together: what is judged, and what is handed out where no seed is named."""
-
-from __future__ import annotations
+"""All seeds of a soup as one soup, which is what reports judge and commands use if no seed is named."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,10 +10,10 @@ from wsoup.soup.soup import Soup
 
 
 def load_seeds(folder: str | Path) -> Soup:
-    """All seed<k>.json of a folder such as artifacts/soups/word as one soup; see `together`.
+    """Load all seed<k>.json of a folder such as artifacts/soups/word, in the order of seeds, as one soup.
 
     Raises:
-        MissingError, MismatchError: the folder holds none, or soups that do not belong together.
+        MissingError, MismatchError: no soups in the folder, or soups that do not belong together.
     """
     soups = [Soup.load(path) for path in Path(folder).glob("seed*.json")]
     if not soups:
@@ -24,12 +22,12 @@ def load_seeds(folder: str | Path) -> Soup:
 
 
 def together(soups: Sequence[Soup], *, origin: str | Path) -> Soup:
-    """The members of all seeds as one soup, each as often as it was selected; the class name's weight is summed.
+    """Join the members of all seeds, duplicates included; weights of the class name are added.
 
-    Counts of the class name and costs are of one seed's images and are left out. A single soup comes back as it is.
+    Costs and the class name's count are those of one seed's images and are dropped. A single soup is returned as is.
 
     Raises:
-        MismatchError: of several kinds, templates or encoders; names `origin`.
+        MismatchError: different kinds, templates or encoders; names `origin`.
     """
     first, *others = soups
     for other in others:

@@ -1,39 +1,38 @@
-"""Is a difference more than noise? The one place that decides: intervals, p values, their correction, what can be seen.
+"""Is a difference between two classifiers more than noise? Every interval and p value of wsoup is computed here.
 
-Two classifiers are compared on the same images. A difference is the mean over datasets (each counts alike) of the mean
-over seeds and images of "the first is right" minus "the second is right", in points. Its variance is the variance
-between seeds plus that between images, each estimated from its own means; its interval is Student's with
-Satterthwaite's degrees of freedom. With three seeds a bootstrap over seeds would see two thirds of their variance, and
-its intervals would be too short. There are two questions, and an estimate for each:
+The classifiers are compared on the same images. Their difference is the mean over datasets (with equal weights) of the
+mean over seeds and images of "the first is right" minus "the second is right", in points. Its variance is the sum of
+the variances between seeds and between images, each estimated from its own means, and its interval is Student's with
+Satterthwaite's degrees of freedom. A bootstrap over three seeds would see only two thirds of their variance, and its
+intervals would be too short. There are two estimates:
 
 * datasets held fixed: what would other images of these datasets and other seeds give?
-* datasets resampled: what would other datasets of this sort give as well? Wider.
+* datasets resampled: what would other datasets of this kind give as well? This interval is wider.
 
-One seed says nothing about seeds and one dataset nothing about datasets: that part, or that estimate, is left out.
+A single seed says nothing about seeds, and a single dataset nothing about datasets: that part, or that estimate, is
+left out.
 
-Where few images changed, they say too little about their variance: if all of 150 stay the same, the next might not.
-Half an image gained and half an image lost, shared among the datasets, are therefore added to the variance, not to the
-mean. Agresti and Min (Statistics in Medicine 24, 2005) do so for one pair of classifiers.
+Few changed images underestimate the variance: if all of 150 stay the same, the next one may still change. Half an image
+gained and half an image lost, shared among the datasets, are therefore added to the variance, but not to the mean, as
+Agresti and Min (Statistics in Medicine 24, 2005) do for one pair of classifiers.
 
 Simulated 95 % intervals cover the truth in 92 to 99 % of runs (1 to 10 datasets of 50 to 150 images, 1 to 5 seeds). The
 exception is two seeds that differ by far more than chance: 88 %.
 
-Sources: variance components and degrees of freedom, Satterthwaite (1946); several comparisons, Holm (1979).
+Sources: Satterthwaite (1946) for variance components and degrees of freedom, Holm (1979) for several comparisons.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
 POWER = 0.8
-"""How often a run must call the smallest visible difference more than noise."""
+"""Probability that the smallest visible difference is called more than noise."""
 Part = tuple[float, float]
-"""A part of a variance and its degrees of freedom."""
+"""A component of a variance and its degrees of freedom."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +44,19 @@ class Estimate:
     df: float
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """The two-sided interval."""
+        """The two-sided confidence interval."""
         half = student_quantile((1 + confidence) / 2, df=self.df) * self.se
         return self.mean - half, self.mean + half
 
     @property
     def p_value(self) -> float:
-        """Of no difference, two-sided."""
+        """Two-sided p value of no difference."""
         if self.se == 0:
             return 1.0 if self.mean == 0 else 0.0
         return 2 * (1 - student_cdf(abs(self.mean) / self.se, df=self.df))
 
     def smallest_visible(self, confidence: float) -> float:
-        """The true difference, in points, whose interval would leave out 0 in `POWER` of such runs."""
+        """The true difference, in points, whose interval would exclude 0 in `POWER` of such runs."""
         reach = student_quantile((1 + confidence) / 2, df=self.df) + student_quantile(POWER, df=self.df)
         return reach * self.se
 
@@ -69,7 +68,7 @@ class Comparison:
     Attributes:
         fixed: datasets held fixed.
         resampled: datasets resampled; None with a single dataset.
-        without: `fixed` without each dataset in turn, by its name; empty where there is one, or names are not known.
+        without: `fixed` without each dataset in turn, by name; empty for a single dataset or unknown names.
     """
 
     fixed: Estimate
@@ -77,26 +76,26 @@ class Comparison:
     without: Mapping[str, Estimate] = field(default_factory=dict)
 
     def hangs_on(self, level: float) -> str | None:
-        """The dataset without which p is above `level`, or the sign another; None where there is none, or several."""
+        """The one dataset without which p exceeds `level` or the sign changes; None if there is none, or several."""
         carriers = [
             name
-            for name, rest in self.without.items()
-            if rest.p_value > level or (rest.mean > 0) != (self.fixed.mean > 0)
+            for name, others in self.without.items()
+            if others.p_value > level or (others.mean > 0) != (self.fixed.mean > 0)
         ]
         return carriers[0] if len(carriers) == 1 else None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of one of several comparisons made together.
+    """The result of one of several comparisons made together.
 
     Attributes:
         mean, low, high: the difference in points and its interval.
         p: of no difference, corrected for the number of comparisons (Holm).
-        level: the p value that Holm asks of this comparison before correction.
+        level: the significance level that Holm's correction gives this comparison.
         word: better, worse or noise, by p.
-        smallest_visible: the true difference that such runs would see in `POWER` of cases, corrected alike: with the
-            level that Holm asks of the first of all comparisons.
+        smallest_visible: the true difference that such runs would detect with probability `POWER`, at Holm's level for
+            the first of all comparisons.
     """
 
     mean: float
@@ -114,7 +113,7 @@ class Verdict:
 
 
 def judge(estimates: Sequence[Estimate], *, confidence: float) -> list[Verdict]:
-    """The verdicts on comparisons made together, which are corrected for their number."""
+    """Verdicts on comparisons made together, corrected for their number."""
     p_values = [each.p_value for each in estimates]
     levels = (1 - confidence) / np.arange(len(estimates), 0, -1)  # by rising p
     ranks = np.argsort(np.argsort(p_values, kind="stable"))
@@ -135,11 +134,11 @@ def compare_images(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndar
     """Compare two classifiers image by image.
 
     Args:
-        first: dataset -> (K, N) bool, the images that it gets right with each seed; N may differ by dataset.
-        second: the same datasets, seeds and images. A classifier that knows no seeds is repeated K times.
+        first: dataset -> (K, N) bool, the images that it gets right with each seed; N may differ between datasets.
+        second: the same datasets, seeds and images. A classifier without seeds is repeated K times.
 
     Raises:
-        ValueError: the two are not of the same datasets, seeds and images, or there are none.
+        ValueError: datasets, seeds or images differ, or there are none.
     """
     if not first or {name: a.shape for name, a in first.items()} != {name: a.shape for name, a in second.items()}:
         raise ValueError("two classifiers can be compared on the same datasets, seeds and images only")
@@ -147,16 +146,16 @@ def compare_images(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndar
     added = 1 / len(differences)
     images = [_changed_images(each.mean(axis=0), added=added) for each in differences]
     cells = np.stack([each.mean(axis=1) for each in differences])  # (D, K)
-    rest = {name: [k for k in range(len(cells)) if k != i] for i, name in enumerate(first) if len(cells) > 1}
-    without = {name: _comparison(cells[kept], images=[images[k] for k in kept]).fixed for name, kept in rest.items()}
-    return replace(_comparison(cells, images=images), without=without)
+    others = {name: [k for k in range(len(cells)) if k != i] for i, name in enumerate(first) if len(cells) > 1}
+    without = {name: _fixed(cells[kept], images=[images[k] for k in kept]) for name, kept in others.items()}
+    return Comparison(_fixed(cells, images=images), over_datasets(cells), without)
 
 
 def compare_counts(first: np.ndarray, second: np.ndarray, *, n_images: np.ndarray) -> Comparison:
-    """Compare two classifiers by their counts alone, which do not say which images are right.
+    """Compare two classifiers by counts alone, without knowing which images are right.
 
-    The variance between images is then bounded by that of two classifiers which agree by chance only. Two that agree
-    more often, as classifiers do, have a shorter interval: this one covers at least as often as it says.
+    The variance between images is bounded by that of two classifiers that agree only by chance. Real ones agree more
+    often and have a shorter interval: this one covers at least as often as it claims.
 
     Args:
         first, second: (D, K) correct images of each dataset with each seed.
@@ -166,18 +165,19 @@ def compare_counts(first: np.ndarray, second: np.ndarray, *, n_images: np.ndarra
     shares = [(counts.mean(axis=1) + added / 2) / (n_images + added) for counts in (first, second)]
     variances = sum(1e4 * share * (1 - share) for share in shares) / n_images
     images = [(float(variance), float(n)) for variance, n in zip(variances, n_images, strict=True)]
-    return _comparison(100.0 * (first - second) / n_images[:, None], images=images)
+    cells = 100.0 * (first - second) / n_images[:, None]
+    return Comparison(_fixed(cells, images=images), over_datasets(cells))
 
 
 def over_datasets(differences: np.ndarray) -> Estimate | None:
-    """The estimate with datasets resampled, from differences (D, K) in points; None with a single dataset."""
+    """The estimate with datasets resampled, from differences (D, K) in points; None for a single dataset."""
     if len(differences) < 2:
         return None
     return _combined(float(differences.mean()), [_part(differences.mean(axis=0)), _part(differences.mean(axis=1))])
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's p values of comparisons made together: at most `alpha` keeps the chance of any false one below alpha.
+    """Holm's adjusted p values: rejecting those up to alpha keeps the chance of any false rejection below alpha.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -188,34 +188,33 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _comparison(cells: np.ndarray, *, images: Sequence[Part]) -> Comparison:
-    """From differences (D, K) in points and each dataset's variance between images."""
+def _fixed(cells: np.ndarray, *, images: Sequence[Part]) -> Estimate:
+    """With datasets held fixed, from differences (D, K) in points and each dataset's variance between images."""
     shared = [(variance / len(cells) ** 2, df) for variance, df in images]
-    fixed = _combined(float(cells.mean()), [_part(cells.mean(axis=0)), *shared])
-    return Comparison(fixed, over_datasets(cells))
+    return _combined(float(cells.mean()), [_part(cells.mean(axis=0)), *shared])
 
 
 def _changed_images(differences: np.ndarray, *, added: float) -> Part:
-    """Variance of the mean of N images' differences in points, with `added` images half gained and half lost."""
+    """Variance of the mean of N images' differences in points, plus `added` / 2 images gained and as many lost."""
     n = len(differences) + 2 * added
     squares = float((differences**2).sum()) + 1e4 * added - float(differences.sum()) ** 2 / n
     return squares / (n - 1) / n, n - 1
 
 
 def _part(values: np.ndarray) -> Part:
-    """Variance of the mean of n values; nothing is known of it from one value."""
+    """Variance of the mean of n values; 0 for a single value, which says nothing about it."""
     return (float(values.var(ddof=1)) / len(values), len(values) - 1.0) if len(values) > 1 else (0.0, math.inf)
 
 
 def _combined(mean: float, parts: Sequence[Part]) -> Estimate:
-    """Parts of a variance together, with Satterthwaite's degrees of freedom.
+    """The sum of components of a variance, with Satterthwaite's degrees of freedom.
 
-    What is the chance of a seed on a unit (an image, a dataset) is in both parts; the intervals are a little longer for
-    it, and with two or three seeds cover as they should because of it.
+    The interaction of seeds and units (images, datasets) is in both components, which makes intervals slightly longer;
+    with two or three seeds they only cover as they should because of it.
     """
     variance = sum(part for part, _ in parts)
-    doubt = sum(part**2 / df for part, df in parts)
-    return Estimate(mean, math.sqrt(variance), variance**2 / doubt if doubt > 0 else math.inf)
+    denominator = sum(part**2 / df for part, df in parts)
+    return Estimate(mean, math.sqrt(variance), variance**2 / denominator if denominator > 0 else math.inf)
 
 
 # ------------------------------------------------------------------------------------------- Student's distribution

@@ -1,1 +1,1 @@
-"""Exact fast text encoding: every class with every candidate, beginnings computed once. See `encoder`."""
+"""Exact, fast text encoding: every class with every candidate, shared prefixes computed once. Start at `encoder`."""

@@ -1,6 +1,4 @@
-"""What a soup says of classes: one text feature for each, and the scale on which a model compares it with images."""
-
-from __future__ import annotations
+"""A soup's text features for classes, and the scale on which a model compares them with images."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,19 +10,19 @@ from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import MODES, normalize, weighted_mean
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.texts.fits import check_fits
+from wsoup.texts.tokens import check_fits
 
 LOGIT_SCALE = 100.0
-"""CLIP's own; for a model that has none."""
+"""CLIP's; for a model without a `logit_scale`."""
 
 
 def soup_features(
     of: Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder, mode: str = "centroid"
 ) -> tuple[Tensor, Tensor]:
-    """Features of every member with every class, (M, C, D), and the soup's weights of each class, (C, D).
+    """Features of every member with every class, (M, C, D), and the soup's classifier, (C, D).
 
     Raises:
-        PoolError: a text does not fit the model's context behind a class.
+        PoolError: a text does not fit the model's context after a class.
         ParamsError: no such mode.
     """
     if mode not in MODES:
@@ -39,11 +37,11 @@ def soup_features(
 
 
 def class_texts(of: Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder) -> Tensor:
-    """The soup's centroid of each class, on the CPU: (C, D)."""
+    """The soup's centroids on the CPU: (C, D)."""
     return soup_features(of, template=template, class_names=class_names, encoder=encoder)[1].cpu()
 
 
 def logit_scale_of(model: Any) -> float:
-    """What the model multiplies cosines by; `LOGIT_SCALE` where it has no `logit_scale`."""
+    """The factor that the model multiplies cosines by; `LOGIT_SCALE` if it has no `logit_scale`."""
     scale = getattr(model, "logit_scale", None)
     return float(scale.detach().exp()) if isinstance(scale, Tensor) else LOGIT_SCALE

@@ -1,68 +1,74 @@
-"""From strings to token sequences, and where a text may be cut in two without changing its tokens.
+"""Strings to tokens: where a text can be split without changing its tokens, and whether it fits the model's context.
 
-A text is `prefix + suffix`, for example "a photo of a cat," + " which has claws.". Each prefix and each suffix goes
-through the tokenizer once, and their tokens are joined. The seam is safe before white space, where tokenizers of the
-CLIP kind split anyway; so a suffix that begins otherwise (", which ...", ".") is cut at its first space, and the head
-is counted to the prefix.
+A text is `prefix + suffix`, for example "a photo of a cat," + " which has claws.". Each prefix and each suffix is
+tokenised once, and their tokens are joined. That is safe before white space, where CLIP's tokenizers split anyway; a
+suffix that begins otherwise (", which ...", ".") is split at its first space, and its head goes to the prefix.
+
+Tokenizers silently truncate a text that does not fit. A truncated class name is another class, and a soup truncated
+after a long class name is another soup, so that its count would not be that of the texts on show.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from torch import Tensor
+
+from wsoup.core import prompts
+from wsoup.core.errors import ModelError, PoolError, one_line
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 Tokens = tuple[int, ...]
 
 SPACE = re.compile(r"\s")
 PROBES = 4
-"""Texts per call that are also tokenised whole and compared."""
+"""Texts per call that are also tokenised whole, for comparison."""
+SPARE_TOKENS = 8
+"""Most tokens that a tokenizer adds to those of the characters; each of these holds at least one byte."""
 
 
 @dataclass(frozen=True)
 class ClassToken:
-    """The class token that CoCa puts behind the context, where its feature is read, and what its mask hides.
+    """CoCa's class token after the context, where its feature is read, and what its attention mask hides.
 
-    The mask of open_clip's `TextTransformer` hides padding from every token, told by its id. As the weights were
-    trained, it is one token off (`shifted`): what is hidden is the key *after* each padding token. So the class token
-    sees the real tokens and the first padding token, and does not see itself unless a text fills the context.
+    The mask of open_clip's `TextTransformer` hides padding, recognised by its id, from every token. The weights were
+    trained with a mask that is off by one (`shifted`): it hides the key *after* each padding token. So the class token
+    sees the real tokens and the first padding token, and sees itself only if a text fills the context.
 
     Attributes:
-        id: stands for it in sequences of tokens; no token has it.
+        id: stands for it in token sequences; no token has it.
         null: the id of padding.
-        shifted: False for a tower that was built with `correct_cls_mask`.
+        shifted: False for a tower built with `correct_cls_mask`.
     """
 
     id: int
     null: int
     shifted: bool
 
-    def behind(self, length: int, *, context: int) -> Tokens:
-        """What follows a text of so many tokens as far as anything sees it."""
+    def after(self, length: int, *, context: int) -> Tokens:
+        """The tokens after a text of `length` tokens that are visible to any token."""
         return (self.null, self.id) if self.shifted and length < context else (self.id,)
 
-    def seen(self, tokens: Sequence[int], *, before: Sequence[int | None]) -> list[bool]:
-        """Whether the keys of these tokens are seen by those after; `before` holds the token before each, or None."""
+    def visible(self, tokens: Sequence[int], *, before: Sequence[int | None]) -> list[bool]:
+        """Whether later tokens see the keys of these; `before` holds the token before each, or None."""
         deciding = [b if self.shifted else token for token, b in zip(tokens, before, strict=True)]
         return [token != self.null for token in deciding]
 
 
-class Seams:
+class SplitTokenizer:
     """Tokenises prefixes and suffixes on their own.
 
     Args:
         tokenizer: texts -> (P, context) int64.
-        reads: tokens (P, context) -> the position (P,) of the token that ends a text, which most towers read.
-        class_token: the one that the tower reads instead, or None.
+        reads: tokens (P, context) -> the position (P,) of the token that ends a text, where most towers read it.
+        class_token: the token that the tower reads instead, or None.
 
     Attributes:
         start: token ids that every text begins with.
         end: the token id that every text ends with.
         context: tokens in a row of the tokenizer.
-        room: tokens in a sequence, at most.
+        room: most tokens in a sequence.
     """
 
     def __init__(
@@ -79,30 +85,26 @@ class Seams:
         self.start, self.end = empty[:-1], empty[-1]
 
     def sequences(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of whole texts, up to and with the one that is read; a long text is truncated by the tokenizer."""
+        """Tokens of whole texts, including the one that is read; the tokenizer truncates long texts."""
         return [self.finished(tokens) for tokens in self._tokens(texts)]
 
     def prefixes(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of beginnings: with the start, without the end."""
+        """Tokens of prefixes: with the start, without the end."""
         return [tokens[:-1] for tokens in self._tokens(texts)]
 
-    def endings(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of endings: without the start, with the end, without the class token."""
+    def suffixes(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokens of suffixes: without the start, with the end, without the class token."""
         return [tokens[len(self.start) :] for tokens in self._tokens(texts)]
 
-    def suffixes(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of endings up to and with the one that is read, where the text that they end has room left."""
-        return [self.finished(tokens) for tokens in self.endings(texts)]
-
     def finished(self, tokens: Tokens) -> Tokens:
-        """The sequence of a text of these tokens: with the class token, if the tower has one."""
+        """A text's tokens, or its suffix's, followed by the class token if the tower has one."""
         if self.class_token is None:
             return tokens
-        return tokens + self.class_token.behind(len(tokens), context=self.context)
+        return tokens + self.class_token.after(len(tokens), context=self.context)
 
-    def whole_only(self, tokens: Tokens) -> bool:
-        """Whether what follows this beginning depends on more than its length: padding inside it hides what follows."""
-        return self.class_token is not None and self.class_token.null in tokens
+    def accepts_suffix(self, prefix: Tokens) -> bool:
+        """Whether the mask after this prefix depends on its length alone: padding inside it hides what follows."""
+        return self.class_token is None or self.class_token.null not in prefix
 
     def _tokens(self, texts: Sequence[str]) -> list[Tokens]:
         if not texts:
@@ -113,9 +115,9 @@ class Seams:
     def safe(self, prefixes: Sequence[str], suffixes: Sequence[str]) -> list[bool]:
         """Per suffix: whether its tokens may be appended to those of any of these prefixes.
 
-        A rule first (it begins with white space, and is plain ASCII without the characters of HTML entities, which
-        tokenizers repair across the seam), then a comparison of some pairs: all prefixes that are not plain
-        themselves, and `PROBES` others. Where a pair differs, no suffix is safe.
+        First by rule: it begins with white space, and is plain ASCII without the characters of HTML entities, which
+        tokenizers repair across the split. Then some pairs are compared: all prefixes that are not plain themselves,
+        and `PROBES` others. If a pair differs, no suffix is safe.
         """
         plain = [not text or (bool(SPACE.match(text)) and _is_plain(text)) for text in suffixes]
         ends = [text for text, ok in zip(suffixes, plain, strict=True) if ok]
@@ -123,21 +125,32 @@ class Seams:
             return plain
         odd = [text for text in prefixes if not _is_plain(text)]
         spread = [prefixes[i * (len(prefixes) - 1) // max(1, PROBES - 1)] for i in range(min(PROBES, len(prefixes)))]
-        pairs = [(text, ends[i * len(ends) // (len(odd) + len(spread))]) for i, text in enumerate([*odd, *spread])]
-        whole = self.sequences([a + b for a, b in pairs])
-        joined = [
-            a + b
-            for a, b in zip(self.prefixes([a for a, _ in pairs]), self.suffixes([b for _, b in pairs]), strict=True)
-        ]
-        same = all(a == b or len(b) > self.room for a, b in zip(whole, joined, strict=True))
+        starts = [*odd, *spread]
+        ends = [ends[i * len(ends) // len(starts)] for i in range(len(starts))]
+        whole = self._tokens([start + end for start, end in zip(starts, ends, strict=True)])
+        joined = [a + b for a, b in zip(self.prefixes(starts), self.suffixes(ends), strict=True)]
+        same = all(a == b or len(b) > self.context for a, b in zip(whole, joined, strict=True))
         return plain if same else [False] * len(suffixes)
+
+    def check_offset(self, prefixes: Sequence[str], suffixes: Sequence[str], *, token_offset: int) -> None:
+        """Raise unless every suffix fits after every prefix with `token_offset` null tokens in between."""
+        if len(self.start) != 1:
+            raise ModelError(
+                f"token offset {token_offset} needs a tokenizer that puts one start token before a text and an end "
+                f"token after it; this one gives {(*self.start, self.end)} for the empty text"
+            )
+        if token_offset < 0:
+            raise PoolError(f"token offset {token_offset} is negative; give the number of null tokens, 0 or more")
+        for c, i in beyond_context(prefixes, suffixes, tokenizer=self.tokenizer, token_offset=token_offset):
+            step = "shorten the text or the offset"
+            refuse(suffixes[i], after=prefixes[c], tokenizer=self.tokenizer, step=step, token_offset=token_offset)
 
 
 def token_lengths(texts: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:
-    """Tokens of each text with its start and end, told from the padding behind it: (P,) int64.
+    """Tokens of each text with its start and end, without padding: (P,) int64.
 
-    A text that fills the context, or would not fit it, has the context's length. Which id is padding is told by the
-    empty text, which ends with it: 0 for CLIP, 1 for SigLIP and some Hugging Face tokenizers.
+    A text that fills the context, or would exceed it, has the context's length. The empty text ends with padding, which
+    shows its id: 0 for CLIP, 1 for SigLIP and some Hugging Face tokenizers.
     """
     tokens = tokenizer(["", *texts])
     return (tokens[1:] != tokens[0, -1]).sum(dim=1)
@@ -160,3 +173,85 @@ def split_head(suffix: str) -> tuple[str, str]:
 
 def _is_plain(text: str) -> bool:
     return text.isascii() and "&" not in text and "<" not in text
+
+
+# ----------------------------------------------------------------------------------------------- does a text fit?
+
+
+def check_fits(
+    texts: Sequence[str],
+    *,
+    stems: Sequence[str],
+    tokenizer: Tokenizer,
+    origin: object = "",
+    step: str,
+    token_offset: int = 0,
+) -> None:
+    """Raise PoolError for the first text that does not fit the context after the longest class prompt.
+
+    Args:
+        texts: P texts, bare.
+        stems: C class prompts without their final period.
+        tokenizer: texts -> (P, context) int64.
+        origin: where the texts come from; the error begins with it.
+        step: what to do about it; the error ends with it.
+        token_offset: null tokens between the two.
+    """
+    for stem, text in too_long(texts, stems=stems, tokenizer=tokenizer, token_offset=token_offset):
+        refuse(text, after=stem, tokenizer=tokenizer, origin=origin, step=step, token_offset=token_offset)
+
+
+def too_long(
+    texts: Sequence[str], *, stems: Sequence[str], tokenizer: Tokenizer, token_offset: int = 0
+) -> Iterator[tuple[str, str]]:
+    """The longest class prompt with each text that does not fit after it; arguments as `check_fits`."""
+    endings = [prompts.after_comma(text, period=True) for text in texts]
+    for c, i in beyond_context(prompts.with_comma(stems), endings, tokenizer=tokenizer, token_offset=token_offset):
+        whole = stems[c] + prompts.ending(texts[i], period=True)
+        if token_offset or int(token_lengths([whole], tokenizer=tokenizer)) >= _capacity(tokenizer):
+            yield stems[c], texts[i]
+
+
+def check_prompts(texts: Sequence[str], *, tokenizer: Tokenizer, origin: object, step: str) -> None:
+    """Raise PoolError for the first whole prompt that fills the context: it may have been truncated."""
+    capacity = _capacity(tokenizer)
+    long = [text for text in texts if len(text.encode()) + SPARE_TOKENS > capacity]
+    for text, length in zip(long, token_lengths(long, tokenizer=tokenizer).tolist() if long else (), strict=True):
+        if length >= capacity:
+            refuse(text, after="", tokenizer=tokenizer, origin=origin, step=step)
+
+
+def beyond_context(
+    prefixes: Sequence[str], suffixes: Sequence[str], *, tokenizer: Tokenizer, token_offset: int = 0
+) -> Iterator[tuple[int, int]]:
+    """(index of the longest prefix, index of a suffix) for each suffix that does not fit after it, in their order.
+
+    Counts the tokens of the two; the whole text may have fewer, where tokens merge between them.
+    """
+    if not prefixes or not suffixes:
+        return
+    before = token_lengths(prefixes, tokenizer=tokenizer)
+    longest, both = int(before.argmax()), int(token_lengths([""], tokenizer=tokenizer))  # each has a start and an end
+    room = _capacity(tokenizer) + both - int(before.max()) - token_offset
+    long = [i for i, suffix in enumerate(suffixes) if len(suffix.encode()) + SPARE_TOKENS > room]
+    if long:
+        lengths = token_lengths([suffixes[i] for i in long], tokenizer=tokenizer).tolist()
+        yield from ((longest, i) for i, length in zip(long, lengths, strict=True) if length > room)
+
+
+def _capacity(tokenizer: Tokenizer) -> int:
+    """Tokens of a text that fills the context, as `token_lengths` counts them."""
+    return int(token_lengths(["a " * tokenizer([""]).shape[1]], tokenizer=tokenizer))
+
+
+def refuse(
+    text: str, *, after: str, tokenizer: Tokenizer, step: str, origin: object = "", token_offset: int = 0
+) -> NoReturn:
+    """Raise PoolError: this text does not fit after this class prompt."""
+    where = f"{origin}: " if origin else ""
+    place = f" after {one_line(after, limit=160)!r}" if after else ""
+    shift = f" with token offset {token_offset}" if token_offset else ""
+    raise PoolError(
+        f"{where}{one_line(text, limit=120)!r}{place}{shift} does not fit the model's context of "
+        f"{tokenizer([''])[0].numel()} tokens; {step}"
+    )

@@ -1,10 +1,8 @@
-"""Token tries: what several texts begin with in common is computed once.
+"""Token tries: beginnings that texts share become shared nodes, which are computed once.
 
-Sequences of token ids are sorted and packed into blocks of nodes. In a block each node sees its ancestors and itself
-and nothing else, so with its position set to its depth a causal tower gives it the state it has in its own text.
+Sequences of token ids are sorted and packed into blocks of nodes. In a block each node attends to its ancestors and
+itself only (tree attention), so with its depth as position a causal tower gives it the state it has in its own text.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,11 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 BLOCK_SIZES = (32, 64, 128)
-"""Nodes per block that are tried. Larger blocks share more beginnings; smaller ones waste less masked attention."""
+"""Nodes per block to choose from. Larger blocks share more; smaller ones waste less masked attention."""
 SMALLEST_ON_CUDA = 64
-"""Rows that an attention kernel takes together there: with 32 it takes twice the time (bf16, measured on an H100)."""
+"""Rows that an attention kernel handles together there: with 32 it takes twice as long (bf16, measured on an H100)."""
 ATTENTION_PER_NODE = 0.0006
-"""Time of masked attention per node in the block, as a fraction of the matrix products (measured at width 512)."""
+"""Time of masked attention per node in a block, relative to the matrix products (measured at width 512)."""
 
 
 @dataclass
@@ -26,9 +24,9 @@ class TrieBlock:
     Attributes:
         tokens: (T,) token ids.
         depths: (T,) distance from the root; the first token of a sequence has depth 0.
-        parents: (T,) index of the node before, -1 at a root.
-        members: (R,) which sequences are in this block.
-        reads: (R,) the node that each of them ends in.
+        parents: (T,) index of the parent, -1 at a root.
+        members: (R,) index of each sequence in this block.
+        reads: (R,) the node that each of them ends at.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -41,11 +39,11 @@ class TrieBlock:
         return len(self.tokens)
 
     def before(self, first: int | None) -> list[int | None]:
-        """The token before each node; `first` is the one before the roots, None where a text begins with them."""
+        """The token before each node; `first` is the one before the roots, None if texts begin with them."""
         return [self.tokens[parent] if parent >= 0 else first for parent in self.parents]
 
-    def sees(self) -> np.ndarray:
-        """(T, T) bool: row i is True at its ancestors and at i."""
+    def mask(self) -> np.ndarray:
+        """(T, T) bool: row i is True at the ancestors of i and at i."""
         visible = np.eye(len(self), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -68,17 +66,17 @@ def common_beginning(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def pack(sequences: Sequence[Sequence[int]], *, size: int) -> list[TrieBlock]:
-    """Blocks of at most `size` nodes, unless a single sequence is longer; every sequence is in exactly one block.
+    """Pack every sequence into exactly one block of at most `size` nodes, or more for a single longer sequence.
 
     >>> [block.tokens for block in pack([[7, 9], [5, 9], [7, 8, 9]], size=6)]
     [[5, 9, 7, 8, 9, 9]]
     """
     blocks: list[TrieBlock] = []
-    path: list[int] = []  # nodes of the sequence before, in the block being filled
-    before: Sequence[int] = ()
+    path: list[int] = []  # nodes of the previous sequence, in the block being filled
+    previous: Sequence[int] = ()
     for index in sorted(range(len(sequences)), key=lambda i: tuple(sequences[i])):
         sequence = sequences[index]
-        shared = common_beginning(before, sequence)
+        shared = common_beginning(previous, sequence)
         if not blocks or len(blocks[-1]) + len(sequence) - shared > size:
             blocks.append(TrieBlock())
             shared = 0
@@ -91,12 +89,12 @@ def pack(sequences: Sequence[Sequence[int]], *, size: int) -> list[TrieBlock]:
             block.tokens.append(sequence[depth])
         block.members.append(index)
         block.reads.append(path[-1])
-        before = sequence
+        previous = sequence
     return blocks
 
 
 def pack_well(sequences: Sequence[Sequence[int]], *, largest: int, smallest: int = BLOCK_SIZES[0]) -> list[TrieBlock]:
-    """`pack` at the size in `BLOCK_SIZES` (from `smallest` to `largest`) that costs least."""
+    """`pack` at the cheapest size in `BLOCK_SIZES` from `smallest` to `largest`."""
     sizes = [size for size in BLOCK_SIZES if smallest <= size <= largest] or [smallest]
     packed = [pack(sequences, size=size) for size in sizes]
     return min(packed, key=lambda blocks: sum(len(b) * (1 + ATTENTION_PER_NODE * len(b)) for b in blocks))

@@ -1,1 +1,1 @@
-"""The only importer of open_clip: a model, its configuration, its preprocessing and its identity."""
+"""The only importer of open_clip: a model, its configuration, preprocessing and identity."""

@@ -1,7 +1,7 @@
-"""An open_clip model's JSON config, looked over before anything is built from it. Needs neither torch nor open_clip.
+"""An open_clip model's JSON config, validated before anything is built from it. Needs neither torch nor open_clip.
 
-A config is data from somewhere: ``layers: 1000000000`` would build for ever, and a tokenizer's ``trust_remote_code``
-would run what lies beside it. So its keys are those below and no others, and sizes are those of a model there could be.
+A config may come from anywhere: ``layers: 1000000000`` would build for ever, and a tokenizer's ``trust_remote_code``
+would run the code next to it. So unknown keys are refused, and sizes must be plausible.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from wsoup.core.errors import MissingError, ModelError, ParamsError, one_line
-from wsoup.core.params.encoder import EncoderParams
+from wsoup.core.params.inputs import EncoderParams
 from wsoup.core.params.section import parse
 
 MOST_PARAMETERS = 100_000_000_000
@@ -27,18 +27,19 @@ Plain = bool | int | float | str | None
 
 
 class _Part(BaseModel):
-    """Part of a config. Defaults are open_clip's own (`CLIPVisionCfg`, `CLIPTextCfg`), which a file need not repeat."""
+    """Part of a config. Defaults are open_clip's (`CLIPVisionCfg`, `CLIPTextCfg`)."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False, protected_namespaces=())
     switches: ClassVar[str] = ""
-    """Further keys, whose values are plain, or plain by name: ``norm_kwargs: {eps: 1e-6}``."""
+    """Other keys, with plain values or dicts of them: ``norm_kwargs: {eps: 1e-6}``."""
 
     @model_validator(mode="after")
     def _no_unknown_key(self) -> Self:
         for key, value in (self.model_extra or {}).items():
             if key not in self.switches.split():
                 raise ValueError(f"unknown key {key!r}")
-            if not all(isinstance(one, Plain) for one in (value.values() if isinstance(value, dict) else [value])):
+            values = value.values() if isinstance(value, dict) else [value]
+            if not all(isinstance(plain, Plain) for plain in values):
                 raise ValueError(f"{key} is not a plain value")
         return self
 
@@ -68,7 +69,7 @@ class Vision(_Part):
 
 
 class Tokenizer(_Part):
-    """All that a tokenizer may be told: transformers would take ``trust_remote_code`` among others."""
+    """The allowed options of a tokenizer; transformers takes more, such as ``trust_remote_code``."""
 
     clean: str | None = None
     language: str | None = None
@@ -76,7 +77,7 @@ class Tokenizer(_Part):
 
 
 class Text(_Part):
-    """The text tower, and CoCa's decoder."""
+    """The text tower, or CoCa's decoder."""
 
     switches = """
         act_kwargs attn_pooler_heads block_type dim_head embed_cls eos_id final_ln_after_pool hf_model_pretrained
@@ -105,7 +106,7 @@ class Config(_Part):
 
     @property
     def blocks(self) -> dict[str, int]:
-        """Transformer blocks of each tower, by its name in the config, where that says so."""
+        """Transformer blocks of each tower by its name in the config, for the towers that have them."""
         layers = {
             "vision_cfg": None if self.vision_cfg.timm_model_name else self.vision_cfg.layers,
             "text_cfg": None if self.text_cfg.hf_model_name else self.text_cfg.layers,
@@ -114,7 +115,7 @@ class Config(_Part):
 
     @property
     def parameters(self) -> int:
-        """How many parameters a model has at least; towers of other libraries and ResNets count nothing."""
+        """Lower bound of the number of parameters; towers of other libraries and ResNets count as 0."""
         total = 0
         for name, layers in self.blocks.items():
             tower = getattr(self, name)
@@ -130,8 +131,7 @@ class Config(_Part):
 
 
 def known_config(params: EncoderParams) -> Config | None:
-    """The config of section `encoder`, checked: the local one, that of a local-dir: model, or open_clip's own of that
-    name; None where none of these is a file.
+    """The validated config of section `encoder`: local, of a local-dir: model, or open_clip's own; None if not a file.
 
     Raises:
         MissingError, ModelError: as `read_config`.
@@ -150,16 +150,16 @@ def known_config(params: EncoderParams) -> Config | None:
 
 
 def read_config(path: Path, *, key: str, of_hub: bool = False) -> Config:
-    """A JSON config, checked.
+    """Read and validate a JSON config.
 
     Args:
         path: the file.
-        key: what of params.yaml names it.
-        of_hub: whether it is one of a hub's repository, which holds the model's as `model_cfg`.
+        key: of params.yaml that names it, for error messages.
+        of_hub: whether it is from a hub's repository, with the model's config under `model_cfg`.
 
     Raises:
         MissingError: no such file.
-        ModelError: not JSON, not the config of a model, an unknown key, or a number that no model has.
+        ModelError: not JSON, not a model config, an unknown key, or an implausible number.
     """
     if not path.is_file():
         raise MissingError(f"{key}: {path} does not exist, or is not a file; correct it in params.yaml")
@@ -174,24 +174,26 @@ def read_config(path: Path, *, key: str, of_hub: bool = False) -> Config:
         what = f"it is {type(config).__name__}, expected an object with embed_dim, vision_cfg and text_cfg"
         raise ModelError(f"{key}: {path} is not an open_clip model config: {what}")
     if "trust_remote_code" in text:
-        raise ModelError(f"{key}: {path} asks for trust_remote_code, which runs code of others; wsoup never does")
+        raise ModelError(
+            f"{key}: {path} asks for trust_remote_code, which runs code from the repository; wsoup never does"
+        )
     try:
-        made = parse(Config, config, origin=f"{key}: {path} is not an open_clip model config")
+        parsed = parse(Config, config, origin=f"{key}: {path} is not an open_clip model config")
     except ParamsError as error:
         raise ModelError(str(error)) from None
-    if made.parameters > MOST_PARAMETERS:
+    if parsed.parameters > MOST_PARAMETERS:
         raise ModelError(
-            f"{key}: {path} asks for {made.parameters:,} parameters or more, {MOST_PARAMETERS:,} are the most; "
+            f"{key}: {path} asks for {parsed.parameters:,} parameters or more, {MOST_PARAMETERS:,} are the most; "
             "correct its layers and widths"
         )
-    return made
+    return parsed
 
 
 def check_weights(config: Config, *, weights: Path) -> None:
-    """Raise ModelError where a weights file cannot hold the model: a parameter takes a byte at least."""
-    size, wanted = weights.stat().st_size, config.parameters
-    if wanted > size:
+    """Raise ModelError if a weights file is too small for the model, at one byte per parameter."""
+    size = weights.stat().st_size
+    if config.parameters > size:
         raise ModelError(
-            f"encoder.pretrained: {weights} has {size:,} bytes, and encoder.config asks for {wanted:,} parameters or "
-            "more; they do not belong together, or the file is truncated: download it again"
+            f"encoder.pretrained: {weights} has {size:,} bytes, and encoder.config asks for {config.parameters:,} "
+            "parameters or more; they do not belong together, or the file is truncated: download it again"
         )

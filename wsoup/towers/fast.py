@@ -1,12 +1,10 @@
-"""Image towers laid out for speed: the same features up to rounding, in less time.
+"""Faster image towers with the same features up to rounding.
 
-Of a ViT whose features are its class token, the last block's other tokens are read by nothing once attention is done
-(6.9 % of the FLOPs of ViT-B-16), and of a ResNet's attention pool one query is. On a CPU in float32 products are packed
-for oneDNN and batch norms are folded into convolutions, too. The tower's own structure decides, not its name, and a
-first image holds the result to the original.
+In the last block of a ViT whose feature is the class token, the other tokens are not needed after attention (6.9 % of
+the FLOPs of ViT-B-16); likewise only one query of a ResNet's attention pool is needed. On a CPU in float32, products
+are also packed for oneDNN and batch norms folded into convolutions. The structure of a tower decides, not its name, and
+the result is compared with the original on an image of noise.
 """
-
-from __future__ import annotations
 
 from typing import Any
 
@@ -15,19 +13,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wsoup.core.convolution import folded
-from wsoup.core.linear import packed, sharing, with_parts
+from wsoup.core.packed import folded, packed, sharing, with_parts
 
 TOLERANCE = 2e-5
-"""Distance of unit features at which a layout is given up; rounding alone is 1e-7 to 2e-6."""
+"""Distance of unit features above which the original tower is used; rounding alone gives 1e-7 to 2e-6."""
 
 
 def with_fast_images(model: nn.Module, *, dtype: torch.dtype | None) -> nn.Module:
-    """The same model, or one that holds it as `model` (a tuned one), with a fast `visual`; it shares all else.
+    """The same model, or wrapper with an attribute `model`, with a fast `visual`; everything else is shared.
 
     Args:
-        model: an open_clip model, to be called without gradients; a later change of its weights is not seen.
-        dtype: the autocast dtype that it is called under, or None.
+        model: an open_clip model, to be called without gradients; later changes of its weights have no effect.
+        dtype: autocast dtype of the calls, or None.
     """
     modules = model._modules if isinstance(model, nn.Module) else {}
     changed: dict[str, nn.Module] = {}
@@ -39,28 +36,28 @@ def with_fast_images(model: nn.Module, *, dtype: torch.dtype | None) -> nn.Modul
 
 
 def _fast(visual: nn.Module, *, dtype: torch.dtype | None) -> nn.Module:
-    made = _first_row_last(visual)
+    fast = _one_row_at_the_end(visual)
     if dtype is None:
-        made = folded(made)
-    if made is not visual and not _agree(visual, made):
-        made = visual
-    return made if dtype is not None else packed(made)
+        fast = folded(fast)
+    if fast is not visual and not _agree(visual, fast):
+        fast = visual
+    return fast if dtype is not None else packed(fast)
 
 
 @torch.no_grad()
-def _agree(visual: Any, made: nn.Module) -> bool:
-    """Whether two towers have the same features of an image of noise."""
+def _agree(visual: Any, fast: nn.Module) -> bool:
+    """Whether two towers have the same features for an image of noise."""
     size = getattr(visual, "image_size", 224)
     height, width = (size, size) if isinstance(size, int) else size
     noise = torch.rand(1, 3, height, width, generator=torch.Generator().manual_seed(0))
     weight = next(visual.parameters())
     noise = noise.to(weight.device, weight.dtype)
-    theirs, ours = (F.normalize(tower(noise).float(), dim=-1) for tower in (visual, made))
-    return bool((theirs - ours).norm() <= TOLERANCE)
+    expected, features = (F.normalize(tower(noise).float(), dim=-1) for tower in (visual, fast))
+    return bool((expected - features).norm() <= TOLERANCE)
 
 
-def _first_row_last(visual: Any) -> nn.Module:
-    """The same tower, which computes one row alone where no other is read: its last block's, or its pool's."""
+def _one_row_at_the_end(visual: Any) -> nn.Module:
+    """The same tower, computing only the row that is read in its last block or attention pool."""
     if type(visual) is open_clip.modified_resnet.ModifiedResNet:
         pool = visual.attnpool
         return _with(visual, "attnpool", sharing(_OneQuery, pool)) if type(pool) is _OneQuery.__base__ else visual
@@ -74,18 +71,18 @@ def _first_row_last(visual: Any) -> nn.Module:
 
 
 def reads_class_token(visual: Any) -> bool:
-    """Whether the features of an open_clip ViT are its class token, and nothing else of its last block."""
+    """Whether the feature of an open_clip ViT is its class token alone."""
     return visual.attn_pool is None and visual.pool_type == "tok"
 
 
 def _with(module: nn.Module, name: str, child: nn.Module) -> nn.Module:
-    """The same module with another one at a dotted name; it shares all else."""
+    """The same module with a child replaced at a dotted name; everything else is shared."""
     first, _, rest = name.partition(".")
     return with_parts(module, {first: _with(module.get_submodule(first), rest, child) if rest else child})
 
 
 class _FirstRow(open_clip.transformer.ResidualAttentionBlock):
-    """A block that shares everything with another one, and has its first row alone: (B, T, width) -> (B, 1, width)."""
+    """A block that computes only its first row: (B, T, width) -> (B, 1, width)."""
 
     def forward(self, x: Tensor, *_: Any, **options: Any) -> Tensor:
         normed = self.ln_1(x)
@@ -94,7 +91,7 @@ class _FirstRow(open_clip.transformer.ResidualAttentionBlock):
 
 
 class _OneQuery(open_clip.modified_resnet.AttentionPool2d):
-    """A ResNet's pool that shares everything with another one; only its mean asks: (B, C, H, W) -> (B, D)."""
+    """A ResNet's attention pool with the mean as its only query: (B, C, H, W) -> (B, D)."""
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.flatten(2).transpose(1, 2)

@@ -1,10 +1,8 @@
-"""What a built model is, told from the model in hand: digests of its configuration and of its weights.
+"""The identity of a loaded model: digests of its configuration and its weights.
 
-A name says little: a tag or a ``hf-hub:`` repository may be given other weights, and other `heads` in a local config
-fit the same weights file and give other features. So both digests are taken after loading, whatever the source was.
+A name says little: a tag or a ``hf-hub:`` repository may get new weights, and different `heads` in a local config fit
+the same weights but give other features. So both digests are computed after loading, whatever the source.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -15,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 PROBES = ("a photo of a Cat, which has WHITE paws.", "an origami pine tree; 12 of them", "")
-"""Texts whose tokens tell one tokenizer from another."""
+"""Texts whose tokens distinguish tokenizers."""
 NOT_SETTINGS = {"training", "name_or_path", "image_mean", "image_std"}
-"""Attributes of modules that are no part of a model: its mode, where it came from, what is done to images before it."""
+"""Attributes of modules that do not affect features: mode, origin, preprocessing."""
 
 
 def encoder_id(
@@ -28,7 +26,7 @@ def encoder_id(
     pretrained: str | None,
     precision: str,
 ) -> dict[str, Any]:
-    """The id that artifacts carry: names to load it by, and digests of what was really loaded; JSON values."""
+    """The id stored in artifacts: names to load it by, and digests of what was loaded; JSON values."""
     return {
         "model": model_name,
         "pretrained": pretrained,
@@ -40,13 +38,18 @@ def encoder_id(
 
 
 def config_digest(model: nn.Module, *, tokenizer: Callable[[Sequence[str]], Tensor]) -> str:
-    """Sixteen hex digits of what decides a model's features besides its weights.
+    """Sixteen hex digits for everything but the weights that determines a model's features.
 
-    That is, for every module, its name, type, plain public attributes (heads, pooling, end-of-text id, ...) and the
-    shapes of its buffers (a causal mask or none); and the tokens of a few texts.
+    That is, each module's name, type, plain public attributes (heads, pooling, end-of-text id, ...) and shapes of its
+    buffers (a causal mask or none), and the tokens of a few texts.
     """
     modules = [
-        [name, type(module).__name__, _settings(module), [[n, list(b.shape)] for n, b in _own_buffers(module)]]
+        [
+            name,
+            type(module).__name__,
+            _settings(module),
+            [[n, list(b.shape)] for n, b in sorted(module.named_buffers(recurse=False))],
+        ]
         for name, module in model.named_modules()
     ]
     facts = [modules, tokenizer(list(PROBES)).tolist()]
@@ -54,7 +57,7 @@ def config_digest(model: nn.Module, *, tokenizer: Callable[[Sequence[str]], Tens
 
 
 def weights_digest(model: nn.Module) -> str:
-    """SHA-256 of the state dict in hex: names, dtypes, shapes and bytes of all tensors, in order of their names."""
+    """SHA-256 of the state dict in hex: names, dtypes, shapes and bytes of all tensors, sorted by name."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
@@ -71,12 +74,8 @@ def _settings(module: nn.Module) -> dict[str, object]:
     }
 
 
-def _own_buffers(module: nn.Module) -> list[tuple[str, Tensor]]:
-    return sorted(module.named_buffers(recurse=False))
-
-
 def _is_plain(value: object) -> bool:
-    """Whether a value is JSON's own, tuples and lists of such values included."""
+    """Whether a value is a JSON value or a tuple of such values."""
     if isinstance(value, (tuple, list)):
         return all(_is_plain(part) for part in value)
     return value is None or isinstance(value, (bool, int, float, str))

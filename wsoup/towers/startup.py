@@ -1,12 +1,10 @@
-"""A lighter start: open_clip without torch's compiler and without timm, until one of them is asked for.
+"""Faster start: import open_clip without torch's compiler and timm, until they are used.
 
-Two lines cost each process that imports open_clip a second or two, and a pipeline is twenty short processes:
-`torchvision.ops.roi_align` takes one function from `torch._dynamo.utils`, which imports all of torch._dynamo,
-torch._inductor and sympy; and `open_clip.model` takes the class `TimmModel`, whose module imports all of timm, which
-imports torch._dynamo as well. Function and class are only called, and only by models that are rare here.
+Two lines cost every process that imports open_clip a second or two, and a pipeline is twenty short processes:
+`torchvision.ops.roi_align` imports a function from `torch._dynamo.utils`, which loads torch._dynamo, torch._inductor
+and sympy; and `open_clip.model` imports the class `TimmModel`, whose module loads timm, which loads torch._dynamo, too.
+Both are only used by rare models.
 """
-
-from __future__ import annotations
 
 import importlib
 import sys
@@ -16,15 +14,15 @@ from types import ModuleType
 from typing import Any
 
 DEFERRED = {"torch._dynamo.utils": "is_compile_supported", "open_clip.timm_model": "TimmModel"}
-"""Modules, and the one name of each that may be taken from it without loading it."""
+"""Modules, and the one name of each that can be imported without loading the module."""
 
 
 @contextmanager
 def deferring() -> Iterator[None]:
-    """Within, a name of `DEFERRED` is imported as an object that loads the real one when it is used.
+    """Inside, import the names of `DEFERRED` as objects that load the real one on use.
 
-    Nothing else changes: any other name of these modules loads the module at once, afterwards they are imported as
-    ever, and one that is loaded already is left alone.
+    Any other name of these modules loads the module at once. Modules already loaded are not touched, and outside of
+    this context all are imported as usual.
     """
     stand_ins = {name: _StandIn(name) for name in DEFERRED if name not in sys.modules}
     sys.modules.update(stand_ins)
@@ -37,24 +35,24 @@ def deferring() -> Iterator[None]:
 
 
 class _StandIn(ModuleType):
-    """Is found in `sys.modules` in place of a module that is not loaded."""
+    """Stands in for a module in `sys.modules` until it is loaded."""
 
     def __getattr__(self, name: str) -> Any:
         if name == DEFERRED[self.__name__]:
             return _Deferred(self.__name__, name)
-        if name.startswith("__"):  # what the import system asks of a module
+        if name.startswith("__"):  # the import system looks these up
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         return getattr(_load(self.__name__), name)
 
 
 class _Deferred:
-    """A function or class that is loaded when it is called, read, tested against or derived from."""
+    """A function or class that is loaded when it is called, inspected or subclassed."""
 
     def __init__(self, module: str, name: str) -> None:
-        self._found = module, name
+        self._source = module, name
 
     def _real(self) -> Any:
-        module, name = self._found
+        module, name = self._source
         return getattr(_load(module), name)
 
     def __call__(self, *args: Any, **options: Any) -> Any:

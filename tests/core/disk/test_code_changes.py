@@ -1,6 +1,6 @@
-"""A result belongs to its code and packages: a stage that is killed, edited and begun again starts afresh, and says so.
+"""A result belongs to its code and packages: a stage that is killed and edited starts over, and says so.
 
-What is edited decides the result, so that resume state which outlived the edit would show in it.
+Each edit changes the result, so that resume state from before the edit would show in it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ EDITS = {
     "the preprocessing": (
         "embed@photo",
         "wsoup/images/decode.py",
-        'return image.convert("RGB")',
-        'return image.convert("L").convert("RGB")',
+        'rgb = image.convert("RGB")',
+        'rgb = image.convert("L").convert("RGB")',
     ),
     "the prompts": ("score@words", "wsoup/core/prompts.py", '(f", {text}" if text', '(f", {text} {text}" if text'),
 }
@@ -35,7 +35,7 @@ EDITS = {
 
 @contextmanager
 def edited(miniature: Miniature, path: str, old: str, new: str) -> Iterator[None]:
-    """A file of the miniature's own code with one piece replaced."""
+    """A file of the miniature's code with one passage replaced."""
     file = miniature.folder / path
     text = file.read_text(encoding="utf-8")
     assert text.count(old) == 1
@@ -47,22 +47,22 @@ def edited(miniature: Miniature, path: str, old: str, new: str) -> Iterator[None
 
 
 @pytest.mark.parametrize("what", EDITS)
-def test_an_edit_while_resume_state_is_there_changes_the_result(miniature, what):
+def test_an_edit_changes_the_result_despite_resume_state(miniature, what):
     stage, path, old, new = EDITS[what]
     assert miniature.killed_half_way(stage)
     with edited(miniature, path, old, new):
         printed = miniature.run(stage)
         assert printed.count(f"code of '{stage}' changed since it was interrupted: starting again\n") >= 1
         assert "were finished before" not in printed
-        found = miniature.digest(stage)
-        assert found != miniature.undisturbed[stage]
+        digest = miniature.digest(stage)
+        assert digest != miniature.undisturbed[stage]
         miniature.run(stage)
-        assert miniature.digest(stage) == found, "not that of the edited code alone"
+        assert miniature.digest(stage) == digest, "not that of the edited code alone"
     miniature.run(stage)
     miniature.expect_undisturbed(stage)
 
 
-def test_code_that_a_stage_does_not_use_leaves_its_resume_state_alone(miniature):
+def test_editing_code_that_a_stage_does_not_use_keeps_its_resume_state(miniature):
     finished = miniature.killed_half_way("score@words")
     with edited(miniature, "wsoup/finetune/losses.py", "return -(targets", "return -3 * (targets"):
         printed = miniature.run("score@words")
@@ -72,23 +72,23 @@ def test_code_that_a_stage_does_not_use_leaves_its_resume_state_alone(miniature)
 
 
 @pytest.mark.parametrize("package", ["torch", "pillow"])
-def test_what_other_versions_of_a_package_left_is_not_used(miniature, package):
-    """Resume state as another version would have left it: under another key, its version in about.json."""
+def test_resume_state_of_other_package_versions_is_not_used(miniature, package):
+    """Resume state as left by another version: with another key, and that version in about.json."""
     assert miniature.killed_half_way("score@words")
     (about,) = miniature.left("score@words", "about.json")
-    found = json.loads(about.read_text())
-    assert found["packages"][package] == version(package)
-    about.write_text(json.dumps({**found, "packages": {**found["packages"], package: "0.1"}}))
+    note = json.loads(about.read_text())
+    assert note["packages"][package] == version(package)
+    about.write_text(json.dumps({**note, "packages": {**note["packages"], package: "0.1"}}))
     about.parent.rename(about.parent.with_name("0123456789abcdef0123"))
     printed = miniature.run("score@words")
-    said = f"packages of 'score@words' changed ({package} 0.1 -> {version(package)}) since it was interrupted"
-    assert printed.count(f"{said}: starting again\n") == 1
+    change = f"packages of 'score@words' changed ({package} 0.1 -> {version(package)}) since it was interrupted"
+    assert printed.count(f"{change}: starting again\n") == 1
     assert "were finished before" not in printed
     miniature.expect_undisturbed("score@words")
 
 
-def test_a_training_that_is_edited_between_two_iterations_starts_afresh(miniature):
-    """State of a seed under way, saved at every iteration, is the code's as well."""
+def test_a_training_edited_between_two_iterations_starts_over(miniature):
+    """The running state of a seed, saved at every iteration, belongs to the code as well."""
     running = miniature.start("finetune@ce")
     assert running.until(lambda: miniature.left("finetune@ce", "*.running"))
     running.send(signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""Full and read-only disks, links where folders should be: one line with the place, and what was there stays.
+"""Full and read-only disks, and links instead of folders: one line with the path, and old files stay.
 
-A small tmpfs is mounted where that is allowed; elsewhere these tests are skipped.
+These tests mount a small tmpfs, and are skipped where that is not allowed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 
 BIG = 400_000
-"""More bytes than a small disk has; smaller than what each writer below is given."""
+"""More bytes than the small disk has, and fewer than each writer below writes."""
 
 
 class Disk:
@@ -39,10 +39,10 @@ class Disk:
         folder.mkdir(parents=True, exist_ok=True)
         mount = ["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(folder)]
         if subprocess.run(mount, capture_output=True, check=False).returncode:
-            pytest.skip("no tmpfs may be mounted here")
+            pytest.skip("mounting a tmpfs is not allowed here")
 
     def fill(self, *, left: int = 0) -> None:
-        """Leave so many KiB free."""
+        """Leave `left` KiB free."""
         filler = os.open(self.folder / "filler", os.O_WRONLY | os.O_CREAT)
         size = 0
         with contextlib.suppress(OSError):
@@ -66,9 +66,9 @@ class Disk:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    found = Disk(tmp_path / "disk")
-    yield found
-    found.umount()
+    mounted = Disk(tmp_path / "disk")
+    yield mounted
+    mounted.umount()
 
 
 def write_features(path: Path) -> None:
@@ -110,9 +110,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("before", [False, True], ids=["new", "old"])
 @pytest.mark.parametrize("fault", ["full", "nearly_full", "read_only"])
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_cannot_be_written_is_one_line_and_what_was_there_stays(
-    disk: Disk, name: str, fault: str, before: bool
-) -> None:
+def test_a_failed_write_is_one_line_and_keeps_the_old_file(disk: Disk, name: str, fault: str, before: bool) -> None:
     path = disk.folder / "run" / name
     if before:
         path.parent.mkdir()
@@ -132,10 +130,10 @@ def test_what_cannot_be_written_is_one_line_and_what_was_there_stays(
     if before:
         assert (path / "old" if path.is_dir() else path).read_text() == "old"
     if path.parent.is_dir():
-        assert sorted(found.name for found in path.parent.iterdir()) == ([name] if before or path.is_dir() else [])
+        assert sorted(file.name for file in path.parent.iterdir()) == ([name] if before or path.is_dir() else [])
 
 
-# ----------------------------------------------------------------------------------------- what stands in the way
+# ------------------------------------------------------------------------------------------ things in the way
 
 
 @pytest.mark.parametrize("name", ["value.json", "table.parquet", "part.checked", "pool.txt", "soup.json"])
@@ -159,9 +157,9 @@ def test_a_link_to_a_folder_is_refused_before_the_work(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path, name: str) -> None:
+def test_a_file_instead_of_a_folder_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "run").write_text("mine")
-    with pytest.raises(StorageError, match=r"run.*; (move the file away|look at that place)"):
+    with pytest.raises(StorageError, match=r"run.*; (move the file away|check that path)"):
         WRITERS[name](tmp_path / "run" / name)
     assert (tmp_path / "run").read_text() == "mine"
 
@@ -171,10 +169,10 @@ def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path, name: str) -> 
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str, str]) -> Path:
-    """A miniature run of which only the source's manifest is made."""
-    made = Project(tmp_path_factory.mktemp("started"), encoder=tiny_encoder_files)
-    assert run(made.folder, ("prepare", "photo"))[0] == 0
-    return made.folder
+    """A miniature run with only the source's manifest."""
+    project = Project(tmp_path_factory.mktemp("started"), encoder=tiny_encoder_files)
+    assert run(project.folder, ("prepare", "photo"))[0] == 0
+    return project.folder
 
 
 @pytest.fixture
@@ -182,20 +180,20 @@ def copy(started: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(started, tmp_path / "run", ignore=shutil.ignore_patterns(".git"), symlinks=True))
 
 
-def said_on_a_bad_disk(folder: Path, place: str, stage: Stage, fault: str) -> str:
-    """The line that a stage ends in where one folder of the run lies on a disk that takes nothing more."""
+def error_on_a_bad_disk(folder: Path, place: str, stage: Stage, fault: str) -> str:
+    """The error of a stage when one folder of the run is on a disk that takes nothing more."""
     aside = folder / "aside"
     shutil.move(folder / place, aside) if (folder / place).exists() else aside.mkdir()
     disk = Disk(folder / place, kib=64_000)
     try:
         shutil.copytree(aside, folder / place, dirs_exist_ok=True)
         disk.spoil(fault)
-        said = refused(folder, stage)
+        error = refused(folder, stage)
     finally:
         disk.umount()
-    assert ("Read-only file system" if fault == "read_only" else "No space left on device") in said
-    assert place in said
-    return said
+    assert ("Read-only file system" if fault == "read_only" else "No space left on device") in error
+    assert place in error
+    return error
 
 
 @pytest.mark.parametrize(
@@ -207,7 +205,7 @@ def said_on_a_bad_disk(folder: Path, place: str, stage: Stage, fault: str) -> st
     ],
 )
 def test_a_stage_on_a_bad_disk(copy: Path, place: str, stage: Stage, fault: str) -> None:
-    said_on_a_bad_disk(copy, place, stage, fault)
+    error_on_a_bad_disk(copy, place, stage, fault)
 
 
 @pytest.mark.parametrize("link", ["artifacts", "reports", "artifacts/manifests", "artifacts/pools"])
@@ -223,7 +221,7 @@ def test_a_linked_folder_is_refused_before_the_work(copy: Path, tmp_path: Path, 
 def test_a_params_file_that_cannot_be_read_is_one_line(copy: Path) -> None:
     (copy / "params.yaml").unlink()
     (copy / "params.yaml").mkdir()
-    assert "params.yaml cannot be read (Is a directory)" in refused(copy, ("candidates",))
+    assert "params.yaml is a folder, expected a file" in refused(copy, ("candidates",))
 
 
 def test_files_that_grow_too_large(copy: Path) -> None:
@@ -255,22 +253,22 @@ def finished(project: Project, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("fault", ["full", "read_only"])
 @pytest.mark.parametrize("stage", [*FIRST, *LONG, *REST], ids="@".join)
 def test_every_stage_with_its_outs_on_a_bad_disk(finished: Path, stage: Stage, fault: str) -> None:
-    said_on_a_bad_disk(finished, "reports" if stage[0] == "report" else "artifacts", stage, fault)
+    error_on_a_bad_disk(finished, "reports" if stage[0] == "report" else "artifacts", stage, fault)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["full", "read_only"])
 @pytest.mark.parametrize("stage", LONG, ids="@".join)
 def test_every_long_stage_with_its_resume_state_on_a_bad_disk(finished: Path, stage: Stage, fault: str) -> None:
-    said_on_a_bad_disk(finished, f".cache/wsoup/{'@'.join(stage)}", stage, fault)
+    error_on_a_bad_disk(finished, f".cache/wsoup/{'@'.join(stage)}", stage, fault)
 
 
 @pytest.mark.slow
-def test_the_page_never_takes_the_place_of_a_folder(project: Project, tmp_path: Path) -> None:
+def test_the_page_never_replaces_a_folder(project: Project, tmp_path: Path) -> None:
     for name, answer in (("photos", "must end in .html"), ("photos.html", "is a folder, expected a file")):
         mine = tmp_path / name
         mine.mkdir()
         (mine / "mine.jpg").write_text("mine")
-        said = project.run("wsoup", "report", "--out", str(mine), good=False)
-        assert answer in said
+        printed = project.run("wsoup", "report", "--out", str(mine), good=False)
+        assert answer in printed
         assert [path.name for path in mine.iterdir()] == ["mine.jpg"]

@@ -1,4 +1,4 @@
-"""Images behind a URL: in fsspec's own memory, which stands for a bucket."""
+"""Images at a URL, in fsspec's memory filesystem."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from small_world import COLOURS, write_image_folder
 from wsoup.core.disk import remote
 from wsoup.core.disk.files import read_bytes
 from wsoup.core.errors import ChangedError, DataError, MissingError
-from wsoup.core.params.datasets import DatasetParams
+from wsoup.core.params.inputs import DatasetParams
 from wsoup.datasets import digests, layouts
 from wsoup.images.decode import load_rgb
 
@@ -19,7 +19,7 @@ ROOT = "memory://bucket/photos"
 
 @pytest.fixture
 def bucket(in_tmp):
-    """Eight images in the bucket, and a list of them here."""
+    """Eight images in the bucket, and a local list of them."""
     here = write_image_folder(in_tmp / "photos", splits={"train": 1, "test": 1}, classes=COLOURS)
     filesystem = fsspec.filesystem("memory")
     lines = ["path,class_name,split"]
@@ -33,27 +33,27 @@ def bucket(in_tmp):
     filesystem.rm("/bucket", recursive=True)
 
 
-def params(**more: object) -> DatasetParams:
+def params(**options: object) -> DatasetParams:
     return DatasetParams(
-        role="source", layout="manifest:list.csv", root=ROOT, watch="list.csv", template="a {}.", **more
+        role="source", layout="manifest:list.csv", root=ROOT, watch="list.csv", template="a {}.", **options
     )
 
 
-def test_a_list_here_names_images_there(bucket):
+def test_a_local_list_names_remote_images(bucket):
     listing = layouts.read("photos", params=params(), imagenet_names=list)
     assert listing.root == ROOT
     assert listing.splits["test"].paths == [f"test/{name}/00.png" for name in sorted(COLOURS)]
     assert listing.class_names == sorted(COLOURS)
 
 
-def test_bytes_and_pixels_are_those_of_the_same_file_here(bucket, in_tmp):
+def test_remote_bytes_and_pixels_equal_the_local_ones(bucket, in_tmp):
     file = "test/red/00.png"
     assert read_bytes(remote.joined(ROOT, file)) == (in_tmp / "photos" / file).read_bytes()
     there, here = load_rgb(f"{ROOT}/{file}"), load_rgb(in_tmp / "photos" / file)
     assert np.array_equal(np.asarray(there), np.asarray(here))
 
 
-def test_digests_are_kept_until_the_file_is_another_one(bucket, in_tmp):
+def test_digests_are_kept_until_the_file_changes(bucket, in_tmp):
     paths = ["test/red/00.png", "test/blue/00.png"]
     first = digests.of_images(ROOT, paths, origin="list.csv")
     assert first.hexes == digests.of_images(str(in_tmp / "photos"), paths, origin="list.csv").hexes
@@ -67,7 +67,7 @@ def test_digests_are_kept_until_the_file_is_another_one(bucket, in_tmp):
         load_rgb(f"{ROOT}/test/red/00.png", digest=first.hexes[0])
 
 
-def test_what_is_not_there_and_what_nothing_reads(bucket):
+def test_missing_files_and_unknown_schemes(bucket):
     with pytest.raises(MissingError, match=r"1 of 1 images listed in list.csv do not exist under memory://bucket"):
         digests.of_images(ROOT, ["no.png"], origin="list.csv")
     with pytest.raises(MissingError, match=r"memory://bucket/no.png cannot be read \(no such file\)"):

@@ -1,6 +1,6 @@
-"""Long stages survive whatever ends them: kills, interrupts, damage, two at once. Processes, really killed.
+"""Long stages survive kills, interrupts, damage and two runs at once; the processes are really killed.
 
-A stage that is begun again ends in the bytes of an undisturbed run, and does not do again what is finished.
+A stage that is started again ends in the bytes of an undisturbed run, and does not repeat finished work.
 """
 
 from __future__ import annotations
@@ -24,17 +24,21 @@ from project import ROOT
 
 
 @pytest.mark.parametrize("stage", LONG)
-def test_a_killed_stage_goes_on_where_it_was_and_ends_in_the_same_bytes(miniature, stage):
+def test_a_killed_stage_continues_and_ends_in_the_same_bytes(miniature, stage):
     finished = miniature.killed_half_way(stage)
     abouts = [json.loads(path.read_text()) for path in miniature.left(stage, "about.json")]
     printed = miniature.run(stage)
-    said = re.search(r": (\d+) of (\d+) \w+s were finished before; going on", printed)
-    assert (int(said[1]), int(said[2])) == (len(finished), sum(about["n"] for about in abouts)) if said else finished
+    resumed = re.search(r": (\d+) of (\d+) \w+s were finished before; going on", printed)
+    assert (
+        (int(resumed[1]), int(resumed[2])) == (len(finished), sum(about["n"] for about in abouts))
+        if resumed
+        else finished
+    )
     miniature.expect_undisturbed(stage)
 
 
 def kill_at_random(miniature: Miniature, stage: str, *, seed: int, times: int) -> None:
-    """Kill a stage `times` times, each time at a moment of its run by the seed, then let it finish."""
+    """Kill a stage `times` times, at moments drawn by the seed, then let it finish."""
     moments = random.Random(f"{stage} {seed}")
     for _ in range(times):
         running = miniature.start(stage)
@@ -57,8 +61,8 @@ def test_many_kills_at_random_moments_end_in_the_same_bytes(miniature, stage, se
     kill_at_random(miniature, stage, seed=seed, times=4)
 
 
-def test_damaged_shards_are_named_dropped_and_done_again(miniature):
-    """Cut short, one bit of it turned, and something else altogether; what is whole stays."""
+def test_damaged_shards_are_reported_removed_and_computed_again(miniature):
+    """One cut short, one with a flipped bit, one replaced; intact ones stay."""
     running = miniature.start("score@words")
     assert running.until(lambda: len(miniature.left("score@words")) >= 3)
     running.send(signal.SIGKILL)
@@ -70,7 +74,7 @@ def test_damaged_shards_are_named_dropped_and_done_again(miniature):
     other.write_text("<html>")
     printed = miniature.run("score@words")
     for path in (cut, flipped, other):
-        assert printed.count(f"{path.name} is damaged: its checksum is not that of its bytes: it is done again") == 1
+        assert printed.count(f"{path.name} is damaged: its checksum is not that of its bytes: computing it again") == 1
     miniature.expect_undisturbed("score@words")
 
 
@@ -79,14 +83,14 @@ def test_damaged_shards_are_named_dropped_and_done_again(miniature):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("stage", ["score@words", "finetune@ce"])
-def test_an_interrupt_while_at_work_is_one_line_and_what_is_finished_is_kept(miniature, stage, number):
+def test_an_interrupt_is_one_line_and_keeps_finished_shards(miniature, stage, number):
     running = miniature.start(stage)
     assert running.until(lambda: miniature.left(stage))
     running.send(number)
     code, printed = running.wait()
     assert code == 130
     last = printed.rstrip("\n").splitlines()[-1]
-    assert last.endswith(f"{stage.partition('@')[0]}: interrupted; what is finished is kept, run it again to go on")
+    assert last.endswith(f"{stage.partition('@')[0]}: interrupted; finished work is kept, run it again to continue")
     assert "Traceback" not in printed
     assert miniature.left(stage)
     miniature.run(stage)
@@ -94,20 +98,20 @@ def test_an_interrupt_while_at_work_is_one_line_and_what_is_finished_is_kept(min
 
 
 def handles_signals(process: int) -> bool:
-    """Whether a process has a handler for SIGTERM by now, as the kernel sees it."""
+    """Whether a process has a handler for SIGTERM, according to the kernel."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except OSError:
         return False
-    found = re.search(r"SigCgt:\s*(\w+)", status)
-    return bool(found and int(found[1], 16) >> (signal.SIGTERM - 1) & 1)
+    mask = re.search(r"SigCgt:\s*(\w+)", status)
+    return bool(mask and int(mask[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the moment is read from /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("seconds", [0.0, 0.1, 0.4, 1.0])
-def test_an_interrupt_while_modules_are_imported_is_one_line_too(miniature, number, seconds):
-    """A start of Python as `dvc repro` makes it, from its first moment on."""
+def test_an_interrupt_during_imports_is_one_line_too(miniature, number, seconds):
+    """A start of Python as by `dvc repro`, from its first moment on."""
     command = [sys.executable, "-m", "stages.score", "words"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=miniature.folder, **pipes) as process:
@@ -126,15 +130,15 @@ def test_an_interrupt_while_modules_are_imported_is_one_line_too(miniature, numb
 # ------------------------------------------------------------------------------------------------------ two at once
 
 
-def test_a_second_run_of_a_stage_says_who_holds_the_lock_and_the_first_is_undisturbed(miniature):
+def test_a_second_run_of_a_stage_names_the_lock_holder_and_leaves_the_first_alone(miniature):
     first = miniature.start("score@words")
     assert first.until(lambda: miniature.left("score@words"))
     first.send(signal.SIGSTOP)
     try:
         printed = miniature.run("score@words", code=1)
-        who = rf"process {first.process.pid} of [^ ]+ since [\d: -]+"
-        said = rf"error: stage 'score@words' is running here already \({who}\)"
-        assert re.fullmatch(rf"{said}; wait for it, or stop it\n", printed)
+        holder = rf"process {first.process.pid} of [^ ]+ since [\d: -]+"
+        message = rf"error: stage 'score@words' is running here already \({holder}\)"
+        assert re.fullmatch(rf"{message}; wait for it, or stop it\n", printed)
         run_stage(miniature.folder, "score", "descriptors", root=miniature.folder)  # another item is another lock
     finally:
         first.send(signal.SIGCONT)
@@ -145,7 +149,7 @@ def test_a_second_run_of_a_stage_says_who_holds_the_lock_and_the_first_is_undist
 # --------------------------------------------------------------------------------------------------- another tree
 
 
-def test_a_script_that_would_run_another_trees_wsoup_is_refused_in_one_line(miniature, tmp_path):
+def test_a_script_that_would_run_the_wsoup_of_another_tree_is_refused(miniature, tmp_path):
     script = miniature.folder / "stages/score.py"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -157,5 +161,5 @@ def test_a_script_that_would_run_another_trees_wsoup_is_refused_in_one_line(mini
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    said = f"error: {script} would run {ROOT / 'wsoup'}, not {miniature.folder / 'wsoup'} beside it; run it from "
-    assert done.stderr == f"{said}{miniature.folder} as `python -m stages.score` and clear PYTHONPATH\n"
+    message = f"error: {script} would run {ROOT / 'wsoup'}, not {miniature.folder / 'wsoup'} beside it; run it from "
+    assert done.stderr == f"{message}{miniature.folder} as `python -m stages.score` and clear PYTHONPATH\n"

@@ -1,4 +1,4 @@
-"""Facts about resume state: whose it is, that damage is noticed, and that only what it belongs to can use it."""
+"""Resume state: only its own stage, inputs, code and packages use it, and damage is detected."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def task(_: int, shard: int) -> dict[str, np.ndarray]:
     return {"a": np.arange(shard + 1), "b": np.array([shard], dtype=np.uint8)}
 
 
-def test_what_is_saved_is_not_done_again_and_comes_back_in_order(in_tmp):
+def test_saved_shards_are_not_computed_again_and_load_in_order(in_tmp):
     shards = Shards(OWNER, inputs={"x": 1}, n=5)
     shards.save(1, task(0, 1))
     again = Shards(OWNER, inputs={"x": 1}, n=5)
     assert again.missing() == [0, 2, 3, 4]
-    with pytest.raises(MissingError, match=r"part 0 of 5 is not there; run the stage again"):
+    with pytest.raises(MissingError, match=r"4 of 5 shards are missing; run the stage again"):
         again.load()
     finish_shards([again], task=task, label="test", unit="shard")
     assert [len(part["a"]) for part in again.load()] == [1, 2, 3, 4, 5]
@@ -42,19 +42,19 @@ def test_what_is_saved_is_not_done_again_and_comes_back_in_order(in_tmp):
         {"owner": dataclasses.replace(OWNER, packages={"torch": "2.9.0", "pillow": "12.0"})},
     ],
 )
-def test_other_inputs_stages_code_or_packages_find_nothing(in_tmp, other):
+def test_other_inputs_stages_code_or_packages_have_other_shards(in_tmp, other):
     Shards(OWNER, inputs={"x": 1}, n=1).save(0, task(0, 0))
     assert Shards(**{"owner": OWNER, "inputs": {"x": 1}, "n": 1, **other}).missing() == [0]
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"code": {**OWNER.code, "wsoup/core/prompts.py": "3"}}, "code of 'score@words' changed"),
         ({"packages": {"torch": "2.9.1"}}, "packages of 'score@words' changed (torch 2.9.0 -> 2.9.1)"),
     ],
 )
-def test_what_other_code_or_packages_left_of_the_same_inputs_is_named_and_removed(in_tmp, capfd, changed, said):
+def test_shards_of_other_code_or_packages_are_reported_and_removed(in_tmp, capfd, changed, message):
     old, unrelated = Shards(OWNER, inputs={"x": 1}, n=1), Shards(OWNER, inputs={"x": 2}, n=1)
     for shards in (old, unrelated):
         shards.begin()
@@ -62,14 +62,14 @@ def test_what_other_code_or_packages_left_of_the_same_inputs_is_named_and_remove
     new = Shards(dataclasses.replace(OWNER, **changed), inputs={"x": 1}, n=1)
     new.begin()
     new.begin()
-    assert capfd.readouterr().err == f"{said} since it was interrupted: starting again\n"
+    assert capfd.readouterr().err == f"{message} since it was interrupted: starting again\n"
     assert not old.folder.exists()
-    assert unrelated.done(0), "of another run, with other params perhaps: it may still be wanted"
+    assert unrelated.done(0), "of other params, which may run again"
     assert json.loads((new.folder / "about.json").read_text())["stage"] == "score@words"
 
 
 @pytest.mark.parametrize("about", ["", "{", "[]", "null", '{"inputs": 1}', '{"inputs": "x", "packages": 3}'])
-def test_a_note_of_ownership_that_cannot_be_read_is_named_or_left_alone(in_tmp, capfd, about):
+def test_an_unreadable_note_is_reported_or_left_alone(in_tmp, capfd, about):
     old, new = (Shards(OWNER, inputs={"x": x}, n=1) for x in (1, 2))
     old.begin()
     (old.folder / "about.json").write_text(about)
@@ -86,7 +86,7 @@ def damages(data: bytes) -> list[bytes]:
     return [*cut, *flipped, b"<html>", data + b"\0", data[::-1]]
 
 
-def test_a_damaged_shard_is_named_dropped_and_done_again(in_tmp, capfd):
+def test_a_damaged_shard_is_reported_removed_and_computed_again(in_tmp, capfd):
     shards = Shards(OWNER, inputs={}, n=2)
     finish_shards([shards], task=task, label="test", unit="shard")
     whole = shards.path(1).read_bytes()
@@ -95,14 +95,14 @@ def test_a_damaged_shard_is_named_dropped_and_done_again(in_tmp, capfd):
         capfd.readouterr()
         assert shards.missing() == [1]
         assert (
-            "00001.part is damaged: its checksum is not that of its bytes: it is done again" in capfd.readouterr().err
+            "00001.part is damaged: its checksum is not that of its bytes: computing it again" in capfd.readouterr().err
         )
         assert not shards.path(1).exists()
         finish_shards([shards], task=task, label="test", unit="shard")
         assert shards.path(1).read_bytes() == whole
 
 
-def test_a_finished_shard_takes_the_state_of_its_work_with_it(in_tmp):
+def test_saving_a_shard_removes_its_running_state(in_tmp):
     shards = Shards(OWNER, inputs={}, n=1)
     shards.begin()
     shards.running(0).write_text("half")
@@ -110,7 +110,7 @@ def test_a_finished_shard_takes_the_state_of_its_work_with_it(in_tmp):
     assert {path.name for path in shards.folder.iterdir()} == {"about.json", "00000.part"}
 
 
-def test_an_owner_knows_the_code_and_the_packages_of_its_script():
+def test_an_owner_has_the_code_and_packages_of_its_script():
     owner = Owner.of(Path(__file__).parents[3] / "stages/score.py", name="score@words")
     decide = {"stages/score.py", "wsoup/core", "wsoup/texts", "wsoup/search/rank"}
     assert decide <= set(owner.code)

@@ -1,4 +1,4 @@
-"""Facts about what lies on disk."""
+"""Atomic writes and file formats."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def digest(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("n", [0, 1, 10, 5000])
-def test_features_come_back_as_they_were(tmp_path, n):
+def test_features_are_read_as_written(tmp_path, n):
     written = some_features(n)
     store.write_features(tmp_path / "x.zarr", written)
     read = store.read_features(tmp_path / "x.zarr", encoder=ENCODER)
@@ -53,9 +53,9 @@ def test_the_same_features_are_the_same_bytes(tmp_path):
     assert digest(tmp_path / "x.zarr") == digest(tmp_path / "y.zarr")
 
 
-def test_features_of_another_encoder_are_refused_and_both_named(tmp_path):
+def test_features_of_another_encoder_are_refused_naming_both(tmp_path):
     store.write_features(tmp_path / "x.zarr", some_features())
-    with pytest.raises(MismatchError, match="'m' there, 'ViT-B-16' wanted"):
+    with pytest.raises(MismatchError, match="'m', expected 'ViT-B-16'"):
         store.read_features(tmp_path / "x.zarr", encoder={**ENCODER, "model": "ViT-B-16"})
 
 
@@ -63,7 +63,7 @@ def files_of(store_folder: Path) -> list[str]:
     return sorted(str(path.relative_to(store_folder)) for path in store_folder.rglob("*") if path.is_file())
 
 
-def test_features_with_a_missing_or_damaged_file_are_an_error_and_never_zeros(tmp_path):
+def test_a_missing_or_damaged_file_is_an_error_and_never_zeros(tmp_path):
     whole = tmp_path / "x.zarr"
     store.write_features(whole, some_features())
     assert files_of(whole) == [
@@ -94,13 +94,13 @@ def test_a_damaged_table_is_one_clear_error(tmp_path, spoil):
             read(path)
 
 
-def test_a_column_that_a_table_lacks_is_one_clear_error(tmp_path):
+def test_a_missing_column_is_one_clear_error(tmp_path):
     store.write_table(tmp_path / "x.parquet", pa.table({"text": ["b", "a"]}))
     with pytest.raises(MismatchError, match=r"cannot be read as Parquet \(.*seed"):
         store.read_table(tmp_path / "x.parquet", columns=["seed"])
 
 
-def test_checked_bytes_come_back_or_are_an_error(tmp_path):
+def test_checked_bytes_are_read_as_written_or_are_an_error(tmp_path):
     path = tmp_path / "x"
     for payload in (b"", b"\n", bytes(range(256))):
         store.write_checked(path, payload)
@@ -118,7 +118,7 @@ def test_checked_bytes_come_back_or_are_an_error(tmp_path):
         store.read_checked(path)
 
 
-def test_missing_files_say_what_makes_them(tmp_path):
+def test_errors_for_missing_files_name_the_stage(tmp_path):
     with pytest.raises(MissingError, match=r"made by stage 'embed': run `dvc repro`"):
         store.read_features(tmp_path / "x.zarr")
     with pytest.raises(MissingError, match="dvc repro fewshot"):
@@ -127,7 +127,7 @@ def test_missing_files_say_what_makes_them(tmp_path):
         store.read_table(tmp_path / "x.parquet")
 
 
-def test_a_failed_write_leaves_the_earlier_file_and_no_litter(tmp_path):
+def test_a_failed_write_keeps_the_old_file_and_no_temporary_one(tmp_path):
     store.write_json(tmp_path / "x.json", {"a": 1})
 
     def fail_half_way() -> None:
@@ -141,8 +141,8 @@ def test_a_failed_write_leaves_the_earlier_file_and_no_litter(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
 
 
-def test_an_interrupt_stays_one_where_a_thread_goes_on_writing(tmp_path):
-    """As zarr's do for a moment: a folder that fills again cannot be removed."""
+def test_an_interrupt_is_not_hidden_by_a_thread_that_still_writes(tmp_path):
+    """Zarr's threads do so for a moment: a folder that they fill again cannot be removed."""
     ended = threading.Event()
 
     def write(folder: Path) -> None:
@@ -177,11 +177,11 @@ def test_tables_keep_their_attributes_and_bytes(tmp_path):
     assert (tmp_path / "x.parquet").read_bytes() == (tmp_path / "y.parquet").read_bytes()
 
 
-# --------------------------------------------------------------------------- other machines, and power that goes
+# ------------------------------------------------------------------------------- other machines, and power cuts
 
 
-def test_what_a_process_of_another_machine_or_container_writes_is_left_for_a_day(tmp_path):
-    """Its number says nothing here: no process has it, or another one."""
+def test_temporary_files_of_another_machine_are_kept_for_a_day(tmp_path):
+    """Its process id means nothing here: no process has it, or another one does."""
     for i, owner in enumerate([f"0123abcd-{2**22}", f"0123abcd-{os.getpid()}", str(2**22)]):
         (tmp_path / f".new.json.{owner}-{i}0abcdef.tmp").write_text("half")
         folder = tmp_path / f".old.zarr.{owner}-{i}1abcdef.tmp/a"
@@ -195,7 +195,7 @@ def test_what_a_process_of_another_machine_or_container_writes_is_left_for_a_day
     assert len(list(tmp_path.iterdir())) == 6
 
 
-def test_a_stage_that_starts_in_a_container_leaves_what_one_outside_writes(tmp_path):
+def test_a_stage_in_a_container_keeps_temporary_files_from_outside(tmp_path):
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("only root makes a pid namespace")
     look = "import sys; from wsoup.core.disk import store; store.remove_abandoned(sys.argv[1])"
@@ -208,23 +208,23 @@ def test_a_stage_that_starts_in_a_container_leaves_what_one_outside_writes(tmp_p
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_is_written_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, kind):
-    told, replace, fsync = [], os.replace, os.fsync
+def test_files_are_synced_before_they_are_renamed(tmp_path, monkeypatch, kind):
+    calls, replace, fsync = [], os.replace, os.fsync
     monkeypatch.setattr(
-        os, "fsync", lambda number: (told.append(os.readlink(f"/proc/self/fd/{number}")), fsync(number))
+        os, "fsync", lambda number: (calls.append(os.readlink(f"/proc/self/fd/{number}")), fsync(number))
     )
-    monkeypatch.setattr(os, "replace", lambda old, new: (told.append("named"), replace(old, new)))
+    monkeypatch.setattr(os, "replace", lambda old, new: (calls.append("renamed"), replace(old, new)))
     with store.replacing(tmp_path / "out") as new:
         if kind == "folder":
             (new / "inner").mkdir(parents=True)
         (new / "inner/data" if kind == "folder" else new).write_text("all of it")
     inner = [f"{new}/inner/data", f"{new}/inner"] if kind == "folder" else []
-    assert sorted(told[:-3]) == sorted(inner), "in any order"
-    assert told[-3:] == [str(new), "named", str(tmp_path)]
+    assert sorted(calls[:-3]) == sorted(inner), "in any order"
+    assert calls[-3:] == [str(new), "renamed", str(tmp_path)]
 
 
 @pytest.mark.parametrize(("number", "ends"), [(errno.EINVAL, False), (errno.EIO, True)])
-def test_a_disk_that_fails_is_an_error_and_one_that_cannot_sync_is_not(tmp_path, monkeypatch, number, ends):
+def test_a_failing_disk_is_an_error_and_one_without_sync_is_not(tmp_path, monkeypatch, number, ends):
     def refuse(_):
         raise OSError(number, os.strerror(number))
 

@@ -1,4 +1,4 @@
-"""Wrong params: each file is read as it stands, or refused in one line of at most 500 letters, at once."""
+"""Wrong params: each file is either read, or refused at once in one line of at most 500 characters."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from wsoup.check.whole import Params, load_params, parse_params
 from wsoup.core.errors import LONGEST, ParamsError, WsoupError
 from wsoup.core.params import section
 from wsoup.profiles import toy
-from wsoup.profiles.common import one_line
+from wsoup.profiles.files import one_line, template
 
 QUIET = [HealthCheck.function_scoped_fixture]
 
 
 def refusal(path: Path) -> str | None:
-    """The one line that a params file is refused in; None where it is read."""
+    """The error of a params file, one line; None if it is read."""
     try:
-        found = load_params(path)
+        params = load_params(path)
     except WsoupError as error:
         text = str(error)
         assert text.isprintable()
         assert len(text) <= max(LONGEST, 200 + len(str(path)))
         return text
-    assert all(math.isfinite(value) for value in numbers(found.model_dump()))
+    assert all(math.isfinite(value) for value in numbers(params.model_dump()))
     return None
 
 
@@ -84,7 +84,7 @@ def write(folder: Path, text: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "said"),
+    ("place", "value", "message"),
     [
         ("encoder.image_std", [math.nan] * 3, "encoder.image_std.0: nan is not valid: input should be a finite"),
         (
@@ -125,10 +125,10 @@ def write(folder: Path, text: str | bytes) -> Path:
         ("encoder." + "k" * 3_000, 1, "unknown key 'encoder.kkk"),
     ],
 )
-def test_a_value_out_of_range(tmp_path: Path, place: str, value: object, said: str) -> None:
-    found = refusal(write(tmp_path, yaml.safe_dump(changed(tuple(place.split(".")), value))))
-    assert found is not None
-    assert said in found
+def test_a_value_out_of_range(tmp_path: Path, place: str, value: object, message: str) -> None:
+    error = refusal(write(tmp_path, yaml.safe_dump(changed(tuple(place.split(".")), value))))
+    assert error is not None
+    assert message in error
 
 
 BOMB = "\n".join(
@@ -140,7 +140,7 @@ MERGED = "\n".join(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (b"\xff\xfes\x00o\x00u\x00", "is not UTF-8 text (byte 0); save it as UTF-8"),
         ("source: Größe\n".encode("latin-1"), "is not UTF-8 text (byte 10)"),
@@ -167,11 +167,13 @@ MERGED = "\n".join(
         ("%YAML 9.9\n---\na: 1", "is not YAML"),
     ],
 )
-def test_a_file_that_is_none(tmp_path: Path, text: str | bytes, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_not_params(
+    tmp_path: Path, text: str | bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    found = refusal(write(tmp_path, text))
-    assert found is not None
-    assert said in found
+    error = refusal(write(tmp_path, text))
+    assert error is not None
+    assert message in error
     assert not (tmp_path / "ran").exists()
 
 
@@ -194,12 +196,12 @@ def by_dvc(text: str) -> Any:
 
 @pytest.mark.parametrize("scalar", SCALARS_OF_YAML)
 @pytest.mark.parametrize("form", ["k: {}", "k: [{}]", "{}: 1"])
-def test_a_scalar_is_what_dvc_reads(scalar: str, form: str) -> None:
+def test_a_scalar_is_read_as_by_dvc(scalar: str, form: str) -> None:
     text = form.format(scalar)
     try:
         theirs = by_dvc(text)
-    except Exception:  # whatever DVC raises: a file that it does not read is none
-        if form == "k: [{}]" and ":" in scalar:  # its parser in C alone wants quotes there: no run begins
+    except Exception:  # DVC may raise anything on a file that it cannot read
+        if form == "k: [{}]" and ":" in scalar:  # only its parser in C needs quotes there, and then no run starts
             return
         theirs = None
     try:
@@ -212,13 +214,13 @@ def test_a_scalar_is_what_dvc_reads(scalar: str, form: str) -> None:
 @pytest.mark.parametrize(
     "text", [*SCALARS_OF_YAML, "a: b", "- a", "#", "&a", "*a", "%", "@", "`", "|", ">", " a ", "="]
 )
-def test_a_text_that_a_profile_writes_is_that_text_to_both(text: str) -> None:
+def test_strings_in_a_profile_are_strings_to_dvc_too(text: str) -> None:
     document = f"k: {one_line(text)}\n{one_line('x' + text)}: 1\n"
     assert by_dvc(document) == section.parse_yaml(document, origin="x") == {"k": text, f"x{text}": 1}
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("k0: 250", "k0: 1:30", "soups.word.k0: '1:30' is not valid: input should be a valid integer"),
         ("k0: 250", "k0: yes", "soups.word.k0: 'yes' is not valid"),
@@ -232,25 +234,25 @@ def test_a_text_that_a_profile_writes_is_that_text_to_both(text: str) -> None:
         ("source:", "%YAML 1.1\n---\nsource:", "params are YAML 1.2, as DVC reads them: take that line out"),
     ],
 )
-def test_one_reading_of_yaml(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_yaml_1_1_is_not_read(tmp_path: Path, old: str, new: str, message: str) -> None:
     text = (ROOT / "params.yaml").read_text()
     assert old in text
     text = text.replace(old, new, 1)
-    found = refusal(write(tmp_path, text[text.index("%YAML") :] if "%YAML" in text else text))
-    assert found is not None
-    assert said in found
+    error = refusal(write(tmp_path, text[text.index("%YAML") :] if "%YAML" in text else text))
+    assert error is not None
+    assert message in error
 
 
-def test_zeros_before_a_number_say_nothing(tmp_path: Path) -> None:
+def test_leading_zeros_mean_nothing(tmp_path: Path) -> None:
     text = (ROOT / "params.yaml").read_text()
     assert "k0: 250" in text
     assert load_params(write(tmp_path, text.replace("k0: 250", "k0: 0250"))).soups["word"].k0 == 250
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    found = refusal(tmp_path)
-    assert found is not None
-    assert "cannot be read (Is a directory)" in found
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    error = refusal(tmp_path)
+    assert error is not None
+    assert "is a folder, expected a file" in error
 
 
 def test_aliases_within_bounds_are_read(tmp_path: Path) -> None:
@@ -258,7 +260,7 @@ def test_aliases_within_bounds_are_read(tmp_path: Path) -> None:
     assert refusal(write(tmp_path, text.replace("offsets: [0, 5, 10]", "offsets: *seeds"))) is None
 
 
-@pytest.mark.parametrize("text", [toy.demo(), toy.methods()], ids=["demo", "methods"])
+@pytest.mark.parametrize("text", [template("demo"), toy.methods()], ids=["demo", "methods"])
 def test_the_profiles_are_read(tmp_path: Path, text: str) -> None:
     assert refusal(write(tmp_path, text)) is None
 
@@ -298,14 +300,14 @@ WRONG: list[Any] = [
     [],
     {},
 ]
-"""Put in every place of the file, one after the other."""
+"""Values to put in every place of the file."""
 
 
 @given(data=st.data())
 @settings(max_examples=150, deadline=None, suppress_health_check=QUIET)
 def test_any_value_in_any_place(data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(places(good())))
-    answer(changed(place, data.draw(VALUES)))
+    parsed_or_refused(changed(place, data.draw(VALUES)))
 
 
 @given(value=VALUES)
@@ -338,19 +340,19 @@ def test_wrong_values_in_every_place(place: tuple[Any, ...]) -> None:
 
 
 def wrong_values(place: tuple[Any, ...]) -> None:
-    """Each of WRONG at one place: the file is refused in one line, or all of it is finite and of the right type."""
+    """Each of WRONG in one place: the file is refused in one line, or all of it is finite and of the right type."""
     for value in WRONG:
-        answer(changed(place, value))
+        parsed_or_refused(changed(place, value))
 
 
-def answer(raw: Any) -> None:
-    """Params are read, all of them finite, or refused in one line."""
+def parsed_or_refused(raw: Any) -> None:
+    """Read params, all of them finite, or refuse them in one line."""
     try:
-        found: Params | str = parse_params(raw, origin="params.yaml")
+        answer: Params | str = parse_params(raw, origin="params.yaml")
     except WsoupError as error:
-        found = str(error)
-    if isinstance(found, str):
-        assert found.isprintable()
-        assert len(found) <= LONGEST
+        answer = str(error)
+    if isinstance(answer, str):
+        assert answer.isprintable()
+        assert len(answer) <= LONGEST
     else:
-        assert all(math.isfinite(number) for number in numbers(found.model_dump()))
+        assert all(math.isfinite(number) for number in numbers(answer.model_dump()))

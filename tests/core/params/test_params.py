@@ -1,4 +1,4 @@
-"""Facts about params.yaml: what is refused, and in what words."""
+"""params.yaml: what is refused, and in what words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def changed(where: str, value: object) -> dict:
     return raw
 
 
-def test_the_projects_own_params_are_good():
+def test_the_projects_own_params_are_valid():
     assert load_params(ROOT / "params.yaml").soups["word"].k0 == RAW["soups"]["word"]["k0"]
 
 
@@ -63,7 +63,7 @@ def test_the_projects_own_params_are_good():
         ("encoder.precision", "fp8", "encoder.precision: 'fp8' is not valid: input should be 'fp32', 'bf16'"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(where, value, expected):
+def test_errors_are_one_line(where, value, expected):
     with pytest.raises(ParamsError) as error:
         parse_params(changed(where, value), origin="params.yaml")
     assert expected in str(error.value)
@@ -71,14 +71,14 @@ def test_what_is_wrong_is_said_in_one_line(where, value, expected):
     assert "\n" not in str(error.value)
 
 
-def test_a_file_that_was_edited_is_read_again(tmp_path):
+def test_an_edited_file_is_read_again(tmp_path):
     file = tmp_path / "params.yaml"
     for value in (1, 2, 1):
         file.write_text(f"seeds: [{value}]\n")
         assert read_yaml(file) == {"seeds": [value]}
 
 
-def test_a_missing_or_broken_file_is_said_too(tmp_path):
+def test_a_missing_or_broken_file(tmp_path):
     with pytest.raises(MissingError, match=r"wsoup profile demo --out params\.yaml"):
         load_params(tmp_path / "params.yaml")
     (tmp_path / "params.yaml").write_text("a: [1")

@@ -1,1 +1,1 @@
-"""Everything on disk: atomic writes, checksums, Zarr, Parquet, JSON, where files lie, URLs."""
+"""Everything on disk: atomic writes, checksums, Zarr, Parquet, JSON, paths, URLs."""

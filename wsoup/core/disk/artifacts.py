@@ -1,17 +1,16 @@
-"""Where every file of a run lies: what stages hand to each other, by its name. dvc.yaml names the same places.
+"""Paths of the files that stages hand to each other, as in dvc.yaml.
 
-Stages run in the folder of params.yaml, and every path here is relative to it.
+Stages run in the folder of params.yaml, and all paths are relative to it.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PRETRAINED = "pretrained"
-"""The variant of image features and results that no training touched."""
+"""The variant of image features and results without training."""
 _NAME = r"([A-Za-z0-9][A-Za-z0-9_-]*)"
 
 
@@ -34,7 +33,7 @@ class Artifacts:
         return self.root / "reports"
 
     def manifest(self, dataset: str) -> Path:
-        """The images of one dataset that a run uses."""
+        """The manifest of one dataset: the images that a run uses."""
         return self.folder / "manifests" / f"{dataset}.parquet"
 
     def split(self, source: str, *, seed: int) -> Path:
@@ -42,7 +41,7 @@ class Artifacts:
         return self.folder / "splits" / source / f"seed{seed}.parquet"
 
     def features(self, dataset: str, *, split: str) -> Path:
-        """Image features of the pretrained encoder, of split train or test."""
+        """Image features of the pretrained encoder; `split` is train or test."""
         return self.folder / "embeddings" / PRETRAINED / f"{dataset}-{split}.zarr"
 
     def tests(self) -> list[Path]:
@@ -51,7 +50,7 @@ class Artifacts:
 
     @property
     def piles(self) -> Path:
-        """The folder of targets' images without labels."""
+        """The folder of targets' unlabelled images."""
         return self.folder / "piles"
 
     def pool(self, name: str) -> Path:
@@ -60,11 +59,11 @@ class Artifacts:
 
     @property
     def evaluated(self) -> Path:
-        """The datasets and soups that are evaluated, and every dataset's GPT descriptors by its own class names."""
+        """The datasets and soups to evaluate, and each dataset's GPT descriptors by its own class names."""
         return self.folder / "evaluated.json"
 
     def scores(self, pool: str) -> Path:
-        """What every candidate of a pool scored."""
+        """Scores of every candidate in a pool."""
         return self.folder / "scores" / f"{pool}.parquet"
 
     def soups(self, name: str) -> Path:
@@ -77,7 +76,7 @@ class Artifacts:
 
     @property
     def upper_bound(self) -> Path:
-        """The soup that the targets themselves would select."""
+        """The soup selected on the targets themselves."""
         return self.folder / "soups" / "upper_bound.json"
 
     def tuned(self, method: str, *, seed: int) -> Path:
@@ -90,12 +89,12 @@ class Artifacts:
 
     @property
     def results(self) -> Path:
-        """The folder of counts."""
+        """The folder of results (counts)."""
         return self.folder / "results"
 
     @property
     def survey(self) -> Path:
-        """Counts of texts that nobody selected."""
+        """Counts of texts that were not selected."""
         return self.folder / "survey"
 
     def strays(
@@ -109,35 +108,33 @@ class Artifacts:
         heads: Collection[str],
         adaptations: Collection[str],
     ) -> Iterator[tuple[Path, str]]:
-        """What earlier params left behind: paths, and what params.yaml does not name any more.
+        """Results of earlier params: their paths, each with a clause on the name that params.yaml no longer has.
 
-        Only in folders with a file for each name, which are deps of stages as a whole: there a fresh clone has what
-        params.yaml names and no more. Only what a stage writes by such a name; anything else there is left alone.
+        Only in folders that are deps of stages as a whole, where a fresh clone has just the names of params.yaml, and
+        only what a stage writes under such a name. Anything else there is left alone.
         """
-        made = self.folder
-        features = made / "embeddings" / PRETRAINED
-        for folder, pattern, kept, kind, ours in (
-            (made / "manifests", r"\.parquet", datasets, "dataset", Path.is_file),
+        artifacts, features = self.folder, self.folder / "embeddings" / PRETRAINED
+        for folder, pattern, names, kind, is_ours in (
+            (artifacts / "manifests", r"\.parquet", datasets, "dataset", Path.is_file),
             (features, r"-test\.zarr", datasets, "dataset", _is_zarr),
             (features, r"-train\.zarr", (source,), "source", _is_zarr),
-            (made / "soups", "", {"class_name", *soups}, "soup", _holds_seeds),  # every run makes that one
-            (made / "finetuned", "", methods, "method", _holds_seeds),
+            (artifacts / "soups", "", {"class_name", *soups}, "soup", _holds_seeds),  # every run has the class names
+            (artifacts / "finetuned", "", methods, "method", _holds_seeds),
             (self.results, r"\.parquet", methods, "method", Path.is_file),
             (self.results / "landscape", r"\.parquet", landscapes, "landscape of method", Path.is_file),
-            (made / "heads", "", heads, "head", _holds_seeds),
+            (artifacts / "heads", "", heads, "head", _holds_seeds),
             (self.results / "heads", r"\.parquet", heads, "head", Path.is_file),
             (self.results / "adapted", r"\.parquet", adaptations, "adaptation", Path.is_file),
         ):
-            for path, name in _named(folder, re.compile(_NAME + pattern), ours=ours):
-                if name not in kept:
-                    yield path, f"params.yaml names no {kind} {name!r}"
+            for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+                match = re.fullmatch(_NAME + pattern, path.name)
+                if match and match[1] not in names and is_ours(path):
+                    yield path, f"params.yaml names no {kind} {match[1]!r}"
 
 
-def _named(folder: Path, pattern: re.Pattern[str], *, ours: Callable[[Path], bool]) -> Iterator[tuple[Path, str]]:
-    """What lies in a folder, is of our making and is called as `pattern` says, with its name."""
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if (match := pattern.fullmatch(path.name)) and ours(path):
-            yield path, match[1]
+def evaluated_soups(soups: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Section soups of params.yaml as `Artifacts.evaluated` lists it: name and pool of every soup, in params' order."""
+    return [{"name": name, "pool": soup["pool"]} for name, soup in soups.items()]
 
 
 def _is_zarr(path: Path) -> bool:
@@ -145,7 +142,7 @@ def _is_zarr(path: Path) -> bool:
 
 
 def _holds_seeds(path: Path) -> bool:
-    """seed1.json, seed2.json, ... (or .safetensors), or folders seed1, seed2, ..., and nothing else."""
+    """Whether a folder holds only seed1.json, seed2.json, ... (or .safetensors), or folders seed1, seed2, ..."""
     if path.is_symlink() or not path.is_dir():
         return False
     names = [inner.name for inner in path.iterdir()]

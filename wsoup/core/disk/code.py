@@ -1,24 +1,21 @@
-"""Which code and which packages decide a stage's result: the keys of its resume state, and what dvc.yaml must list.
+"""The code and the packages that a stage's result depends on: in its resume keys, and in dvc.yaml.
 
-DVC does not follow imports, so dvc.yaml names rooms (folders of wsoup) by hand. Here a script's imports are followed by
-parsing the source; a test holds that every module they lead to lies in a room that the stage lists. What decides no
-result (progress bars, Ray, checks, the command line) is in `UNDECIDING`, and is not followed.
-Packages' ``__init__.py`` hold a docstring and nothing else, so they decide nothing (.dvcignore leaves them out).
+DVC does not follow imports, so dvc.yaml lists rooms (folders of wsoup) by hand. This module follows a script's imports
+by parsing the source, and a test compares. Rooms that change no result (progress bars, Ray, checks, the command line)
+are in `UNDECIDING` and are not followed. An ``__init__.py`` holds only a docstring, so it does not count.
 """
-
-from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-"""The tree that this wsoup stands in: a checkout, or where packages are installed."""
+"""The folder of this wsoup: a checkout, or where packages are installed."""
 UNDECIDING = ("check", "pipeline", "runtime")
-"""Rooms that a stage imports and that decide no result."""
+"""Rooms that stages import and that change no result."""
 DECIDING = {
     "torch": ("torch",),
     "open_clip": ("open_clip_torch", "torchvision", "pillow"),
@@ -26,12 +23,13 @@ DECIDING = {
     "numpy": ("numpy",),
     "wordfreq": ("wordfreq",),
 }
-"""Imported name -> the distributions whose version decides numbers where it is imported."""
+"""Imported name -> the distributions whose versions may change numbers where it is imported."""
+DISTRIBUTIONS = frozenset().union(*DECIDING.values())
 
 
 @cache
-def _source_imports(path: Path) -> tuple[frozenset[Path], frozenset[str]]:
-    """Modules of wsoup that one file imports, at its top or inside a function, and the names of other packages."""
+def imports(path: Path) -> tuple[frozenset[Path], frozenset[str]]:
+    """Files of wsoup that a file imports directly, also inside functions, and the names of other packages."""
     modules: set[Path | None] = set()
     packages: set[str] = set()
     for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
@@ -47,7 +45,7 @@ def _source_imports(path: Path) -> tuple[frozenset[Path], frozenset[str]]:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All that are inside a module, a function or another statement; expressions hold none, and are left alone."""
+    """All statements inside a module or a statement; faster than `ast.walk`, which also walks expressions."""
     for part in ("body", "handlers", "orelse", "finalbody", "cases"):
         for inner in getattr(node, part, ()):
             yield inner
@@ -55,46 +53,41 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _module_file(name: str) -> Path | None:
-    """wsoup.a.b -> its file; None for a package, or a name inside a module."""
+    """wsoup.a.b -> its file; None for a package or a name inside a module."""
     file = ROOT / (name.replace(".", "/") + ".py")
     return file if file.is_file() else None
 
 
-def imports(path: Path) -> set[Path]:
-    """Files of wsoup that one file imports directly."""
-    return set(_source_imports(path)[0])
-
-
 def modules(script: Path) -> list[Path]:
-    """The script and every file of wsoup that its result depends on, found by following imports, sorted."""
+    """The script and every file of wsoup that its result depends on, sorted."""
     seen, todo = {script}, [script]
     while todo:
-        new = {file for file in imports(todo.pop()) if file.parent.name not in UNDECIDING} - seen
+        new = {file for file in imports(todo.pop())[0] if file.parent.name not in UNDECIDING} - seen
         seen |= new
         todo += new
     return sorted(seen)
 
 
 def rooms(script: Path) -> list[str]:
-    """The folders of wsoup that hold `modules`, as dvc.yaml lists them.
+    """The folders of wsoup with `modules`, as dvc.yaml lists them.
 
-    One folder stands for itself and what is inside it, and also for all of its folders where it holds nothing else.
+    A folder includes those inside it; and where all of these are in use, it replaces them.
     """
     folders = {module.parent for module in modules(script) if module != script}
-    folders |= {folder.parent for folder in folders if _parts(folder.parent) <= folders}
+    folders |= {folder.parent for folder in folders if _module_folders(folder.parent) <= folders}
     outer = {folder for folder in folders if not any(parent in folders for parent in folder.parents)}
     return sorted(folder.relative_to(ROOT).as_posix() for folder in outer)
 
 
-def _parts(folder: Path) -> set[Path]:
-    """The folders inside a folder of wsoup that hold modules, and the folder itself where it holds any."""
+def _module_folders(folder: Path) -> set[Path]:
+    """The folders with modules in a folder of wsoup, itself included; the library's own folder is never complete."""
     return {file.parent for file in folder.rglob("*.py") if file.name != "__init__.py"} | (
         {folder} if folder == ROOT / "wsoup" else set()
     )
 
 
 def digest(room: str) -> str:
-    """Of the Python files in a room and in its folders, with their names."""
+    """A digest of the names and bytes of the Python files in a room."""
     sha = hashlib.sha256()
     for file in sorted((ROOT / room).rglob("*.py")):
         if file.name != "__init__.py":
@@ -109,15 +102,14 @@ def digests(script: Path) -> dict[str, str]:
 
 
 def packages(script: Path) -> dict[str, str]:
-    """Versions of the packages that decide numbers in a script, by the name of their distribution."""
-    imported = {name for file in modules(script) for name in _source_imports(file)[1]}
+    """Versions of the packages that may change a script's numbers, by distribution."""
+    imported = {name for file in modules(script) for name in imports(file)[1]}
     return installed({d for name, distributions in DECIDING.items() if name in imported for d in distributions})
 
 
-def installed(distributions: set[str] | None = None) -> dict[str, str]:
-    """The installed version of each, sorted by name; of all that decide numbers where none are named."""
-    names = {d for all_of_one in DECIDING.values() for d in all_of_one} if distributions is None else distributions
-    return {name: _version(name) for name in sorted(names)}
+def installed(distributions: Set[str] = DISTRIBUTIONS) -> dict[str, str]:
+    """Installed versions, sorted by distribution."""
+    return {name: _version(name) for name in sorted(distributions)}
 
 
 def _version(distribution: str) -> str:
@@ -128,7 +120,7 @@ def _version(distribution: str) -> str:
 
 
 def differing(ours: Mapping[str, str], theirs: Mapping[str, object]) -> list[str]:
-    """What differs between versions, one clause each; builds of one version (2.9.1+cpu, 2.9.1+cu128) are one.
+    """A clause for each version that differs; builds of one version (2.9.1+cpu, 2.9.1+cu128) are equal.
 
     >>> differing({"numpy": "2.4.6", "torch": "2.9.1+cpu"}, {"numpy": "2.5.0", "torch": "2.9.1"})
     ['numpy 2.4.6 is installed, not 2.5.0']

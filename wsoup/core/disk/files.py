@@ -1,6 +1,6 @@
-"""The bytes of one image, wherever it lies: a file, a member of a tar file, a row of an Arrow file.
+"""Read users' files: images in files, tar files, Arrow files or at a URL, and texts; and show their names safely.
 
-Only regular files are ever opened: a FIFO would wait for ever, and ``/dev/zero`` has no end.
+Only regular files are opened: a FIFO would block for ever, and ``/dev/zero`` has no end.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wsoup.core.disk import remote
-from wsoup.core.errors import DataError, MissingError, ParamsError, WsoupError
+from wsoup.core.errors import DataError, MissingError, ParamsError, WsoupError, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGEST_FILE = 1 << 30
-"""Bytes; no image file is larger, and one that is (a sparse file, say) would take as much memory."""
+"""Bytes. No image is larger; a larger file (a sparse one, say) would fill the memory."""
+
+FORMULAS = (*"=+-@\t\r\n", *"＝＋－＠")
+"""Characters that start a formula in a spreadsheet, also in full width; after an apostrophe they are text."""
 
 _INTO_CONTAINER = re.compile(r"\.(?:tar|arrow)/")
 _KINDS = {
@@ -33,9 +36,9 @@ _KINDS = {
 
 
 def container_of(path: str) -> str | None:
-    """The tar or Arrow file that `path` leads into, else None.
+    """The tar or Arrow file that `path` leads into, or None.
 
-    ``test/0.tar/s0000012.jpg`` names a member of a tar file, ``test/0.arrow/image/12`` a row of a column. A folder of
+    ``test/0.tar/s0000012.jpg`` is a member of a tar file, ``test/0.arrow/image/12`` a row of a column. A folder with
     such a name is a folder like any other.
     """
     for match in _INTO_CONTAINER.finditer(path):
@@ -46,7 +49,7 @@ def container_of(path: str) -> str | None:
 
 
 def shown(path: str) -> str:
-    r"""A path as it stands in a message of one line.
+    r"""A path or text in a one-line message.
 
     >>> print(shown("a/1.jpg"), shown("two\nlines.jpg"))
     a/1.jpg two\nlines.jpg
@@ -54,10 +57,28 @@ def shown(path: str) -> str:
     return path if path.isprintable() else repr(path)[1:-1]
 
 
+def defused(text: str) -> str:
+    """A cell of a CSV file that no spreadsheet takes for a formula.
+
+    >>> print(defused("=1+2"), defused("has claws"))
+    '=1+2 has claws
+    """
+    return f"'{text}" if text.startswith(FORMULAS) else text
+
+
+def defused_path(path: str) -> str:
+    """The same for a path, which stays valid.
+
+    >>> print(defused_path("=1.jpg"), defused_path("a/=1.jpg"))
+    ./=1.jpg a/=1.jpg
+    """
+    return f"./{path}" if path.startswith(FORMULAS) else path
+
+
 def check_ending(file: Path, *endings: str, option: str) -> None:
-    """Raise ParamsError where an option names a file of another kind: whatever is there would be replaced."""
+    """Raise ParamsError if an option names a file of another kind, which would be overwritten."""
     if file.suffix.lower() not in endings:
-        raise ParamsError(f"{option} {file} must end in {' or '.join(endings)}: a file of that name is replaced")
+        raise ParamsError(f"{option} {file} must end in {' or '.join(endings)}: a file of that name is overwritten")
 
 
 def regular_file(path: str) -> os.stat_result:
@@ -65,13 +86,13 @@ def regular_file(path: str) -> os.stat_result:
 
     Raises:
         MissingError: there is no such file.
-        DataError: it is a folder, a FIFO, a socket, a device, a link that leads nowhere, or cannot be looked at.
+        DataError: it is a folder, a FIFO, a socket, a device or a broken link, or it cannot be accessed.
     """
     try:
         status = os.stat(path)
     except FileNotFoundError:
         if os.path.islink(path):
-            raise DataError(f"{shown(path)} is a symbolic link that leads nowhere; repair or remove it") from None
+            raise DataError(f"{shown(path)} is a broken symbolic link; repair or remove it") from None
         raise MissingError(f"{shown(path)} cannot be read (No such file or directory)") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); repair or remove it") from None
@@ -82,22 +103,22 @@ def regular_file(path: str) -> os.stat_result:
 
 
 def file_size(path: str) -> int:
-    """Bytes of a file, or of the container that an image lies in; a path may be a URL. Raises as `regular_file`."""
+    """Bytes of a file, or of the container that an image is in; a path may be a URL. Raises as `regular_file`."""
     return remote.size(path) if remote.is_remote(path) else regular_file(container_of(path) or path).st_size
 
 
 def reason_of(error: BaseException) -> str:
-    """What an error says, in one line of at most 300 letters; its type where it says nothing."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(shown(" ".join(text.split())).split())[:300] or type(error).__name__
+    """An error's message in one line, or its type if it has none."""
+    return one_line(getattr(error, "strerror", None) or error, limit=300) or type(error).__name__
 
 
 def read_text(path: str | Path, *, kind: type[WsoupError] = DataError, largest: int = LARGEST_FILE) -> str:
-    r"""A UTF-8 text file, with or without a mark at its beginning. Its lines end with ``\n`` and nothing else.
+    r"""The text of a UTF-8 file, with or without a byte order mark; all line ends become ``\n``.
 
     Raises:
         MissingError: there is no such file.
-        kind: not a regular file, unreadable, larger than `largest` bytes, or not UTF-8, and where not.
+        DataError: not a regular file.
+        kind: unreadable, larger than `largest` bytes, or not UTF-8 (with the byte that is not).
     """
     try:
         if (size := regular_file(str(path)).st_size) > largest:
@@ -112,11 +133,11 @@ def read_text(path: str | Path, *, kind: type[WsoupError] = DataError, largest: 
 
 
 def read_bytes(path: str) -> bytes:
-    """The bytes of a file, of a tar member, or of an image in an Arrow file; see `container_of`. A path may be a URL.
+    """The bytes of a file, a tar member or an image in an Arrow file (see `container_of`); a path may be a URL.
 
     Raises:
         MissingError: there is no such file.
-        DataError: not a regular file, unreadable, larger than LARGEST_FILE; the container is broken, or has no such
+        DataError: not a regular file, unreadable or larger than `LARGEST_FILE`; the container is broken or has no such
             member.
     """
     if remote.is_remote(path):
@@ -164,7 +185,7 @@ def _cell(archive: str, member: str, changed: int) -> bytes:
 
 @lru_cache(maxsize=64)
 def arrow_table(file: str, mtime_ns: int) -> pa.Table:
-    """A table over a memory-mapped Arrow stream file; `mtime_ns` makes a changed file a new entry.
+    """A memory-mapped Arrow stream file as a table; `mtime_ns` makes a changed file a new cache entry.
 
     Raises:
         DataError: truncated, damaged, or no Arrow stream.
@@ -173,7 +194,7 @@ def arrow_table(file: str, mtime_ns: int) -> pa.Table:
 
     try:
         table = pa.ipc.open_stream(pa.memory_map(file)).read_all()
-        table.validate(full=True)  # offsets beyond the file would be read as memory
+        table.validate(full=True)  # offsets beyond the file would read other memory
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         raise DataError(
             f"{shown(file)} is not a complete Arrow stream file ({reason_of(error)}); save or download it again"
@@ -183,7 +204,7 @@ def arrow_table(file: str, mtime_ns: int) -> pa.Table:
 
 @lru_cache(maxsize=4096)
 def tar_index(archive: str, mtime_ns: int) -> dict[str, tuple[int, int]]:
-    """Offset and size of each member of an uncompressed tar file; `mtime_ns` makes a changed file a new entry.
+    """(offset, size) of each member of an uncompressed tar file; `mtime_ns` makes a changed file a new cache entry.
 
     Raises:
         DataError: truncated, damaged, compressed, or no tar file.

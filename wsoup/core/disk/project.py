@@ -1,10 +1,8 @@
-"""The project's own files: profiles, the paper's tables, the toy world, stages and dvc.yaml.
+"""wsoup's own files: profiles, the paper's tables, the toy world, stages and dvc.yaml.
 
-In a checkout they lie at its top. An installed wsoup carries them inside, where `setup.py` puts them: they are written
-once. Either way they are read through here, whatever folder the user is in.
+They are at the top of a checkout, or inside an installed wsoup, where `setup.py` puts them. Either way they are found
+here, whatever the working folder.
 """
-
-from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
@@ -27,16 +25,16 @@ FILES = (
     "data/toy/*.lock",
     "stages/*.py",
 )
-"""What an installed wsoup carries of its checkout, as patterns relative to the top."""
+"""Files of a checkout that an installed wsoup includes, as patterns relative to the top."""
 INSIDE = "_project"
-"""Folder within the package."""
+"""Their folder inside the package."""
 
 
 def root() -> Path:
-    """The folder that holds the project's files: the checkout, or their place in the installed package.
+    """The checkout, or the folder of these files in the installed package.
 
     Raises:
-        MissingError: neither is there.
+        MissingError: neither exists.
     """
     package = Path(str(files("wsoup")))
     for folder in (package / INSIDE, package.parent):
@@ -48,12 +46,12 @@ def root() -> Path:
 
 
 def file(name: str) -> Path:
-    """One of the project's files or folders, by its path in the checkout."""
+    """One of these files or folders, by its path in a checkout."""
     return root() / name
 
 
 def listed() -> list[str]:
-    """Paths of all of `FILES`, relative to `root`, sorted."""
+    """Paths of all `FILES`, relative to `root`, sorted."""
     top = root()
     paths = {path.relative_to(top).as_posix() for pattern in FILES for path in top.glob(pattern) if path.is_file()}
     return sorted(paths)

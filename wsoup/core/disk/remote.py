@@ -1,9 +1,7 @@
-"""Files that lie elsewhere, by their URL (``s3://bucket/a.jpg``, ``gs://...``), read through fsspec.
+"""Files at a URL (``s3://bucket/a.jpg``, ``gs://...``), read and written through fsspec.
 
-What reads a scheme is a package of its own: s3fs for s3, gcsfs for gs. Credentials are found where that package looks.
+Each scheme needs its own package (s3fs for s3, gcsfs for gs), which also finds the credentials.
 """
-
-from __future__ import annotations
 
 import hashlib
 import os
@@ -11,8 +9,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from wsoup.core.errors import DataError, MissingError
+from wsoup.core.errors import DataError, MissingError, one_line
 
+VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation", "LastModified", "mtime", "created")
+"""What storages say of a file that changes with it."""
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 
 
@@ -26,7 +26,7 @@ def is_remote(path: str | Path) -> bool:
 
 
 def joined(root: str | Path, path: str) -> str:
-    """A path below a root, which may be a URL.
+    """A path under a root, which may be a URL.
 
     >>> joined("s3://bucket/photos/", "cat/1.jpg"), joined("photos/", "cat/1.jpg")
     ('s3://bucket/photos/cat/1.jpg', 'photos/cat/1.jpg')
@@ -35,43 +35,42 @@ def joined(root: str | Path, path: str) -> str:
 
 
 def resolved(root: str | Path) -> str:
-    """A root by the one name that it has: links resolved; a URL without its last slash."""
+    """The canonical form of a root: links resolved, or a URL without its final slash."""
     return str(root).rstrip("/") if is_remote(root) else os.path.realpath(root)
 
 
 def read(path: str) -> bytes:
-    """The bytes behind a URL.
+    """The bytes at a URL.
 
     Raises:
         MissingError: there is no such file.
-        DataError: it cannot be read, or nothing here reads its scheme.
+        DataError: it cannot be read, or no installed package reads its scheme.
     """
-    return _asked(path, "cat_file")
+    return _call(path, "cat_file")
 
 
 def write(path: str, payload: bytes) -> None:
-    """Put bytes behind a URL; raises as `read`."""
-    _asked(path, "pipe_file", payload)
+    """Write bytes to a URL; raises as `read`."""
+    _call(path, "pipe_file", payload)
 
 
 def size(path: str) -> int:
-    """Bytes of the file behind a URL; raises as `read`."""
-    return int(_asked(path, "info").get("size") or 0)
+    """Size in bytes of the file at a URL; raises as `read`."""
+    return int(_call(path, "info").get("size") or 0)
 
 
 def stamp(path: str) -> tuple[int, int]:
-    """Size in bytes, and a number that is another one once the file is: of its ETag, version or time; raises as `read`.
+    """Size in bytes, and a number that changes with the file (from its ETag, version or time); raises as `read`.
 
-    A file of which nothing of the kind is known has no stamp that stays, and is read each time.
+    A storage that gives none of these yields a new number each time, so that the file is always read again.
     """
-    about = _asked(path, "info")
-    said = [str(about[key]) for key in ("ETag", "etag", "md5Hash", "generation", "LastModified", "mtime", "created")
-            if about.get(key)]  # fmt: skip
-    text = "|".join(said) if said else os.urandom(16).hex()
-    return int(about.get("size") or 0), int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+    info = _call(path, "info")
+    versions = [str(info[key]) for key in VERSION_KEYS if info.get(key)]
+    text = "|".join(versions) or os.urandom(16).hex()
+    return int(info.get("size") or 0), int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
-def _asked(path: str, method: str, *payload: bytes) -> Any:
+def _call(path: str, method: str, *payload: bytes) -> Any:
     import fsspec
 
     try:
@@ -80,8 +79,8 @@ def _asked(path: str, method: str, *payload: bytes) -> Any:
     except FileNotFoundError:
         raise MissingError(f"{path} cannot be read (no such file)") from None
     except ImportError as error:
-        raise DataError(f"{path}: {' '.join(str(error).split())[:200]}") from None
-    except Exception as error:  # every kind of storage has errors of its own
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        done = "written" if payload else "read"
-        raise DataError(f"{path} cannot be {done} ({reason}); check the URL and the credentials") from None
+        raise DataError(f"{path}: {one_line(error, limit=200)}") from None
+    except Exception as error:  # each storage has its own errors
+        reason = one_line(error, limit=200) or type(error).__name__
+        verb = "written" if payload else "read"
+        raise DataError(f"{path} cannot be {verb} ({reason}); check the URL and the credentials") from None

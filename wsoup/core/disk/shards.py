@@ -1,8 +1,8 @@
-"""The finished parts of a long stage, kept until its outs are in place, so that a killed run goes on where it was.
+"""Resume state: the finished shards of a long stage, so that a run that was killed continues where it stopped.
 
-A part (shard) is a pure task: (inputs, number) -> named arrays, one file each. It belongs to whatever decided it: the
-inputs, the code of the stage and the versions of its packages. When one of these is another, the part is not used.
-DVC's cache is where finished results live; here lies only what was interrupted.
+A shard is the result of a pure task, (inputs, number) -> named arrays, in a file of its own. Its key has everything
+that it depends on: the inputs, the stage's code and the versions of its packages. Shards are removed once the stage's
+outs are in place; finished results are in DVC's cache.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ ABOUT = "about.json"
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose resume state it is.
+    """The stage that resume state belongs to.
 
     Attributes:
         name: of the stage, with its item: ``score@words``.
-        code: digest of each of its modules.
-        packages: version of each package that decides its numbers.
+        code: digests of its script and rooms.
+        packages: versions of the packages that may change its numbers.
     """
 
     name: str
@@ -48,22 +48,22 @@ class Owner:
 
     @classmethod
     def of(cls, script: Path, *, name: str) -> Owner:
-        """The owner of what a script makes."""
+        """The owner of a script's state."""
         return cls(name, code.digests(script), code.packages(script))
 
     @property
     def folder(self) -> Path:
-        """Where all of its resume state lies."""
+        """The folder of all of its resume state."""
         return cache_dir() / self.name
 
     def about(self, *, inputs: str) -> dict[str, Any]:
-        """What its state says of itself, for `changed_since` later; `inputs` is the fingerprint of the inputs."""
+        """The note beside its state, for `changed_since`; `inputs` is the fingerprint of the inputs."""
         return {"stage": self.name, "inputs": inputs, "code": dict(self.code), "packages": dict(self.packages)}
 
     def changed_since(self, about: Mapping[str, Any]) -> str | None:
-        """Which of code and packages is another than when its state was begun, as that has it; None: neither.
+        """What changed in code or packages since a note was written; None if nothing did.
 
-        Raises KeyError, TypeError or AttributeError where `about` is not what `about` gives.
+        Raises KeyError, TypeError or AttributeError if `about` is no such note.
         """
         theirs, ours = about["packages"], self.packages
         changed = [f"{name} {theirs.get(name)} -> {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
@@ -73,14 +73,14 @@ class Owner:
 
 
 class Shards:
-    """The parts of one set of inputs, under ``.cache/wsoup/<stage>/<fingerprint>/``.
+    """The shards of one set of inputs, in ``.cache/wsoup/<stage>/<fingerprint>/``.
 
-    Shard boundaries come from params, never from the number of workers, so any split of the work over processes gives
-    the same bytes.
+    Shard boundaries come from params, never from the number of workers, so that any distribution of the work gives the
+    same bytes.
 
     Args:
         owner: the stage that does the work.
-        inputs: everything but code and packages that decides the result, as a JSON value.
+        inputs: everything the result depends on but code and packages, as a JSON value.
         n: number of shards.
     """
 
@@ -89,52 +89,49 @@ class Shards:
         self.folder = owner.folder / fingerprint([self.inputs, dict(owner.code), dict(owner.packages)])
 
     def path(self, shard: int) -> Path:
-        """Where shard number `shard` lies once it is finished."""
+        """The file of a finished shard."""
         return self.folder / f"{shard:05d}.part"
 
     def running(self, shard: int) -> Path:
-        """Where the state of a shard lies that saves itself now and then while it is worked on."""
+        """The file for the state of an unfinished shard that saves its progress."""
         return self.folder / f"{shard:05d}.running"
 
     def done(self, shard: int) -> bool:
-        """Whether that shard is finished and whole; a damaged one is named and dropped."""
+        """Whether a shard is finished and intact; a damaged one is reported and removed."""
         return self._read(shard) is not None
 
     def missing(self) -> list[int]:
-        """The shards still to be done."""
+        """Numbers of the shards that are not done."""
         return [i for i in range(self.n) if not self.done(i)]
 
     def save(self, shard: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Put a finished shard in place."""
+        """Save a finished shard."""
         write_checked(self.path(shard), pack_arrays(arrays))
         self.running(shard).unlink(missing_ok=True)
 
     def load(self) -> list[dict[str, np.ndarray]]:
-        """All shards in order; all must be finished."""
-        parts = [self._read(i) for i in range(self.n)]
-        lost = [i for i, part in enumerate(parts) if part is None]
-        if lost:
-            raise MissingError(f"{self.folder}: part {lost[0]} of {self.n} is not there; run the stage again")
-        return [part for part in parts if part is not None]
+        """All shards, in order; MissingError unless all are finished."""
+        shards = [arrays for i in range(self.n) if (arrays := self._read(i)) is not None]
+        if (missing := self.n - len(shards)) > 0:
+            raise MissingError(f"{self.folder}: {missing} of {self.n} shards are missing; run the stage again")
+        return shards
 
     def begin(self) -> None:
-        """Say whose parts these are, and drop those of the same inputs whose code or packages are others by now."""
+        """Write the note, and remove shards of the same inputs whose code or packages have changed."""
         for about in sorted(self.owner.folder.glob(f"*/{ABOUT}")):
-            if about.parent != self.folder and (why := self._outdated(about)):
-                print(f"{why} since it was interrupted: starting again", file=sys.stderr)
+            if about.parent != self.folder and (change := self._outdated(about)):
+                print(f"{change} since it was interrupted: starting again", file=sys.stderr)
                 shutil.rmtree(about.parent, ignore_errors=True)
         if not (self.folder / ABOUT).exists():
             write_json(self.folder / ABOUT, {**self.owner.about(inputs=self.inputs), "n": self.n})
 
     def _outdated(self, about: Path) -> str | None:
-        """What changed since other parts of the same inputs were made; None where these are of other inputs."""
+        """What changed since other shards of these inputs were made; None if they are of other inputs."""
         try:
-            found = read_json(about)
-            if found["inputs"] != self.inputs:
-                return None
-            return self.owner.changed_since(found)
+            note = read_json(about)
+            return self.owner.changed_since(note) if note["inputs"] == self.inputs else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return f"{about} cannot be read; what it is about is unknown"
+            return f"{about} cannot be read, and may have changed"
 
     def _read(self, shard: int) -> dict[str, np.ndarray] | None:
         path = self.path(shard)
@@ -143,6 +140,6 @@ class Shards:
         try:
             return unpack_arrays(read_checked(path), origin=path)
         except MismatchError as error:
-            print(f"{error}: it is done again", file=sys.stderr)
+            print(f"{error}: computing it again", file=sys.stderr)
             path.unlink(missing_ok=True)
             return None

@@ -1,7 +1,7 @@
-"""Everything on disk: Zarr features, Parquet tables, JSON, named arrays. The only importer of zarr.
+"""Atomic writes, and the formats of everything on disk: JSON, Parquet, Zarr, named arrays, bytes with a checksum.
 
-Every write goes to a temporary name in the same folder, to the disk itself, and is renamed, so a reader never sees half
-a file, not even after a power cut. The bytes depend on the content alone: Zarr is a v3 directory store with one
+Every write goes to a temporary name in the same folder, is synced to disk, and renamed: a reader never sees half a
+file, not even after a power cut. The bytes depend on the content alone: Zarr is a v3 directory store with one
 uncompressed shard per array, Parquet has fixed row groups and no time stamps, JSON has sorted keys.
 """
 
@@ -31,6 +31,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from wsoup.core.disk import remote
+from wsoup.core.disk.files import file_size, read_bytes
 from wsoup.core.errors import (
     DataError,
     MismatchError,
@@ -48,24 +49,28 @@ if TYPE_CHECKING:
 
 ROWS_PER_GROUP = 100_000
 ROWS_PER_CHUNK = 4096
-A_DAY = 86_400.0
-"""Seconds that half-written files of other machines are left alone."""
-OWNED = re.compile(r"\.(?:(?P<place>[0-9a-f]{8})-)?(?P<process>\d+)-[0-9a-f]+\.tmp$")
-"""How a half-written file says whose it is; those of wsoup 0.3 do not say where."""
+LARGEST_JSON = 1 << 28
+"""Bytes of a JSON file."""
+FOREIGN_AGE = 86_400.0
+"""Seconds after which a temporary file of another machine counts as abandoned: a day."""
+TEMPORARY = re.compile(r"\.(?:(?P<place>[0-9a-f]{8})-)?(?P<process>\d+)-[0-9a-f]+\.tmp$")
+"""Name of a temporary file, with the process that writes it; those of wsoup 0.3 have no place."""
+
+# --------------------------------------------------------------------------------------------------- atomic writes
 
 
 @contextmanager
 def replacing(path: str | Path, *, lasting: bool = True) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed.
+    """Yield a temporary path beside `path`; on success it replaces `path`, on failure it is removed.
 
-    A folder takes the place of a folder, a file that of a file, and nothing else is ever removed.
+    A folder replaces a folder, a file a file; nothing else is ever removed.
 
     Args:
-        path: what is written.
-        lasting: whether it is to outlive a power cut; that takes about 15 ms on an SSD.
+        path: what to write.
+        lasting: sync it to disk, so that it survives a power cut; about 15 ms on an SSD.
 
     Raises:
-        StorageError: the disk is full or read-only, `path` is a link to a folder, or a folder where a file is written.
+        StorageError: the disk is full or read-only, or `path` is a link to a folder, or a folder instead of a file.
     """
     path = Path(path)
     try:
@@ -88,58 +93,58 @@ def replacing(path: str | Path, *, lasting: bool = True) -> Iterator[Path]:
 
 
 def write_bytes(path: str | Path, payload: bytes) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file atomically."""
     with replacing(path) as temporary:
         temporary.write_bytes(payload)
 
 
 def kept_aside(path: Path, *, force: bool) -> str:
-    """Copy what stands at a place to a free name beside it, before a user's command replaces it.
+    """Copy an existing file to a free name beside it, before a user's command overwrites it.
 
     Returns:
-        A line on it, "" where nothing stands there.
+        A line about it, "" if there is no such file.
 
     Raises:
-        ParamsError: something does, and `force` was not asked for.
+        ParamsError: the file exists, and `force` is False.
     """
-    if not os.path.lexists(path) or path.is_dir():  # a folder is replaced by no command
+    if not os.path.lexists(path) or path.is_dir():  # no command overwrites a folder
         return ""
     copy = next(place for n in count(1) if not os.path.lexists(place := path.with_name(f"{path.name}.{n}")))
     if not force:
-        raise ParamsError(f"{path} is there already; --force replaces it and keeps it as {copy.name}, or name another")
+        raise ParamsError(f"{path} exists already; --force replaces it and keeps it as {copy.name}, or name another")
     shutil.copy2(path, copy)
-    return f"what stood in {path} is kept as {copy.name}"
+    return f"the former {path} is kept as {copy.name}"
 
 
 def check_no_link(folder: Path) -> None:
-    """Raise StorageError for a symbolic link to a folder: DVC refuses it too, but after the work is done."""
+    """Raise StorageError for a symbolic link to a folder, which DVC would refuse only after the work is done."""
     if folder.is_symlink() and folder.is_dir():
         raise StorageError(
-            f"{folder} is a symbolic link to a folder, which DVC does not take as part of a run; move what it leads to "
-            "into its place (to keep data on another disk: `dvc cache dir` and `dvc config cache.type symlink`)"
+            f"{folder} is a symbolic link to a folder, which DVC does not accept in a run; replace the link by the "
+            "folder itself (to keep data on another disk: `dvc cache dir` and `dvc config cache.type symlink`)"
         )
 
 
 def _sync(path: Path) -> None:
-    """Have a file, or all of a folder, on the disk itself: a name that outlives a power cut is not to name nothing."""
+    """Sync a file, or all of a folder, to disk: otherwise a power cut after the rename may leave an empty file."""
     if path.is_dir():
-        with ThreadPoolExecutor(8) as pool:  # one after the other, 4,000 files take 4 to 12 s; so 0.6 s
+        with ThreadPoolExecutor(8) as pool:  # 4,000 files take 0.6 s, and 4 to 12 s one after the other
             list(pool.map(_sync_one, path.rglob("*")))
     _sync_one(path)
 
 
 def _sync_one(path: Path) -> None:
     try:
-        number = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY)
     except OSError:
-        return  # a folder on Windows; whatever else is wrong with it, the rename says
+        return  # a folder on Windows; for anything else the rename fails, too
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # there are file systems that cannot
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot
             raise
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def _beside(path: Path) -> Path:
@@ -148,16 +153,16 @@ def _beside(path: Path) -> Path:
 
 @cache
 def place() -> str:
-    """Where numbers of processes are told apart: this machine since it was started, and this container of it."""
-    told = [platform.node()]
+    """Where process ids are unique: a digest of this machine, its boot and this container."""
+    identity = [platform.node()]
     for read in (lambda: Path("/proc/sys/kernel/random/boot_id").read_text(), lambda: os.readlink("/proc/self/ns/pid")):
         with suppress(OSError):
-            told.append(read())
-    return fingerprint(told)[:8]
+            identity.append(read())
+    return fingerprint(identity)[:8]
 
 
 def _put(temporary: Path, path: Path) -> None:
-    """Rename; a folder that stands there already is moved aside first, so that it is there again if that fails."""
+    """Rename; an existing folder is moved aside first, and back if that fails."""
     if not path.is_dir():
         os.replace(temporary, path)
         return
@@ -174,56 +179,55 @@ def _put(temporary: Path, path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """What a thread still writes there (zarr's, after an interrupt) stays for `remove_abandoned`."""
+    """Remove a file or folder; files that a thread of zarr still writes are left to `remove_abandoned`."""
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         path.unlink(missing_ok=True)
 
 
 def abandoned(*folders: str | Path) -> Iterator[Path]:
-    """What killed processes left half-written below some folders; not the files of living ones.
+    """Temporary files and folders below `folders` that killed processes left behind.
 
-    Whether a process of another machine or container lives, nobody can tell here: its files are left for a day.
+    Whether a process of another machine or container is alive cannot be known here: its files count after a day.
     """
     for folder in folders:
         for path in Path(folder).rglob(".*.tmp"):
-            owner = OWNED.search(path.name)
+            owner = TEMPORARY.search(path.name)
             if owner and owner["place"] == place():
-                if not alive(int(owner["process"])):
+                if not _alive(int(owner["process"])):
                     yield path
-            elif owner and time.time() - _written(path) > A_DAY:
+            elif owner and time.time() - _last_written(path) > FOREIGN_AGE:
                 yield path
 
 
-def _written(path: Path) -> float:
-    """When a file was last written to, or anything in a folder."""
-    times = [time.time()]
-    with suppress(OSError):  # taken away meanwhile
-        times = [inner.lstat().st_mtime for inner in (path, *path.rglob("*"))]
-    return max(times)
+def _last_written(path: Path) -> float:
+    """Time of the last write to a file, or to anything in a folder; now if it has disappeared."""
+    with suppress(OSError):
+        return max(inner.lstat().st_mtime for inner in (path, *path.rglob("*")))
+    return time.time()
 
 
 def remove_abandoned(*folders: str | Path) -> None:
-    """Remove what killed processes left half-written below some folders."""
+    """Remove what `abandoned` lists."""
     for path in list(abandoned(*folders)):
         _remove(path)
 
 
-def alive(process: int) -> bool:
-    """Whether a process of that number is there."""
+def _alive(process: int) -> bool:
+    """Whether a process with this id exists, as far as can be known."""
     if os.name == "nt":
-        return True  # there signal 0 would be sent, and end it
+        return True  # signal 0 would kill it there
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):  # not ours to ask; no number of a process
+    except (OSError, OverflowError):  # another user's process; not a process id
         return True
     return True
 
 
 def require(path: str | Path, *, made_by: str) -> Path:
-    """`path` if it exists; else an error that says which stage makes it."""
+    """`path` if it exists; else MissingError with the stage that makes it."""
     if not Path(path).exists():
         raise MissingError(f"{path} does not exist; it is made by stage {made_by!r}: run `dvc repro {made_by}`")
     return Path(path)
@@ -233,18 +237,18 @@ def require(path: str | Path, *, made_by: str) -> Path:
 
 
 def write_checked(path: str | Path, payload: bytes) -> None:
-    """Write bytes behind their own SHA-256, for caches that must notice damage, such as a power cut's."""
+    """Write bytes after their SHA-256, for caches that must detect damage, for example by a power cut."""
     with replacing(path, lasting=False) as temporary, temporary.open("wb") as file:
         file.write(hashlib.sha256(payload).hexdigest().encode() + b"\n")
         file.write(payload)
 
 
 def read_checked(path: str | Path) -> bytes:
-    """What `write_checked` wrote.
+    """Read what `write_checked` wrote.
 
     Raises:
         MissingError: no such file.
-        MismatchError: cut short, altered, or never of this kind.
+        MismatchError: unreadable, damaged, or not of this kind.
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -264,7 +268,7 @@ def read_checked(path: str | Path) -> bytes:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write JSON with sorted keys, two spaces and a final newline; a path may be a URL."""
+    """Write JSON with sorted keys, indented by two spaces; a path may be a URL."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     if remote.is_remote(path):
         remote.write(str(path), text.encode())
@@ -272,44 +276,38 @@ def write_json(path: str | Path, value: Any) -> None:
     write_bytes(path, text.encode())
 
 
-LARGEST_JSON = 1 << 28
-"""Bytes of a JSON file."""
-
-
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file; a missing or broken one is one clear error, and so is a key that appears twice, or NaN.
+    """Read a JSON file; a path may be a URL.
 
-    A path may be a URL.
+    Raises:
+        MissingError: no such file.
+        DataError: unreadable, or not a regular file.
+        MismatchError: not JSON, too large, NaN, or a key appears twice.
     """
     try:
-        if remote.is_remote(path):
-            known, size = True, remote.size(str(path))
-        else:
-            status = os.stat(path)
-            known, size = stat.S_ISREG(status.st_mode), status.st_size
-        if not known or size > LARGEST_JSON:
-            raise ValueError(f"no file, or one of more than {LARGEST_JSON:,} bytes")
-        text = (remote.read(str(path)) if remote.is_remote(path) else Path(path).read_bytes()).decode("utf-8")
-        return json.loads(text, object_pairs_hook=_each_key_once, parse_constant=_no_constant)
-    except FileNotFoundError:
+        if file_size(str(path)) > LARGEST_JSON:
+            raise ValueError(f"more than {LARGEST_JSON:,} bytes")
+        text = read_bytes(str(path)).decode("utf-8")
+        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+    except MissingError:
         raise MissingError(f"{path} does not exist") from None
-    except DataError:  # of storage elsewhere
+    except DataError:
         raise
-    except (ValueError, RecursionError, OSError) as error:  # numbers and depth that Python does not have, among others
+    except (ValueError, RecursionError) as error:  # also numbers and depth that Python does not have
         raise MismatchError(
             f"{path} is not JSON ({one_line(error, limit=200)}); make it again with `dvc repro`"
         ) from None
 
 
 def read_object(path: str | Path) -> dict[str, Any]:
-    """`read_json` of a file that holds an object; anything else is a MismatchError, and so is a key it has not."""
+    """`read_json` of an object. MismatchError if it is none, and later for each key that is missing."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise MismatchError(f"{path} does not hold a JSON object; make it again with `dvc repro`")
     return _Attributes(value, path)
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -325,7 +323,7 @@ def _no_constant(name: str) -> Any:
 
 
 def write_table(path: str | Path, table: pa.Table, *, attributes: Mapping[str, Any] | None = None) -> None:
-    """Write a Parquet table; `attributes` (JSON values) go into the schema's metadata under ``wsoup``."""
+    """Write a Parquet table, with `attributes` (JSON values) in the schema's metadata under ``wsoup``."""
     if attributes is not None:
         table = table.replace_schema_metadata({"wsoup": json.dumps(dict(attributes), sort_keys=True)})
     with needing():
@@ -339,14 +337,14 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pa.
 
     Raises:
         MissingError: no such file.
-        MismatchError: it is damaged, or lacks a column.
+        MismatchError: damaged, or a column is missing.
     """
     with _reading_parquet(path) as pq:
         return pq.read_table(path, columns=list(columns) if columns else None, partitioning=None)
 
 
 def table_attributes(path: str | Path) -> dict[str, Any]:
-    """The attributes that `write_table` stored; empty if none."""
+    """The attributes that `write_table` stored, or none."""
     with _reading_parquet(path) as pq:
         attributes = json.loads((pq.read_schema(path).metadata or {}).get(b"wsoup", b"{}"))
         if not isinstance(attributes, dict):
@@ -355,7 +353,7 @@ def table_attributes(path: str | Path) -> dict[str, Any]:
 
 
 class _Attributes(dict[str, Any]):
-    """What a file says of itself; a key that is not there is an error that names the file."""
+    """A file's attributes; a missing key is a MismatchError that names the file."""
 
     def __init__(self, attributes: Mapping[str, Any], path: str | Path) -> None:
         super().__init__(attributes)
@@ -367,7 +365,7 @@ class _Attributes(dict[str, Any]):
 
 @contextmanager
 def _reading_parquet(path: str | Path) -> Iterator[Any]:
-    """Yields pyarrow.parquet; what it raises is one line."""
+    """Yield pyarrow.parquet, and turn what it raises into one line."""
     if not Path(path).exists():
         raise MissingError(f"{path} does not exist; make it with `dvc repro`")
     if not Path(path).is_file():
@@ -393,7 +391,7 @@ class ImageFeatures:
         features: (N, D) float32, L2-normalised.
         labels: (N,) int64.
         rows: (N,) int64, row of each image in the dataset's manifest.
-        attributes: encoder, preprocessing, class_names, dataset, split and what else the writer said.
+        attributes: encoder, preprocessing, class_names, dataset, split, and others of the writer.
     """
 
     features: np.ndarray
@@ -409,11 +407,6 @@ class ImageFeatures:
 
 def write_features(path: str | Path, value: ImageFeatures) -> None:
     """Write one Zarr v3 group with arrays ``image_features``, ``labels`` and ``rows``, and their checksums."""
-    n = len(value.labels)
-    if not (len(value.features) == len(value.rows) == n):
-        raise MismatchError(
-            f"{path}: {len(value.features)} features, {n} labels, {len(value.rows)} rows: must be equal"
-        )
     arrays: dict[str, np.ndarray] = {
         "image_features": np.ascontiguousarray(value.features, dtype=np.float32),
         "labels": value.labels.astype(np.int64),
@@ -426,8 +419,8 @@ def write_features(path: str | Path, value: ImageFeatures) -> None:
     with replacing(path) as temporary:
         group: Any = zarr.create_group(store=str(temporary), zarr_format=3, attributes=attributes)
         for name, array in arrays.items():
-            chunks = (min(ROWS_PER_CHUNK, max(1, n)), *array.shape[1:])
-            shards = (max(1, -(-n // chunks[0])) * chunks[0], *array.shape[1:])
+            chunks = (min(ROWS_PER_CHUNK, max(1, len(array))), *array.shape[1:])
+            shards = (max(1, -(-len(array) // chunks[0])) * chunks[0], *array.shape[1:])
             dims = ("image", "feature")[: array.ndim]
             stored = group.create_array(
                 name, shape=array.shape, dtype=array.dtype, chunks=chunks, shards=shards, dimension_names=dims
@@ -442,13 +435,13 @@ def read_features(
 
     Args:
         path: the store.
-        encoder: the id that the features must be of; None takes any.
-        of: the dataset and its split that they must be of, as far as they say what they are of; None takes any.
+        encoder: the id of the encoder that the features must be from; None for any.
+        of: the dataset and split that they must be from, if they say so; None for any.
 
     Raises:
         MissingError: no such store.
-        MismatchError: a file in it is missing or damaged; or the features are of another encoder than `encoder`, or of
-            another dataset or split, and the text names both.
+        MismatchError: a file in it is missing or damaged; or the features are from another encoder, dataset or split,
+            and the text names both.
     """
     if not Path(path).is_dir():
         raise MissingError(f"{path} does not exist; image features are made by stage 'embed': run `dvc repro`")
@@ -460,33 +453,34 @@ def read_features(
         attributes = dict(group.attrs)
         checksums = dict(attributes.pop("checksums"))
         arrays = {name: np.asarray(group[name][...]) for name in ("image_features", "labels", "rows")}
-    except Exception as error:  # a damaged file may lead zarr into any
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+    except Exception as error:  # zarr may raise anything on a damaged file
+        reason = one_line(error, limit=300) or type(error).__name__
         raise MismatchError(f"{path} cannot be read as image features ({reason}); {again}") from None
     actual = {name: _checksum(array) for name, array in arrays.items()} | {"attributes": fingerprint(attributes)}
     for name in sorted(actual):  # zarr reads a missing chunk as zeros
         if actual[name] != checksums.get(name):
-            raise MismatchError(f"{path}: {name} not as written, a file in it is missing or damaged; {again}")
+            raise MismatchError(f"{path}: checksum of {name} differs, a file in it is missing or damaged; {again}")
     if encoder is not None:
         check_encoder(attributes["encoder"], expected=encoder, where=path)
     if of is not None and (held := (attributes.get("dataset", of[0]), attributes.get("split", of[1]))) != of:
-        said = f"holds the {held[1]} images of {held[0]}, expected the {of[1]} images of {of[0]}"
-        raise MismatchError(f"{path} {said}; {again}")
+        raise MismatchError(
+            f"{path} holds the {held[1]} images of {held[0]}, expected the {of[1]} images of {of[0]}; {again}"
+        )
     return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
 
 
 def features_attributes(path: str | Path) -> dict[str, Any]:
-    """The attributes alone of what `write_features` wrote; empty where there is none, or it cannot be read."""
+    """The attributes alone of what `write_features` wrote; empty if it is missing or cannot be read."""
     with needing():
         import zarr
     try:
         return dict(zarr.open_group(store=str(path), mode="r").attrs) if Path(path).is_dir() else {}
-    except Exception:  # a damaged file may lead zarr into any; `read_features` says what is wrong
+    except Exception:  # zarr may raise anything; `read_features` says what is wrong
         return {}
 
 
 def _checksum(array: np.ndarray) -> str:
-    """SHA-256 of an array's shape, type and values."""
+    """SHA-256 of an array's dtype, shape and values."""
     digest = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
     digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
@@ -496,7 +490,7 @@ def check_encoder(actual: Mapping[str, Any], *, expected: Mapping[str, Any], whe
     """Raise MismatchError, naming both, unless the two encoder ids are equal."""
     if dict(actual) != dict(expected):
         differing = sorted(k for k in {*actual, *expected} if actual.get(k) != expected.get(k))
-        pairs = ", ".join(f"{k}: {actual.get(k)!r} there, {expected.get(k)!r} wanted" for k in differing)
+        pairs = ", ".join(f"{k}: {actual.get(k)!r}, expected {expected.get(k)!r}" for k in differing)
         raise MismatchError(f"{where} was made with another encoder ({pairs}); run `dvc repro` to make it again")
 
 
@@ -504,12 +498,12 @@ def check_encoder(actual: Mapping[str, Any], *, expected: Mapping[str, Any], whe
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray], *, about: dict[str, str] | None = None) -> bytes:
-    """Named arrays as the bytes of a safetensors file, with what its header says about them."""
+    """Named arrays as the bytes of a safetensors file, with `about` in its header."""
     return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=about)
 
 
 def unpack_arrays(payload: bytes, *, origin: str | Path) -> dict[str, np.ndarray]:
-    """What `pack_arrays` made; MismatchError, naming `origin`, where it is something else."""
+    """Named arrays from the bytes of `pack_arrays`; MismatchError, naming `origin`, for anything else."""
     try:
         return load(payload)
     except (SafetensorError, ValueError, KeyError) as error:
@@ -523,10 +517,10 @@ def sha256_file(path: str | Path) -> str:
 
 
 def fingerprint(value: Any) -> str:
-    """Twenty hex digits that name a JSON value, for resume folders and cache keys."""
+    """Twenty hex digits that identify a JSON value, for resume folders and cache keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:20]
 
 
 def cache_dir() -> Path:
-    """Where resume state lives: ``$WSOUP_CACHE`` or ``.cache/wsoup`` under the working folder."""
+    """Folder of resume state: ``$WSOUP_CACHE``, or ``.cache/wsoup`` in the working folder."""
     return Path(os.environ.get("WSOUP_CACHE", ".cache/wsoup"))

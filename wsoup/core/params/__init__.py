@@ -1,1 +1,1 @@
-"""What every stage reads: how a section is checked, and the sections `encoder`, `embed`, `datasets` and `fewshot`."""
+"""How params.yaml is read, and the sections that several stages share."""

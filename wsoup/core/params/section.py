@@ -1,36 +1,45 @@
-"""What every section of params.yaml shares, and how a stage reads the sections that are its own.
+"""How params.yaml is read: YAML 1.2 as DVC reads it, then sections whose every key is checked.
 
-No unknown keys, no change after loading. There are no hidden defaults: a key that changes results is in the file;
-optional keys (``null`` or absent) mean "as the model or the layout says".
+A section has no unknown keys and does not change after loading. There are no hidden defaults: every key that changes
+results is in the file, and an optional key (``null`` or absent) means "as the model or the layout says".
+
+PyYAML reads YAML 1.1, where ``k0: 010`` is 8, ``1e3`` a string and ``no`` a boolean: a run would have other params than
+those DVC records.
 """
 
-from __future__ import annotations
-
+import ast
 import difflib
-import os
-import stat
-from collections.abc import Mapping, Sequence
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from wsoup.core.errors import LONGEST, SHOWN_VALUE, MissingError, ParamsError, StorageError, one_line, shown_value
-from wsoup.core.params.described import Described
-from wsoup.core.params.yaml12 import Loader
+from wsoup.core.disk.files import read_text
+from wsoup.core.errors import LONGEST, SHOWN_VALUE, MissingError, ParamsError, one_line, shown_value
+
+LARGEST_FILE = 200_000
+"""Characters of params.yaml; the paper's has 10,000."""
+MOST_VALUES = 50_000
+"""Values in params.yaml with its aliases expanded: a few lines of them can stand for 10^9."""
+
+# ------------------------------------------------------------------------------------------------- types of fields
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
-"""A name that serves in stage and file names: letters, digits, dash and underscore."""
-NAME_RULE = "a name has letters (a-z), digits, - and _, begins with a letter or a digit, and stands in file names"
+"""A name used in stage and file names."""
+NAME_RULE = "a name has letters (a-z), digits, - and _, and begins with a letter or a digit; it is part of file names"
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
-"""A count. What multiplies memory or time has an upper bound beside it, far beyond any sensible use."""
+"""A count. One that multiplies memory or time also has an upper bound, far beyond any sensible use."""
 NonNegativeInt = Annotated[int, Field(ge=0, strict=True)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
-def _each_once(seeds: list[int]) -> list[int]:
+def _unique(seeds: list[int]) -> list[int]:
     if len(set(seeds)) != len(seeds):
         raise ValueError(f"{seeds} holds a seed twice")
     return seeds
@@ -39,7 +48,7 @@ def _each_once(seeds: list[int]) -> list[int]:
 Seeds = Annotated[
     list[Annotated[int, Field(ge=0, lt=2**63, strict=True)]],
     Field(min_length=1, max_length=100),
-    AfterValidator(_each_once),
+    AfterValidator(_unique),
 ]
 """Each seed draws its own few-shot images, soups and training."""
 
@@ -55,152 +64,110 @@ Text = Annotated[str, Field(max_length=4000), AfterValidator(_printable)]
 Place = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_printable)]
 """A path."""
 
-LARGEST_FILE = 200_000
-"""Letters of params.yaml; the paper's has 10,000."""
-MOST_VALUES = 50_000
-"""Values in params.yaml, each alias counted as what it stands for: a few lines may stand for 10^9."""
 
-
-class Section(Described):
+class Section(BaseModel):
     """Base of all sections: no unknown keys, no change after loading, no NaN and no infinity."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> Any:
+        """Describe fields by their docstrings; pydantic's own way would parse the source at every start."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema)["properties"]
+        for name, text in _field_docstrings(cls):
+            properties[cls.model_fields[name].alias or name]["description"] = text
+        return schema
+
+
+def _field_docstrings(model: type[Section]) -> Iterator[tuple[str, str]]:
+    """(field, docstring) pairs, base classes first, so that a subclass overrides them."""
+    for cls in reversed([cls for cls in model.__mro__ if issubclass(cls, Section)]):
+        (definition,) = ast.parse(inspect.getsource(cls)).body
+        for field, docstring in pairwise(definition.body):  # type: ignore[attr-defined]
+            match field, docstring:
+                case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))) if name in model.model_fields:
+                    yield name, inspect.cleandoc(text)
+
 
 class Sections(BaseModel):
-    """Base of what one stage reads: some sections of params.yaml by their names there; the others are not its own."""
+    """Base of what one stage reads: some sections of params.yaml by name; it ignores the others."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
+
+# ------------------------------------------------------------------------------------------------ reading and checks
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 def load(model: type[Model], path: str | Path = "params.yaml") -> Model:
-    """Read the sections of params.yaml that `model` names, and check them.
+    """Read and check the sections of params.yaml that `model` names.
 
     Raises:
         MissingError: no such file.
-        ParamsError: not YAML, an unknown key (the nearest known one is named), a wrong type or a value out of range;
-            all problems in one line, or as many as fit, and the number of the others.
+        DataError: not a regular file.
+        ParamsError: unreadable, not YAML, an unknown key (with the nearest known one), a wrong type or a value out of
+            range; all problems in one line, or as many as fit and the number of the others.
     """
     return parse(model, read_yaml(path), origin=str(path))
 
 
 def read_yaml(path: str | Path) -> Mapping[str, Any]:
-    """params.yaml as a mapping, nothing checked but that it is one, of a bounded size, with each key once.
-
-    Raises:
-        MissingError, StorageError: no such file, or it cannot be read.
-        ParamsError: not UTF-8, not YAML, too large, a key twice, or no mapping.
-    """
+    """params.yaml as a mapping of bounded size with unique keys; nothing else is checked. Raises as `load`."""
     try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # a FIFO waits, a device has no end
-            raise StorageError(f"{path} is not a file; it must be a file of YAML")
-        if status.st_size > 4 * LARGEST_FILE:  # bytes of a letter, at most
-            raise ParamsError(f"{path} has {status.st_size:,} bytes; params have {LARGEST_FILE:,} letters at most")
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
+        text = read_text(path, kind=ParamsError, largest=4 * LARGEST_FILE)  # a character has at most 4 bytes
+    except MissingError:
         raise MissingError(f"{path} does not exist; write one with `wsoup profile demo --out params.yaml`") from None
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read ({error.strerror}); it must be a file of YAML") from None
-    except UnicodeDecodeError as error:
-        raise ParamsError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     return parse_yaml(text, origin=str(path))
 
 
 def parse_yaml(text: str, *, origin: str) -> Mapping[str, Any]:
-    """The same of a text, which may be that of another revision; `origin` names it in errors."""
-    path = origin
+    """`read_yaml` of a string, for example of another revision; `origin` names it in errors."""
     if len(text) > LARGEST_FILE:
-        raise ParamsError(f"{path} has {len(text):,} letters, params have {LARGEST_FILE:,} at most; is it the file?")
+        raise ParamsError(
+            f"{origin} has {len(text):,} characters, params have {LARGEST_FILE:,} at most; is it the right file?"
+        )
     try:
-        raw = _construct(text)
+        node = _parsed(text)
+        value = None if node is None else Loader("").construct_document(node)  # a new value for each caller
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # dates, numbers and depth that Python does not have
-        raise ParamsError(one_line(f"{path} is not YAML: {error}")) from None
-    if not isinstance(raw, Mapping):
-        raise ParamsError(f"{path} must hold sections (key: value), found {type(raw).__name__}")
-    return raw
-
-
-def _construct(text: str) -> Any:
-    """The value of a YAML document; a new one each time, which is the caller's own."""
-    node = _node(text)
-    return None if node is None else Loader("").construct_document(node)
-
-
-@lru_cache(maxsize=4)  # a stage reads params.yaml and dvc.yaml again and again
-def _node(text: str) -> yaml.Node | None:
-    """A YAML document, looked over before anything is made of it: merged keys are multiplied, too."""
-    node = Loader(text).get_single_node()
-    if node is not None and _values_in(node, known={}) > MOST_VALUES:
-        raise ValueError(f"with its aliases (*name) it stands for more than {MOST_VALUES:,} values; write them out")
-    return node
-
-
-def _values_in(node: yaml.Node, *, known: dict[int, int | None]) -> int:
-    """How many values a node stands for, aliases written out; each node is looked at once."""
-    if node is None or isinstance(node, yaml.ScalarNode):
-        return 1
-    if id(node) in known:
-        values = known[id(node)]
-        if values is None:
-            raise ValueError(f"the value in line {node.start_mark.line + 1} holds itself by an alias (*name)")
-        return values
-    known[id(node)] = None
-    if isinstance(node, yaml.MappingNode):
-        _check_keys(node)
-        children = [part for pair in node.value for part in pair]
-    else:
-        children = node.value
-    known[id(node)] = total = 1 + sum(_values_in(child, known=known) for child in children)
-    return total
-
-
-def _check_keys(node: yaml.MappingNode) -> None:
-    """Of a key that appears twice YAML takes the last one, in silence; DVC refuses it."""
-    seen: dict[str, int] = {}
-    for key, _ in node.value:
-        if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-            line = key.start_mark.line + 1
-            if key.value in seen:
-                raise ValueError(f"key {key.value!r} appears in line {seen[key.value]} and in line {line}; keep one")
-            seen[key.value] = line
+        raise ParamsError(one_line(f"{origin} is not YAML: {error}")) from None
+    if not isinstance(value, Mapping):
+        raise ParamsError(f"{origin} must hold sections (key: value), found {type(value).__name__}")
+    return value
 
 
 def parse(model: type[Model], raw: Mapping[str, Any], *, origin: str) -> Model:
-    """Check an already loaded mapping; `origin` names it in errors."""
+    """Check a mapping; `origin` names it in errors. Raises ParamsError as `load`."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        # A typo is an unknown key and a missing one: the unknown one is said first.
+        # A typo is both an unknown key and a missing one: the unknown one comes first.
         problems = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
         first, *others = (_explain(problem, model=model, raw=raw) for problem in problems)
         raise ParamsError(_as_many_as_fit([f"{origin}: {first}", *others])) from None
 
 
 def _as_many_as_fit(problems: Sequence[str]) -> str:
-    """Problems in one line: the first one, cut in its middle where it is long, and as many of the others as fit."""
+    """Problems in one line: the first, shortened if need be, as many others as fit, and the number of the rest."""
     room = LONGEST - len(f"; and {len(problems)} more problems")
-    shown, *others = [one_line(text, limit=room) for text in problems]
+    line, *others = [one_line(text, limit=room) for text in problems]
     left = len(others)
-    for clause in others:
-        if len(shown) + len(clause) + 2 > room:
+    for problem in others:
+        if len(line) + len(problem) + 2 > room:
             break
-        shown, left = f"{shown}; {clause}", left - 1
-    return shown + (f"; and {left} more problem{'s' if left > 1 else ''}" if left else "")
+        line, left = f"{line}; {problem}", left - 1
+    return line + (f"; and {left} more problem{'s' if left > 1 else ''}" if left else "")
 
 
 def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) -> str:
-    """One pydantic error in one clause: where, what was found, what was expected."""
+    """One pydantic error in one clause: where, the value, what was expected."""
     location = [part for part in problem["loc"] if part != "[key]"]
-    where = ".".join(_as_written(location, raw=raw, missing=problem["type"] == "missing")) or "params"
+    where = ".".join(_keys_in_file(location, raw=raw, missing=problem["type"] == "missing")) or "params"
     where = one_line(where, limit=2 * SHOWN_VALUE)
     if problem["type"] == "extra_forbidden":
-        known = _keys_at(location[:-1], model=model)
+        known = _known_keys(location[:-1], model=model)
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known keys here: {', '.join(known)}"
         return f"unknown key {where!r}; {hint}"
@@ -213,8 +180,8 @@ def _explain(problem: Any, *, model: type[BaseModel], raw: Mapping[str, Any]) ->
     return f"{where}: {shown_value(problem['input'])} is not valid: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
-def _as_written(location: list[Any], *, raw: Any, missing: bool) -> list[str]:
-    """The keys of a location as they stand in the file: pydantic puts in which of a union's kinds it tried."""
+def _keys_in_file(location: list[Any], *, raw: Any, missing: bool) -> list[str]:
+    """The keys of a location that the file has: pydantic adds which member of a union it tried."""
     keys = []
     for i, part in enumerate(location):
         held = range(len(raw)) if isinstance(raw, list) else raw if isinstance(raw, Mapping) else ()
@@ -225,28 +192,116 @@ def _as_written(location: list[Any], *, raw: Any, missing: bool) -> list[str]:
     return keys
 
 
-def _keys_at(location: list[Any], *, model: type[BaseModel]) -> list[str]:
-    """The known keys of the section at `location`, as written in YAML; in a union, of the kind that was asked for."""
+def _known_keys(location: list[Any], *, model: type[BaseModel]) -> list[str]:
+    """The keys, as written in YAML, of the section at `location`; in a union, of the `kind` in question."""
     models: list[Any] = [model]
     for part in location:
-        tagged = [m for m in models if part in get_args(_annotation(m, "kind"))]
-        fields = [_annotation(m, part) for m in models]
-        inner_models = [inner for annotation in fields if annotation is not None for inner in _models_in(annotation)]
+        tagged = [m for m in models if part in get_args(_fields(m).get("kind"))]
+        annotations = [_fields(m).get(part) for m in models]
+        inner_models = [inner for annotation in annotations for inner in _models_in(annotation)]
         models = tagged or inner_models or models
-    return list(dict.fromkeys(key for m in models for key in _by_key(m)))
+    return list(dict.fromkeys(key for m in models for key in _fields(m)))
 
 
-def _by_key(model: Any) -> dict[str, Any]:
+def _fields(model: Any) -> dict[str, Any]:
     """Annotations of a model's fields by their keys in YAML."""
     return {field.alias or name: field.annotation for name, field in getattr(model, "model_fields", {}).items()}
 
 
-def _annotation(model: Any, key: Any) -> Any:
-    return _by_key(model).get(key)
-
-
 def _models_in(annotation: Any) -> list[Any]:
-    """All models that an annotation names: of an optional, of a union, of the values of a dict."""
+    """All models in an annotation: of an optional, of a union, of the values of a dict."""
     if hasattr(annotation, "model_fields"):
         return [annotation]
     return [model for argument in get_args(annotation) for model in _models_in(argument)]
+
+
+# --------------------------------------------------------------------------------------------------------- YAML 1.2
+
+
+@lru_cache(maxsize=4)  # a stage reads params.yaml and dvc.yaml again and again
+def _parsed(text: str) -> yaml.Node | None:
+    """A YAML document before construction, checked: constructing a merged key multiplies it, too."""
+    node = Loader(text).get_single_node()
+    if node is not None and _count_values(node, counts={}) > MOST_VALUES:
+        raise ValueError(f"with its aliases (*name) it stands for more than {MOST_VALUES:,} values; write them out")
+    return node
+
+
+def _count_values(node: yaml.Node, *, counts: dict[int, int | None]) -> int:
+    """Values in a node with its aliases expanded. `counts` holds those of nodes seen, None while one is being counted.
+
+    Raises:
+        ValueError: the node contains itself, or has a key twice.
+    """
+    if node is None or isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) in counts:
+        count = counts[id(node)]
+        if count is None:
+            raise ValueError(f"the value in line {node.start_mark.line + 1} holds itself by an alias (*name)")
+        return count
+    counts[id(node)] = None
+    if isinstance(node, yaml.MappingNode):
+        _check_keys(node)
+        children = [part for pair in node.value for part in pair]
+    else:
+        children = node.value
+    counts[id(node)] = total = 1 + sum(_count_values(child, counts=counts) for child in children)
+    return total
+
+
+def _check_keys(node: yaml.MappingNode) -> None:
+    """PyYAML silently takes the last of two equal keys; DVC refuses them."""
+    seen: dict[str, int] = {}
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+            line = key.start_mark.line + 1
+            if key.value in seen:
+                raise ValueError(f"key {key.value!r} appears in line {seen[key.value]} and in line {line}; keep one")
+            seen[key.value] = line
+
+
+class Loader(yaml.SafeLoader):
+    """Reads YAML 1.2, and refuses a document that declares another version."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        """The document as a node, before construction."""
+        node: yaml.Node | None = super().get_single_node()
+        if getattr(self, "yaml_version", None) not in (None, (1, 2)):
+            raise ValueError("it says %YAML 1.1; params are YAML 1.2, as DVC reads them: take that line out")
+        return node
+
+    def integer(self, node: yaml.ScalarNode) -> int:
+        """An integer by its prefix; leading zeros mean nothing."""
+        text = self.construct_scalar(node).replace("_", "")
+        return int(text, 0) if text.lstrip("+-")[1:2] in ("b", "o", "x") else int(text)
+
+
+class Dumper(yaml.SafeDumper):
+    """Quotes every string that YAML 1.1 or 1.2 would read as something else."""
+
+
+SCALARS = {
+    "bool": (r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    "int": (r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|[0-9_]+|0x[0-9a-fA-F_]+)$", "-+0123456789"),
+    "float": (
+        r"^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
+        r"|[-+]?\.[0-9_]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
+        "-+0123456789.",
+    ),
+}
+"""Types with other rules in YAML 1.1: their pattern in YAML 1.2, and the characters that may start them."""
+
+Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in rules if tag.rpartition(":")[2] not in SCALARS]
+    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+for scalar, (pattern, first) in SCALARS.items():
+    for rules in (Loader, Dumper):
+        rules.add_implicit_resolver(f"tag:yaml.org,2002:{scalar}", re.compile(pattern), list(first))
+Loader.add_constructor("tag:yaml.org,2002:int", Loader.integer)
+
+
+def dump(value: Any, **options: Any) -> str:
+    """`yaml.safe_dump`, for readers of YAML 1.1 and 1.2."""
+    return str(yaml.dump(value, Dumper=Dumper, **options))

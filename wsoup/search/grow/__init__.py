@@ -1,1 +1,1 @@
-"""One function for each kind of soup, on the candidates that `rank` has ordered."""
+"""One function for each kind of soup, given the ranking that `rank` made."""

@@ -1,12 +1,10 @@
-"""Algorithm 1 of arXiv 2311.13612, the descriptor soup, over passed-in features and counts.
+"""Algorithm 1 of arXiv 2311.13612, the descriptor soup. Features and counts are passed in.
 
-Accuracy is an integer count, and a text is added only where the count rises strictly. Candidates are tried in
-speculative batches: a whole batch is counted against the soup as it stands, the first one that rises is accepted, and
-those after it are counted again against the new soup. The result is that of the one-by-one loop, to the letter,
-whatever the batch sizes.
+Accuracy is an integer count, and a text is added only if the count rises strictly. Candidates are tried in speculative
+batches: a whole batch is counted against the present soup, the first candidate that raises the count is accepted, and
+those after it are counted again against the new soup. The result is exactly that of the one-by-one loop, whatever the
+batch sizes.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -19,28 +17,27 @@ from wsoup.core.scoring import correct_per_candidate, normalize
 from wsoup.soup.member import Member, Step
 
 BATCHES = (8, 64)
-"""Speculative batches start small after an acceptance, when the next one is likely, and double while nothing rises."""
+"""First and largest speculative batch: small after an acceptance, when another is likely, then doubling."""
 
 Judgement = tuple[Any, ...]
-"""Of a candidate: what must rise, and whatever else its acceptance needs."""
+"""Of a candidate: the value that must rise, and whatever else accepting it requires."""
 Measure = Callable[[Tensor], tuple[Sequence[float], Sequence[int]]]
-"""Sums of member features (B, classes, D) -> for each of the B what must rise, and its correct images."""
+"""Sums of member features (B, C, D) -> the value that must rise, and the number of correct images, of each."""
 
 
 def greedy_soup(
     ranked: Sequence[str], *, features: Callable[[Sequence[str]], Iterator[Tensor]], measure: Measure, m: int
 ) -> list[Member]:
-    """Algorithm 1: start with the best descriptor, add each next one that makes the centroid strictly better.
+    """Algorithm 1: start with the best descriptor, then add each one that makes the centroid strictly better.
 
     Args:
         ranked: descriptors by falling accuracy.
-        features: texts -> blocks (b, C, D) of their L2-normalised features, in order. Only as many texts as the walk
-            needs are asked for.
-        measure: what is to rise; `right_on` for the algorithm of the paper.
-        m: stop with so many members; the walk may end with fewer.
+        features: texts -> blocks (b, C, D) of L2-normalised features, in order; consumed only as far as needed.
+        measure: the objective; `right_on` for the paper's algorithm.
+        m: maximum number of members.
 
     Returns:
-        At most m members, in the order in which they were added. A longer soup begins with a shorter one.
+        At most m members, in the order in which they were added. A longer soup starts with a shorter one.
 
     Raises:
         PoolError: there are no descriptors.
@@ -56,8 +53,8 @@ def greedy_soup(
             rise = next_rise(len(block), start=start, bar=bar, judge=judge, batches=BATCHES if members else (1, 1))
             if rise is None:
                 break
-            place, (bar, n_correct, added) = rise
-            total, start, text = total + added, place + 1, ranked[position + place]
+            index, (bar, n_correct, added) = rise
+            total, start, text = total + added, index + 1, ranked[position + index]
             members.append(Member(text=text, n_correct=n_correct, trace=(Step(text, n_correct),)))
         position += len(block)
         if len(members) == m:
@@ -66,7 +63,7 @@ def greedy_soup(
 
 
 def _beside(total: Tensor, block: Tensor, *, measure: Measure) -> Callable[[slice], Iterable[Judgement]]:
-    """Judge candidates of a block (b, C, D) as further members of a soup whose features sum to `total`."""
+    """Judge candidates of a block (b, C, D) as additions to a soup whose features sum to `total`."""
 
     def judge(tried: slice) -> Iterable[Judgement]:
         values, counts = measure(total + block[tried])
@@ -83,30 +80,30 @@ def next_rise(
     judge: Callable[[slice], Iterable[Judgement]],
     batches: tuple[int, int] = BATCHES,
 ) -> tuple[int, Judgement] | None:
-    """The first of n candidates, from `start` on, that is judged above the bar: its place and judgement, or None.
+    """The first of n candidates, from `start` on, that is judged above the bar: its index and judgement, or None.
 
     Args:
-        n: how many candidates there are.
-        start: those before it are passed over.
-        bar: what a judgement must begin with more than.
-        judge: some candidates -> their judgements; asked for one batch after the other.
-        batches: size of the first one, and of the largest.
+        n: number of candidates.
+        start: index of the first candidate to try.
+        bar: value that a judgement must exceed.
+        judge: a slice of the candidates -> their judgements; called batch by batch.
+        batches: size of the first batch, and of the largest.
     """
     size, largest = batches
     while start < n:
         tried = slice(start, min(start + size, n))
-        for place, judgement in enumerate(judge(tried), start=start):
+        for index, judgement in enumerate(judge(tried), start=start):
             if judgement[0] > bar:
-                return place, judgement
+                return index, judgement
         start, size = tried.stop, min(2 * size, largest)
     return None
 
 
 def right_on(image_features: Tensor, labels: Tensor) -> Measure:
-    """Measure soups by the images (N, D) with labels (N,) that their centroids get right."""
+    """Measure soups by how many images (N, D) with labels (N,) their centroids get right."""
 
     def measure(sums: Tensor) -> tuple[Sequence[int], Sequence[int]]:
-        # A mean is its sum once normalised.
+        # Normalised, a sum equals the mean.
         counts = correct_per_candidate(image_features, labels, normalize(sums)).sum(dim=1).tolist()
         return counts, counts
 

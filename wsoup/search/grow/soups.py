@@ -1,21 +1,29 @@
-"""From a definition in params.yaml to the members of a soup: the one place that knows which kinds there are.
+"""From a definition in params.yaml to the members of a soup: the one place that knows all kinds.
 
-To add a kind: its model in `wsoup.search.grow.params`, its function in a module beside this one, a case in `_chosen`.
+To add a kind, add its model to `wsoup.search.grow.params` and a case to `_chosen`, and write its algorithm in a module
+beside this one, unless it is as short as `top` and `sample`.
 """
 
-from __future__ import annotations
-
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from wsoup.core.draws import member_generator
 from wsoup.core.errors import PoolError
-from wsoup.search.grow.chains import first_word, random_length_chain, word_soup_member
+from wsoup.search.grow.chains import (
+    first_word,
+    fitted_scale,
+    joint_soup,
+    likely_on,
+    random_length_chain,
+    word_soup_member,
+)
 from wsoup.search.grow.greedy import Measure, greedy_soup, right_on
-from wsoup.search.grow.joint import fitted_scale, joint_soup, likely_on
 from wsoup.search.grow.params import (
     ChainsSoup,
     FirstWordsSoup,
@@ -26,21 +34,20 @@ from wsoup.search.grow.params import (
     SoupParams,
     TopSoup,
 )
-from wsoup.search.grow.singles import sample, top
-from wsoup.search.rank.cost import Meter
-from wsoup.search.rank.ranking import Ranked
-from wsoup.search.rank.source import Source
+from wsoup.search.rank.ranking import Ranked, count_and_likelihood
+from wsoup.search.rank.source import Meter, Source
 from wsoup.soup.member import NOTHING, Cost, Member, Step
 from wsoup.soup.soup import COUNTED_TOGETHER, Soup
 
 Part = tuple[list[Member], Cost]
+"""Members of one part of a soup (a chain, or all of them), and what their search cost."""
 
 
 def candidates(definition: SoupParams, ranked: Ranked) -> Ranked:
-    """What of the ranked pool can get into the soup: where it raced, those that went through all rounds.
+    """The candidates of the ranked pool that a soup may use; after a race, only its finalists.
 
     Raises:
-        PoolError: the pool is smaller than the definition says, or fewer went through all rounds.
+        PoolError: there are fewer than the definition requires.
     """
     check_enough(definition, len(ranked.texts))
     able = ranked if definition.unranked else ranked.finalists()
@@ -51,78 +58,82 @@ def candidates(definition: SoupParams, ranked: Ranked) -> Ranked:
 
 
 def check_enough(definition: SoupParams, size: int) -> None:
-    """Raise PoolError where a pool of so many texts is smaller than the definition says."""
+    """Raise PoolError if a pool of `size` texts is smaller than the definition requires."""
     where = f"the pool {definition.pool} holds {size}"
-    if problem := definition.shortage(size, where=where, otherwise="give more texts"):
+    if problem := definition.shortage(size, where=where, otherwise="add texts"):
         raise PoolError(problem)
 
 
 def ranking_cost(definition: SoupParams, ranked: Ranked) -> Cost:
-    """What the ranking took that the soup begins with; nothing where the whole pool is sampled."""
+    """The cost of the ranking that a soup needs: none if it samples the whole pool."""
     return NOTHING if definition.unranked else ranked.cost
 
 
 def identity(definition: SoupParams) -> dict[str, object]:
-    """What of a definition decides a part of the soup, as JSON values: of chains all but how many there are."""
+    """What determines one part of the soup, as JSON values for the resume key: for chains, all but their number."""
     return definition.model_dump(exclude={"m"} if definition.parts > 1 else None)
 
 
 def shared_search(definition: SoupParams) -> dict[str, object] | None:
-    """What of Algorithm 2's definition decides its search, which its variants share; None of other soups."""
+    """What determines the search of Algorithm 2, which its variants share; None for other soups."""
     if not isinstance(definition, ChainsSoup | RandomLengthsSoup):
         return None
     return definition.model_dump(exclude={"kind", "m", "class_name_weight"})
 
 
 def members(definition: SoupParams, *, ranked: Ranked, source: Source, seed: int, part: int) -> Part:
-    """The members of one part of one seed's soup, each with its count on that seed's few-shot images; and their cost.
+    """The members of one part of one seed's soup, with their counts on that seed's few-shot images, and their cost.
 
     Args:
-        definition: from section ``soups``.
+        definition: an entry of section ``soups``.
         ranked: `candidates`.
         source: what selection may see.
-        seed: whose images.
-        part: which of `definition.parts`.
+        seed: the seed.
+        part: number of the part, below `definition.parts`.
     """
-    found = search(definition, ranked=ranked, source=source, seed=seed, part=part)
-    return finished(definition, found, ranked=ranked, source=source, seed=seed, part=part)
+    searched = search(definition, ranked=ranked, source=source, seed=seed, part=part)
+    return finish(definition, searched, ranked=ranked, source=source, seed=seed, part=part)
 
 
 def search(definition: SoupParams, *, ranked: Ranked, source: Source, seed: int, part: int) -> Part:
-    """The members of a part as they stood in the search, and their cost; arguments as `members`."""
+    """Search the members of a part; arguments as for `members`. Equal `shared_search` gives equal results."""
     meter = Meter(source, seed=seed, period=ranked.period)
     chosen = _chosen(definition, ranked=ranked, meter=meter, part=part)
     return chosen, meter.cost()
 
 
-def finished(definition: SoupParams, found: Part, *, ranked: Ranked, source: Source, seed: int, part: int) -> Part:
-    """What `search` found, or that of an equal `shared_search`, as the soup's members."""
-    chosen, cost = found
+def finish(definition: SoupParams, searched: Part, *, ranked: Ranked, source: Source, seed: int, part: int) -> Part:
+    """Turn the result of `search` into members of the soup, with final counts."""
+    chosen, cost = searched
     if isinstance(definition, RandomLengthsSoup):
-        drawn = partial(random_length_chain, ranked=ranked.texts, member=part, seed=seed, k1=definition.k1)
-        chosen = [Member(drawn(grown)) for grown in chosen]
+        draw: dict[str, Any] = {"ranked": ranked.texts, "member": part, "seed": seed, "k1": definition.k1}
+        chosen = [Member(random_length_chain(grown, **draw)) for grown in chosen]
     if definition.kind not in COUNTED_TOGETHER:
         counts = source.count([member.text for member in chosen], seed=seed, period=True)
         chosen = [replace(member, n_correct=int(count)) for member, count in zip(chosen, counts, strict=True)]
-    elif not ranked.period:  # they were counted without it, and are evaluated with it
+    elif not ranked.period:  # the search counted without the final period, but evaluation has it
         chosen = _recounted(chosen, definition, source=source, seed=seed)
     return [replace(member, n_images=len(source.subsets[seed])) for member in chosen], cost
 
 
-def made(
+def assemble(
     definition: SoupParams,
-    parts: Sequence[tuple[Sequence[Member], Cost]],
+    parts: Sequence[Part],
     *,
     pool: Ranked,
     source: Source,
     seed: int,
     made_with: Mapping[str, str],
 ) -> Soup:
-    """A soup of its parts, as `members` gave them.
+    """Make a soup from its parts.
 
     Args:
-        pool: the whole ranking that `candidates` cut.
-        made_with: versions of the packages that decided it.
+        definition: an entry of section ``soups``.
+        parts: `members` of all parts, in order.
+        pool: the whole ranking, before `candidates` cut it.
+        source: what selection saw.
+        seed: the seed.
+        made_with: versions of the packages that determine the result.
     """
     return Soup(
         kind=definition.kind,
@@ -138,73 +149,92 @@ def made(
     )
 
 
+def pack(part: Part) -> dict[str, np.ndarray]:
+    """A part as an array of JSON bytes, for a shard."""
+    chosen, cost = part
+    value = {"members": [member.as_json() for member in chosen], "cost": cost.as_json()}
+    return {"part": np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)}
+
+
+def unpack(arrays: Mapping[str, np.ndarray]) -> Part:
+    """The inverse of `pack`."""
+    value = json.loads(arrays["part"].tobytes())
+    return [Member.from_json(member) for member in value["members"]], Cost(**value["cost"])
+
+
 def _chosen(definition: SoupParams, *, ranked: Ranked, meter: Meter, part: int) -> list[Member]:
-    """The members as they stood in the search."""
+    """The members as the search counts them."""
     texts, seed = ranked.texts, meter.seed
     match definition:
         case GreedySoup():
-            measure = _beside_class_name(right_on(*meter.source.images_of(seed)), definition, source=meter.source)
+            measure = _with_class_name(right_on(*meter.source.images_of(seed)), definition, source=meter.source)
             return greedy_soup(texts, features=meter.blocks, measure=measure, m=definition.m)
         case TopSoup(m=m, k1=k1, rank_by=rank_by):
-            best = top(
-                texts, n_correct=ranked.n_correct, log_likelihood=ranked.log_likelihood, m=m, k1=k1, rank_by=rank_by
-            )
-            return _singles(best, ranked=ranked)
+            return _singles(top(ranked, m=m, k1=k1, rank_by=rank_by), ranked=ranked)
         case SampleSoup():
             return _singles(sample(texts, m=definition.m, seed=seed), ranked=ranked)
         case FirstWordsSoup(k0=k0):
             first = [first_word(texts, member=i, seed=seed, k0=k0) for i in range(definition.m)]
             return _singles(first, ranked=ranked)
         case ChainsSoup() | RandomLengthsSoup():
-            grown = word_soup_member(
-                texts,
-                member=part,
-                seed=seed,
-                k0=definition.k0,
-                k1=definition.k1,
-                patience=definition.patience,
-                max_words=definition.max_words,
-                count=meter.count,
-            )
-            return [grown]
+            return [word_soup_member(texts, member=part, seed=seed, count=meter.count, **definition.growth)]
         case JointSoup():
-            return _joint(definition, texts=texts, meter=meter)
+            images, labels = meter.source.images_of(seed)
+            scale = fitted_scale(images, labels, _class_name(meter.source))
+            likely = likely_on(images, labels, scale=scale)
+            measure = _with_class_name(likely, definition, source=meter.source)
+            return joint_soup(
+                texts, seed=seed, m=definition.m, features=meter.features, measure=measure, **definition.growth
+            )
+
+
+def _singles(texts: Sequence[str], *, ranked: Ranked) -> list[Member]:
+    """Members of one text each; the trace is the count in the ranking, if that was on all classes."""
+    finalists = ranked.finalists()
+    counts = dict(zip(finalists.texts, finalists.n_correct.tolist(), strict=True))
+    return [Member(text, trace=(Step(text, counts[text]),) if text in counts else ()) for text in texts]
+
+
+def top(ranked: Ranked, *, m: int, k1: int, rank_by: Literal["count", "count_k2"]) -> list[str]:
+    """The m best single texts. Source: this project.
+
+    With ``count_k2``, by z(n_correct) + z(k2) among the top k1 by count, where z(x) = (x - mean x) / std x over these
+    k1, and 0 if all are equal: a count over few images is coarse, and k2 measures how confident it is.
+
+    Args:
+        ranked: the ranking, by falling count.
+        m: number of members, at most `k1`.
+        k1: number of texts to consider.
+        rank_by: ``count`` or ``count_k2``. Ties keep the order of the ranking.
+    """
+    if rank_by == "count":
+        return ranked.texts[:m]
+    value = count_and_likelihood(ranked.n_correct[:k1], ranked.log_likelihood[:k1])
+    return [ranked.texts[i] for i in np.argsort(-value, kind="stable")[:m]]
+
+
+def sample(texts: Sequence[str], *, m: int, seed: int) -> list[str]:
+    """Draw m texts without replacement: the control that any selection must beat. A draw of 16 starts with that of 8.
+
+    Raises:
+        PoolError: fewer than m texts.
+    """
+    if len(texts) < m:
+        raise PoolError(f"cannot sample {m} of {len(texts)} texts; lower m or add texts")
+    order = member_generator(purpose="sample", seed=seed, member=0).permutation(len(texts))
+    return [texts[i] for i in order[:m]]
 
 
 def _recounted(members: Sequence[Member], definition: SoupParams, *, source: Source, seed: int) -> list[Member]:
-    """Members with the counts of the soup up to and with each, every text with the final period."""
-    measure = _beside_class_name(right_on(*source.images_of(seed)), definition, source=source)
+    """Members with the counts of the soup up to each of them, all texts with the final period."""
+    measure = _with_class_name(right_on(*source.images_of(seed)), definition, source=source)
     features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))  # (M, C, D)
     counts = [measure(total[None])[1][0] for total in features.cumsum(dim=0)]
     return [replace(member, n_correct=count) for member, count in zip(members, counts, strict=True)]
 
 
-def _singles(texts: Sequence[str], *, ranked: Ranked) -> list[Member]:
-    """Members of one text each, whose trace is their count in the ranking; none where that had not all classes."""
-    known = ranked.finalists()
-    counts = dict(zip(known.texts, known.n_correct.tolist(), strict=True))
-    return [Member(text, trace=(Step(text, counts[text]),) if text in counts else ()) for text in texts]
-
-
-def _joint(definition: JointSoup, *, texts: Sequence[str], meter: Meter) -> list[Member]:
-    images, labels = meter.source.images_of(meter.seed)
-    scale = fitted_scale(images, labels, _class_name(meter.source))
-    measure = likely_on(images, labels, scale=scale)
-    return joint_soup(
-        texts,
-        seed=meter.seed,
-        m=definition.m,
-        k0=definition.k0,
-        k1=definition.k1,
-        patience=definition.patience,
-        max_words=definition.max_words,
-        features=meter.features,
-        measure=_beside_class_name(measure, definition, source=meter.source),
-    )
-
-
-def _beside_class_name(measure: Measure, definition: SoupParams, *, source: Source) -> Measure:
-    """Measure soups as they will be used, with the class name in them at its weight."""
+def _with_class_name(measure: Measure, definition: SoupParams, *, source: Source) -> Measure:
+    """Measure soups as they will be used, including the class name at its weight."""
     if not definition.class_name_weight:
         return measure
     start = definition.class_name_weight * _class_name(source)
@@ -212,6 +242,6 @@ def _beside_class_name(measure: Measure, definition: SoupParams, *, source: Sour
 
 
 def _class_name(source: Source) -> Tensor:
-    """Features of the class names without a text, as they are evaluated: (C, D)."""
+    """Features of the bare class names, as evaluated: (C, D)."""
     (block,) = source.text_blocks([""], period=True)
     return block[0]

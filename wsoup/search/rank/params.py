@@ -1,6 +1,4 @@
-"""Sections `candidates` and `score`: the pools, and how they are ranked."""
-
-from __future__ import annotations
+"""Sections `candidates` and `score`: the pools and how they are ranked."""
 
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -21,24 +19,24 @@ class WordPoolParams(Section):
     path: Place | None = None
     """A text file, one word a line; null: the most common English words (wordfreq)."""
     count: Texts
-    """How many words are taken, from the top."""
+    """Number of words to take, from the top."""
     period: Flag
-    """Whether a candidate carries the prompt's final period while it is ranked and searched."""
+    """Whether candidates have the prompt's final period while they are ranked and searched."""
 
 
 class DescriptorPoolParams(Section):
-    """Descriptors: one a line in a text file, or JSON files of {class: [descriptor, ...]}."""
+    """Descriptors: text files with one per line, or JSON files of {class: [descriptor, ...]}."""
 
     paths: list[Place]
-    """Text files (one a line), or GPT JSON files {class: [descriptor, ...]}; none: no descriptors."""
+    """Text files (one per line) or GPT JSON files {class: [descriptor, ...]}; may be empty."""
     period: Flag
-    """Whether a candidate carries the prompt's final period while it is ranked and searched."""
+    """Whether candidates have the prompt's final period while they are ranked and searched."""
 
 
 class CandidatesParams(Section):
-    """The two pools. `period`: whether a candidate carries the prompt's final period while it is ranked and searched.
+    """The two pools of candidates, and whether they have the prompt's final period while ranked and searched.
 
-    What is evaluated always carries it.
+    Whatever is evaluated has it.
     """
 
     words: WordPoolParams
@@ -46,22 +44,22 @@ class CandidatesParams(Section):
     descriptors: DescriptorPoolParams
     """The pool of descriptors."""
     watch: Place
-    """What DVC watches: the one file that the pools and datasets' gpt_descriptors name, or a folder with all."""
+    """The file or folder that DVC watches; it must contain all files named by the pools and by gpt_descriptors."""
     on_long_text: Literal["stop", "skip"] = "stop"
-    """A text that does not fit the model's context behind a class name of the source ends the run, or is in no pool."""
+    """Whether a text that exceeds the model's context after a class name of the source ends the run or is left out."""
 
     def period(self, pool: str) -> bool:
-        """`period` of one pool."""
+        """The setting `period` of one pool."""
         return self.words.period if pool == "words" else self.descriptors.period
 
 
 class RacingRound(Section):
-    """Candidates on some of the classes, of which the best stay."""
+    """Candidates are scored on some of the classes, and the best stay."""
 
     classes: Annotated[float, Field(gt=0, lt=1)]
-    """Share of the classes that this round scores, two at least; it costs so much of the whole ranking a candidate."""
+    """Share of the classes (at least two), and so of a candidate's cost in the whole ranking."""
     keep: Texts
-    """How many candidates go on to the next round; behind the last one of these all classes are scored."""
+    """Number of candidates for the next round; after the last round, all classes are scored."""
 
 
 def _narrowing(race: tuple[RacingRound, ...]) -> tuple[RacingRound, ...]:
@@ -75,7 +73,7 @@ Race = Annotated[tuple[RacingRound, ...], Field(max_length=8), AfterValidator(_n
 
 
 class RacingParams(Section):
-    """Rounds of a race for each pool; none: every candidate is scored on all classes."""
+    """Rounds of a race for each pool; without rounds, every candidate is scored on all classes."""
 
     words: Race = ()
     """Rounds for the pool of words."""
@@ -84,12 +82,12 @@ class RacingParams(Section):
 
 
 class ScoreParams(Section):
-    """How the pools are scored: candidates in one shard of the resume state, and whether they race."""
+    """How the pools are scored."""
 
     shard_size: Texts
-    """Candidates in one shard of the resume cache."""
+    """Candidates in one shard of the resume state."""
     racing: RacingParams = RacingParams()
-    """Ranking at a part of the cost: rounds on few classes first (wsoup/search/rank/racing.py); none: no race."""
+    """Ranking at a fraction of the cost: rounds on few classes first (wsoup/search/rank/racing.py)."""
 
     def race(self, pool: str) -> tuple[RacingRound, ...]:
         """The rounds of one pool."""

@@ -1,10 +1,8 @@
-"""The pools of candidates: common words for word soups, descriptors for descriptor soups.
+"""Pools of candidates: common words for word soups, descriptors for descriptor soups.
 
-Words are wordfreq's most common English ones, or any list by path. Descriptors come from text files (one a line) or
-from GPT-descriptor JSON files (`wsoup.search.rank.gpt`).
+Words are the most common English ones of wordfreq, or the lines of a file. Descriptors come from text files (one per
+line) or from GPT-descriptor JSON files (`wsoup.search.rank.gpt`).
 """
-
-from __future__ import annotations
 
 import hashlib
 import re
@@ -24,33 +22,33 @@ OFFENSIVE = frozenset(
     goddamn hitler holocaust horny nazi nazis penis piss pissed porn pussy rape raped shit shitty tits vagina whore
     """.split()  # noqa: SIM905
 )
-"""Common words that are left out of the default pool."""
+"""Common words excluded from the default pool."""
 _WORD = re.compile(r"[a-z]{2,}")
 
 
 def common_words(count: int) -> list[str]:
     """The `count` most common English words of wordfreq: lower-case ASCII letters, two or more, none offensive.
 
-    In order of frequency, so that ties in a ranking fall to the more common word.
+    In order of frequency, so that the more common word wins ties in a ranking.
     """
     from wordfreq import top_n_list
 
     words: list[str] = []
-    listed = count
+    n_listed = count
     while len(words) < count:
-        listed = listed * 5 // 4 + 100
-        common = top_n_list("en", listed)
-        words = [word for word in common if _WORD.fullmatch(word) and word not in OFFENSIVE]
-        if len(common) < listed and len(words) < count:
+        n_listed = n_listed * 5 // 4 + 100
+        listed = top_n_list("en", n_listed)
+        words = [word for word in listed if _WORD.fullmatch(word) and word not in OFFENSIVE]
+        if len(listed) < n_listed and len(words) < count:
             raise PoolError(f"candidates.words.count is {count}, but wordfreq has {len(words)} such words; lower it")
     return words[:count]
 
 
 def words_from_file(path: str | Path, *, count: int) -> list[str]:
-    """The first `count` words of a text file, one a line; google-10000-english is such a list.
+    """The first `count` words of a text file such as google-10000-english, one per line.
 
     Raises:
-        PoolError: the file has no words, fewer than `count`, or a word twice.
+        PoolError: the file has fewer words, or a word twice.
     """
     words = texts_of(path)
     if len(words) < count:
@@ -59,15 +57,13 @@ def words_from_file(path: str | Path, *, count: int) -> list[str]:
 
 
 def descriptors(paths: Sequence[str | Path]) -> list[str]:
-    """All descriptors of several files, bare; text files as they are, JSON files as `gpt.sentence` makes them.
+    """The distinct bare descriptors of several files, in order of first appearance.
 
-    A descriptor that several files or classes share is kept once, at its first place; those of a JSON file are sorted
-    with their final period, as the authors' list is, because ties in a ranking fall to the one that comes first.
-
-    No paths give no descriptors; a file without any is an error.
+    Lines of text files are kept in order. Descriptors of a JSON file, worded by `gpt.sentence`, are sorted as if they
+    had their final period, like the authors' list, because the first one wins ties in a ranking.
 
     Raises:
-        PoolError: a file without descriptors, or a text file with a line twice.
+        PoolError: a file without descriptors, or a text file with a repeated line.
     """
     pool: dict[str, None] = {}
     for path in map(Path, paths):
@@ -82,38 +78,40 @@ def descriptors(paths: Sequence[str | Path]) -> list[str]:
 
 
 def unique(texts: Sequence[str], *, origin: str) -> list[str]:
-    """The texts themselves; PoolError if there are none or one comes twice."""
+    """The texts themselves; PoolError if there are none, or one is repeated."""
     if not texts:
-        raise PoolError(f"{origin} is empty; expected one text a line")
-    twice = [text for text, count in Counter(texts).items() if count > 1]
-    if twice:
-        raise PoolError(f"{origin} holds {twice[0]!r} more than once ({len(twice)} such texts); remove the repetitions")
+        raise PoolError(f"{origin} is empty; expected one text per line")
+    repeated = [text for text, count in Counter(texts).items() if count > 1]
+    if repeated:
+        raise PoolError(
+            f"{origin} holds {repeated[0]!r} more than once ({len(repeated)} such texts); remove the repetitions"
+        )
     return list(texts)
 
 
 def read_pool(path: str | Path) -> list[str]:
-    """The texts of a pool that stage candidates wrote; none where none were asked for.
+    """Read a pool that stage candidates wrote; it may be empty.
 
     Raises:
         MissingError: no such file.
-        PoolError: the pool holds a text twice.
+        PoolError: the pool repeats a text.
     """
     texts = texts_of(require(path, made_by="candidates"))
     return unique(texts, origin=str(path)) if texts else []
 
 
 def digest(texts: Iterable[str]) -> str:
-    """Sixteen hex digits of a pool's texts, whatever their order: tells the authors' pools from others."""
+    """Digest of a pool's texts in any order, 16 hex digits: identifies the authors' pools."""
     return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:16]
 
 
 def write_pool(path: str | Path, texts: Iterable[str]) -> None:
-    """Write a pool, one bare text a line."""
+    """Write a pool, one bare text per line."""
     write_bytes(path, "".join(f"{text}\n" for text in texts).encode())
 
 
 def texts_of(path: str | Path) -> list[str]:
-    """The lines of a text file, bare, empty ones left out."""
+    """The non-empty lines of a text file, bare."""
     path = Path(path)
     if not path.exists():
         raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml")

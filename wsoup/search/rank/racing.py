@@ -1,33 +1,31 @@
-"""Ranking a pool by racing: successive halving over classes, so that most candidates are scored on a few classes only.
+"""Ranking a pool by racing: successive halving over classes, so that most candidates are scored on few classes only.
 
-A candidate costs a text for every class. In each round the candidates that are left are scored on the images of a share
-of the classes, among these classes alone, and those with the best z(count) + z(k2) stay (`count_and_likelihood`); the
-last round has all classes and images, and its columns are those of the whole ranking. Classes are drawn once, the same
-for all seeds, and each round's hold the last one's; images come with their classes, and cost no tokens.
+A candidate costs one text per class. In each round the remaining candidates are scored on the images of a share of the
+classes, among those classes alone, and the ones with the highest z(count) + z(k2) stay (`count_and_likelihood`). The
+last round has all classes and images, and gives the same columns as ranking the whole pool. Classes are drawn once for
+all seeds, and each round includes those of the one before; images come with their classes, and cost no tokens.
 
-Each seed keeps its own candidates, from its own images: what another seed kept is encoded in the same pass and not
-looked at. With C classes the first round takes two at least, which is 2 / C of the whole ranking's tokens: of few
-classes racing saves little. Source: this project, after successive halving (Jamieson and Talwalkar 2016).
+Each seed keeps its own candidates, judged on its own images; those that only other seeds keep are encoded in the same
+pass but ignored. With C classes the first round has at least two, or 2 / C of the tokens of the whole ranking, so
+racing saves little with few classes. Source: this project, after successive halving (Jamieson and Talwalkar 2016).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import add
 
 import numpy as np
 import torch
 
 from wsoup.core.draws import named_generator
-from wsoup.search.rank.cost import cost_of
 from wsoup.search.rank.params import RacingRound
 from wsoup.search.rank.ranking import count_and_likelihood
-from wsoup.search.rank.source import Source
+from wsoup.search.rank.source import Source, cost_of
 from wsoup.search.rank.statistics import COLUMNS
 from wsoup.soup.member import NOTHING, Cost
 
 FEWEST_CLASSES = 2
-"""A classifier of one class is always right."""
+"""With one class, every prediction is right."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +33,8 @@ class Round:
     """One round of a race.
 
     Attributes:
-        classes: labels in order.
-        keep: how many candidates stay for the next round; None in the last one, which has all classes.
+        classes: labels in rising order.
+        keep: number of candidates for the next round; None for the last round, which has all classes.
     """
 
     classes: tuple[int, ...]
@@ -44,106 +42,94 @@ class Round:
 
 
 def rounds_of(race: Sequence[RacingRound], *, n_classes: int) -> list[Round]:
-    """The rounds of a race and the last one behind them; without a race only that one, the whole ranking.
+    """The rounds of a race, followed by one with all classes; without a race, only that one.
 
-    With few classes two rounds may have the same: then they are one, which keeps what the later one keeps.
+    Rounds that would have the same classes, if there are few, become one, which keeps what the later one keeps.
     """
     order = named_generator("racing").permutation(n_classes)
-    keep = {max(FEWEST_CLASSES, round(one.classes * n_classes)): one.keep for one in race}
+    keep = {max(FEWEST_CLASSES, round(params.classes * n_classes)): params.keep for params in race}
     first = [Round(tuple(sorted(order[:size].tolist())), keep[size]) for size in sorted(keep) if size < n_classes]
     return [*first, Round(tuple(range(n_classes)), None)]
 
 
 def part_of(source: Source, classes: Sequence[int]) -> Source:
-    """The source as if it had only these classes and their images, labelled in their order; itself where it has all."""
+    """The source with only these classes and their images, labelled in their order; itself if these are all classes."""
     if len(classes) == len(source.class_names):
         return source
     device = source.labels.device
-    chosen = torch.tensor(classes, device=device)
     label = torch.full((len(source.class_names),), -1, device=device)
-    label[chosen] = torch.arange(len(classes), device=device)
+    label[torch.tensor(classes, device=device)] = torch.arange(len(classes), device=device)
     inside = label[source.labels] >= 0
-    place = torch.cumsum(inside, dim=0) - 1
-    return Source(
-        encoder=source.encoder,
+    position = torch.cumsum(inside, dim=0) - 1
+    return replace(
+        source,
         image_features=source.image_features[inside],
         labels=label[source.labels[inside]],
-        subsets={seed: place[index[inside[index]]] for seed, index in source.subsets.items()},
-        template=source.template,
+        subsets={seed: position[index[inside[index]]] for seed, index in source.subsets.items()},
         class_names=[source.class_names[i] for i in classes],
     )
 
 
 def race(
+    source: Source,
     texts: Sequence[str],
     rounds: Sequence[Round],
     *,
-    n_seeds: int,
-    score: Callable[[int, Sequence[str]], Mapping[str, np.ndarray]],
+    score: Callable[[Source, Sequence[str]], Mapping[str, np.ndarray]],
 ) -> dict[str, np.ndarray]:
     """Run a race.
 
     Args:
-        texts: P candidates, each once; "", the class name alone, goes through all rounds beside them.
+        source: its classes and images, for K seeds.
+        texts: P distinct candidates; "", the bare class name, goes through all rounds.
         rounds: `rounds_of`.
-        n_seeds: K.
-        score: (number of the round, P' of the texts in their order) -> `COLUMNS`, (K, P') each.
+        score: (part of the source, P' of the texts, in order) -> `COLUMNS`, (K, P') each.
 
     Returns:
-        `COLUMNS` and ``n_classes``, (K, P) each: the classes of the last round that a candidate was in with a seed, and
-        what it scored there. Only those with all classes can be compared with each other as a whole.
+        `COLUMNS`, ``n_classes`` and ``n_images``, (K, P) each: for each seed the scores of a candidate in its last
+        round, and the size of that round. Only candidates with equally many classes are comparable.
     """
-    left = np.ones((n_seeds, len(texts)), dtype=bool)
+    shape = len(source.subsets), len(texts)
+    left = np.ones(shape, dtype=bool)
     candidate = np.array([bool(text) for text in texts], dtype=bool)
-    columns: dict[str, np.ndarray] = {"n_classes": np.zeros((n_seeds, len(texts)), dtype=np.int64)}
-    for number, one in enumerate(rounds):
-        asked = np.flatnonzero(left.any(axis=0))
-        scored = score(number, [texts[i] for i in asked.tolist()])
-        mine = left[:, asked]
+    columns: dict[str, np.ndarray] = {name: np.zeros(shape, dtype=np.int64) for name in ("n_classes", "n_images")}
+    for each in rounds:
+        part = part_of(source, each.classes)
+        scored = np.flatnonzero(left.any(axis=0))
+        scores = score(part, [texts[i] for i in scored.tolist()])
         for name in COLUMNS:
-            values = columns.setdefault(name, np.zeros((n_seeds, len(texts)), dtype=scored[name].dtype))
-            values[:, asked] = np.where(mine, scored[name], values[:, asked])
-        columns["n_classes"][left] = len(one.classes)
-        for k in range(n_seeds):
+            values = columns.setdefault(name, np.zeros(shape, dtype=scores[name].dtype))
+            values[:, scored] = np.where(left[:, scored], scores[name], values[:, scored])
+        columns["n_classes"][left] = len(each.classes)
+        for k, images in enumerate(part.subsets.values()):
+            columns["n_images"][k, left[k]] = len(images)
             here = np.flatnonzero(left[k] & candidate)
-            left[k, here[_eliminated(columns["n_correct"][k, here], columns["k2"][k, here], keep=one.keep)]] = False
+            if each.keep is not None and len(here) > each.keep:
+                value = count_and_likelihood(columns["n_correct"][k, here], columns["k2"][k, here])
+                left[k, here[np.argsort(-value, kind="stable")[each.keep :]]] = False  # of equal ones the first stay
     return columns
-
-
-def _eliminated(n_correct: np.ndarray, log_likelihood: np.ndarray, *, keep: int | None) -> np.ndarray:
-    """Places of all but the `keep` best by count and likelihood (None: of none); among equal ones the first stay."""
-    if keep is None or len(n_correct) <= keep:
-        return np.empty(0, dtype=np.int64)
-    order: np.ndarray = np.argsort(-count_and_likelihood(n_correct, log_likelihood), kind="stable")
-    return order[keep:]
-
-
-def images_scored(source: Source, rounds: Sequence[Round], *, n_classes: np.ndarray) -> np.ndarray:
-    """How many images the last round of each candidate had: (K, P) int64, `n_classes` being what `race` says."""
-    n_images = np.zeros_like(n_classes)
-    for one in rounds:
-        for k, index in enumerate(part_of(source, one.classes).subsets.values()):
-            n_images[k, n_classes[k] == len(one.classes)] = len(index)
-    return n_images
 
 
 def racing_cost(
     source: Source, texts: Sequence[str], rounds: Sequence[Round], *, n_classes: np.ndarray, period: bool
 ) -> tuple[Cost, list[Cost]]:
-    """What a race took: for all seeds together, and what it takes for each seed alone.
+    """The cost of a race: for all seeds together, and for each seed alone.
 
-    Every round is paid for in full, though its classes hold the last round's.
+    Every round is paid in full, although it includes the classes of the one before.
 
     Args:
-        n_classes: (K, P), what `race` says.
+        source, texts, rounds, period: as they raced.
+        n_classes: (K, P), from `race`.
     """
     together, alone = NOTHING, [NOTHING] * len(n_classes)
-    for number, one in enumerate(rounds):
-        part = part_of(source, one.classes)
-        inside: np.ndarray = n_classes >= len(one.classes)
+    for number, each in enumerate(rounds):
+        part = part_of(source, each.classes)
+        inside: np.ndarray = n_classes >= len(each.classes)
         whole = _cost(part, texts, np.any(inside, axis=0), period=period)
-        each = [_cost(part, texts, mine, period=period) for mine in inside] if number else [whole] * len(inside)
-        together, alone = together + whole, [one + cost for one, cost in zip(alone, each, strict=True)]
+        by_seed = (
+            [_cost(part, texts, of_seed, period=period) for of_seed in inside] if number else [whole] * len(inside)
+        )
+        together, alone = together + whole, list(map(add, alone, by_seed))
     return together, alone
 
 

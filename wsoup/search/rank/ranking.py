@@ -1,4 +1,4 @@
-"""A scored pool by falling count on one seed: what every kind of soup begins with."""
+"""A scored pool, ranked by falling count on one seed: the start of every kind of soup."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ranked:
-    """Candidates by falling correct count on one seed, ties in pool order; "" is left out.
+    """Candidates by falling count of correct images on one seed, ties in pool order, without "".
 
     Attributes:
         texts: P candidates.
         n_correct: (P,) int64, images of the seed that each gets right alone.
         log_likelihood: (P,) float64, k2 of `wsoup.search.rank.statistics`.
-        period: whether they carry the final period in ranking and search.
-        cost: what scoring the pool takes for this seed; all seeds together take no more, unless they race.
-        full: so many of them, the first ones, were scored on all classes (`wsoup.search.rank.racing`), and the others'
-            values are not to be compared with theirs; None: all were.
+        period: whether they have the final period in ranking and search.
+        cost: cost of scoring the pool for this seed; for all seeds together it is no higher, unless they race.
+        full: number of leading candidates that were scored on all classes, so that the values of the others are not
+            comparable with theirs (`wsoup.search.rank.racing`); None if all were.
     """
 
     texts: list[str]
@@ -38,17 +38,21 @@ class Ranked:
     cost: Cost
     full: int | None = None
 
-    def cut(self, most: int) -> Ranked:
-        """The first `most` of them."""
-        return Ranked(self.texts[:most], self.n_correct[:most], self.log_likelihood[:most], self.period, self.cost)
+    def cut(self, size: int) -> Ranked:
+        """The first `size` candidates."""
+        return Ranked(self.texts[:size], self.n_correct[:size], self.log_likelihood[:size], self.period, self.cost)
 
     def finalists(self) -> Ranked:
-        """Those that were scored on all classes."""
+        """The candidates that were scored on all classes."""
         return self if self.full is None else self.cut(self.full)
+
+    def as_json(self) -> list[object]:
+        """What determines a soup, as JSON values for the resume key."""
+        return [self.texts, self.n_correct.tolist(), self.log_likelihood.tolist(), self.period]
 
 
 def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Positions by falling count; ties keep pool order. (P,) -> (P,) int64.
+    """Indices by falling count; ties keep pool order. (P,) -> (P,) int64.
 
     >>> rank([3, 5, 5, 1]).tolist()
     [1, 2, 0, 3]
@@ -65,15 +69,15 @@ def ranked(
     cost: Cost,
     n_classes: np.ndarray | None = None,
 ) -> Ranked:
-    """Rank candidates, given in pool order with their counts and likelihoods (P,); see `Ranked`.
+    """Rank candidates, given in pool order with counts and likelihoods (P,); see `Ranked`.
 
-    `n_classes` (P,) is how many classes each was scored on last, in a race (None: all): those with most come first,
-    by falling count, the others behind them by falling number of classes, in pool order.
+    After a race, `n_classes` (P,) is the number of classes that each was last scored on (None: all). Those with the
+    most come first, by falling count; the others follow by falling number of classes, in pool order.
     """
-    chosen = np.flatnonzero([bool(text) for text in texts])
+    candidates = np.flatnonzero([bool(text) for text in texts])
     classes = np.zeros(len(texts), dtype=np.int64) if n_classes is None else n_classes
-    finalist = classes[chosen] == classes[chosen].max(initial=0)
-    first, others = chosen[finalist], chosen[~finalist]
+    finalist = classes[candidates] == classes[candidates].max(initial=0)
+    first, others = candidates[finalist], candidates[~finalist]
     order = np.concatenate([first[rank(n_correct[first])], others[rank(classes[others])]])
     full = len(first) if len(others) else None
     return Ranked([texts[i] for i in order], n_correct[order], log_likelihood[order], period, cost, full)
@@ -89,26 +93,26 @@ def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranke
     about = store.table_attributes(scores)
     store.check_encoder(about["encoder"], expected=encoder, where=scores)
     texts = table["text"].to_pylist()
-    mine = np.asarray(table["seed"]) == seed
-    if not any(text for text, chosen in zip(texts, mine, strict=True) if chosen):
+    rows = np.flatnonzero(np.asarray(table["seed"]) == seed)
+    if not any(texts[i] for i in rows):
         raise MismatchError(f"{scores} holds no scores of seed {seed}; run `dvc repro` to score it")
     return ranked(
-        [texts[i] for i in np.flatnonzero(mine)],
-        n_correct=np.asarray(table["n_correct"])[mine],
-        log_likelihood=np.asarray(table["k2"])[mine],
+        [texts[i] for i in rows],
+        n_correct=np.asarray(table["n_correct"])[rows],
+        log_likelihood=np.asarray(table["k2"])[rows],
         period=about["period"],
         cost=Cost(**about["cost_by_seed"][str(seed)]),
-        n_classes=np.asarray(table["n_classes"])[mine],
+        n_classes=np.asarray(table["n_classes"])[rows],
     )
 
 
 def mixed(words: Path, descriptors: Path) -> tuple[pa.Table, dict[str, Any]]:
-    """Two scored pools as one, words first, and its attributes; a text of both is kept once, as the word it is.
+    """Two scored pools as one table, words first, and its attributes; a text in both is kept once, as a word.
 
-    Each text was scored as its own pool says; the mixed pool is searched as words are, since chains grow in it.
+    Each text keeps the scores of its own pool; the mixed pool is searched like words, since chains grow in it.
 
     Raises:
-        MismatchError: they were scored with different encoders or seeds.
+        MismatchError: the pools were scored with different encoders or seeds.
     """
     import pyarrow as pa
 
@@ -120,8 +124,8 @@ def mixed(words: Path, descriptors: Path) -> tuple[pa.Table, dict[str, Any]]:
         raise MismatchError(
             f"{words} has seeds {seeds[0]}, {descriptors} has {seeds[1]}; run `dvc repro` to score both"
         )
-    known = set(tables[0]["text"].to_pylist())
-    tables[1] = tables[1].filter(pa.array([text not in known for text in tables[1]["text"].to_pylist()]))
+    in_words = set(tables[0]["text"].to_pylist())
+    tables[1] = tables[1].filter(pa.array([text not in in_words for text in tables[1]["text"].to_pylist()]))
     both = pa.concat_tables(tables)
     order = np.argsort(np.searchsorted(np.sort(seeds[0]), np.asarray(both["seed"])), kind="stable")
     costs = {
@@ -133,13 +137,13 @@ def mixed(words: Path, descriptors: Path) -> tuple[pa.Table, dict[str, Any]]:
 
 
 def count_and_likelihood(n_correct: np.ndarray, log_likelihood: np.ndarray) -> np.ndarray:
-    """z(n_correct) + z(k2) of P candidates, as kind `top` ranks by them: (P,) float64."""
+    """z(n_correct) + z(k2) of P candidates, as used by kind `top` and by racing: (P,) float64."""
     total: np.ndarray = _standardised(n_correct) + _standardised(log_likelihood)
     return total
 
 
 def _standardised(values: np.ndarray) -> np.ndarray:
-    """Mean 0 and standard deviation 1 (divided by n); zeros where all are equal."""
+    """Mean 0 and standard deviation 1 (with n, not n - 1); zeros if all are equal."""
     centred = values - values.mean(dtype=np.float64)
     spread = centred.std()
     return centred / spread if spread > 0 else np.zeros_like(centred)

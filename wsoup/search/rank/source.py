@@ -1,12 +1,15 @@
-"""What selection may see: the source's few-shot training images, per seed, and the texts of its classes.
+"""What selection may see, the source's few-shot images and class names; and what a search costs.
 
 Everything that scores candidates or builds soups goes through `Source`, which reads the source's training features and
-few-shot splits and nothing else. That no target is read is checked by the stage graph, too (DESIGN section 2).
+few-shot splits and nothing else. The stage graph also proves that no target is read (DESIGN section 2).
+
+Cost is in texts, tokens and FLOPs of the text tower, and computed from the texts alone. A text is encoded with every
+class. Tokens are the minimum that must be computed: prefixes shared by texts of a search count once, and class prompts
+not at all, since every kind of soup needs them. Unlike `PromptEncoder.tokens_encoded`, which is slightly higher, a cost
+does not depend on batches, caches, restarts or workers.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,21 +23,35 @@ from wsoup.core import prompts
 from wsoup.core.disk import store
 from wsoup.core.disk.artifacts import Artifacts
 from wsoup.core.errors import MismatchError
+from wsoup.core.params.inputs import EncoderParams
+from wsoup.core.params.section import Name, Sections, Seeds
 from wsoup.core.scoring import ImageSet, correct_per_candidate
-from wsoup.texts import fits
+from wsoup.soup.member import Cost
+from wsoup.texts import tokens
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
+
+TEXTS_AT_ONCE = 4096
+"""Texts that are tokenized together to compute a cost."""
+
+
+class SourceParams(Sections):
+    """The sections of params.yaml that every stage reads which selects on the source or evaluates."""
+
+    source: Name
+    seeds: Seeds
+    encoder: EncoderParams
 
 
 @dataclass(frozen=True)
 class Source:
-    """Source images and class texts on the encoder's device.
+    """Images and class names of the source, on the encoder's device.
 
     Attributes:
-        encoder: the model; its texts are encoded by `texts`, every class with every candidate.
+        encoder: the model.
         image_features: (N, D) float32, the training images of all seeds.
         labels: (N,) int64.
-        subsets: for each seed the indices of its few-shot images among the N.
+        subsets: indices into the N images by seed: its few-shot images.
         template: the source's prompt template.
         class_names: C names in label order.
     """
@@ -47,7 +64,7 @@ class Source:
     class_names: list[str]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to another process: tensors on the CPU, and no kept texts."""
+        """State for another process: tensors on the CPU, and no cached texts."""
         state = {name: value for name, value in self.__dict__.items() if name != "texts"}
         state |= {name: state[name].cpu() for name in ("image_features", "labels")}
         return state | {"subsets": {seed: index.cpu() for seed, index in self.subsets.items()}}
@@ -60,11 +77,11 @@ class Source:
 
     @cached_property
     def texts(self) -> PromptEncoder:
-        """Encodes every class with every candidate."""
+        """The encoder's text side, which encodes every class with every candidate."""
         return PromptEncoder.of(self.encoder)
 
     def images(self) -> ImageSet:
-        """All images with the subsets of the seeds, for scoring in one pass over the texts."""
+        """All images, with the seeds as subsets, for scoring in one pass over the texts."""
         return ImageSet(
             self.image_features,
             labels=self.labels,
@@ -73,9 +90,9 @@ class Source:
         )
 
     def text_blocks(self, texts: Sequence[str], *, period: bool) -> Iterator[Tensor]:
-        """Features of texts with every class, in order and in bounded blocks: P texts -> blocks (b, C, D)."""
+        """Features of P texts with every class, in order: blocks (b, C, D) of bounded size."""
         stems = prompts.stems(self.template, self.class_names)
-        if any(not text for text in texts):
+        if not all(texts):
             for text in texts:
                 endings = [prompts.ending(text, period=period)]
                 yield from (block for _, block in self.texts.grid_blocks(stems, endings))
@@ -99,10 +116,13 @@ def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], enco
     """Read the source's training features and its few-shot splits.
 
     Args:
-        artifacts: where they lie.
-        source: the source's name.
-        seeds: which seeds.
-        encoder: must be the one that made the features.
+        artifacts: where they are.
+        source: name of the source.
+        seeds: the seeds.
+        encoder: must be the encoder that made the features.
+
+    Raises:
+        MissingError, MismatchError: a file is missing, or was made with another encoder or from other images.
     """
     embeddings = artifacts.features(source, split="train")
     features = store.read_features(embeddings, encoder=encoder.id, of=(source, "train"))
@@ -112,10 +132,10 @@ def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], enco
     for seed in seeds:
         path = store.require(artifacts.split(source, seed=seed), made_by="fewshot")
         rows = store.read_table(path, columns=["row"])["row"].to_pylist()
-        known = [position[row] for row in rows if row in position]
-        if len(rows) - len(known) > skipped:
-            raise MismatchError(f"{path} names images that {embeddings} does not hold; run `dvc repro` to align them")
-        subsets[seed] = torch.tensor(known, device=encoder.device)
+        subset = [position[row] for row in rows if row in position]
+        if len(rows) - len(subset) > skipped:
+            raise MismatchError(f"{path} names images that {embeddings} lacks; run `dvc repro` to align them")
+        subsets[seed] = torch.tensor(subset, device=encoder.device)
     return Source(
         encoder=encoder,
         image_features=torch.from_numpy(features.features).to(encoder.device),
@@ -127,18 +147,70 @@ def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], enco
 
 
 def check_fits(texts: Sequence[str], *, source: Source, origin: str | Path, otherwise: str = "") -> None:
-    """Raise PoolError for the first text that does not fit the model's context with the longest class prompt."""
+    """Raise PoolError for the first text that exceeds the model's context after the longest class prompt."""
     stems = prompts.stems(source.template, source.class_names)
-    step = f"shorten it or leave it out of the pool{otherwise}"
-    fits.check_fits(texts, stems=stems, tokenizer=source.encoder.tokenizer, origin=origin, step=step)
+    step = f"shorten it or remove it from the pool{otherwise}"
+    tokens.check_fits(texts, stems=stems, tokenizer=source.encoder.tokenizer, origin=origin, step=step)
 
 
-def identity(source: Source, *, encoder: Encoder) -> dict[str, object]:
-    """What decides every count on this source, as JSON values: names the resume folders of its shards."""
+def identity(source: Source) -> dict[str, object]:
+    """What determines the counts on this source, as JSON values for the resume key."""
     return {
-        "encoder": encoder.id,
+        "encoder": source.encoder.id,
         "template": source.template,
         "class_names": source.class_names,
         "images": store.fingerprint([source.labels.tolist(), source.image_features.double().sum(dim=1).tolist()]),
         "subsets": {str(seed): store.fingerprint(index.tolist()) for seed, index in source.subsets.items()},
     }
+
+
+def cost_of(texts: Iterable[str], *, period: bool, source: Source) -> Cost:
+    """The cost of encoding every class with each distinct text, once for all seeds."""
+    classes, encoder = len(source.class_names), source.texts
+    unique = sorted({prompts.after_comma(text, period=period) for text in texts})
+    if not encoder.fast or encoder.tower is None:
+        context = encoder.tokenizer([""]).shape[1]
+        return Cost(len(unique), len(unique) * classes * context, None)
+    prefixes: set[tuple[int, ...]] = set()
+    for start in range(0, len(unique), TEXTS_AT_ONCE):
+        for sequence in _tokens(unique[start : start + TEXTS_AT_ONCE], encoder=encoder):
+            prefixes.update(sequence[:length] for length in range(1, len(sequence) + 1))
+    n_tokens = len(prefixes) * classes
+    return Cost(len(unique), n_tokens, encoder.tower.flops(n_tokens, reads=len(unique) * classes))
+
+
+def _tokens(endings: Sequence[str], *, encoder: PromptEncoder) -> Iterator[tuple[int, ...]]:
+    """Tokens after the comma, which belongs to the class prompt, including the end token."""
+    empty, *rows = encoder.tokenizer(["", *endings])
+    n_start = int((empty != empty[-1]).sum()) - 1  # start tokens: all of the empty text's except its end token
+    for row in rows:
+        yield tuple(row[n_start : int((row != empty[-1]).sum())].tolist())
+
+
+class Meter:
+    """Text features and counts for one search with one seed, keeping track of the texts used."""
+
+    def __init__(self, source: Source, *, seed: int, period: bool) -> None:
+        self.source, self.seed, self.period = source, seed, period
+        self._texts: set[str] = set()
+
+    def blocks(self, texts: Sequence[str]) -> Iterator[Tensor]:
+        """Features of texts with every class, in blocks (b, C, D); only consumed blocks count."""
+        start = 0
+        for block in self.source.text_blocks(texts, period=self.period):
+            self._texts.update(texts[start : start + len(block)])
+            start += len(block)
+            yield block
+
+    def features(self, texts: Sequence[str]) -> Tensor:
+        """Features of P texts with every class: (P, C, D)."""
+        return torch.cat(list(self.blocks(texts)))
+
+    def count(self, texts: Sequence[str]) -> np.ndarray:
+        """Correct images of the seed for each text alone: (P,) int64."""
+        self._texts.update(texts)
+        return self.source.count(texts, seed=self.seed, period=self.period)
+
+    def cost(self) -> Cost:
+        """The cost of all texts so far."""
+        return cost_of(self._texts, period=self.period, source=self.source)

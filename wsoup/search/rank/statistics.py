@@ -1,44 +1,45 @@
-"""What is said of a candidate beside its count, in the same pass over the texts: its likelihood, and the gain's noise.
+"""Scores of candidates: besides counts, a likelihood and the standard error of the gain, in one pass over the texts.
 
 With s_ic the cosine of image i and the text of class c, y_i the image's label, over the N images of one seed:
 
 * sigma = mean over images of the standard deviation over classes of s_ic (of all C classes: divided by C)
 * k2    = mean over images of log softmax_c(2 s_ic / sigma) [y_i]
 
-k2 is a likelihood at a scale that follows the text's own spread, so it neither rewards nor punishes texts that pull all
-classes together, as a fixed logit scale does. With b images that the candidate gets right and the class name alone
-wrong, and c the other way round, the count's gain is b - c and its standard error sqrt(b + c - (b - c)^2 / N), in
-images, as of N paired draws. Source: this project.
+k2 is a likelihood at a scale that follows the text's own spread. Unlike one at a fixed logit scale, it neither rewards
+nor punishes texts that pull all classes together. If a candidate corrects b images that the class name alone gets
+wrong, and breaks c that it gets right, its gain is b - c, with standard error sqrt(b + c - (b - c)^2 / N) images as for
+N paired draws. Source: this project.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.core.linear import Linear
+from wsoup.core.disk.shards import Owner, Shards
+from wsoup.core.packed import Linear
 from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, CandidateScores, ImageSet, correct, own_against_others
-from wsoup.search.rank.source import Source
+from wsoup.runtime.work import finish_shards
+from wsoup.search.rank.source import Source, identity
 
 COLUMNS = ("n_correct", "alignment", "uniformity", "near_ties", "k2", "gain_se")
-"""What is known of a scored candidate, as `CandidateStatistics` has it."""
+"""Columns of a scored candidate, see `CandidateStatistics.column`."""
 SHARPNESS = 2.0
-"""Logits are this many times the cosine in units of sigma."""
+"""Logits are cosines times this, in units of sigma."""
 
 
 @dataclass(frozen=True)
 class CandidateStatistics(CandidateScores):
-    """`CandidateScores` with the statistics of this module, each (P,) float64."""
+    """`CandidateScores` with the statistics of this module, (P,) float64 each."""
 
     log_likelihood: Tensor  # k2: nats, at most 0
     gain_se: Tensor  # images
 
     def column(self, name: str) -> Tensor:
-        """A statistic by its column in files, where log_likelihood is called k2."""
+        """A statistic by its column name in files, where log_likelihood is k2."""
         value: Tensor = getattr(self, "log_likelihood" if name == "k2" else name)
         return value
 
@@ -46,7 +47,7 @@ class CandidateStatistics(CandidateScores):
 def statistics(
     images: ImageSet, text_features: Tensor, *, baseline_right: Tensor, at_once: AtOnce = AT_ONCE
 ) -> list[CandidateStatistics]:
-    """Score candidates on every subset of the images, as `ImageSet.score` does, with k2 and the gain's standard error.
+    """Score candidates on every subset of the images, like `ImageSet.score`, with k2 and the gain's standard error.
 
     Args:
         images: N images with K subsets (seeds).
@@ -55,7 +56,7 @@ def statistics(
         at_once: sizes of the blocks.
 
     Returns:
-        K results. k2 is a mean of float32 logarithms summed in float64; without images it is NaN.
+        K results. k2 is a mean of float32 logarithms, summed in float64; NaN without images.
     """
     n_candidates, n_classes, _ = text_features.shape
     right, near = torch.empty(2, n_candidates, len(images.labels), dtype=torch.bool, device=images.labels.device)
@@ -64,26 +65,25 @@ def statistics(
     together = max(1, min(n_candidates, at_once.texts // max(1, n_classes), fitting))
     for start in range(0, n_candidates, together):
         part = slice(start, start + together)
-        judged = _Block(images, text_features[part], at_once=at_once)
-        right[part], near[part] = judged.decide()
-        log_likelihood[:, part] = torch.stack([judged.likelihood(index) for index in images.subsets])
+        block = _Block(images, text_features[part], at_once=at_once)
+        right[part], near[part] = block.decide()
+        log_likelihood[:, part] = torch.stack([block.likelihood(index) for index in images.subsets])
     results = []
     for k, (index, scores) in enumerate(
         zip(images.subsets, images.summed(text_features, right=right, near=near), strict=True)
     ):
-        here, before = right[:, index], baseline_right[index]
-        risen, fallen = (here & ~before).sum(1), (~here & before).sum(1)
-        spread = (risen + fallen) - (risen - fallen).double() ** 2 / max(1, len(index))
-        results.append(
-            CandidateStatistics(**vars(scores), log_likelihood=log_likelihood[k], gain_se=spread.clamp_(min=0).sqrt())
-        )
+        after, before = right[:, index], baseline_right[index]
+        corrected, broken = (after & ~before).sum(1), (~after & before).sum(1)
+        variance = (corrected + broken) - (corrected - broken).double() ** 2 / max(1, len(index))
+        gain_se = variance.clamp_(min=0).sqrt()
+        results.append(CandidateStatistics(**vars(scores), log_likelihood=log_likelihood[k], gain_se=gain_se))
     return results
 
 
 class _Block:
-    """Some candidates (p, C, D) on all images, whose scores are kept where `AtOnce.kept` allows it.
+    """Some candidates (p, C, D) on all images. Their scores are kept if `AtOnce.kept` allows it.
 
-    Scores are kept less the own class's one: no likelihood changes by that, and float32 holds them better.
+    Scores are relative to the label's score, which changes no likelihood and is more precise in float32.
     """
 
     def __init__(self, images: ImageSet, texts: Tensor, *, at_once: AtOnce) -> None:
@@ -101,7 +101,7 @@ class _Block:
             yield slice(start, start + len(x)), self.cosines(x).view(len(x), *self.shape[:2])
 
     def decide(self) -> tuple[Tensor, Tensor]:
-        """`wsoup.core.scoring.decide`, and the deviations: (p, N) bool each."""
+        """`wsoup.core.scoring.decide`, (p, N) bool each, while computing the deviations."""
         labels = self.images.labels
         right, near = torch.empty(2, self.shape[0], len(labels), dtype=torch.bool, device=labels.device)
         for where, scores in self._blocks():
@@ -118,56 +118,51 @@ class _Block:
         scale = torch.where(sigma > 0, SHARPNESS / sigma, torch.zeros_like(sigma)).to(self.deviations.dtype)
         total = torch.zeros_like(sigma)
         for where, scores in self._again():
-            inside = index  # asking which of them are here would make a GPU wait
+            inside = index  # filtering would make a GPU wait
             if len(scores) < len(self.images.labels):
                 inside = index[(index >= where.start) & (index < where.stop)] - where.start
             for rows in inside.split(self._rows_at_once(scores)):
                 logits = scores[rows].mul_(scale[:, None])  # (n, p, C)
-                place = self.images.labels[where][rows][:, None, None].expand(-1, len(scale), 1)
-                total += logits.log_softmax(dim=2).gather(2, place)[..., 0].double().sum(dim=0)
+                labels = self.images.labels[where][rows][:, None, None].expand(-1, len(scale), 1)
+                total += logits.log_softmax(dim=2).gather(2, labels)[..., 0].double().sum(dim=0)
         return total / len(index)
 
     def _rows_at_once(self, scores: Tensor) -> int:
-        """Images whose softmax is taken together."""
-        most = self.at_once.softmax if scores.device.type == "cpu" else self.at_once.scores
-        return max(1, most // max(1, scores[0].numel() if len(scores) else 1))
+        """Number of images whose softmax is computed together."""
+        limit = self.at_once.softmax if scores.device.type == "cpu" else self.at_once.scores
+        return max(1, limit // max(1, scores[0].numel() if len(scores) else 1))
 
     def _again(self) -> Iterator[tuple[slice, Tensor]]:
-        """The scores less the own class's: kept, or computed again."""
+        """The relative scores: kept, or computed again."""
         if self.kept is not None:
             yield slice(0, len(self.kept)), self.kept
             return
         for where, scores in self._blocks():
-            place = self.images.labels[where][:, None, None].expand(-1, self.shape[0], 1)
-            yield where, scores.sub_(scores.gather(2, place))
+            labels = self.images.labels[where][:, None, None].expand(-1, self.shape[0], 1)
+            yield where, scores.sub_(scores.gather(2, labels))
 
 
 def _relative(scores: Tensor, labels: Tensor, *, own: Tensor) -> Tensor:
-    """Take the own class's score off the others, in place; the standard deviation over classes: (n, p, C) -> (n, p)."""
-    place = labels[:, None, None].expand(-1, scores.shape[1], 1)
-    scores.scatter_(2, place, own[..., None]).sub_(own[..., None])
+    """Make scores relative to the label's, in place: standard deviation over classes, (n, p, C) -> (n, p)."""
+    labels = labels[:, None, None].expand(-1, scores.shape[1], 1)
+    scores.scatter_(2, labels, own[..., None]).sub_(own[..., None])
     n_classes = scores.shape[2]
     mean, square = scores.sum(dim=2) / n_classes, torch.linalg.vector_norm(scores, dim=2) ** 2 / n_classes
     return (square - mean**2).clamp_(min=0).sqrt()
 
 
 def shards(texts: Sequence[str], *, size: int) -> list[Sequence[str]]:
-    """Texts cut for scoring, in order: at most `size` together, and the empty one alone, which shares no beginning.
+    """Split texts for scoring, in order: at most `size` together, and "" alone, since it shares no prefix.
 
     >>> shards(["", "a", "b", "c"], size=2)
     [[''], ['a', 'b'], ['c']]
     """
-    cut: list[Sequence[str]] = []
-    start = 0
-    for i in range(1, len(texts) + 1):
-        if i == len(texts) or i - start == size or not texts[i] or not texts[i - 1]:
-            cut.append(texts[start:i])
-            start = i
-    return cut
+    groups = (list(group) for _, group in groupby(texts, key=bool))
+    return [group[i : i + size] for group in groups for i in range(0, len(group), size if group[0] else 1)]
 
 
 def right_by_name(source: Source, *, images: ImageSet, period: bool) -> Tensor:
-    """Which images the class name alone gets right: (N,) bool."""
+    """Which images the bare class name gets right: (N,) bool."""
     (name_alone,) = source.text_blocks([""], period=period)
     return correct(images.image_features, images.labels, name_alone[0])
 
@@ -175,18 +170,41 @@ def right_by_name(source: Source, *, images: ImageSet, period: bool) -> Tensor:
 def scores(
     source: Source, texts: Sequence[str], *, images: ImageSet, baseline_right: Tensor, period: bool
 ) -> dict[str, np.ndarray]:
-    """`COLUMNS` of every text, each (K, P).
+    """`COLUMNS` of every text, (K, P) each.
 
     Args:
-        source: whose classes the texts are appended to.
+        source: its classes are combined with the texts.
         texts: P candidates.
-        images: `source.images()`, made once for many calls.
-        baseline_right: `right_by_name`, also.
-        period: whether texts carry the final period.
+        images: `source.images()`, computed once for many calls.
+        baseline_right: `right_by_name`, likewise.
+        period: whether texts have the final period.
     """
-    features = source.text_blocks(texts, period=period)
-    by_seed = list(zip(*(statistics(images, one, baseline_right=baseline_right) for one in features), strict=True))
+    blocks = source.text_blocks(texts, period=period)
+    by_seed = list(zip(*(statistics(images, block, baseline_right=baseline_right) for block in blocks), strict=True))
     return {
-        name: np.stack([np.concatenate([one.column(name).cpu().numpy() for one in of_seed]) for of_seed in by_seed])
+        name: np.stack([np.concatenate([part.column(name).cpu().numpy() for part in parts]) for parts in by_seed])
         for name in COLUMNS
     }
+
+
+def scores_in_shards(
+    source: Source, texts: Sequence[str], *, period: bool, size: int, owner: Owner, label: str
+) -> dict[str, np.ndarray]:
+    """`scores`, resumably, in `shards` of `size` texts.
+
+    Args:
+        source, texts, period: as for `scores`.
+        size: maximum number of texts in one shard.
+        owner: owner of the resume state.
+        label: label of the progress bar.
+    """
+    images, parts = source.images(), shards(texts, size=size)
+    baseline_right = right_by_name(source, images=images, period=period)
+    work = Shards(owner, inputs=[identity(source), list(texts), size, period], n=len(parts))
+
+    def task(_: int, shard: int) -> dict[str, np.ndarray]:
+        return scores(source, parts[shard], images=images, baseline_right=baseline_right, period=period)
+
+    finish_shards([work], task=task, label=label, unit="shard")
+    scored = work.load()
+    return {name: np.concatenate([part[name] for part in scored], axis=1) for name in COLUMNS}

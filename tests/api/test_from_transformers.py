@@ -1,0 +1,130 @@
+"""Models of transformers (4 and 5): their own features, in soups, heads and commands."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+from run_cli import run
+from small_world import COLOURS, write_image_folder
+
+import wsoup
+from wsoup.core.errors import ModelError
+from wsoup.images.decode import load_rgb
+
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+
+NAMES = sorted(COLOURS)
+WORDS = ["<pad>", "<eos>", "<unk>", "a", "photo", "of", *NAMES, ",", ".", "sharp", "flat", "bright"]
+TOWER = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+TEXT = {**TOWER, "vocab_size": len(WORDS), "max_position_embeddings": 16, "bos_token_id": 1, "eos_token_id": 1}
+VISION = {**TOWER, "image_size": 16, "patch_size": 8}
+KINDS = {
+    "CLIP": (VISION, {"projection_dim": 8}, {"size": {"shortest_edge": 16}, "crop_size": {"height": 16, "width": 16}}),
+    "Siglip": (VISION, {}, {"size": {"height": 16, "width": 16}}),
+    "Siglip2": ({**TOWER, "patch_size": 8, "num_patches": 16}, {}, {"patch_size": 8, "max_num_patches": 16}),
+}
+
+
+def a_tokenizer():
+    """One token per word."""
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="<unk>")
+    )
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="$A <eos>", special_tokens=[("<eos>", WORDS.index("<eos>"))]
+    )
+    special = {"pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<unk>"}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def folder(request, tmp_path_factory) -> str:
+    """A tiny model with random weights and its processor, saved as on the hub."""
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    kind, place = request.param, tmp_path_factory.mktemp(request.param)
+    vision, more, size = KINDS[kind]
+    config = getattr(transformers, f"{kind}Config")(text_config=TEXT, vision_config=vision, **more)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = getattr(transformers, f"{kind}Model")(config).eval()
+        if kind != "CLIP":
+            model.logit_scale.data.fill_(2.0)
+    model.save_pretrained(place)
+    images = getattr(transformers, f"{kind}ImageProcessor")(**size)
+    getattr(transformers, f"{kind}Processor")(image_processor=images, tokenizer=a_tokenizer()).save_pretrained(place)
+    return str(place)
+
+
+@pytest.fixture
+def paths(in_tmp) -> list[str]:
+    root = write_image_folder(Path("photos"), splits={".": 3}, classes=COLOURS)
+    return sorted(str(path) for path in root.rglob("*.png"))
+
+
+def test_features_are_the_models_own(folder, paths):
+    ours = wsoup.from_transformers(folder)
+    theirs = transformers.AutoModel.from_pretrained(folder).eval()
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    texts = ["a photo of a red.", "a photo of a blue, sharp."]
+    how = {"padding": "max_length", "truncation": True, "max_length": 16, "return_tensors": "pt"}
+    given = processor.image_processor(images=[load_rgb(path) for path in paths], return_tensors="pt")
+    with torch.no_grad():
+        out = theirs(input_ids=processor(text=texts, **how).input_ids, **given)
+        features = torch.nn.functional.normalize(ours.encode_text(ours.tokenizer(texts)), dim=1)
+    torch.testing.assert_close(features, out.text_embeds, atol=1e-6, rtol=0)
+    images = wsoup.encode_images(paths, model=ours, preprocess=ours.preprocess, progress=False)
+    torch.testing.assert_close(images, out.image_embeds, atol=1e-6, rtol=0)
+    assert float(ours.logit_scale) == pytest.approx(float(theirs.logit_scale.detach()))
+
+
+def test_a_soup_and_a_head_load_their_model_by_name(folder, paths):
+    model = wsoup.from_transformers(folder)
+    how = {"class_names": NAMES, "model": model, "tokenizer": model.tokenizer}
+    features = wsoup.encode_images(paths, model=model, preprocess=model.preprocess, progress=False)
+    labels = [Path(path).parent.name for path in paths]
+    soup = wsoup.descriptor_soup(features, labels, descriptors=["sharp", "flat"], m=2, progress=False, **how)
+    wsoup.fit_head(features, labels, soup=soup, **how).save("head.safetensors")
+    assert soup.encoder["model"] == f"hf:{folder}"
+    assert soup.preprocessing == model.preprocessing
+    soup.save("soup.json")
+    answers = [NAMES[i] for i in (features @ soup.classifier(**how)).argmax(1)]
+    code, printed, errors = run("classify", "photos", "--soup", "soup.json", "--classes", ",".join(NAMES))
+    assert code == 0, errors
+    assert [row["class"] for row in csv.DictReader(io.StringIO(printed))] == answers
+    assert run("classify", "photos", "--head", "head.safetensors")[0] == 0
+    code, _, errors = run("classify", "photos", "--head", "head.safetensors", "--image-mean", "0", "0", "0")
+    assert (code, "brings its own weights and preprocessing; leave out image_mean" in errors) == (1, True)
+
+
+def test_wsoup_try_takes_such_a_model(folder, paths):
+    code, printed, errors = run(
+        "try", "photos", "--model", f"hf:{folder}", "--words", "3", "--template", "a {}.", "--shots", "1"
+    )
+    assert code == 0, errors
+    assert "class name" in printed
+    assert f"--model hf:{folder}" in printed
+
+
+def test_a_model_in_memory_needs_its_processor(folder):
+    model = transformers.AutoModel.from_pretrained(folder)
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    ours = wsoup.from_transformers(model, processor=processor)
+    assert (ours.name, ours.tokenizer(["a photo"]).shape) == (None, (1, 16))
+    with pytest.raises(ModelError, match=r"processor is NoneType; expected the model.s own from transformers"):
+        wsoup.from_transformers(model)
+
+
+def test_other_models_are_refused_in_one_line(in_tmp):
+    with pytest.raises(ModelError, match="Linear does not embed texts and images"):
+        wsoup.from_transformers(torch.nn.Linear(1, 1))
+    Path("empty").mkdir()
+    with pytest.raises(ModelError, match="transformers cannot load empty") as caught:
+        wsoup.from_transformers("empty")
+    assert "\n" not in str(caught.value)

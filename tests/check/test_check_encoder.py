@@ -1,0 +1,143 @@
+"""The encoder part of `wsoup check`, and models whose names say where their weights are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from project import ROOT
+from run_cli import run
+from small_world import COLOURS, TINY_CONFIG, write_image_folder
+
+from wsoup.check.encoder import check_encoder
+from wsoup.check.whole import parse_params
+from wsoup.core.errors import ModelError
+from wsoup.core.params.inputs import EncoderParams
+from wsoup.towers.encoder import load_encoder
+
+CE = {
+    "tune": {"kind": "last_blocks", "blocks": 1, "prompt_tokens": 3},
+    "loss": {"kind": "cross_entropy"},
+    "soup": "class_name",
+    "learning_rate": 1e-4,
+    "prompt_factor": 10,
+}
+
+
+COOP = {**CE, "tune": {"kind": "prompt", "tokens": 3}}
+
+
+def checked(encoder, *, methods=()):
+    raw = yaml.safe_load((ROOT / "params.yaml").read_text())
+    raw["encoder"] = {"precision": "fp32", "watch": encoder.get("config", "x"), **encoder}
+    raw["finetune"]["methods"] = {name: COOP if name == "coop" else CE for name in methods}
+    raw["landscape"]["methods"] = []
+    return check_encoder(parse_params(raw, origin="test"))
+
+
+def test_a_good_encoder_is_described(tiny_encoder_files):
+    finding = checked(tiny_encoder_files, methods=["ce"])
+    assert (finding.problems, finding.warnings) == ([], [])
+    assert finding.facts == [
+        "tiny-clip: 1 million parameters",
+        "images: VisionTransformer, 16 x 16 pixels",
+        "texts: fast (compared with encode_text on first use); activation GELU",
+        "finetuning: ce can train it",
+    ]
+
+
+def test_missing_weights_are_named(tiny_encoder_files):
+    missing = tiny_encoder_files["pretrained"].replace("tiny.", "lost.")
+    finding = checked(tiny_encoder_files | {"pretrained": missing})
+    assert finding.problems == [f"encoder.pretrained: weights file {missing} does not exist"]
+    assert "encoder.pretrained is null" in checked(tiny_encoder_files | {"pretrained": None}).problems[0]
+
+
+def test_for_a_misspelt_model_or_tag_the_nearest_is_suggested():
+    finding = checked({"model": "ViT-B-32-quickgel", "pretrained": "openai"})
+    assert (
+        "encoder.model 'ViT-B-32-quickgel' is not an open_clip model; did you mean 'ViT-B-32-quickgelu'?"
+        in finding.problems
+    )
+    finding = checked({"model": "ViT-S-32-alt", "pretrained": "openai"})
+    assert finding.problems == ["encoder.pretrained: ViT-S-32-alt has no tag 'openai'; it has none"]
+
+
+def test_models_that_finetuning_refuses_are_named_before_a_run(tmp_path):
+    config = {**TINY_CONFIG, "vision_cfg": {"image_size": 32, "layers": [1, 1, 1, 1], "width": 8}}
+    (tmp_path / "tiny-resnet.json").write_text(json.dumps(config))
+    given = {"model": "tiny-resnet", "config": str(tmp_path / "tiny-resnet.json"), "pretrained": None}
+    finding = checked(given, methods=["ce"])
+    assert any(
+        "finetune.methods ce: finetuning needs an image tower of open_clip's VisionTr" in p for p in finding.problems
+    )
+    assert not any("finetun" in text for text in checked(given).problems)
+    both = checked(given, methods=["coop", "ce"])
+    assert "finetuning: coop can train it" in both.facts
+    assert any("finetune.methods ce: finetuning needs" in problem for problem in both.problems)
+
+
+@pytest.fixture
+def local_dir(tmp_path, tiny_encoder_files) -> Path:
+    """A model folder as `push_to_hf_hub` writes it."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    mean = {"mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bicubic"}
+    (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": TINY_CONFIG, "preprocess_cfg": mean}))
+    shutil.copy(tiny_encoder_files["pretrained"], folder / "open_clip_model.safetensors")
+    return folder
+
+
+def test_a_model_folder_needs_no_pretrained(local_dir, tiny_encoder):
+    params = EncoderParams(model=f"local-dir:{local_dir}", precision="fp32", watch=str(local_dir))
+    encoder = load_encoder(params, device=torch.device("cpu"))
+    assert encoder.id["weights"] == tiny_encoder.id["weights"]
+    assert (encoder.id["pretrained"], encoder.preprocessing["mean"]) == (None, [0.5] * 3)
+    assert checked({"model": params.model}).problems == []
+
+
+def test_no_weights_are_never_random_ones(tiny_encoder_files):
+    with pytest.raises(ModelError, match="which would mean random weights: name a tag"):
+        load_encoder(EncoderParams.model_validate(tiny_encoder_files | {"pretrained": None}))
+
+
+def test_a_tokenizer_that_needs_transformers_says_so(tmp_path):
+    pytest.importorskip("torch")
+    try:
+        import transformers  # noqa: F401
+    except ImportError:
+        text = {"hf_tokenizer_name": "bert-base-uncased", **TINY_CONFIG["text_cfg"]}
+        (tmp_path / "tiny-bert.json").write_text(json.dumps({**TINY_CONFIG, "text_cfg": text}))
+        finding = checked({"model": "tiny-bert", "config": str(tmp_path / "tiny-bert.json"), "pretrained": None})
+        assert "the tokenizer of tiny-bert cannot be loaded: transformers is not installed" in finding.problems[-1]
+        assert "pip install 'wsoup[hf]'" in finding.problems[-1]
+
+
+def test_profile_own_takes_the_model_from_its_config_and_writes_whole_paths(in_tmp, tiny_encoder_files):
+    write_image_folder(Path("photos"), splits={"train": 2, "test": 1}, classes=COLOURS)
+    Path("clip").mkdir()
+    for name in ("config", "pretrained"):
+        shutil.copy(tiny_encoder_files[name], "clip")
+    Path("mine.txt").write_text("".join(f"which has {n} corners\n" for n in range(20)))
+    options = ("--config", "clip/tiny-clip.json", "--pretrained", "clip/tiny.safetensors", "--descriptors", "mine.txt")
+    code, printed, errors = run("profile", "own", "--images", "photos", *options, "--out", "params.yaml")
+    assert (code, printed) == (0, ""), errors
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    assert params["encoder"]["model"] == "tiny-clip"
+    assert params["encoder"]["pretrained"] == str(in_tmp / "clip" / "tiny.safetensors")
+    assert params["datasets"]["photos"]["root"] == str(in_tmp / "photos")
+    assert params["candidates"]["descriptors"]["paths"] == [str(in_tmp / "mine.txt")]
+    code, printed, errors = run("check")
+    assert code == 0, printed + errors
+    assert printed.startswith("encoder: tiny-clip: 1 million parameters\n")
+    before = Path("params.yaml").read_bytes()
+    assert run("profile", "own", "--images", "nowhere", "--out", "params.yaml")[0] == 1
+    assert Path("params.yaml").read_bytes() == before
+    code, _, errors = run("profile", "own", "--images", "photos", "--pretrained", "")
+    assert (code, "--pretrained is empty, which would mean random weights" in errors) == (1, True)
+    printed = run("profile", "own", "--images", "photos", "--model", "hf-hub:laion/CLIP-ViT-B-32")[1]
+    assert yaml.safe_load(printed)["encoder"]["pretrained"] is None

@@ -1,0 +1,247 @@
+"""Faults of params.yaml as a whole, found before any stage runs: files that DVC does not watch, pools too small."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from project import miniature_params
+from small_world import COLOURS, write_image_folder
+
+from wsoup.check import reference
+from wsoup.check.whole import SCHEMA, Params, load_params, parse_params, schema
+from wsoup.core.errors import LONGEST, ParamsError
+from wsoup.profiles import toy
+from wsoup.profiles.files import FOLDER, template
+from wsoup.profiles.own import own
+from wsoup.profiles.paper import base_to_new, paper
+
+WITHOUT = paper("/data", without_descriptors=True)
+
+ROOT = Path(__file__).parents[2]
+RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
+
+
+def changed(**values: Any) -> dict[str, Any]:
+    """The project's params with some keys set; ``__`` stands for a dot."""
+    raw = copy.deepcopy(RAW)
+    for where, value in values.items():
+        *sections, key = where.split("__")
+        section = raw
+        for name in sections:
+            section = section[name]
+        section[key] = value
+    return raw
+
+
+def refusal(**values: Any) -> str:
+    with pytest.raises(ParamsError) as error:
+        parse_params(changed(**values), origin="params.yaml")
+    text = str(error.value)
+    assert text.startswith("params.yaml: ")
+    assert len(text) <= LONGEST
+    assert text.isprintable()
+    return text
+
+
+# --------------------------------------------------------------------------------------------- what DVC watches
+
+
+def test_the_project_and_its_profiles_watch_what_they_read(in_tmp: Path) -> None:
+    texts = [template("demo"), toy.methods(), WITHOUT, paper("/data", gpt_descriptors="/gpt", methods="all")]
+    texts += [base_to_new(), base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt")]
+    for raw in (*map(yaml.safe_load, texts), miniature_params(RAW["encoder"])):
+        parse_params(raw, origin="params.yaml")
+
+
+def test_a_pool_that_is_not_watched_is_named_with_the_value_to_set(in_tmp: Path) -> None:
+    for file, folder in (("words.txt", "lists"), ("lists/descriptors.txt", "lists"), ("/x/y/z.txt", "/x/y")):
+        message = refusal(
+            candidates__words={"path": f"{folder}/a.txt", "count": 5000, "period": False},
+            candidates__descriptors={"paths": [file], "period": False},
+            candidates__watch=f"{folder}/a.txt",
+        )
+        assert (
+            f"candidates.watch: '{folder}/a.txt' does not cover {file!r} (candidates.descriptors.paths[0])" in message
+        )
+        where = "put these into a folder of their own and set candidates.watch to it" if file == "words.txt" else folder
+        assert where in message.partition("; ")[2]
+
+
+def test_gpt_descriptors_of_a_dataset_are_watched_with_the_pools() -> None:
+    message = refusal(datasets__counts__gpt_descriptors="data/gpt/counts.json")
+    assert "does not cover 'data/gpt/counts.json' (datasets.counts.gpt_descriptors)" in message
+    assert message.endswith("set candidates.watch to 'data'")
+
+
+@pytest.mark.parametrize("watch", ["data/nothing_to_watch.txt", "data/toy/encoder/toy-clip.json", "data/toy/enc"])
+def test_an_encoder_that_is_not_watched_is_refused(watch: str) -> None:
+    message = refusal(encoder__watch=watch)
+    assert f"encoder.watch: {watch!r} does not cover 'data/toy/encoder/" in message
+    assert message.endswith("set encoder.watch to 'data/toy/encoder'")
+
+
+def test_a_tag_needs_no_watch_and_a_config_needs_itself() -> None:
+    tag = {"encoder__model": "ViT-B-32", "encoder__pretrained": "openai"}
+    nothing = "data/nothing_to_watch.txt"
+    parse_params(changed(**tag, encoder__config=None, encoder__watch=nothing), origin="params.yaml")
+    config = "configs/mine.json"
+    assert refusal(**tag, encoder__config=config, encoder__watch=nothing).endswith(f"set encoder.watch to {config!r}")
+    parse_params(changed(**tag, encoder__config=config, encoder__watch=config), origin="params.yaml")
+
+
+def test_links_and_relative_paths_are_followed(in_tmp: Path) -> None:
+    for folder in ("real", "named"):
+        (in_tmp / folder).mkdir()
+    (in_tmp / "link").symlink_to(in_tmp / "real")
+    (in_tmp / "named/pool.txt").symlink_to(in_tmp / "real/pool.txt")
+
+    def parsed(path: str, watch: str) -> Params:
+        pool = {"candidates__descriptors": {"paths": [path], "period": False}, "candidates__watch": watch}
+        return parse_params(changed(**pool), origin="params.yaml")
+
+    for path, watch in [
+        ("link/pool.txt", "real"),
+        ("real/pool.txt", "link"),
+        ("real/../real/pool.txt", "./real/"),
+        (str(in_tmp / "real/pool.txt"), "real"),
+        ("named/pool.txt", "named"),  # DVC hashes what a link to a file leads to
+        ("named/pool.txt", "real"),
+    ]:
+        parsed(path, watch)
+    (in_tmp / "named/deep").symlink_to(in_tmp / "real")
+    for path, watch in [("named/deep/pool.txt", "named"), ("realm/pool.txt", "real"), ("real/pool.txt", "real/poo")]:
+        with pytest.raises(ParamsError, match="does not cover"):
+            parsed(path, watch)
+    with pytest.raises(
+        ParamsError, match=r"candidates.watch: '\.' contains the whole run, results included; put these into"
+    ):
+        parsed("pool.txt", ".")
+
+
+def test_a_local_config_is_watched_even_with_a_tag(tmp_path: Path) -> None:
+    root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
+    config, apart = tmp_path / "configs/tiny-clip.json", tmp_path / "elsewhere.safetensors"
+    config.parent.mkdir()
+    config.write_text("{}")
+    encoder = {"model": "tiny-clip", "pretrained": "openai", "config": str(config)}
+    assert f"watch: {config}\n" in own(images=str(root), encoder=encoder)
+    apart.touch()
+    with pytest.raises(ParamsError, match=r"encoder.watch: .* does not cover .*tiny-clip.json' \(encoder.config\)"):
+        own(images=str(root), encoder=encoder | {"pretrained": str(apart)})
+
+
+# -------------------------------------------------------------------------------------------------- pools, lines
+
+
+def test_further_words_must_be_in_the_pool() -> None:
+    message = refusal(candidates__words={"path": None, "count": 500, "period": False})
+    assert "soups.word.k1 is 1000 but candidates.words.count is 500; lower k1, or raise that" in message
+    of_descriptors = changed(candidates__words={"path": None, "count": 500, "period": False})
+    for soup in of_descriptors["soups"].values():
+        soup["pool"] = "descriptors"  # only the files say how many there are
+    parse_params(of_descriptors, origin="params.yaml")
+
+
+def test_a_typo_in_a_union_is_answered_with_the_keys_of_its_kind() -> None:
+    tune = {"kind": "last_blocks", "blocks": 2, "prompt_tokens": 3}
+    message = refusal(finetune__methods__ce__tune=tune | {"promt_tokens": 3})
+    assert message.endswith("promt_tokens'; did you mean 'prompt_tokens'?")
+    message = refusal(finetune__methods__ce__tune=tune | {"zzz": 1})
+    assert message.endswith("known keys here: kind, blocks, prompt_tokens")
+    message = refusal(finetune__methods__ce__loss={"kind": "contrastive", "balance": 1.0, "zzz": 1})
+    assert message.endswith("known keys here: kind, balance")
+    message = refusal(soups__descriptor={"kind": "greedy", "pool": "descriptors", "m": 3, "zzz": 1})
+    assert message.endswith("known keys here: kind, pool, m, class_name_weight")
+
+
+def test_many_problems_are_counted_and_long_values_shortened() -> None:
+    message = refusal(**{f"zzz{i}": i for i in range(200)})
+    assert "unknown key 'zzz0'" in message
+    assert message.endswith(f"; and {200 - message.count('unknown key')} more problems")
+    for value in ("x" * 5000, ["x" * 5000] * 5000, {"x" * 5000: 1}, "a\nb\u2028c\x1b[31m"):
+        assert "fewshot.shots: " in refusal(fewshot__shots=value)
+    assert "unknown key" in refusal(**{"x" * 5000: 1})
+    assert "holds a seed twice" in refusal(seeds=[1] * 50)
+
+
+def test_a_broken_file_is_one_short_line(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("a: [" + "x" * 5000 + "\n" * 3 + "}: {")
+    with pytest.raises(ParamsError, match="is not YAML") as error:
+        load_params(tmp_path / "params.yaml")
+    assert len(str(error.value)) <= LONGEST
+    assert str(error.value).isprintable()
+
+
+# ---------------------------------------------------------------------------------------------------- the schema
+
+
+def test_the_schema_is_up_to_date_and_explains_every_key() -> None:
+    text = SCHEMA.read_text()
+    assert text == schema(), "run `python -m wsoup.check.whole` to bring data/params.schema.json up to date"
+    root = json.loads(text)
+    sections = {"Params": root, **root["$defs"]}
+    unexplained = [
+        f"{name}.{key}"
+        for name, section in sections.items()
+        for key, about in section["properties"].items()
+        if "description" not in about and key != "kind"  # what a kind is, its section says
+    ]
+    assert unexplained == []
+    assert all(section.get("description") for section in sections.values())
+    assert "lambda" in sections["CrossEntropyLoss"]["properties"]
+
+
+def test_params_and_profiles_name_the_schema_in_their_first_line(in_tmp: Path) -> None:
+    texts = [path.read_text() for path in (ROOT / "params.yaml", *FOLDER.glob("*.yaml"))]
+    texts += [toy.methods(), WITHOUT, base_to_new(), base_to_new("dtd", data_root="/data", without_descriptors=True)]
+    for text in texts:
+        first, second, *_ = text.splitlines()
+        place = first.removeprefix("# yaml-language-server: $schema=")
+        assert (ROOT / place).resolve() == SCHEMA
+        assert second.startswith("# ")
+        assert text.count("yaml-language-server") == 1
+
+
+def test_the_reference_is_up_to_date_and_has_every_key() -> None:
+    text = reference.PAGE.read_text(encoding="utf-8")
+    assert text == reference.markdown(json.loads(schema())), "run `python -m wsoup.check.whole`"
+    keys = set(re.findall(r"^\| `([^`]+)`", text, flags=re.MULTILINE))
+    expected = set(_keys(RAW, prefix=""))
+    assert {key for key in expected if key not in keys and not key.endswith(".kind")} == set()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert [line for line in rows if line.endswith(("|  |", "| |"))] == []  # each has a description
+
+
+def _keys(value: Any, *, prefix: str) -> Iterator[str]:
+    """Keys of a params.yaml as the reference writes them: names become <name>."""
+    named = prefix in ("datasets.", "soups.", "finetune.methods.", "heads.", "adapt.")
+    for key, inner in value.items():
+        place = f"{prefix}{'<name>' if named else key}"
+        if isinstance(inner, dict):
+            yield from _keys(inner, prefix=f"{place}.")
+        else:
+            yield place
+
+
+def test_the_params_of_heads_md_are_valid_and_a_head_may_not_share_a_methods_name() -> None:
+    raw = yaml.safe_load((ROOT / "docs/heads.yaml").read_text())
+    params = parse_params(raw, origin="heads.yaml")
+    assert {head.kind for head in params.heads.values()} == {"chosen", "prototypes", "tip", "gda", "ridge"}
+    assert {one.kind for one in params.adapt.values()} == {"em", "center"}
+    for heads, message in (
+        ({"coop": {"kind": "gda", "soup": "word"}}, "heads: 'coop' is also a name under finetune.methods"),
+        ({"mine": {"kind": "gda", "soup": "none"}}, "heads.mine.soup: 'none' is not among the soups"),
+        ({"pretrained": {"kind": "gda", "soup": "word"}}, "heads: the name 'pretrained' is taken by wsoup itself"),
+        ({"mine": {"kind": "svm", "soup": "word"}}, "heads.mine.kind: 'svm' is not valid"),
+    ):
+        with pytest.raises(ParamsError, match=message):
+            parse_params({**raw, "heads": heads}, origin="heads.yaml")
+    with pytest.raises(ParamsError, match=r"adapt\.em\.soup: 'none' is not among the soups"):
+        parse_params({**raw, "adapt": {"em": {"kind": "em", "soup": "none"}}}, origin="heads.yaml")

@@ -1,0 +1,170 @@
+"""Only added images are encoded; features of the others are reused, with the bytes of a fresh run."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_world import COLOURS, write_image_folder
+
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import PRETRAINED
+from wsoup.core.disk.shards import Owner
+from wsoup.core.errors import ChangedError
+from wsoup.core.params.inputs import EmbedParams
+from wsoup.images import decode, reuse
+from wsoup.images.features import Embedded, ImageList, embed_added
+
+OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
+PARAMS = EmbedParams(batch_size=4, on_bad_image="stop")
+
+
+@pytest.fixture
+def photos(in_tmp: Path) -> Path:
+    """Nineteen images, and two more in a folder that is not listed."""
+    root = write_image_folder(Path("photos"), splits={"test": 6}, classes=COLOURS)
+    (root / "later").mkdir()
+    for number, name in enumerate(("blue/03", "green/02")):
+        (root / f"test/{name}.png").rename(root / f"later/{number}.png")
+    for name in ("03", "04", "05"):
+        (root / f"test/white/{name}.png").unlink()
+    return root
+
+
+def embed(
+    root: Path, encoder, *, owner: Owner = OWNER, params: EmbedParams = PARAMS, **sizes: int
+) -> tuple[Embedded, int]:
+    """Features of the images in the folder now, and how many of them were reused."""
+    paths = sorted(str(path) for path in (root / "test").rglob("*.png"))
+    digests = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths]
+    return embed_added(encoder, ImageList(".", paths, digests), params=params, label="test", owner=owner, **sizes)
+
+
+def same_as_fresh(embedded: Embedded, root: Path, encoder, monkeypatch: pytest.MonkeyPatch, **options) -> bool:
+    """Whether a run without a cache gives the same bytes."""
+    with monkeypatch.context() as patch:
+        patch.setenv("WSOUP_CACHE", "fresh")
+        fresh, _ = embed(root, encoder, **options)
+    assert fresh.skipped == embedded.skipped
+    assert np.array_equal(fresh.positions, embedded.positions)
+    return fresh.features[PRETRAINED].tobytes() == embedded.features[PRETRAINED].tobytes()
+
+
+def move_in(root: Path) -> None:
+    """Move the two images to two of the classes."""
+    (root / "later/0.png").rename(root / "test/blue/03.png")
+    (root / "later/1.png").rename(root / "test/green/02.png")
+
+
+@pytest.fixture
+def read(monkeypatch) -> list[str]:
+    """Paths of the images that are decoded."""
+    names, load_rgb = [], decode.load_rgb
+    monkeypatch.setattr(decode, "load_rgb", lambda path, **options: (names.append(path), load_rgb(path, **options))[1])
+    return names
+
+
+def test_only_added_images_are_encoded_and_the_bytes_equal_a_fresh_run(photos, tiny_encoder, read, monkeypatch):
+    embed(photos, tiny_encoder)
+    move_in(photos)
+    read.clear()
+    again, reused = embed(photos, tiny_encoder)
+    names = [path.removeprefix("photos/test/") for path in read]
+    assert names[:4] == ["blue/03.png", "green/02.png", "white/00.png", "white/01.png"]  # white: a smaller batch before
+    assert names[4:8] == [
+        "blue/00.png",
+        "blue/01.png",
+        "blue/02.png",
+        "blue/04.png",
+    ]  # known, compared
+    assert names[8:] == ["white/02.png"]  # the last, smaller batch
+    assert reused == 21 - 9
+    assert same_as_fresh(again, photos, tiny_encoder, monkeypatch)
+
+
+def test_after_removing_and_renaming_images_the_others_are_reused(photos, tiny_encoder, monkeypatch):
+    embed(photos, tiny_encoder)
+    (photos / "test/blue/00.png").unlink()
+    (photos / "test/red/05.png").rename(photos / "test/blue/99.png")
+    again, reused = embed(photos, tiny_encoder)
+    assert reused > 0
+    assert same_as_fresh(again, photos, tiny_encoder, monkeypatch)
+
+
+@pytest.mark.parametrize("what", ["code", "package", "encoder", "preprocessing", "batch size", "damage"])
+def test_a_change_of_what_decides_features_encodes_all_again(what: str, photos, tiny_encoder, monkeypatch):
+    embed(photos, tiny_encoder)
+    owner, params, encoder = OWNER, PARAMS, tiny_encoder
+    if what == "code":
+        owner = dataclasses.replace(OWNER, code={"stages/embed.py": "2"})
+    elif what == "package":
+        owner = dataclasses.replace(OWNER, packages={"torch": "2.7"})
+    elif what == "encoder":
+        encoder = dataclasses.replace(encoder, id={**encoder.id, "precision": "reference"})
+    elif what == "preprocessing":
+        encoder = dataclasses.replace(encoder, preprocessing={**encoder.preprocessing, "interpolation": "bilinear"})
+    elif what == "batch size":
+        params = EmbedParams(batch_size=8, on_bad_image="stop")
+    else:
+        (file,) = Path(".cache/wsoup/features").iterdir()
+        file.write_bytes(file.read_bytes()[:-1])
+    again, reused = embed(photos, encoder, owner=owner, params=params)
+    assert reused == 0
+    assert same_as_fresh(again, photos, encoder, monkeypatch, owner=owner, params=params)
+
+
+def test_features_that_are_not_reproduced_are_not_reused(photos, tiny_encoder, monkeypatch, capsys):
+    embed(photos, tiny_encoder)
+    (file,) = Path(".cache/wsoup/features").iterdir()
+    arrays = store.unpack_arrays(store.read_checked(file), origin=file)
+    arrays["features"] = np.nextafter(arrays["features"], np.float32(2))
+    store.write_checked(file, store.pack_arrays(arrays))
+    again, reused = embed(photos, tiny_encoder)
+    assert "are not reproduced here: all images are encoded again" in capsys.readouterr().out
+    assert reused == 0
+    assert same_as_fresh(again, photos, tiny_encoder, monkeypatch)
+
+
+def test_a_killed_run_resumes_and_gives_the_same_bytes(photos, tiny_encoder, monkeypatch):
+    embed(photos, tiny_encoder)
+    move_in(photos)
+    last, kept = photos / "test/white/02.png", (photos / "test/white/02.png").read_bytes()
+    load_rgb = decode.load_rgb
+
+    def away(path, **options):
+        if Path(path) == last:
+            raise ChangedError("away")
+        return load_rgb(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(decode, "load_rgb", away)
+        with pytest.raises(ChangedError):
+            embed(photos, tiny_encoder, images_per_shard=4)
+    last.write_bytes(kept)
+    parts = {part: part.stat().st_mtime_ns for part in Path(".cache/wsoup/embed@x").rglob("*.part")}
+    again, reused = embed(photos, tiny_encoder, images_per_shard=4)
+    assert reused > 0
+    assert any(part.exists() and part.stat().st_mtime_ns == written for part, written in parts.items())
+    assert same_as_fresh(again, photos, tiny_encoder, monkeypatch)
+
+
+def test_a_skipped_file_does_not_change_the_size_of_its_batch(photos, tiny_encoder, monkeypatch):
+    skip = EmbedParams(batch_size=4, on_bad_image="skip")
+    (photos / "test/green/01.png").write_bytes(b"broken")
+    embed(photos, tiny_encoder, params=skip)
+    move_in(photos)
+    again, reused = embed(photos, tiny_encoder, params=skip)
+    assert reused > 0
+    assert list(again.skipped) == [7]
+    assert same_as_fresh(again, photos, tiny_encoder, monkeypatch, params=skip)
+
+
+def test_large_features_are_not_kept_a_second_time(photos, tiny_encoder):
+    path = reuse.KeptFeatures(OWNER, None, 4).path
+    embed(photos, tiny_encoder)
+    assert path.exists()
+    embed(photos, tiny_encoder, max_bytes=100)
+    assert not path.exists()

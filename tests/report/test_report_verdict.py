@@ -1,0 +1,171 @@
+"""Verdicts of a run whose every image is known: what is compared, and the tables and metrics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from wsoup.core.disk import store
+from wsoup.core.errors import MissingError
+from wsoup.evaluate.bits import pack_right
+from wsoup.evaluate.params import ReportParams
+from wsoup.report.terminal import headline
+from wsoup.report.verdict import (
+    Judgement,
+    gains,
+    load_judgement,
+    optimism_table,
+    verdict_metrics,
+    verdict_table,
+)
+from wsoup.search.grow.params import ChainsSoup, SampleSoup
+
+ROLES = {"photo": "source", "pets": "xd", "sketch": "dg"}
+GROWTH = {"k0": 1, "k1": 2, "patience": 1, "max_words": 2}
+WORD = ChainsSoup(kind="chains", pool="words", m=2, **GROWTH)
+SAMPLE = SampleSoup(kind="sample", pool="words", m=2, k1=None)
+N = 400
+CHANCES = {"class_name": 0.5, "word_soup": 0.8, "random_beside_word": 0.5, "any_soup": 0.5, "random_beside_any": 0.5}
+CHANCES |= {"word_all_seeds": 0.8}
+
+
+def write(folder, *, chances=CHANCES, roles=ROLES, only=None, only_mode=None) -> None:
+    """Images that are right with some probability, the same ones for every seed of the class name.
+
+    Only on dataset `only` and in mode `only_mode`, if given, do probabilities differ from the class name's.
+    """
+    right, selection = [], []
+    for i, (method, chance) in enumerate(chances.items()):
+        for mode in ("centroid", "score_mean"):
+            for seed in (1, 2, 3):
+                draw = np.random.default_rng([0 if method in ("class_name", "word_all_seeds") else seed, i])
+                row = {"method": method, "mode": mode, "seed": seed}
+                for name, role in roles.items():
+                    differs = only in (None, name) and only_mode in (None, mode)
+                    is_right = draw.random(N) < (chance if differs else chances["class_name"])
+                    about = {"dataset": name, "role": role, "n_images": N, "right": pack_right(is_right)}
+                    right.append({**row, **about})
+                selection.append({**row, "n_correct": 9 if method == "word_soup" else 6, "n_images": 10})
+    store.write_table(folder / "pretrained/right.parquet", pa.Table.from_pylist(right))
+    store.write_table(folder / "pretrained/selection.parquet", pa.Table.from_pylist(selection))
+
+
+def judge(folder, *, soups=None, roles=ROLES, mode="centroid", **written) -> Judgement:
+    write(folder, roles=roles, **written)
+    report = ReportParams(soup="word", mode=mode, confidence=0.95, gallery=0)
+    return load_judgement(folder, soups=soups or {"word": WORD, "any": SAMPLE}, roles=roles, report=report)
+
+
+@pytest.fixture
+def judgement(tmp_path):
+    return judge(tmp_path)
+
+
+def test_each_soup_is_compared_with_every_available_rival_everywhere(tmp_path):
+    judgement = judge(tmp_path, chances=CHANCES | {"ensemble": 0.6})
+    rivals = {
+        "word": ("class_name", "ensemble", "random", "sample"),
+        "any": ("class_name", "ensemble", "random", "word"),
+    }
+    assert [(judged.soup, judged.rival, judged.role) for judged in judgement.comparisons] == [
+        (soup, over, role) for soup, overs in rivals.items() for over in overs for role in ("source", "xd", "dg")
+    ]
+
+
+def test_a_gain_of_thirty_points_is_more_than_noise_and_no_gain_is_noise(judgement):
+    words = {(row["soup"], row["over"], row["on"]): row["verdict"] for row in verdict_table(judgement).rows}
+    assert words["word soup", "class name only", "XD mean"] == "better"
+    assert words["soup any", "Algorithm 2 (word soup)", "DG mean"] == "worse"
+    assert words["soup any", "random texts of the same m", "XD mean"] == "noise"
+
+
+def test_the_runs_soup_is_judged_with_all_seeds_together_and_uncorrected(judgement):
+    first, second, *others = verdict_table(judgement).rows
+    assert [(row["soup"], row["on"]) for row in (first, second)] == [
+        ("word soup, all seeds", "source"),
+        ("word soup, all seeds", "all targets"),
+    ]
+    assert not any(row["soup"].endswith("all seeds") for row in others)
+    assert first["gain"] == pytest.approx(judgement.source.accuracy - judgement.source.rival_accuracy["class_name"])
+    assert judgement.targets.datasets == ("pets", "sketch")
+    metrics = verdict_metrics(judgement)["all_seeds"]
+    assert (metrics["soup"], metrics["mode"]) == ("word", "centroid")
+    assert metrics["over_class_name"]["source"]["accuracy"] == pytest.approx(judgement.source.accuracy, abs=1e-3)
+
+
+def test_without_targets_verdicts_are_about_the_source_alone(tmp_path):
+    judgement = judge(tmp_path, roles={"photo": "source"})
+    assert judgement.targets is None
+    assert {row["on"] for row in verdict_table(judgement).rows} == {"source"}
+    assert {row["mean"] for row in gains(judgement)} == {"source"}
+    assert headline(judgement).startswith("Use `word`, centroid of all seeds. Test images of photo: ")
+    assert set(verdict_metrics(judgement)["all_seeds"]["over_class_name"]) == {"source"}
+
+
+def test_soups_are_judged_in_the_requested_mode(tmp_path):
+    assert judge(tmp_path, mode="score_mean").mode == "score_mean"
+    assert judge(tmp_path, mode="paper").mode == "score_mean"
+    descriptor = {"descriptor_soup": 0.8, "random_beside_descriptor": 0.5}
+    soups = {"descriptor": SAMPLE, "word": WORD}
+    judgement = judge(tmp_path, mode="paper", soups=soups, chances=CHANCES | descriptor, only_mode="centroid")
+    over_name = [judged for judged in judgement.comparisons if judged.rival == "class_name"]
+    words = {(judged.soup, judged.role): judged.fixed.word for judged in over_name}
+    assert (words["descriptor", "xd"], words["word", "xd"]) == ("better", "noise")
+
+
+def test_gains_are_differences_of_accuracy_within_their_intervals(judgement):
+    for row in gains(judgement):
+        assert row["low"] <= row["gain"] <= row["high"]
+    assert gains(judgement)[0]["gain"] == pytest.approx(30, abs=8)
+
+
+def test_beating_other_texts_but_not_the_class_name_is_no_gain(tmp_path):
+    judgement = judge(tmp_path, chances=CHANCES | {"word_soup": 0.5, "random_beside_word": 0.2, "any_soup": 0.2})
+    words = {judged.rival: judged.fixed.word for judged in judgement.comparisons if judged.soup == "word"}
+    assert words == {"class_name": "noise", "random": "no gain", "sample": "no gain"}
+
+
+def test_a_gain_that_hangs_on_one_dataset_names_it(tmp_path):
+    roles = {"photo": "source", "pets": "xd", "eurosat": "xd", "cars": "xd"}
+    judgement = judge(tmp_path, soups={"word": WORD}, roles=roles, only="eurosat")
+    assert {judged.hangs_on for judged in judgement.comparisons if judged.role == "xd"} == {"eurosat"}
+    assert headline(judgement).endswith(", more than noise, but not without eurosat.")
+    assert verdict_table(judgement).rows[1]["hangs on"] == "eurosat"
+    assert verdict_metrics(judgement)["word_soup"]["over_class_name"]["xd"]["hangs_on"] == "eurosat"
+
+
+def test_the_curve_soup_is_not_judged(tmp_path):
+    judgement = judge(tmp_path, soups={"word": WORD, "word_curve": WORD})
+    assert {judged.soup for judged in judgement.comparisons} == {"word"}
+
+
+def test_a_single_dataset_has_no_verdict_for_other_datasets(judgement):
+    assert all(judged.resampled is None for judged in judgement.comparisons)
+    assert "low, other datasets" not in verdict_table(judgement).rows[0]
+    assert "other_datasets" not in verdict_metrics(judgement)["word_soup"]["over_class_name"]["xd"]
+
+
+def test_optimism_is_the_loss_beyond_the_class_names_own(judgement):
+    row = optimism_table(judgement).rows[0]
+    assert row["selection images"] == pytest.approx(90)
+    assert row["difference"] == pytest.approx(90 - row["held-out images"])
+    assert row["optimism"] == pytest.approx(row["difference"] - row["difference, class name only"])
+
+
+def test_p_values_are_corrected_over_all_comparisons_of_the_run(judgement, tmp_path):
+    alone = judge(tmp_path, soups={"word": WORD})
+    p_values = {(judged.soup, judged.rival, judged.role): judged.fixed.p for judged in judgement.comparisons}
+    for judged in alone.comparisons:
+        assert judged.fixed.p <= p_values[judged.soup, judged.rival, judged.role]
+    assert max(judged.fixed.p for judged in alone.comparisons) < 1e-3 < max(p_values.values())
+
+
+def test_missing_results_name_the_stage(tmp_path):
+    with pytest.raises(MissingError, match="made by stage 'evaluate'"):
+        load_judgement(
+            tmp_path,
+            soups={"word": WORD},
+            roles=ROLES,
+            report=ReportParams(soup="word", mode="centroid", confidence=0.95, gallery=0),
+        )

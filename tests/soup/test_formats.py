@@ -1,0 +1,159 @@
+"""Exported soups: the packages that read them classify each image as wsoup does."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import open_clip
+import pytest
+import torch
+from api_world import NAMES, photos
+from rich.console import Console
+from run_cli import run
+
+from wsoup.api.soups import Soup
+from wsoup.core.errors import ParamsError
+from wsoup.soup.formats import FORMATS, differences, export, show
+from wsoup.soup.member import Member, Step
+
+MEMBERS = (
+    Member("sharp clean", 40, 60, (Step("sharp", 38), Step("clean", 41))),
+    Member("which is {flat}", 35, 60, (Step("which is {flat}", 35),)),
+)
+ENCODER = {"model": "m", "pretrained": "p", "weights": "w"}
+
+
+@pytest.fixture
+def soup(in_tmp) -> Soup:
+    soup = Soup("chains", 1, "a photo of a {}.", ENCODER, MEMBERS)
+    soup.save("artifacts/soups/word/seed1.json")
+    return soup
+
+
+def n_correct(classifier, encoder) -> int:
+    images = photos(encoder)
+    return int(((images.features @ classifier).argmax(dim=1) == images.labels).sum())
+
+
+def ours(soup, encoder) -> torch.Tensor:
+    return soup.classifier(class_names=NAMES, model=encoder.model, tokenizer=encoder.tokenizer)
+
+
+def test_open_clip_builds_the_same_classifier_of_the_exported_templates(soup, tiny_encoder):
+    code, printed, _ = run("soup", "export", "word-seed1", "--format", "open_clip")
+    assert code == 0
+    namespace: dict = {}
+    exec(printed, namespace)
+    theirs = open_clip.build_zero_shot_classifier(
+        tiny_encoder.model, tiny_encoder.tokenizer, NAMES, namespace["templates"]
+    )
+    torch.testing.assert_close(ours(soup, tiny_encoder), theirs, atol=1e-6, rtol=0)
+    assert n_correct(theirs, tiny_encoder) == n_correct(ours(soup, tiny_encoder), tiny_encoder)
+
+
+def clip_benchmarks_texts(templates, name) -> list[str]:
+    """Texts that CLIP_benchmark 1.6 builds from templates (metrics/zeroshot_classification.py)."""
+    return [template.format(c=name) for template in templates]
+
+
+def test_clip_benchmark_fills_the_exported_templates_with_the_same_texts(soup):
+    run("soup", "export", "word-seed1", "--format", "clip_benchmark", "--out", "templates.json")
+    written = json.loads(Path("templates.json").read_text())
+    assert list(written) == ["imagenet1k"]  # its key for every dataset that has none of its own
+    assert clip_benchmarks_texts(written["imagenet1k"], "ice {cube}") == [
+        "a photo of a ice {cube}, sharp clean.",
+        "a photo of a ice {cube}, which is {flat}.",
+    ]
+    code, printed, _ = run(
+        "soup", "export", "word-seed1", "--format", "clip_benchmark", "--dataset", "cars", "--dataset", "vtab/dtd"
+    )
+    assert code == 0
+    assert list(json.loads(printed)) == ["cars", "vtab/dtd"]
+
+
+def test_braces_of_a_member_are_not_placeholders(soup):
+    odd = Soup("greedy", 1, "a {} of {{x}}.", ENCODER, (Member("has {} and {c}"), Member("{0}{a.b}")))
+    assert clip_benchmarks_texts(json.loads(export(odd, form="clip_benchmark"))["imagenet1k"], "cat") == [
+        "a cat of {{x}}, has {} and {c}.",
+        "a cat of {{x}}, {0}{a.b}.",
+    ]
+
+
+def test_a_soup_is_not_replaced_by_its_export(soup):
+    file = Path("artifacts/soups/word/seed1.json")
+    before = file.read_bytes()
+    code, _, errors = run("soup", "export", str(file), "--format", "open_clip", "--out", str(file))
+    assert (code, file.read_bytes()) == (1, before)
+    assert "seed1.json exists already; --force replaces it and keeps it as seed1.json.1, or name another" in errors
+    assert run("soup", "export", str(file), "--format", "text", "--out", str(file), "--force")[0] == 0
+    assert Path(f"{file}.1").read_bytes() == before
+
+
+def test_clip_benchmark_gets_the_same_accuracy(soup, tiny_encoder):
+    benchmark = pytest.importorskip("clip_benchmark.metrics.zeroshot_classification")
+    templates = json.loads(export(soup, form="clip_benchmark"))["imagenet1k"]
+    theirs = benchmark.zero_shot_classifier(
+        tiny_encoder.model, tiny_encoder.tokenizer, NAMES, templates, "cpu", amp=False
+    )
+    assert n_correct(theirs, tiny_encoder) == n_correct(ours(soup, tiny_encoder), tiny_encoder)
+
+
+def test_text_has_one_template_or_prompt_per_line(soup):
+    assert run("soup", "export", "word-seed1", "--format", "text")[1].splitlines() == soup.templates()
+    printed = run("soup", "export", "word-seed1", "--format", "text", "--classes", "cat,dog")[1]
+    assert printed.splitlines()[1:3] == ["a photo of a cat, which is {flat}.", "a photo of a dog, sharp clean."]
+
+
+def test_csv_has_counts_and_prompts(soup):
+    rows = list(csv.DictReader(io.StringIO(export(soup, form="csv"))))
+    assert rows[0] == {
+        "member": "1",
+        "text": "sharp clean",
+        "template": "a photo of a {}, sharp clean.",
+        "n_correct": "40",
+        "n_images": "60",
+    }
+    rows = list(csv.DictReader(io.StringIO(export(soup, form="csv", class_names=["cat", "dog"], template="a {c}"))))
+    assert [row["prompt"] for row in rows][:2] == ["a cat, sharp clean.", "a dog, sharp clean."]
+
+
+def test_an_unknown_format_is_named(soup):
+    with pytest.raises(ParamsError, match="--format 'yaml' must be one of open_clip, clip_benchmark, text, csv"):
+        export(soup, form="yaml")
+    assert all(export(soup, form=form) for form in FORMATS)
+
+
+# ------------------------------------------------------------------------------------------------- show and diff
+
+
+def drawn(renderable) -> str:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(renderable, highlight=False)
+    return console.export_text()
+
+
+def test_a_soup_is_shown_with_the_steps_of_its_search(soup):
+    text = drawn(show(soup))
+    assert "chains soup, seed 1, 2 members, encoder m/p, template 'a photo of a {}.'" in text
+    assert "sharp 38 → clean 41" in text
+    assert "66.67 %" in text
+    assert "(class name only)" in drawn(show(soup.class_name_soup()))
+    for name in ("artifacts/soups/word/seed1.json", "artifacts/soups/word-seed1.json", "word-seed1"):
+        assert "sharp 38 → clean 41" in run("soup", "show", name)[1]
+    assert run("soup", "show", "word-seed1", "--text")[1] == "sharp clean\nwhich is {flat}\n"
+
+
+def test_diff_lists_shared_members_first(soup):
+    other = Soup("chains", 2, soup.template, {**ENCODER, "weights": "v"}, (MEMBERS[1], Member("[bold]", 9, 60)))
+    other.save("other.json")
+    printed = run("soup", "diff", "word-seed1", "other.json")[1]
+    assert drawn(differences(soup, other)).split() == printed.split()
+    lines = [line.strip() for line in printed.splitlines()]
+    assert "encoders differ in weights: counts cannot be compared" in lines
+    assert "1 of 3 members are in both" in lines
+    assert lines[-3].split() == ["both", "which", "is", "{flat}", "35", "58.33", "%", "35", "58.33", "%"]
+    assert lines[-2].startswith("1")
+    assert lines[-1].split() == ["2", "[bold]", "9", "15.00", "%"]

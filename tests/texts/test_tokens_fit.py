@@ -1,0 +1,64 @@
+"""Does a text fit the context: one that just fills it does, one more token does not, whatever the padding."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from wsoup.core.errors import PoolError
+from wsoup.texts.tokens import beyond_context, check_fits, check_prompts
+
+CONTEXT = 12
+STEMS = ["a cat", "a big red dog"]  # 2 and 4 tokens, and the comma
+
+
+def words_and_marks(text: str) -> list[int]:
+    """A token for each word, comma and period."""
+    return [5 + len(word) for word in text.replace(",", " , ").replace(".", " . ").split()]
+
+
+def like_clip(texts):
+    """Start 1, end 2, padding 0; a text that is too long keeps its end."""
+    rows = [[1, *words_and_marks(text)[: CONTEXT - 2], 2] for text in texts]
+    return torch.tensor([row + [0] * (CONTEXT - len(row)) for row in rows])
+
+
+def like_siglip(texts):
+    """No start, and an end that is the padding."""
+    rows = [words_and_marks(text)[: CONTEXT - 1] for text in texts]
+    return torch.tensor([row + [3] * (CONTEXT - len(row)) for row in rows])
+
+
+@pytest.mark.parametrize(("tokenizer", "room"), [(like_clip, 10), (like_siglip, 11)])
+def test_a_text_that_just_fits_passes_and_one_more_token_does_not(tokenizer, room):
+    most = room - 6  # "a big red dog" has 4 tokens; the comma, the period
+    fitting, beyond = " ".join(["sharp"] * most), " ".join(["sharp"] * (most + 1))
+    check_fits([fitting], stems=STEMS, tokenizer=tokenizer, step="shorten it")
+    with pytest.raises(PoolError, match=rf"pool: '{beyond}' after 'a big red dog' does not fit .* 12 tokens; shorten"):
+        check_fits(["", fitting, beyond], stems=STEMS, tokenizer=tokenizer, origin="pool", step="shorten it")
+    check_fits([beyond], stems=STEMS[:1], tokenizer=tokenizer, step="shorten it")
+
+
+def test_null_tokens_take_room():
+    check_fits(["sharp"], stems=STEMS, tokenizer=like_clip, step="-", token_offset=3)
+    with pytest.raises(PoolError, match="'sharp' after 'a big red dog' with token offset 4 does not fit"):
+        check_fits(["sharp"], stems=STEMS, tokenizer=like_clip, step="-", token_offset=4)
+
+
+def test_a_truncated_class_name_leaves_no_room():
+    stems = ["a", " ".join(["long"] * 20)]
+    with pytest.raises(PoolError, match=r"'' after 'long long .* does not fit"):
+        check_fits([""], stems=stems, tokenizer=like_clip, step="-")
+
+
+def test_all_texts_that_do_not_fit_are_listed_in_order():
+    endings = [" sharp.", " a b c d e f g h.", " old.", " a b c d e f g h i."]
+    beyond = beyond_context(["a cat,", "a big red dog,"], endings, tokenizer=like_clip)
+    assert list(beyond) == [(1, 1), (1, 3)]
+    assert list(beyond_context([], endings, tokenizer=like_clip)) == []
+
+
+def test_a_prompt_that_fills_the_context_may_be_truncated():
+    check_prompts(["a " * 9], tokenizer=like_clip, origin="birds", step="-")
+    with pytest.raises(PoolError, match=r"birds: 'a a .* does not fit the model's context of 12 tokens"):
+        check_prompts(["a " * 30], tokenizer=like_clip, origin="birds", step="-")

@@ -1,0 +1,172 @@
+"""What would stop a run, found before the first image is embedded: pool sizes, missing files, limits of the model.
+
+Every stage begins with this check, so a k1 larger than the pool is reported when a run starts and not hours later. A
+missing file is no problem if what was made from it is there (a node may hold the artifacts and not the data), or if DVC
+is going to make it, as it makes the toy world's encoder.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from wsoup.check.whole import Params
+from wsoup.core.disk import store
+from wsoup.core.disk.artifacts import Artifacts
+from wsoup.core.errors import MissingError, ModelError, PoolError, WsoupError
+from wsoup.search.rank import gpt, pools
+from wsoup.towers import config as model_config
+
+MANY_WORDS = 50_000
+"""wordfreq has more common words than this; only larger counts are checked with it, since it takes a second to load."""
+START_AND_END = 2
+"""Tokens around every text; each word adds at least one."""
+
+
+def check(params: Params) -> None:
+    """Raise the first of `problems`."""
+    for problem in problems(params):
+        raise problem
+
+
+def problems(params: Params) -> Iterator[WsoupError]:
+    """One error for each thing that would stop a run, as the stage that meets it would raise it."""
+    sizes: dict[str, int] = {}
+    words, descriptors = params.candidates.words, params.candidates.descriptors
+    sources: dict[str, tuple[Callable[[], list[str]], list[str]]] = {
+        "words": (partial(_read_words, params), [words.path] if words.path else []),
+        "descriptors": (lambda: pools.descriptors(descriptors.paths), descriptors.paths),
+    }
+    for pool, (read, files) in sources.items():
+        product = Artifacts().pool(pool)
+        try:
+            sizes[pool] = len(read())
+        except MissingError as error:
+            if product.exists():
+                sizes[pool] = len(pools.read_pool(product))
+            elif not any(map(_made_by_dvc, files)):
+                yield error
+        except WsoupError as error:
+            yield error
+    yield from _soups(params, sizes=sizes)
+    yield from _evaluation(params, sizes=sizes)
+    yield from _gpt(params)
+    yield from _model(params)
+
+
+def _read_words(params: Params) -> list[str]:
+    words = params.candidates.words
+    if words.path is not None:
+        return pools.words_from_file(words.path, count=words.count)
+    return [""] * words.count if words.count <= MANY_WORDS else pools.common_words(words.count)
+
+
+def _made_by_dvc(path: str) -> bool:
+    """Whether a file, or a folder that holds it, is an out of a dvc.yaml beside or above it, or has a .dvc file."""
+    place = Path(path)
+    for part in (part for part in (place, *place.parents) if part.name):
+        if part.with_name(f"{part.name}.dvc").is_file():
+            return True
+        for folder in part.parents:
+            file = folder / "dvc.yaml"
+            out = rf"(?m)^\s*- *[\"']?{re.escape(part.relative_to(folder).as_posix())}/?[\"']?:? *$"
+            if file.is_file() and re.search(out, file.read_text(encoding="utf-8", errors="replace")):
+                return True
+    return False
+
+
+def _soups(params: Params, *, sizes: Mapping[str, int]) -> Iterator[WsoupError]:
+    """Soups that need more texts than their pool has."""
+    if sizes.keys() == {"words", "descriptors"}:
+        sizes = {**sizes, "mixed": sum(sizes.values())}
+    for name, soup in params.soups.items():
+        if (size := sizes.get(soup.pool)) is not None:
+            where = f"the pool {soup.pool} holds {size}"
+            if problem := soup.shortage(size, where=where, otherwise="give more texts under candidates"):
+                yield PoolError(f"soups.{name}.{problem}")
+
+
+def _evaluation(params: Params, *, sizes: Mapping[str, int]) -> Iterator[WsoupError]:
+    """Draws that are larger than their pool."""
+    draws = {"evaluate.baseline_m": (params.evaluate.baseline_m, "descriptors")}
+    if params.finetune.methods:
+        draws["evaluate.tuned_baseline_m"] = (params.evaluate.tuned_baseline_m, "descriptors")
+    draws["evaluate.survey.chain_length"] = (params.evaluate.survey.chain_length, "words")
+    for key, (value, pool) in draws.items():
+        if value > (sizes.get(pool) or value):  # without any descriptors their rows are left out
+            yield PoolError(f"{key} is {value} but the pool {pool} holds {sizes[pool]}; lower it, or give more texts")
+
+
+def _gpt(params: Params) -> Iterator[WsoupError]:
+    """GPT descriptors that are missing or damaged, or that lack one of a dataset's classes, if those are known."""
+    artifacts = Artifacts()
+    for name, dataset in params.datasets.items():
+        path = dataset.gpt_descriptors
+        if path is None:
+            continue
+        try:
+            descriptors, manifest = gpt.read(path), artifacts.manifest(name)
+            if manifest.exists():
+                class_names = store.table_attributes(manifest)["class_names"]
+                gpt.matched(descriptors, class_names=class_names, origin=path, gpt_names=dataset.gpt_names or {})
+        except MissingError as error:
+            if not artifacts.evaluated.exists() and not _made_by_dvc(path):
+                yield error
+        except WsoupError as error:
+            yield error
+
+
+def _model(params: Params) -> Iterator[WsoupError]:
+    """Tokens beyond the model's context and blocks beyond its towers, for a local config or one that open_clip has."""
+    files = [file for file in (params.encoder.config, params.encoder.weights_file) if file is not None]
+    missing = [str(file) for file in files if not Path(file).exists()]
+    if missing:
+        if not Artifacts().features(params.source, split="train").exists() and not _made_by_dvc(missing[0]):
+            yield MissingError(f"section encoder: {missing[0]} does not exist; correct its path in params.yaml")
+        return
+    try:
+        config = model_config.known_config(params.encoder)
+        if config is not None and params.encoder.config and (weights := params.encoder.weights_file):
+            model_config.check_weights(config, weights=weights)
+    except WsoupError as error:
+        yield error
+        return
+    if config is None:
+        return
+    context = config.text_cfg.context_length
+    offset = max(params.evaluate.offsets)
+    for name, dataset in params.datasets.items():
+        if _least_tokens(dataset.template) + 1 + offset > context:  # one more for a descriptor
+            yield PoolError(
+                f"evaluate.offsets: {offset} null tokens with {dataset.template!r} of {name} exceed the model's "
+                f"context of {context} tokens; lower it"
+            )
+            break
+    template = params.datasets[params.source].template
+    for name, method in params.finetune.methods.items():
+        yield from _method(name, method.tune, towers=config.blocks, context=context, template=template)
+
+
+def _method(name: str, tune: Any, *, towers: Mapping[str, int], context: int, template: str) -> Iterator[WsoupError]:
+    where = f"finetune.methods.{name}.tune"
+    blocks = min(towers.values(), default=None)
+    for key in ("blocks", "depth"):
+        if blocks is not None and (value := getattr(tune, key, 0)) > blocks:
+            yield ModelError(f"{where}.{key} is {value}, the smaller tower has {blocks} blocks; lower it")
+    if tune.kind in ("prompt", "maple", "last_blocks"):
+        key, prefix = "prompt_tokens" if tune.kind == "last_blocks" else "tokens", template.split("{", 1)[0].strip()
+        if (value := getattr(tune, key)) > len(prefix.replace(" ", "").encode()):
+            yield ModelError(
+                f"{where}.{key} is {value}, more than {prefix!r} has, which the trained prompt replaces; lower it"
+            )
+    if tune.kind == "soft_descriptors" and _least_tokens(template) + tune.tokens > context:
+        yield ModelError(
+            f"{where}.tokens is {tune.tokens}, which with {template!r} exceeds the model's context of {context} "
+            "tokens; lower it"
+        )
+
+
+def _least_tokens(template: str) -> int:
+    """Tokens of the shortest prompt without a descriptor."""
+    return START_AND_END + len(template.split())

@@ -1,0 +1,77 @@
+"""Options that several commands share, and output that is safe for a terminal whatever a file contains."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.segment import Segment
+from rich.text import Text
+
+from wsoup.core.disk.files import shown
+
+UNCUT = 100_000
+"""Width in columns of a file or a pipe, where rich would cut tables at 80."""
+
+ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files; each is kept under another name.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="Photos in one forward pass.")]
+Classes = Annotated[str | None, typer.Option(help="Class names such as 'cat,dog', or a text file with one per line.")]
+Template = Annotated[str | None, typer.Option(help="Prompt template with one {} (default: the soup's).")]
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        help="centroid (the normalised mean of the texts) or score_mean (the mean of the scores) (default: centroid; "
+        "report.mode of params.yaml for the run's own soup)."
+    ),
+]
+
+# The encoder: an option that is not given is that of the soup or the head, or as the command's help says.
+Rgb = tuple[float, float, float] | None
+WeightsIn = Annotated[Path, typer.Option("--params", help="The params file with the paths of local weights.")]
+Model = Annotated[str | None, typer.Option(help="An open_clip model, or (not in profiles) hf:NAME of transformers.")]
+Pretrained = Annotated[str | None, typer.Option(help="Its tag in open_clip, or a weights file.")]
+Config = Annotated[str | None, typer.Option(help="An open_clip JSON config, for a local model.")]
+ImageMean = Annotated[Rgb, typer.Option(help="Mean of red, green and blue, for a local model.")]
+ImageStd = Annotated[Rgb, typer.Option(help="Their standard deviation, for a local model.")]
+Interpolation = Annotated[str | None, typer.Option(help="bicubic or bilinear, for a local model.")]
+
+
+class Terminal(Console):
+    """rich's console, which shows escape sequences of texts instead of sending them to the terminal.
+
+    In a file or a pipe, tables are as wide as their content.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"width": None if sys.stdout.isatty() else UNCUT, "highlight": False, **options})
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """As `Console.render_str`, so that the shown text is measured."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, *args: Any, **options: Any) -> Iterable[Segment]:
+        """As `Console.render`, which everything printed passes through."""
+        for text, style, control in super().render(*args, **options):
+            yield Segment(text if control else visible(text), style, control)
+
+    def plain(self, text: str) -> None:
+        """Print a text without markup, on one line."""
+        self.print(text, markup=False, soft_wrap=True)
+
+
+def visible(text: str) -> str:
+    r"""A text with its control characters escaped, except line breaks.
+
+    >>> visible("a\x1b]0;title\x07\nb")
+    'a\\x1b]0;title\\x07\nb'
+    """
+    return "\n".join(map(shown, text.split("\n")))
+
+
+def put(text: str) -> None:
+    """Print a text unchanged, or `visible` on a terminal."""
+    print(visible(text) if sys.stdout.isatty() else text, end="")

@@ -1,0 +1,114 @@
+"""Sections that several stages read: the model (`encoder`, `embed`) and the images (`datasets`, `fewshot`)."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from wsoup.core.arguments import Flag
+from wsoup.core.params.section import Name, Place, PositiveInt, Section, Text
+from wsoup.core.prompts import checked
+
+Mean = Annotated[float, Field(ge=-1e6, le=1e6)]
+Deviation = Annotated[float, Field(ge=1e-6, le=1e6)]
+
+
+class EncoderParams(Section):
+    """The open_clip model whose image and text towers are used."""
+
+    model: Text
+    """Any open_clip model name, the stem of `config`, or hf-hub:owner/name or local-dir:FOLDER with its weights."""
+    pretrained: Place | None = None
+    """A tag of open_clip, or a weights file; null where `model` includes its weights."""
+    config: Place | None = None
+    """A local open_clip JSON config; null for a model that open_clip knows."""
+    quick_gelu: Flag | None = None
+    """Whether local weights were trained with QuickGELU, where their config does not say; not needed for a tag."""
+    image_mean: tuple[Mean, Mean, Mean] | None = None
+    """Mean of red, green and blue for normalising images; null: the model's."""
+    image_std: tuple[Deviation, Deviation, Deviation] | None = None
+    """Their standard deviation; null: the model's."""
+    interpolation: Literal["bicubic", "bilinear"] | None = None
+    """How images are resized (the authors: bilinear); null: the model's."""
+    decoding: Literal["upright", "stored"] = "upright"
+    """upright: apply EXIF rotation and put transparency on white; stored: neither, as the authors' loader."""
+    precision: Literal["fp32", "bf16", "fp16", "reference"]
+    """fp32, bf16 or fp16 (autocast), or reference (fp32, TF32 off)."""
+    watch: Place
+    """What DVC tracks: config and weights file, or their folder; data/nothing_to_watch.txt for a tag."""
+
+    @property
+    def comes_with_weights(self) -> bool:
+        """Whether the model's name includes its weights: ``hf-hub:owner/name``, ``local-dir:/a/folder``."""
+        return self.model.startswith(("hf-hub:", "local-dir:"))
+
+    @property
+    def weights_file(self) -> Path | None:
+        """`pretrained` if it is a file, None if it is a tag."""
+        name = self.pretrained or ""
+        is_file = Path(name).suffix in (".safetensors", ".pt", ".pth", ".bin") or os.sep in name
+        return Path(name) if is_file else None
+
+
+class EmbedParams(Section):
+    """Image features."""
+
+    batch_size: Annotated[PositiveInt, Field(le=65_536)]
+    """Images in one forward pass."""
+    on_bad_image: Literal["stop", "skip"]
+    """A file that cannot be decoded stops the stage (stop), or is listed and left out (skip)."""
+
+
+Role = Literal["source", "xd", "dg"]
+
+
+class DatasetParams(Section):
+    """One dataset: its place, its layout and its role."""
+
+    role: Role
+    """source (soups are selected on it), xd (cross-dataset target) or dg (domain generalisation)."""
+    layout: Text
+    """Its layout on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, ... (see `wsoup data layouts`)."""
+    root: Place
+    """Its folder."""
+    watch: Place
+    """What DVC tracks: the folder of the images, or a small file such as the split file."""
+    template: Annotated[Text, AfterValidator(checked)]
+    """The prompt template, with one {} for the class name."""
+    test_split: Text = "test"
+    """The split to evaluate."""
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of images to test on, drawn by digest, of an imagefolder without train/ and test/; null: it has a split."""
+    classes: Literal["all", "base", "new"] = "all"
+    """All classes, or the first (base) or second (new) half of them."""
+    class_names: Place | None = None
+    """A file that renames classes: folder, a space, class name."""
+    gpt_descriptors: Place | None = None
+    """JSON of {class: [descriptor, ...]} for the GPT baselines; under candidates.watch."""
+    gpt_names: dict[Text, Text] | None = None
+    """Classes that take another key of gpt_descriptors, both its name and its descriptors. The authors' for ImageNet:
+    {newt: smooth newt, tights: maillot} (gpt_helpers.py:194); null: none."""
+    gpt_wording: Literal["text", "code"] | None = None
+    """How descriptors end. `text`: with one period; a class without descriptors has its name alone. `code`: as in the
+    authors' code (loading_helpers.py:55), "etc.."; a class without descriptors has "..., which has ."; null: text."""
+    baseline_template: Annotated[Text, AfterValidator(checked)] | None = None
+    """The template of the GPT rows; the prompt ensemble takes its ending, too; null: template. The authors' GPT texts
+    all begin with "a photo of a" (gpt_helpers.py:187), and UCF's classes are "a type of action" there (:53)."""
+    fewshot_pickles: Place | None = None
+    """A folder with CoOp's own few-shot draws (shot_16-seed_1.pkl, ...)."""
+    verify: Flag = False
+    """DVC checks the images themselves at every run: watch is their folder."""
+    download: Flag = False
+    """Let torchvision download it."""
+
+
+class FewshotParams(Section):
+    """The few-shot training images for selecting soups."""
+
+    shots: Annotated[PositiveInt, Field(le=100_000)]
+    """Training images per class and seed."""
+
+
+Datasets = Annotated[dict[Name, DatasetParams], Field(min_length=1)]
+"""Section `datasets`: by name."""

@@ -1,0 +1,267 @@
+"""open_clip's image tower (ViT) and text tower, cut open for training.
+
+Both equal `model.encode_image` and `model.encode_text` up to rounding, gradients included, and skip work:
+
+* a pass can start at any block, so that frozen lower blocks run once for several uses;
+* the last block computes only the rows that are read: the class token, or the end-of-text of a causal text tower;
+* texts of a causal tower are cut at their longest end, and a common prefix ("a photo of a") is computed once.
+
+Prompts are (depth, n, width). Before the first block, the first of them replaces the n embeddings after the start token
+(text; section 3 of CoOp, arXiv 2109.01134) or is inserted after the class token (images; VPT, arXiv 2203.12119). Before
+block i < depth the i-th replaces the same positions (deep prompts; MaPLe, arXiv 2210.03117).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from wsoup.core.errors import PoolError
+from wsoup.core.packed import packed
+from wsoup.finetune.blocks import Packing, block_pass, first_row_pass, prefix_last_row_pass, prefix_pass
+from wsoup.texts.models import end_of_text
+from wsoup.towers.fast import reads_class_token
+
+
+class _Tower:
+    """The blocks of a transformer; weights are read at each call, so they may change."""
+
+    def __init__(self, tower: Any, *, save_memory: bool) -> None:
+        self.blocks: list[Any] = list(tower.transformer.resblocks)
+        self.save_memory = save_memory
+
+    def _call(self, function: Any, i: int, *states: Tensor, **options: Any) -> Any:
+        """Apply a pass to block i; to save memory, its activations are recomputed in the backward pass."""
+        if self.save_memory and torch.is_grad_enabled():
+            return checkpoint(function, self.blocks[i], *states, use_reentrant=False, **options)
+        return function(self.blocks[i], *states, **options)
+
+
+class TrainableImageTower(_Tower):
+    """The image tower of an open_clip model.
+
+    Args:
+        model: a model that passes `check_model`.
+        save_memory: recompute activations in the backward pass.
+    """
+
+    def __init__(self, model: Any, *, save_memory: bool = False) -> None:
+        super().__init__(model.visual, save_memory=save_memory)
+        self.visual: Any = model.visual
+
+    def start(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
+        """Class token, prompts and patches before the first block: (B, 3, H, W) -> (B, T, width)."""
+        x = self.visual._embeds(pixels)
+        if prompts is None:
+            return x
+        return torch.cat([x[:, :1], prompts[0].to(x.dtype).expand(len(x), -1, -1), x[:, 1:]], dim=1)
+
+    def run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None = None) -> Tensor:
+        """Blocks `first` to `stop` - 1, not the last, which is for `finish`: (B, T, width) -> (B, T, width)."""
+        for i in range(first, stop):
+            x = self._call(block_pass, i, _deep_prompt(x, prompts, block=i), mask=None)
+        return x
+
+    def finish(self, x: Tensor, *, prompts: Tensor | None = None) -> Tensor:
+        """Last block, pooling and projection: (B, T, width) -> (B, D), not normalised."""
+        visual, last = self.visual, len(self.blocks) - 1
+        x = _deep_prompt(x, prompts, block=last)
+        if reads_class_token(visual):
+            pooled = visual.ln_post(self._call(first_row_pass, last, x)[:, 0])
+        else:
+            pooled = visual._pool(self._call(block_pass, last, x, mask=None))[0]
+        return _project(pooled, visual.proj)
+
+    def run_from(self, x: Tensor, *, first: int, prompts: Tensor | None = None) -> Tensor:
+        """Everything from block `first` on: (B, T, width) -> (B, D), not normalised."""
+        return self.finish(self.run(x, first=first, stop=len(self.blocks) - 1, prompts=prompts), prompts=prompts)
+
+    def __call__(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
+        """(B, 3, H, W) -> (B, D), not normalised."""
+        return self.run_from(self.start(pixels, prompts=prompts), first=0, prompts=prompts)
+
+
+class FrozenImageTower(TrainableImageTower):
+    """The pretrained image tower, called without gradients or prompts.
+
+    On a CPU in float32 all blocks but the last are packed for oneDNN: the same result up to rounding.
+
+    Args:
+        model: a model that passes `check_model`; later changes of its weights have no effect.
+        dtype: autocast dtype of the calls, or None.
+    """
+
+    def __init__(self, model: Any, *, dtype: torch.dtype | None) -> None:
+        super().__init__(model)
+        self.packed_blocks = [block if dtype is not None else packed(block) for block in self.blocks[:-1]]
+
+    def run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None = None) -> Tensor:
+        """See `TrainableImageTower.run`."""
+        assert prompts is None
+        for block in self.packed_blocks[first:stop]:
+            x = block(x)
+        return x
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Tokenised texts, with the lengths at which to cut and split them.
+
+    Attributes:
+        tokens: (B, context) int64, uncut.
+        length: positions up to the last end-of-text.
+        shared: P, length of the common prefix; 0 if the tower is not causal.
+        ends: (B,) int64, position of each end-of-text.
+    """
+
+    tokens: Tensor
+    length: int
+    shared: int
+    ends: Tensor
+
+    def take(self, index: Tensor) -> Texts:
+        """A subset of the texts, with the same lengths."""
+        return Texts(self.tokens[index], length=self.length, shared=self.shared, ends=self.ends[index])
+
+
+@dataclass(frozen=True)
+class TextState:
+    """Texts between two blocks: common prefix (1, P, width), or None, and the rest (B, T, width)."""
+
+    head: Tensor | None
+    tail: Tensor
+
+
+class TrainableTextTower(_Tower):
+    """The text tower of an open_clip model (CLIP or CustomTextCLIP).
+
+    Args:
+        model: a model that passes `check_model`.
+        save_memory: recompute activations in the backward pass.
+    """
+
+    def __init__(self, model: Any, *, save_memory: bool = False) -> None:
+        self.text: Any = getattr(model, "text", model)
+        super().__init__(self.text, save_memory=save_memory)
+        self.causal = self.text.attn_mask is not None and end_of_text(self.text) is not None
+
+    def prepare(self, tokens: Tensor, *, n_prompt: int = 0, before: int | None = None) -> Texts:
+        """Where to cut and split texts.
+
+        Args:
+            tokens: (B, context) int64.
+            n_prompt: positions 1..n_prompt belong to the prefix, because a prompt replaces them.
+            before: the prefix ends before this position.
+
+        Raises:
+            PoolError: a text is too short for the prompt.
+        """
+        ends = self._ends(tokens)
+        if not self.causal:
+            return Texts(tokens, length=tokens.shape[1], shared=0, ends=ends)
+        shortest, length = int(ends.min()), int(ends.max()) + 1
+        if shortest <= n_prompt:
+            raise PoolError(f"a text of {shortest - 1} tokens is shorter than the prompt of {n_prompt} that is trained")
+        same = (tokens == tokens[:1]).all(dim=0)
+        same[1 : 1 + n_prompt] = True
+        common = int(same.int().cumprod(dim=0).sum())
+        return Texts(tokens, length=length, shared=min(common, shortest, before or shortest), ends=ends)
+
+    def start(
+        self, texts: Texts, *, prompts: Tensor | None = None, soft: tuple[Tensor, Tensor] | None = None
+    ) -> TextState:
+        """Embeddings before the first block.
+
+        Args:
+            texts: B texts.
+            prompts: (depth, n, width), replacing the first tokens.
+            soft: a soft descriptor: positions (B, n) int64 and the vectors (n, width) to put there.
+        """
+        text, shared = self.text, texts.shared
+        dtype = text.transformer.get_cast_dtype()
+        tail = text.token_embedding(texts.tokens[:, shared : texts.length]).to(dtype)
+        head = text.token_embedding(texts.tokens[:1, :shared]).to(dtype) if shared else None
+        if prompts is not None and head is not None:
+            head = _replace_prompt(head, prompts[0])
+        elif prompts is not None:
+            tail = _replace_prompt(tail, prompts[0])
+        if soft is not None:
+            at, vectors = soft
+            index = (at - shared)[..., None].expand(-1, -1, tail.shape[-1])
+            tail = tail.scatter(1, index, vectors.to(tail.dtype).expand(len(tail), -1, -1))
+        positions = text.positional_embedding[: texts.length].to(dtype)
+        return TextState(None if head is None else head + positions[:shared], tail + positions[shared:])
+
+    def run(self, state: TextState, texts: Texts, *, first: int, stop: int, prompts: Tensor | None = None) -> TextState:
+        """Blocks `first` to `stop` - 1, not the last, which is for `finish`."""
+        head, tail, mask = state.head, state.tail, self._mask(texts, state.tail)
+        if head is None or mask is None:
+            for i in range(first, stop):
+                tail = self._call(block_pass, i, _deep_prompt(tail, prompts, block=i), mask=mask)
+            return TextState(None, tail)
+        packing = Packing(texts.ends - texts.shared, length=tail.shape[1])
+        rows = packing.pack(tail)
+        for i in range(first, stop):
+            head = _deep_prompt(head, prompts, block=i)
+            head, rows = self._call(prefix_pass, i, head, rows, mask=mask, packing=packing)
+        return TextState(head, packing.unpack(rows))
+
+    def finish(self, state: TextState, texts: Texts, *, prompts: Tensor | None = None) -> Tensor:
+        """Last block, final norm, pooling and projection: (B, D), not normalised."""
+        last, mask = len(self.blocks) - 1, self._mask(texts, state.tail)
+        if state.head is None or mask is None:
+            x = self._call(block_pass, last, _deep_prompt(state.tail, prompts, block=last), mask=mask)
+            pooled = self.text.ln_final(x)[torch.arange(len(x), device=x.device), texts.ends]
+        else:
+            packing = Packing(texts.ends - texts.shared, length=state.tail.shape[1])
+            head, rows = _deep_prompt(state.head, prompts, block=last), packing.pack(state.tail)
+            pooled = self.text.ln_final(self._call(prefix_last_row_pass, last, head, rows, mask=mask, packing=packing))
+        return _project(pooled, self.text.text_projection)
+
+    def run_from(self, state: TextState, texts: Texts, *, first: int, prompts: Tensor | None = None) -> Tensor:
+        """Everything from block `first` on: (B, D), not normalised."""
+        state = self.run(state, texts, first=first, stop=len(self.blocks) - 1, prompts=prompts)
+        return self.finish(state, texts, prompts=prompts)
+
+    def __call__(
+        self, texts: Texts, *, prompts: Tensor | None = None, soft: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
+        """B texts -> (B, D), not normalised."""
+        return self.run_from(self.start(texts, prompts=prompts, soft=soft), texts, first=0, prompts=prompts)
+
+    def _ends(self, tokens: Tensor) -> Tensor:
+        """(B,) position from which each text's feature is read."""
+        if (end := end_of_text(self.text)) is not None:
+            return end(tokens)
+        first = "first" in (getattr(self.text, "text_pool_type", None), getattr(self.text, "pool_type", None))
+        return torch.full((len(tokens),), 0 if first else tokens.shape[1] - 1, device=tokens.device)
+
+    def _mask(self, texts: Texts, tail: Tensor) -> Tensor | None:
+        """(T, P + T) bool, True where a position after the prefix may attend; None if the tower is not causal."""
+        if self.text.attn_mask is None:
+            return None
+        visible = torch.ones(texts.length, texts.length, dtype=torch.bool, device=tail.device).tril()
+        return visible[texts.shared :]
+
+
+def _deep_prompt(x: Tensor, prompts: Tensor | None, *, block: int) -> Tensor:
+    """(B, T, width) before a block, with its deep prompt if it has one; the first block has none."""
+    if prompts is None or not 0 < block < len(prompts):
+        return x
+    return _replace_prompt(x, prompts[block])
+
+
+def _replace_prompt(x: Tensor, prompt: Tensor) -> Tensor:
+    """Replace positions 1..n of (B, T, width) by (n, width)."""
+    return torch.cat([x[:, :1], prompt.to(x.dtype).expand(len(x), -1, -1), x[:, 1 + len(prompt) :]], dim=1)
+
+
+def _project(x: Tensor, projection: nn.Linear | Tensor | None) -> Tensor:
+    """A tower's final projection, if it has one: (B, width) -> (B, D)."""
+    if projection is None:
+        return x
+    return projection(x) if isinstance(projection, nn.Linear) else x @ projection

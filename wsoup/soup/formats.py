@@ -1,0 +1,154 @@
+"""A soup as a table for a terminal or a notebook, and as templates, texts or CSV for other software."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from wsoup.core import prompts
+from wsoup.core.disk.files import defused, shown
+from wsoup.core.errors import ParamsError
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
+
+FORMATS = ("open_clip", "clip_benchmark", "text", "csv")
+ANY_DATASET = "imagenet1k"
+"""The key that CLIP_benchmark falls back to for datasets without their own."""
+CLASS_NAME_ONLY = "(class name only)"
+
+
+def show(soup: Soup) -> Group:
+    """A table of the members with their accuracy on the source and the steps of their search; for `rich.print`."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("#", justify="right")
+    table.add_column("member", overflow="fold")
+    table.add_column("right", justify="right")
+    table.add_column("source accuracy", justify="right")
+    table.add_column("grew: right in the search after each word or descriptor", overflow="fold")
+    for number, member in enumerate(soup.members, start=1):
+        steps = shown(" → ".join(f"{step.added} {step.n_correct}" for step in member.trace))
+        table.add_row(str(number), _text(member.text), *_counts(member), escape(steps))
+    lines = [summary(soup)]
+    if soup.class_name_correct is not None:
+        n_images = next((member.n_images for member in soup.members if member.n_images), 0)
+        baseline = f"class name only: {soup.class_name_correct} of {n_images} right"
+        no_better = f"; {soup.no_better} of {len(soup.members)} members are no better" if soup.no_better else ""
+        lines.append(f"{baseline} (`right`: finished, with a final period){no_better}")
+    return Group(*map(Text, lines), table)
+
+
+def summary(soup: Soup) -> str:
+    """One line about a soup."""
+    encoder = soup.encoder
+    return shown(
+        f"{soup.kind} soup, {soup.drawn_by}, {len(soup.members)} members, "
+        f"encoder {encoder.get('model')}/{encoder.get('pretrained')}, template {soup.template!r}"
+    )
+
+
+def differences(first: Soup, second: Soup) -> Group:
+    """How two soups differ: a table of all members, those in both soups first."""
+    lines = [f"1: {summary(first)}", f"2: {summary(second)}"]
+    keys = sorted({*first.encoder, *second.encoder})
+    differing = [key for key in keys if first.encoder.get(key) != second.encoder.get(key)]
+    if differing:
+        lines.append(f"encoders differ in {', '.join(differing)}: counts cannot be compared")
+    members = [{member.text: member for member in reversed(soup.members)} for soup in (first, second)]
+    texts = list(dict.fromkeys([*first.texts, *second.texts]))
+    shared = [text for text in texts if all(text in by_text for by_text in members)]
+    lines.append(f"{len(shared)} of {len(texts)} members are in both")
+    table = Table("in", box=None, pad_edge=False)
+    table.add_column("member", overflow="fold")
+    for number in (1, 2):
+        table.add_column(f"right in {number}", justify="right")
+    for text in sorted(texts, key=lambda text: text not in shared):  # a stable sort
+        pair = [by_text.get(text) for by_text in members]
+        where = "both" if all(pair) else "1" if pair[0] else "2"
+        counts = [" ".join(_counts(member)) if member else "" for member in pair]
+        table.add_row(where, _text(text), *counts)
+    return Group(*map(Text, lines), table)
+
+
+def export(
+    soup: Soup,
+    *,
+    form: str,
+    class_names: Sequence[str] | None = None,
+    datasets: Sequence[str] = (ANY_DATASET,),
+    template: str | None = None,
+) -> str:
+    """A soup as the content of a file, with template, comma and final period: exactly the texts that were measured.
+
+    Args:
+        soup: the soup.
+        form: ``open_clip``: Python source with a list `templates`, for `open_clip.build_zero_shot_classifier`;
+            ``clip_benchmark``: JSON for its ``--custom_template_file``; ``text``: one template per line, or one prompt
+            per class and member; ``csv``: the same as a table with the members' counts.
+        class_names: for ``text`` and ``csv``.
+        datasets: keys for ``clip_benchmark`` (default: the key for any dataset).
+        template: of another dataset (default: the soup's).
+
+    Raises:
+        ParamsError: unknown form, or a text with a line break as ``text``.
+    """
+    templates = soup.templates(template)
+    if form == "open_clip":
+        return _python(soup, templates)
+    if form == "clip_benchmark":
+        # Its classifier fills `{c}` by name.
+        by_name = soup.templates(template, place="{c}")
+        return json.dumps(dict.fromkeys(datasets, by_name), indent=2, ensure_ascii=False) + "\n"
+    if form == "text":
+        lines = [text.format(name) for name in class_names for text in templates] if class_names else templates
+        broken = next((line for line in lines if len(line.splitlines()) > 1), None)
+        if broken is not None:
+            raise ParamsError(f"{broken[:80]!r} holds a line break: text has one line per text; use --format csv")
+        return "".join(f"{line}\n" for line in lines)
+    if form == "csv":
+        return _csv(soup, template=template or soup.template, class_names=class_names)
+    raise ParamsError(f"--format {form!r} must be one of {', '.join(FORMATS)}")
+
+
+def _text(text: str) -> str:
+    return escape(shown(text)) or CLASS_NAME_ONLY
+
+
+def _counts(member: Member) -> tuple[str, str]:
+    """Correct images and their percentage; empty if nothing was counted."""
+    if member.n_correct is None or not member.n_images:
+        return "", ""
+    return str(member.n_correct), f"{100 * member.n_correct / member.n_images:.2f} %"
+
+
+def _python(soup: Soup, templates: Sequence[str]) -> str:
+    lines = "".join(f"    {text!r},\n" for text in templates)
+    encoder = f"{soup.encoder.get('model')} / {soup.encoder.get('pretrained')}"
+    about = shown(f"{len(templates)} members, kind {soup.kind}, {soup.drawn_by}, found with {encoder}.")
+    return (
+        f"# A soup of wsoup: {about}\n"  # always one line: a second one would be executed
+        "# open_clip.build_zero_shot_classifier(model, tokenizer, classnames, templates)\n"
+        f"templates = [\n{lines}]\n"
+    )
+
+
+def _csv(soup: Soup, *, template: str, class_names: Sequence[str] | None) -> str:
+    """One row per member, or per member and class."""
+    file = io.StringIO()
+    text_columns = ["class", "prompt"] if class_names else ["template"]
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["member", "text", *text_columns, "n_correct", "n_images"])
+    for number, (member, filled) in enumerate(zip(soup.members, soup.templates(template), strict=False), start=1):
+        counts = [member.n_correct, member.n_images]
+        if class_names is None:
+            writer.writerow([number, defused(member.text), defused(filled), *counts])
+        else:
+            writer.writerows(
+                [number, *map(defused, (member.text, name, prompts.prompt(template, name, member.text))), *counts]
+                for name in class_names
+            )
+    return file.getvalue()

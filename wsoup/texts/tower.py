@@ -1,0 +1,278 @@
+"""The forward pass of a causal text tower with a key-value cache.
+
+Follows the blocks of open_clip's `TextTransformer` (pre-norm, LayerScale if any, GELU or QuickGELU, final norm and
+projection of the end-of-text token) and is exact to them up to rounding. It saves work in three places:
+
+* nothing after the end-of-text token is computed, and nothing whose keys and values are given as `past`;
+* in the first block, queries, keys and values depend on token and position alone, so texts that differ only in what
+  came before share them;
+* in the last block, only the positions that are read need more than keys and values.
+
+On a CPU, masked attention over a few dozen keys is faster as two batched products than as the flash kernel. Adding the
+mask and softmax are in float32 whatever the precision of the products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from wsoup.core.packed import Linear
+from wsoup.texts.tokens import ClassToken
+
+QUICK_GELU = 1.702
+"""QuickGELU(x) = x sigmoid(1.702 x) = SiLU(1.702 x) / 1.702; the factor is folded into the weights on both sides."""
+
+
+class TextTower:
+    """A causal text tower with packed weights.
+
+    Args:
+        tower: the model, or its `text` module, with open_clip's names.
+        dtype: of the matrix products; None for the model's own.
+        soft_prompt: (n, width) learned embeddings of tokens 1..n of every text, or None.
+        class_token: CoCa's class token, at the last position, or None.
+
+    Attributes:
+        context: most tokens in a text.
+        size: D, features per text.
+        product_sizes: (inputs, outputs) of each matrix product in a block.
+        block_flops: multiplications and additions in them, per token.
+        n_tokens, n_flops: computed so far, by `count`.
+    """
+
+    def __init__(
+        self,
+        tower: Any,
+        *,
+        dtype: torch.dtype | None,
+        soft_prompt: Tensor | None,
+        class_token: ClassToken | None,
+    ) -> None:
+        blocks = list(tower.transformer.resblocks)
+        self.stream_dtype: torch.dtype = tower.transformer.get_cast_dtype()  # of the residual stream
+        self.dtype = dtype or self.stream_dtype
+        self.embedding: Tensor = tower.token_embedding.weight
+        self.positions: Tensor = tower.positional_embedding
+        self.soft_prompt, self.class_token = soft_prompt, class_token
+        self.class_embedding: Any = getattr(tower, "cls_emb", None)
+        self.blocks = [Block(b, dtype=self.dtype, last=b is blocks[-1]) for b in blocks]
+        self.ln_final = tower.ln_final
+        self.heads, self.width = blocks[0].attn.num_heads, blocks[0].attn.embed_dim
+        self.layers, self.head_size = len(blocks), self.width // self.heads
+        projection = getattr(tower, "text_projection", None)
+        self.projection, self.size = None, self.width
+        if projection is not None:
+            is_module = isinstance(projection, nn.Linear)
+            weight, bias = (projection.weight, projection.bias) if is_module else (projection.T, None)
+            self.projection, self.size = Linear(weight, bias, dtype=self.dtype), len(weight)
+        self.context = len(self.positions)
+        self.device = self.embedding.device
+        self.packed_half = self.dtype == torch.bfloat16 and self.blocks[0].fc.packed
+        width, hidden = self.width, blocks[0].mlp.c_fc.out_features
+        self.product_sizes = ((width, 3 * width), (width, width), (width, hidden), (hidden, width))
+        self.block_flops = sum(2 * inner * outer for inner, outer in self.product_sizes)
+        self.n_tokens = self.n_flops = 0
+
+    def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """(..., T) int64 each, broadcast -> (..., T, width)."""
+        is_class = None
+        if self.class_token is not None:
+            is_class = tokens == self.class_token.id
+            tokens = tokens.masked_fill(is_class, self.class_token.null)
+            positions = torch.where(is_class, self.context - 1, positions)
+        x = F.embedding(tokens, self.embedding).to(self.stream_dtype)
+        if is_class is not None:
+            x = torch.where(is_class[..., None], self.class_embedding.to(self.stream_dtype), x)
+        if self.soft_prompt is not None:
+            n = len(self.soft_prompt)
+            learned = F.embedding((positions - 1).clamp(0, n - 1), self.soft_prompt).to(self.stream_dtype)
+            x = torch.where(((positions >= 1) & (positions <= n))[..., None], learned, x)
+        return x + F.embedding(positions, self.positions).to(self.stream_dtype)
+
+    def visible(self, tokens: Sequence[int], *, before: Sequence[int | None] | None = None) -> list[bool]:
+        """Whether later tokens see the keys of these.
+
+        `before` holds the token before each, or None if that is not padding; by default each precedes the next.
+        """
+        if self.class_token is None:
+            return [True] * len(tokens)
+        return self.class_token.visible(tokens, before=[None, *tokens][:-1] if before is None else before)
+
+    def flops(self, tokens: int, *, reads: int, shared: int = 0) -> int:
+        """Multiplications and additions in the matrix products of `tokens` nodes, `reads` of which are read.
+
+        `shared` of them take their queries, keys and values in the first block from another node.
+        """
+        square, products = 2 * self.width**2, (self.layers - 1) * self.block_flops * tokens
+        last = 2 * square * tokens + (self.block_flops - 2 * square + 2 * self.width * self.size) * reads
+        return products + last - (3 * square * shared if self.layers > 1 else 0)
+
+    def count(self, tokens: int, *, reads: int = 0, shared: int = 0) -> None:
+        """Note what a call is about to compute; padding and repetitions in its tensors do not count."""
+        self.n_tokens += tokens
+        self.n_flops += self.flops(tokens, reads=reads, shared=shared)
+
+    def features(
+        self, x: Tensor, *, mask: Tensor, reads: Tensor, past: Sequence[Tensor] = (), repeat: Tensor | None = None
+    ) -> Tensor:
+        """Features of the nodes that are read.
+
+        Args:
+            x: (B, T, width) embedded nodes; or (U, T, width), where `repeat` (B,) says which of the U each B takes.
+            mask: (B or 1, T, K + T) additive, over the keys of `past` and then those of the nodes.
+            reads: (B or 1, R) int64, the nodes to read.
+            past: cached keys and values, each (layers, 2, B, heads, length, head size); their lengths sum to K.
+
+        Returns:
+            (B, R, D) float32, L2-normalised.
+        """
+        x = self._all_but_last(x, mask=mask, past=past, repeat=repeat)  # (B, T, width)
+        block, rows = self.blocks[-1], reads.expand(len(x), -1)
+        normed = self._norm(block.ln_1, x)
+        kv = [*(p[-1] for p in past), split_heads(block.kv(normed), parts=2, heads=self.heads)]
+        (q,) = split_heads(block.q(_take(normed, rows)), parts=1, heads=self.heads)  # (B, heads, R, d)
+        mixed = self._mix(q, kv, mask=torch.take_along_dim(mask, reads[..., None], dim=1))
+        x = self._feed_forward(block, block.out.add_to(_take(x, rows), mixed))  # (B, R, width)
+        x = self._norm(self.ln_final, x)
+        return F.normalize((x if self.projection is None else self.projection(x)).float(), dim=-1)
+
+    def states(self, x: Tensor, *, mask: Tensor, past: Sequence[Tensor] = ()) -> Tensor:
+        """Keys and values of the nodes in every block, (layers, 2, B, heads, T, head size). Arguments as `features`."""
+        shape = (self.layers, 2, len(x), self.heads, x.shape[1], self.head_size)
+        states = torch.empty(shape, dtype=self.dtype, device=x.device)
+        x = self._all_but_last(x, mask=mask, past=past, keep=states)
+        block = self.blocks[-1]
+        states[-1] = split_heads(block.kv(self._norm(block.ln_1, x)), parts=2, heads=self.heads)
+        return states
+
+    def _all_but_last(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor,
+        past: Sequence[Tensor],
+        repeat: Tensor | None = None,
+        keep: Tensor | None = None,
+    ) -> Tensor:
+        for layer, block in enumerate(self.blocks[:-1]):
+            qkv = block.qkv(self._norm(block.ln_1, x))
+            if repeat is not None:
+                x, qkv, repeat = x.index_select(0, repeat), qkv.index_select(0, repeat), None
+            split = split_heads(qkv, parts=3, heads=self.heads)
+            if keep is not None:
+                keep[layer] = split[1:]
+            mixed = self._mix(split[0], [*(p[layer] for p in past), split[1:]], mask=mask)
+            x = self._feed_forward(block, block.out.add_to(x, mixed))
+        return x if repeat is None else x[repeat]
+
+    def _feed_forward(self, block: Block, x: Tensor) -> Tensor:
+        return block.proj.add_to(x, block.fc(self._norm(block.ln_2, x), act=block.act))
+
+    def _norm(self, norm: nn.Module, x: Tensor) -> Tensor:
+        return norm(x).to(self.dtype)
+
+    def _mix(self, q: Tensor, kv: Sequence[Tensor], *, mask: Tensor) -> Tensor:
+        """Attention, softmax(q k^T / sqrt(d) + mask) v.
+
+        q (B, H, R, d), mask (B or 1, R, K), keys and values in parts of the length K, each (2, B, H, length, d) ->
+        (B, R, width).
+        """
+        n, heads, rows, size = q.shape
+        if q.device.type == "cpu":
+            products = torch.bfloat16 if self.packed_half else torch.promote_types(q.dtype, torch.float32)
+            k, v = _join(kv, dtype=products).view(2, n * heads, -1, size)
+            q = _contiguous(q, dtype=products).reshape(n * heads, rows, size)
+            if self.packed_half:
+                scores = torch.bmm(q, k.transpose(1, 2)).view(n, heads, rows, -1)
+                scores = torch.add(mask[:, None], scores, alpha=size**-0.5).view(n * heads, rows, -1)  # float32
+            else:
+                bias = mask[:, None].to(products).expand(n, heads, -1, -1).reshape(n * heads, rows, -1)
+                scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=size**-0.5)
+            mixed = torch.bmm(scores.softmax(dim=-1).to(products), v).view(n, heads, rows, size)
+        else:
+            k, v = torch.cat(list(kv), dim=3)
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None].to(q.dtype))
+        return _contiguous(mixed.transpose(1, 2), dtype=self.dtype).reshape(n, rows, -1)
+
+
+class CountedTower(TextTower):
+    """A text tower without weights, on the meta device: callers count what it would compute."""
+
+    def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """(..., T, width) without values."""
+        return self._empty(*torch.broadcast_shapes(tokens.shape, positions.shape), self.width)
+
+    def features(
+        self, x: Tensor, *, mask: Tensor, reads: Tensor, past: Sequence[Tensor] = (), repeat: Tensor | None = None
+    ) -> Tensor:
+        """(B, R, D) without values."""
+        return self._empty(len(x if repeat is None else repeat), reads.shape[1], self.size, dtype=torch.float32)
+
+    def states(self, x: Tensor, *, mask: Tensor, past: Sequence[Tensor] = ()) -> Tensor:
+        """(layers, 2, B, heads, T, head size) without values."""
+        return self._empty(self.layers, 2, len(x), self.heads, x.shape[1], self.head_size)
+
+    def _empty(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        return torch.empty(shape, dtype=dtype or self.dtype, device=self.device)
+
+
+class Block:
+    """A residual attention block with packed weights, and LayerScale folded into the projections."""
+
+    def __init__(self, block: Any, *, dtype: torch.dtype, last: bool) -> None:
+        attn, mlp = block.attn, block.mlp
+        weight, bias, width = attn.in_proj_weight, attn.in_proj_bias, attn.embed_dim
+        self.ln_1, self.ln_2 = block.ln_1, block.ln_2
+        if last:
+            self.q = Linear(weight[:width], bias[:width], dtype=dtype)
+            self.kv = Linear(weight[width:], bias[width:], dtype=dtype)
+        else:
+            self.qkv = Linear(weight, bias, dtype=dtype)
+        self.act = activation_name(mlp.gelu) or "none"
+        scale = QUICK_GELU if self.act == "swish" else 1.0
+        self.fc = Linear(mlp.c_fc.weight * scale, mlp.c_fc.bias * scale, dtype=dtype)
+        gamma_1, gamma_2 = (getattr(ls, "gamma", weight.new_ones(1)) for ls in (block.ls_1, block.ls_2))
+        self.out = Linear(attn.out_proj.weight * gamma_1[:, None], attn.out_proj.bias * gamma_1, dtype=dtype)
+        self.proj = Linear(mlp.c_proj.weight * (gamma_2 / scale)[:, None], mlp.c_proj.bias * gamma_2, dtype=dtype)
+
+
+def activation_name(module: nn.Module) -> str | None:
+    """An activation module's name in fused products, or None if it has none."""
+    if isinstance(module, nn.GELU):
+        return "gelu_tanh" if module.approximate == "tanh" else "gelu"
+    return "swish" if type(module).__name__ == "QuickGELU" else None
+
+
+def split_heads(x: Tensor, *, parts: int, heads: int) -> Tensor:
+    """(B, T, parts * width) -> (parts, B, heads, T, head size), a view; the parts are some of q, k and v."""
+    return x.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4)
+
+
+def additive(visible: Tensor) -> Tensor:
+    """An attention mask (..., T, K) bool as float32: 0 where True, minus infinity elsewhere."""
+    return torch.zeros(visible.shape, device=visible.device).masked_fill_(~visible, float("-inf"))
+
+
+def _take(x: Tensor, rows: Tensor) -> Tensor:
+    """(B, T, width), (B, R) -> (B, R, width)."""
+    return x[torch.arange(len(x), device=x.device)[:, None], rows]
+
+
+def _join(parts: Sequence[Tensor], *, dtype: torch.dtype) -> Tensor:
+    """`torch.cat` along the length, (2, B, H, length, d), and conversion in one pass."""
+    length = sum(part.shape[3] for part in parts)
+    out = torch.empty(*parts[0].shape[:3], length, parts[0].shape[4], dtype=dtype)
+    start = 0
+    for part in parts:
+        out[..., start : start + part.shape[3], :] = part
+        start += part.shape[3]
+    return out
+
+
+def _contiguous(x: Tensor, *, dtype: torch.dtype) -> Tensor:
+    return x.to(dtype, memory_format=torch.contiguous_format).contiguous()
