@@ -83,8 +83,9 @@ def data_layouts() -> None:
 def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
     """Score the authors' searches and evaluated texts again; differences in counts mean exit code 1.
 
-    Needs ViT-B-16 / openai as in profile `paper` and test images of any of the paper's datasets (stage embed); for the
-    searches also ImageNet's few-shot images by the authors' splits (embed_train, fewshot). Pools and the results of
+    Needs ViT-B-16 / openai as in profile `paper` and test images of any of the
+    paper's datasets (stage embed); for the searches also ImageNet's few-shot
+    images by the authors' splits (embed_train, fewshot). Pools and the results of
     stages score and soup are compared if they exist.
 
     Example: wsoup verify paper

@@ -47,9 +47,11 @@ def classify_command(
 ) -> None:
     """Classify photos with a soup or a head: the most probable classes of each, as CSV, Parquet or JSON.
 
-    Each photo has a status: ok, unsure (see --threshold) or not read; reasons are on stderr, and the exit code is 0. If
-    photos have labels (a column label or class of a CSV, or folders named like classes), accuracy and the most confused
-    pairs of classes follow on stderr. The default encoder is the one that the soup or the head was made with.
+    Each photo has a status: ok, unsure (see --threshold) or not read; reasons are
+    on stderr, and the exit code is 0. If photos have labels (a column label or
+    class of a CSV, or folders named like classes), accuracy and the most confused
+    pairs of classes follow on stderr. The default encoder is the one that the
+    soup or the head was made with.
 
     Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html > predictions.csv
     """

@@ -32,7 +32,9 @@ Mode = Annotated[
 # The encoder: an option that is not given is that of the soup or the head, or as the command's help says.
 Rgb = tuple[float, float, float] | None
 WeightsIn = Annotated[Path, typer.Option("--params", help="The params file with the paths of local weights.")]
-Model = Annotated[str | None, typer.Option(help="An open_clip model, or (not in profiles) hf:NAME of transformers.")]
+Model = Annotated[
+    str | None, typer.Option(help="An open_clip model; `try` and `classify` also take hf:NAME of transformers.")
+]
 Pretrained = Annotated[str | None, typer.Option(help="Its tag in open_clip, or a weights file.")]
 Config = Annotated[str | None, typer.Option(help="An open_clip JSON config, for a local model.")]
 ImageMean = Annotated[Rgb, typer.Option(help="Mean of red, green and blue, for a local model.")]
