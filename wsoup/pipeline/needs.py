@@ -154,9 +154,8 @@ class Needs:
         if "candidates" in self.cached and artifacts.pool("words").exists():
             words, descriptors = (pools.read_pool(artifacts.pool(name)) for name in ("words", "descriptors"))
         else:
-            words = pools.common_words(section.words.count)
-            if section.words.path:
-                words = pools.words_from_file(section.words.path, count=section.words.count)
+            path, count = section.words.path, section.words.count
+            words = pools.words_from_file(path, count=count) if path else pools.common_words(count)
             descriptors = pools.descriptors(section.descriptors.paths)
         return {"words": words, "descriptors": descriptors, "mixed": list(dict.fromkeys(words + descriptors))}
 
