@@ -1,6 +1,6 @@
 """What pyproject.toml cannot say: an installed wsoup carries the project's own files inside.
 
-wsoup/core/disk/project.py names them. They are copied when a wheel is built, so they are written once: profiles, the
+wsoup/base/project.py names them. They are copied when a wheel is built, so they are written once: profiles, the
 paper's tables, the toy world, stages and dvc.yaml stay where DVC and people look for them.
 """
 
@@ -15,7 +15,7 @@ from setuptools.command.build_py import build_py
 TOP = Path(__file__).parent
 CONSTANTS = {
     node.targets[0].id: ast.literal_eval(node.value)
-    for node in ast.parse((TOP / "wsoup" / "core" / "disk" / "project.py").read_text(encoding="utf-8")).body
+    for node in ast.parse((TOP / "wsoup" / "base" / "project.py").read_text(encoding="utf-8")).body
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
 }
 

@@ -16,8 +16,8 @@ import typer
 from torch import Tensor
 from torch.nn import functional as F
 
+from wsoup.base.errors import ParamsError
 from wsoup.cli.throughput import Clock, Result, about, class_prompts, random_encoder, show, warm
-from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
 from wsoup.runtime.process import keep_memory
 from wsoup.search.grow.chains import word_chain

@@ -6,12 +6,12 @@ import torch
 
 from wsoup.adapt.params import Adaptations
 from wsoup.adapt.stream import predictions
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner, Shards
-from wsoup.core.errors import ParamsError
-from wsoup.core.params.inputs import EncoderParams
-from wsoup.core.params.section import Sections, Seeds, load
+from wsoup.base.errors import ParamsError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner, Shards
+from wsoup.params.inputs import EncoderParams
+from wsoup.params.section import Sections, Seeds, load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.soup.soup import Soup

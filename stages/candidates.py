@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from wsoup.base.errors import one_line
 from wsoup.core import prompts
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.errors import one_line
-from wsoup.core.params.inputs import EncoderParams
-from wsoup.core.params.section import Name, Sections, load
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
+from wsoup.params.inputs import EncoderParams
+from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
 from wsoup.search.rank import pools
 from wsoup.search.rank.params import CandidatesParams

@@ -1,9 +1,9 @@
 """The soup of the bare class name: one empty member per seed, so that plain methods are no special case."""
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.section import Name, Sections, Seeds, load
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup

@@ -1,9 +1,9 @@
 """Image features of a dataset's test images: manifest -> Zarr (N, D), L2-normalised, with labels."""
 
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.inputs import EmbedParams, EncoderParams
-from wsoup.core.params.section import Sections, load
+from wsoup.disk.shards import Owner
 from wsoup.images.features import embed_split
+from wsoup.params.inputs import EmbedParams, EncoderParams
+from wsoup.params.section import Sections, load
 from wsoup.pipeline import stage
 
 

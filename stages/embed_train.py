@@ -1,9 +1,9 @@
 """Image features of the source's few-shot training images, the only images that selection sees."""
 
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.inputs import EmbedParams, EncoderParams
-from wsoup.core.params.section import Name, Sections, load
+from wsoup.disk.shards import Owner
 from wsoup.images.features import embed_split
+from wsoup.params.inputs import EmbedParams, EncoderParams
+from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
 
 

@@ -2,16 +2,16 @@
 
 import pyarrow.compute as pc
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.section import load
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, nearest_prompts, pretrained_rows
 from wsoup.evaluate.counts import encode_rows, evaluate
 from wsoup.evaluate.judged import judge
 from wsoup.evaluate.params import EvaluateParams, ReportParams
 from wsoup.evaluate.rows import judged_mode, table
 from wsoup.evaluate.testsets import load_tests
+from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.search.rank.pools import digest
 from wsoup.search.rank.source import SourceParams, load_source

@@ -2,13 +2,13 @@
 
 import pyarrow as pa
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.section import Sections, Seeds, load
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.heads import head_line
 from wsoup.heads.head import Head
 from wsoup.heads.params import Heads
+from wsoup.params.section import Sections, Seeds, load
 from wsoup.pipeline import stage
 
 

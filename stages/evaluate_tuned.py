@@ -3,11 +3,9 @@
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.inputs import EmbedParams
-from wsoup.core.params.section import load
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
 from wsoup.evaluate.counts import encode_and_evaluate
 from wsoup.evaluate.params import EvaluateParams
@@ -17,6 +15,8 @@ from wsoup.evaluate.training import during_training, sample_images, seen_by, tra
 from wsoup.finetune.params import TuneParams
 from wsoup.finetune.tuned import load_tuned, members_divergence_log
 from wsoup.finetune.tuners import check_templates
+from wsoup.params.inputs import EmbedParams
+from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.search.rank.source import SourceParams
 from wsoup.towers.encoder import load_encoder

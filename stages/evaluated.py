@@ -6,11 +6,11 @@ dataset that moved, or for a soup that came out the same.
 
 from typing import Any
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts, evaluated_soups
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.inputs import Datasets
-from wsoup.core.params.section import Name, Sections, load
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts, evaluated_soups
+from wsoup.disk.shards import Owner
+from wsoup.params.inputs import Datasets
+from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
 from wsoup.search.rank import gpt
 

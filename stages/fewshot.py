@@ -1,11 +1,11 @@
 """The source's manifest -> a table of few-shot training images for each seed."""
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.inputs import FewshotParams
-from wsoup.core.params.section import Name, Sections, Seeds, load
 from wsoup.datasets.fewshot import split_of_seed
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
+from wsoup.params.inputs import FewshotParams
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
 
 

@@ -5,17 +5,17 @@ from functools import partial
 
 import numpy as np
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner, Shards
-from wsoup.core.errors import ParamsError
-from wsoup.core.params.inputs import EmbedParams, EncoderParams
-from wsoup.core.params.section import Name, Sections, Seeds, load, read_yaml
+from wsoup.base.errors import ParamsError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner, Shards
 from wsoup.finetune.data import read_training_set
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
 from wsoup.finetune.tuners import check_templates
+from wsoup.params.inputs import EmbedParams, EncoderParams
+from wsoup.params.section import Name, Sections, Seeds, load, read_yaml
 from wsoup.pipeline import stage
 from wsoup.runtime.progress import progress
 from wsoup.runtime.work import finish_shards, save_seconds

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner, Shards
-from wsoup.core.errors import ParamsError
-from wsoup.core.params.section import load
+from wsoup.base.errors import ParamsError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner, Shards
 from wsoup.heads import fewshot
 from wsoup.heads.choose import ANY
 from wsoup.heads.head import best_head
 from wsoup.heads.params import Heads
+from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import SourceParams, identity, load_source

@@ -5,15 +5,15 @@ At the paper's scale (ViT-B-16, some 2,500 class prompts, 13 x 13 points) it tak
 
 import numpy as np
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner, Shards
-from wsoup.core.errors import ParamsError
-from wsoup.core.params.section import load
+from wsoup.base.errors import ParamsError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner, Shards
 from wsoup.evaluate import landscape
 from wsoup.evaluate.params import LandscapeParams
 from wsoup.evaluate.testsets import ClassPrompts, load_tests
 from wsoup.finetune.tuned import load_tuned
+from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import SourceParams, load_source

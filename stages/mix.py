@@ -1,9 +1,9 @@
 """The scored pools of words and descriptors as one ranking, for soups of pool ``mixed``: scores/mixed.parquet."""
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.section import Sections
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
+from wsoup.params.section import Sections
 from wsoup.pipeline import stage
 from wsoup.search.rank.ranking import mixed
 

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from wsoup.adapt.params import Adaptations
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.section import Sections, Seeds, load
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate import piles
+from wsoup.params.section import Sections, Seeds, load
 from wsoup.pipeline import stage
 
 SEEN = ("regime", "seed", "batch", "images")

@@ -1,12 +1,12 @@
 """A dataset on disk -> its manifest, a table of the images that a run uses."""
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.errors import ParamsError
-from wsoup.core.params.inputs import Datasets, FewshotParams
-from wsoup.core.params.section import Name, Sections, Seeds, load
+from wsoup.base.errors import ParamsError
 from wsoup.datasets import layouts, manifest
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
+from wsoup.params.inputs import Datasets, FewshotParams
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
 
 

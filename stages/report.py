@@ -1,9 +1,9 @@
 """Results -> metrics, tables and plot data: everything under reports/ except the page, which `wsoup report` writes."""
 
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.inputs import EncoderParams, FewshotParams
-from wsoup.core.params.section import load
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
+from wsoup.params.inputs import EncoderParams, FewshotParams
+from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.report.accuracy import metrics
 from wsoup.report.reading import as_written

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner, Shards
-from wsoup.core.errors import ParamsError
-from wsoup.core.params.section import load
+from wsoup.base.errors import ParamsError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner, Shards
+from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.grow import soups

@@ -1,13 +1,13 @@
 """Unselected texts on every dataset, random word chains on the source, and the upper bound selected on the targets."""
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.params.section import load
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.transfer import Grid, ranked_on_targets, sample, source_counts, transfer, upper_bound
+from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.search.rank.params import CandidatesParams
 from wsoup.search.rank.pools import read_pool

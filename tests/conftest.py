@@ -97,7 +97,7 @@ def tiny_encoder(tiny_encoder_files: dict[str, str]):
     """The tiny CLIP, loaded on the CPU."""
     import torch
 
-    from wsoup.core.params.inputs import EncoderParams
+    from wsoup.params.inputs import EncoderParams
     from wsoup.towers.encoder import load_encoder
 
     return load_encoder(EncoderParams(**tiny_encoder_files), device=torch.device("cpu"))

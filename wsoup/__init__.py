@@ -17,7 +17,7 @@ _MODULES = {
     "Head": "wsoup.heads.head",
     "PromptEncoder": "wsoup.texts.encoder",
     "Soup": "wsoup.api.soups",
-    "WsoupError": "wsoup.core.errors",
+    "WsoupError": "wsoup.base.errors",
     "adapt": "wsoup.api.heads",
     "common_words": "wsoup.api.soups",
     "descriptor_soup": "wsoup.api.soups",

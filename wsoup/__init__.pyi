@@ -9,7 +9,7 @@ from wsoup.api.soups import common_words as common_words
 from wsoup.api.soups import descriptor_soup as descriptor_soup
 from wsoup.api.soups import score_texts as score_texts
 from wsoup.api.soups import word_soup as word_soup
-from wsoup.core.errors import WsoupError as WsoupError
+from wsoup.base.errors import WsoupError as WsoupError
 from wsoup.heads.head import Head as Head
 from wsoup.texts.encoder import PromptEncoder as PromptEncoder
 

@@ -24,8 +24,8 @@ import numpy as np
 import yaml
 from PIL import Image, ImageDraw
 
-from wsoup.core.disk.store import replacing
-from wsoup.core.errors import WsoupError
+from wsoup.base.errors import WsoupError
+from wsoup.disk.store import replacing
 from wsoup.runtime.process import INTERRUPTED, interruptible, leave_at_once
 
 OVERSAMPLING = 2  # images are drawn at twice the size, then averaged, for soft edges

@@ -18,7 +18,7 @@ from wsoup.adapt import stream as stream_module
 from wsoup.adapt.adapted import Adapted, Statistics, predict_softly, zero_shot_classifier
 from wsoup.adapt.kinds import KINDS, adapt, estimate
 from wsoup.adapt.stream import predictions, stream
-from wsoup.core.errors import DataError, MismatchError, ParamsError
+from wsoup.base.errors import DataError, MismatchError, ParamsError
 
 SCALE = 12.0
 

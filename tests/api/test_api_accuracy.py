@@ -8,7 +8,7 @@ import torch
 
 import wsoup
 from wsoup.api.accuracy import Gain
-from wsoup.core.errors import DataError, MismatchError, ParamsError
+from wsoup.base.errors import DataError, MismatchError, ParamsError
 
 UP, RIGHT = [0.0, 1.0], [1.0, 0.0]
 RIGHT_ANSWERS = torch.tensor([UP, RIGHT]).T  # label 0 is up, label 1 is right

@@ -8,7 +8,7 @@ import torch
 from api_world import DESCRIPTORS, ENCODER, NAMES, photos
 
 import wsoup
-from wsoup.core.errors import DataError, MismatchError, ParamsError
+from wsoup.base.errors import DataError, MismatchError, ParamsError
 
 
 @pytest.fixture

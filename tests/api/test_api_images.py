@@ -11,7 +11,7 @@ from PIL import Image
 from small_world import COLOURS, write_image_folder
 
 import wsoup
-from wsoup.core.errors import ChangedError, DataError, ModelError, ParamsError
+from wsoup.base.errors import ChangedError, DataError, ModelError, ParamsError
 from wsoup.images import features as image_features
 from wsoup.images.decode import load_rgb
 

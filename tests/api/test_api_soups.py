@@ -15,10 +15,11 @@ import wsoup
 from stages import score as score_stage
 from stages import soup as soup_stage
 from wsoup.api import soups as api_soups
-from wsoup.core.disk import project, store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
+from wsoup.base import project
+from wsoup.base.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.profiles.own import OWN_DESCRIPTORS
 from wsoup.search.rank import pools
 from wsoup.search.rank.pools import write_pool

@@ -20,9 +20,9 @@ from small_world import COLOURS, write_image_folder
 import wsoup
 from wsoup.api.photos import class_names, find_photos
 from wsoup.api.soups import Soup
-from wsoup.core.errors import DataError, MissingError
-from wsoup.core.params.inputs import EncoderParams
+from wsoup.base.errors import DataError, MissingError
 from wsoup.images.decode import load_rgb
+from wsoup.params.inputs import EncoderParams
 from wsoup.soup.member import Member
 from wsoup.towers.encoder import load_encoder
 

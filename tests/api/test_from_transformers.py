@@ -13,7 +13,7 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 import wsoup
-from wsoup.core.errors import ModelError
+from wsoup.base.errors import ModelError
 from wsoup.images.decode import load_rgb
 
 transformers = pytest.importorskip("transformers")

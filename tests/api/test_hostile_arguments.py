@@ -17,7 +17,7 @@ from PIL import Image
 
 import wsoup
 from wsoup.api import soups
-from wsoup.core.errors import LONGEST, DataError, ModelError, ParamsError, WsoupError
+from wsoup.base.errors import LONGEST, DataError, ModelError, ParamsError, WsoupError
 from wsoup.soup.member import Member
 
 ENCODER = {"model": "m", "pretrained": None}

@@ -26,7 +26,7 @@ from wsoup.api.classify import Prediction
 from wsoup.api.outputs import write_json_line
 from wsoup.api.photos import Photo
 from wsoup.api.soups import Soup
-from wsoup.core.errors import ModelError, PoolError
+from wsoup.base.errors import ModelError, PoolError
 from wsoup.soup.member import Member
 from wsoup.towers.encoder import Encoder, choose_device
 

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import wsoup
 from wsoup.api.sklearn import SoupClassifier
-from wsoup.core.errors import DataError, ParamsError
+from wsoup.base.errors import DataError, ParamsError
 
 NOT_OF_A_TEXT_MODEL = {
     "check_classifiers_train": "a soup of five words over random texts need not fit blobs",

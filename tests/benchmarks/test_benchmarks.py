@@ -10,7 +10,7 @@ import pytest
 import torch
 from project import ROOT
 
-from wsoup.core.errors import ParamsError
+from wsoup.base.errors import ParamsError
 
 CPU = torch.device("cpu")
 WORDS = ["sharp", "old", "grey", "tall", "cold", "wooden", "small", "wet", "bright", "long", "soft", "round"]

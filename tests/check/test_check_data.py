@@ -17,10 +17,10 @@ from rich.console import Console
 from wsoup.check import data as datacheck
 from wsoup.check.data import show, show_layouts
 from wsoup.check.whole import Params, parse_params
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.images.decode import load_rgb
 from wsoup.profiles.paper import paper
 

@@ -13,10 +13,10 @@ from project import ROOT
 from run_cli import run
 from small_world import COLOURS, TINY_CONFIG, write_image_folder
 
+from wsoup.base.errors import ModelError
 from wsoup.check.encoder import check_encoder
 from wsoup.check.whole import parse_params
-from wsoup.core.errors import ModelError
-from wsoup.core.params.inputs import EncoderParams
+from wsoup.params.inputs import EncoderParams
 from wsoup.towers.encoder import load_encoder
 
 CE = {

@@ -16,13 +16,13 @@ import yaml
 from corrupt import corrupted
 from project import DESCRIPTORS, WORDS, miniature_params
 
+from wsoup.base.errors import LONGEST, WsoupError
 from wsoup.check import preflight
 from wsoup.check.encoder import text_problems
 from wsoup.check.whole import parse_params
 from wsoup.cli.app import app
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.errors import LONGEST, WsoupError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.search.rank import pools
 
 

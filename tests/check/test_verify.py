@@ -14,16 +14,16 @@ import typer
 import yaml
 from project import ROOT
 
+from wsoup.base.errors import MismatchError, MissingError
 from wsoup.check import paper as verify
 from wsoup.check import paper_search
 from wsoup.check.paper_search import Agreement, Step
 from wsoup.check.whole import parse_params
 from wsoup.cli.check import verify_paper
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.errors import MismatchError, MissingError
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.profiles.paper import paper
 from wsoup.search.rank.source import Source
 from wsoup.soup.member import Member

@@ -14,9 +14,9 @@ import yaml
 from project import miniature_params
 from small_world import COLOURS, write_image_folder
 
+from wsoup.base.errors import LONGEST, ParamsError
 from wsoup.check import reference
 from wsoup.check.whole import SCHEMA, Params, load_params, parse_params, schema
-from wsoup.core.errors import LONGEST, ParamsError
 from wsoup.profiles import toy
 from wsoup.profiles.files import FOLDER, template
 from wsoup.profiles.own import own

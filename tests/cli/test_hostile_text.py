@@ -27,8 +27,8 @@ from rich.text import Text
 from wsoup.api.classify import Prediction
 from wsoup.api.outputs import csv_lines, write_json_line
 from wsoup.api.photos import Photo
+from wsoup.base.errors import PoolError
 from wsoup.cli.common import Terminal
-from wsoup.core.errors import PoolError
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.testsets import TestSet

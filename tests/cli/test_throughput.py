@@ -9,8 +9,8 @@ import pytest
 import torch
 from rich.console import Console
 
+from wsoup.base.errors import ParamsError
 from wsoup.cli.throughput import bench_images, bench_text, shown, table
-from wsoup.core.errors import ParamsError
 
 CPU = torch.device("cpu")
 WORDS = ["sharp", "old", "grey", "tall", "cold", "wooden", "small", "wet", "bright", "long", "soft", "round"]

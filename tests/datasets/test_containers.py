@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from miniature import png, write_huggingface, write_mnist, write_tar, write_tars
 
-from wsoup.core.disk.files import read_bytes
-from wsoup.core.errors import DataError, MissingError, ParamsError
+from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import containers, digests
 from wsoup.datasets.listing import validated
+from wsoup.disk.files import read_bytes
 from wsoup.images.decode import load_rgb
 
 BOTH = ("train", "test")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from miniature import WNIDS, build_coop, draw
 
-from wsoup.core.errors import DataError, MissingError, ParamsError
+from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import coop
 from wsoup.datasets.listing import Listing, validated
 from wsoup.datasets.paper import PAPER

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from miniature import draw as draw_image
 
-from wsoup.core.errors import DataError, MismatchError, MissingError
-from wsoup.core.params.inputs import DatasetParams
+from wsoup.base.errors import DataError, MismatchError, MissingError
 from wsoup.datasets import fewshot, folder, manifest
 from wsoup.datasets.listing import Split, class_range
+from wsoup.params.inputs import DatasetParams
 
 NAMES = ["ant", "bee", "cat"]
 

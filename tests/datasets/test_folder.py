@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from miniature import draw
 
-from wsoup.core.errors import DataError, MissingError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import folder
 from wsoup.datasets.listing import validated
 

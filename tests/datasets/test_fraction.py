@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wsoup.core.errors import DataError, ParamsError
-from wsoup.core.params.inputs import DatasetParams
+from wsoup.base.errors import DataError, ParamsError
 from wsoup.datasets import layouts
 from wsoup.datasets.folder import is_test
+from wsoup.params.inputs import DatasetParams
 
 TEMPLATE = "a photo of a {}."
 

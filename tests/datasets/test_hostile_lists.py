@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from miniature import build_coop, png, write_huggingface, write_tar, write_tars
 
-from wsoup.core.disk.files import read_bytes
-from wsoup.core.errors import DataError, MissingError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import containers, coop, digests, folder, tables
 from wsoup.datasets.listing import Listing, validated
+from wsoup.disk.files import read_bytes
 
 ROWS = [{"path": f"{i}.png", "label": i % 2, "class_name": "ab"[i % 2], "split": "test"} for i in range(6)]
 BOTH = ("train", "val", "test")

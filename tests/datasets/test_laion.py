@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from miniature import WNIDS, build_coop, draw, png, write_tar
 
-from wsoup.core.errors import DataError, MissingError, ParamsError
-from wsoup.core.params.inputs import DatasetParams
+from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import layouts, manifest
+from wsoup.params.inputs import DatasetParams
 
 NAMES = list(WNIDS.values())
 

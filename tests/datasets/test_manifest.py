@@ -17,11 +17,11 @@ import pytest
 from miniature import build_coop, draw
 from PIL import Image
 
-from wsoup.core.disk import store
-from wsoup.core.errors import DataError, MissingError, ParamsError
-from wsoup.core.params.inputs import DatasetParams
+from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import digests, folder, layouts, manifest
 from wsoup.datasets.listing import Listing, Split
+from wsoup.disk import store
+from wsoup.params.inputs import DatasetParams
 
 
 def params(root: Path, **changes: Any) -> DatasetParams:

@@ -12,9 +12,9 @@ from miniature import draw
 
 CODE = """
 import resource, sys
-from wsoup.core.disk import store
+from wsoup.disk import store
 from wsoup.datasets import layouts, manifest
-from wsoup.core.params.inputs import DatasetParams
+from wsoup.params.inputs import DatasetParams
 root = sys.argv[1]
 params = DatasetParams(role="xd", layout="imagefolder", root=root, watch=root, template="{}")
 listing = layouts.read("big", params=params, imagenet_names=list)

@@ -10,7 +10,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from wsoup.core.errors import DataError, MissingError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import tables
 from wsoup.datasets.listing import Listing, validated
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from reference import REFERENCE, needs_reference
 
-from wsoup.core.errors import PoolError
+from wsoup.base.errors import PoolError
 from wsoup.evaluate.baselines import (
     WaffleShape,
     ensemble_prompts,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.evaluate.classifiers import Row, pretrained_rows, tuned_rows
 from wsoup.evaluate.params import EvaluateParams

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
 from wsoup.core.scoring import centroid_scores
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.training import during_training, sample_images, trained_row
 from wsoup.finetune.params import PromptTune

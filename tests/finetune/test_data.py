@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.transforms import RandomResizedCrop
 
-from wsoup.core.disk.store import sha256_file
-from wsoup.core.errors import ChangedError, DataError
+from wsoup.base.errors import ChangedError, DataError
+from wsoup.disk.store import sha256_file
 from wsoup.finetune.data import FewShotImages, batch_positions, crop_box, decodable, wrapped_positions
 
 LABELS = np.repeat(np.arange(5), 3)

@@ -10,8 +10,8 @@ import torch
 from finetune_cases import finetune_params
 from torch.nn import functional as F
 
+from wsoup.base.errors import PoolError
 from wsoup.core import prompts
-from wsoup.core.errors import PoolError
 from wsoup.evaluate import landscape
 from wsoup.evaluate.landscape import PromptPlane, axis, choose_pair, count_row
 from wsoup.evaluate.testsets import ClassPrompts, TestSet

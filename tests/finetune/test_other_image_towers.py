@@ -11,7 +11,7 @@ import torch
 from finetune_cases import COMMON, METHODS, draw_colours, finetune_params
 from tower_cases import CONFIG, relative_error
 
-from wsoup.core.errors import ModelError
+from wsoup.base.errors import ModelError
 from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from tower_cases import model
 
-from wsoup.core.errors import ModelError
+from wsoup.base.errors import ModelError
 from wsoup.finetune.student import check_model
 
 

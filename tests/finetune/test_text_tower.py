@@ -7,7 +7,7 @@ import pytest
 import torch
 from tower_cases import FAMILIES, gradients, model, relative_error, tokens
 
-from wsoup.core.errors import PoolError
+from wsoup.base.errors import PoolError
 from wsoup.finetune.towers import TrainableTextTower
 
 

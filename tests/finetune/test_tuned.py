@@ -10,7 +10,7 @@ import torch
 from finetune_cases import METHODS, finetune_params
 from safetensors.torch import load_file, save_file
 
-from wsoup.core.errors import MismatchError, MissingError
+from wsoup.base.errors import MismatchError, MissingError
 from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned, snapshots_in

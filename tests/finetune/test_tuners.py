@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from small_world import TINY_CONFIG
 from torch.nn import functional as F
 
-from wsoup.core.errors import ModelError, ParamsError, PoolError
+from wsoup.base.errors import ModelError, ParamsError, PoolError
 from wsoup.finetune.params import TuneParams
 from wsoup.finetune.student import Student, insert_descriptor
 from wsoup.finetune.tuners import check_templates, make_student

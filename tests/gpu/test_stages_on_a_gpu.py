@@ -12,7 +12,7 @@ import yaml
 from on_cuda import ON_CUDA
 from project import METHODS, call_stage, write_miniature, write_params
 
-from wsoup.core.disk import store
+from wsoup.disk import store
 from wsoup.soup.soup import Soup
 
 pytestmark = ON_CUDA

@@ -10,9 +10,9 @@ import torch
 from finetune_cases import METHODS, draw_colours, finetune_params
 from on_cuda import ON_CUDA, tf32
 
-from wsoup.core.params.inputs import EncoderParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
+from wsoup.params.inputs import EncoderParams
 from wsoup.towers.encoder import load_encoder
 
 pytestmark = ON_CUDA

@@ -12,7 +12,7 @@ import pytest
 import torch
 from heads_cases import few_shots, on_a_circle, unit
 
-from wsoup.core.errors import DataError, MismatchError, ParamsError
+from wsoup.base.errors import DataError, MismatchError, ParamsError
 from wsoup.heads import choose as choosing
 from wsoup.heads import kinds
 from wsoup.heads.choose import choose, fit_temperature, log_loss, slack, threshold

@@ -14,7 +14,7 @@ import torch
 from heads_cases import few_shots
 from safetensors.numpy import load, save
 
-from wsoup.core.errors import MismatchError, MissingError, ParamsError
+from wsoup.base.errors import MismatchError, MissingError, ParamsError
 from wsoup.heads import file
 from wsoup.heads.choose import ANY
 from wsoup.heads.head import Head, best_head

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from wsoup.core.disk.store import sha256_file
+from wsoup.disk.store import sha256_file
 from wsoup.finetune.data import TrainingSet
 from wsoup.finetune.params import FinetuneParams
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from wsoup.core.errors import LONGEST
+from wsoup.base.errors import LONGEST
 
 Stage = tuple[str, ...]
 FIRST: list[Stage] = [("prepare", "photo"), ("prepare", "other"), ("candidates",), ("fewshot",)]

@@ -17,8 +17,8 @@ from processes import ROOT, run_module, warm_python
 from repository import commit, git, new_repository
 from small_world import COLOURS, write_image_folder
 
-from wsoup.core.disk import code
-from wsoup.core.disk.shards import Owner
+from wsoup.disk import code
+from wsoup.disk.shards import Owner
 from wsoup.pipeline import workspace
 
 METHODS = {

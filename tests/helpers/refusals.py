@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wsoup.core.errors import LONGEST, WsoupError
+from wsoup.base.errors import LONGEST, WsoupError
 from wsoup.soup.soup import Soup
 
 

@@ -53,7 +53,7 @@ FACTS = {
         import sys
         from pathlib import Path
         from wsoup.datasets import layouts
-        from wsoup.core.params.inputs import DatasetParams
+        from wsoup.params.inputs import DatasetParams
         root = Path(sys.argv[1])
         for name in ("red cat-1.png", "dog-2.png", "dog-10.png", "notes.txt"):
             (root / name).write_bytes(b"x")

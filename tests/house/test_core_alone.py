@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from wsoup.core.errors import EXTRAS, PackageError, needing
+from wsoup.base.errors import EXTRAS, PackageError, needing
 
 WITHOUT = """
 import sys

@@ -23,7 +23,6 @@ from wsoup.check import paper_search
 from wsoup.check.whole import Params, parse_params
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
-from wsoup.core.params.inputs import EncoderParams
 from wsoup.core.scoring import mean_cosines
 from wsoup.evaluate import baselines, counts, transfer
 from wsoup.evaluate.rows import Material, soup_rows, table
@@ -31,6 +30,7 @@ from wsoup.finetune import tuners
 from wsoup.finetune.data import batch_positions
 from wsoup.finetune.params import BlocksTune
 from wsoup.images.decode import load_rgb
+from wsoup.params.inputs import EncoderParams
 from wsoup.profiles.paper import ENCODERS, paper
 from wsoup.report import paper as theirs
 from wsoup.report.coverage import coverage

@@ -15,7 +15,7 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 
-from wsoup.core.errors import ChangedError, DataError, ParamsError
+from wsoup.base.errors import ChangedError, DataError, ParamsError
 from wsoup.images.decode import batches, decoding_workers, load_rgb
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from PIL import Image
 
-from wsoup.core.disk.shards import Owner
-from wsoup.core.disk.store import sha256_file
-from wsoup.core.errors import ChangedError, DataError
+from wsoup.base.errors import ChangedError, DataError
+from wsoup.disk.shards import Owner
+from wsoup.disk.store import sha256_file
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.training import seen_by
 from wsoup.images.features import ImageList, embed_images
@@ -132,8 +132,8 @@ def test_several_encoders_share_one_decoding(five_images, tiny_encoder, other, m
 
 
 def test_test_sets_are_encoded_again_in_their_own_order(five_images, tiny_encoder, other, monkeypatch):
-    from wsoup.core.disk import store
-    from wsoup.core.disk.artifacts import Artifacts
+    from wsoup.disk import store
+    from wsoup.disk.artifacts import Artifacts
 
     images, artifacts = listed(five_images), Artifacts()
     import pyarrow as pa

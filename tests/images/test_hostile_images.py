@@ -14,7 +14,7 @@ import pytest
 from corrupt import corrupted
 from PIL import Image
 
-from wsoup.core.errors import DataError
+from wsoup.base.errors import DataError
 from wsoup.images.decode import FORMATS as DECODED
 from wsoup.images.decode import load_rgb
 

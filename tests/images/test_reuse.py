@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from small_world import COLOURS, write_image_folder
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED
-from wsoup.core.disk.shards import Owner
-from wsoup.core.errors import ChangedError
-from wsoup.core.params.inputs import EmbedParams
+from wsoup.base.errors import ChangedError
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.shards import Owner
 from wsoup.images import decode, reuse
 from wsoup.images.features import Embedded, ImageList, embed_added
+from wsoup.params.inputs import EmbedParams
 
 OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
 PARAMS = EmbedParams(batch_size=4, on_bad_image="stop")

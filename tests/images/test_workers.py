@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from project import ROOT
 
-from wsoup.core.errors import WsoupError
+from wsoup.base.errors import WsoupError
 from wsoup.images.decode import batches
 
 DECODE = """

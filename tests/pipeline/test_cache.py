@@ -21,11 +21,11 @@ from rich.filesize import decimal
 from small_world import COLOURS, write_image_folder
 from typer.testing import CliRunner
 
+from wsoup.base.errors import MismatchError, MissingError
 from wsoup.cli import app as cli
-from wsoup.core.disk import code, store
-from wsoup.core.disk.shards import Owner, Shards
-from wsoup.core.errors import MismatchError, MissingError
 from wsoup.datasets import digests
+from wsoup.disk import code, store
+from wsoup.disk.shards import Owner, Shards
 from wsoup.images import reuse
 from wsoup.pipeline import workspace
 from wsoup.pipeline.cache import Entry, look, prune
@@ -37,7 +37,7 @@ SLOW = '''
 import time
 import numpy as np
 from wsoup.pipeline import stage
-from wsoup.core.disk.shards import Shards
+from wsoup.disk.shards import Shards
 from wsoup.runtime.work import finish_shards
 
 def main(owner):

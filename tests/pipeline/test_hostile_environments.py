@@ -15,7 +15,7 @@ import pytest
 from processes import run_stage
 from project import ROOT, write_miniature
 
-from wsoup.core.disk import code
+from wsoup.disk import code
 from wsoup.pipeline import workspace
 
 CHAIN = "prepare:photo prepare:other candidates fewshot embed_train score:words score:descriptors soup:word"

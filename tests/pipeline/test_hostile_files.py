@@ -21,10 +21,10 @@ from PIL import Image
 from project import ROOT, Project
 from run_cli import run
 
+from wsoup.base.errors import LONGEST, DataError, MismatchError, MissingError, ParamsError, WsoupError
 from wsoup.check.whole import parse_params
-from wsoup.core.disk import store
-from wsoup.core.errors import LONGEST, DataError, MismatchError, MissingError, ParamsError, WsoupError
-from wsoup.core.params.section import parse_yaml, read_yaml
+from wsoup.disk import store
+from wsoup.params.section import parse_yaml, read_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.workspace import create
 from wsoup.report import compare

@@ -9,9 +9,9 @@ import torch
 import yaml
 from project import Project
 
-from wsoup.core.disk import store
 from wsoup.core.prompts import prompt
 from wsoup.core.scoring import count_correct
+from wsoup.disk import store
 from wsoup.finetune.tuned import load_tuned
 
 

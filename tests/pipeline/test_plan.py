@@ -16,8 +16,8 @@ from repository import make_dvc_folder
 from rich.console import Console
 from small_world import TINY_CONFIG
 
-from wsoup.core.disk import store
-from wsoup.core.errors import ParamsError
+from wsoup.base.errors import ParamsError
+from wsoup.disk import store
 from wsoup.pipeline.graph import reasons, stage_names, with_changes
 from wsoup.pipeline.machine import Machine
 from wsoup.pipeline.needs import BYTES_PER_STORED_NUMBER

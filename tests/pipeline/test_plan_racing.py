@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from wsoup.core.params.inputs import EncoderParams
 from wsoup.core.scoring import normalize
+from wsoup.params.inputs import EncoderParams
 from wsoup.pipeline import plan_texts
 from wsoup.search.rank.params import RacingRound
 from wsoup.search.rank.pools import common_words

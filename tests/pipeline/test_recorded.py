@@ -16,8 +16,8 @@ from processes import run_module
 from project import ROOT, Project
 from repository import make_dvc_folder
 
-from wsoup.core.disk import store
-from wsoup.core.params.section import read_yaml
+from wsoup.disk import store
+from wsoup.params.section import read_yaml
 from wsoup.pipeline import recorded
 from wsoup.pipeline.inputs import files_of, md5, read_inputs
 
@@ -39,7 +39,7 @@ stages:
 STAGE = """
 import sys
 from pathlib import Path
-from wsoup.core.errors import WsoupError
+from wsoup.base.errors import WsoupError
 from wsoup.pipeline import recorded
 from wsoup.pipeline.inputs import check_unchanged, read_inputs
 before = read_inputs(sys.argv[1])

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 from project import Project
 
-from wsoup.core.disk.artifacts import Artifacts
+from wsoup.disk.artifacts import Artifacts
 
 MADE = {
     "manifests": ["photo.parquet", "old.parquet"],

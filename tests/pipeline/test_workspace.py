@@ -10,8 +10,9 @@ import yaml
 from processes import run_module, run_stage
 from run_cli import run
 
-from wsoup.core.disk import code, project
-from wsoup.core.errors import DataError
+from wsoup.base import project
+from wsoup.base.errors import DataError
+from wsoup.disk import code
 from wsoup.pipeline import workspace
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from project import Project, miniature_params
 
-from wsoup.core.disk import store
+from wsoup.disk import store
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from miniature import build_coop
 from PIL import Image
 from run_cli import run
 
+from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.check.whole import Params, parse_params
-from wsoup.core.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.profiles import toy

@@ -11,8 +11,8 @@ import pytest
 from repository import commit, git, new_repository
 from run_cli import run
 
-from wsoup.core.disk import store
-from wsoup.core.errors import MissingError
+from wsoup.base.errors import MissingError
+from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right, unpack_right
 from wsoup.report.compare import COUNTS, compare, experiments, params_changes, resolve
 from wsoup.report.sweep import sweep

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from run_cli import run
 
+from wsoup.base.errors import ParamsError
 from wsoup.check.whole import Params, parse_params
-from wsoup.core.errors import ParamsError
 from wsoup.profiles.paper import ENCODERS, paper
 from wsoup.report import paper as theirs
 from wsoup.report.coverage import coverage, figures, own_rows, unknown

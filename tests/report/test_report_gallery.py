@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.report.gallery import moved_classes
 
 NAMES = ["cat", "dog", "fox", "St. Bernard Jr."]

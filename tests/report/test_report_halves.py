@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from report_made import CLASS_NAME, both_seeds, results
 
-from wsoup.core.disk.artifacts import PRETRAINED
-from wsoup.core.params.inputs import DatasetParams
+from wsoup.disk.artifacts import PRETRAINED
+from wsoup.params.inputs import DatasetParams
 from wsoup.report.accuracy import base_to_new, metrics, zero_shot_table
 from wsoup.report.results import Results, harmonic, pair_of_halves
 from wsoup.report.terminal import summary

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from wsoup.core.disk import store
-from wsoup.core.errors import MissingError
+from wsoup.base.errors import MissingError
+from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right
 from wsoup.report.heads import adapted_table, heads_table
 from wsoup.report.tables import page_tables

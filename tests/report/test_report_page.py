@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wsoup.core.errors import MissingError
+from wsoup.base.errors import MissingError
 from wsoup.report.page import FIGURES, script_json, write_page
 
 WITHOUT_DATA = {"landscape"}

@@ -11,8 +11,8 @@ import vl_convert
 from pydantic import TypeAdapter
 from report_made import both_seeds, results
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.report import analyses, plots
 from wsoup.report.analyses import cost_table, gain_by_cost
 from wsoup.report.page import FIGURES

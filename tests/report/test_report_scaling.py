@@ -11,7 +11,7 @@ import yaml
 from report_made import CLASS_NAME, both_seeds, results
 from repository import commit, git, new_repository
 
-from wsoup.core.errors import MissingError, ParamsError
+from wsoup.base.errors import MissingError, ParamsError
 from wsoup.report import sweep
 from wsoup.report.accuracy import zero_shot_table
 from wsoup.report.tables import page_tables

@@ -10,7 +10,7 @@ import yaml
 from repository import commit, git, new_repository
 from run_cli import run
 
-from wsoup.core.errors import ParamsError
+from wsoup.base.errors import ParamsError
 from wsoup.report.sweep import figure, points, sweep, write_figure
 
 

@@ -12,8 +12,8 @@ import pytest
 from report_made import CLASS_NAME, PAPER_ENCODER, TOY_ENCODER, both_seeds, results
 from report_made import line as line_of
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.report import analyses, paper
 from wsoup.report.accuracy import finetuned_table, metrics, paper_tables, size_table, zero_shot_table

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from wsoup.core.disk import store
-from wsoup.core.errors import MissingError
+from wsoup.base.errors import MissingError
+from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right
 from wsoup.evaluate.params import ReportParams
 from wsoup.report.terminal import headline

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from project import ROOT, Project
 
-from wsoup.core.disk.shards import Owner, Shards
-from wsoup.core.errors import ModelError, ParamsError, WsoupError
+from wsoup.base.errors import ModelError, ParamsError, WsoupError
+from wsoup.disk.shards import Owner, Shards
 from wsoup.runtime.work import finish_shards
 
 ray = pytest.importorskip("ray")
@@ -114,7 +114,7 @@ def test_a_shard_that_crashes_every_worker_is_named_and_the_others_are_kept():
 DRIVER = """
 import time
 import numpy as np
-from wsoup.core.disk.shards import Owner, Shards
+from wsoup.disk.shards import Owner, Shards
 from wsoup.runtime.work import finish_shards
 
 def task(_, shard):
@@ -169,7 +169,7 @@ import os, sys, time
 from pathlib import Path
 import numpy as np
 from ray._private.utils import get_system_memory, get_used_memory
-from wsoup.core.disk.shards import Owner, Shards
+from wsoup.disk.shards import Owner, Shards
 from wsoup.runtime.work import finish_shards
 
 os.environ["RAY_memory_usage_threshold"] = str((get_used_memory() + 2 * 2**30) / get_system_memory())

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from small_world import COLOURS, write_image_folder
 
-from wsoup.core.disk.shards import Owner
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.counts import TextFlops
 from wsoup.finetune.params import SoftDescriptorsTune
 from wsoup.finetune.tuners import make_student

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wsoup.core.errors import PoolError
+from wsoup.base.errors import PoolError
 from wsoup.core.scoring import centroids, count_correct, normalize
 from wsoup.search.grow.chains import draw_chain_words, word_chain, word_soup_member
 from wsoup.search.grow.greedy import greedy_soup, right_on

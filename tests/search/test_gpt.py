@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from reference import REFERENCE, needs_reference
 
-from wsoup.core.errors import MissingError, PoolError
+from wsoup.base.errors import MissingError, PoolError
 from wsoup.search.rank import gpt, pools
 
 AUTHORS_POOL = "ae2b85191103e0f6"

@@ -10,13 +10,13 @@ import safetensors.torch
 import torch
 from PIL import Image
 
-from wsoup.core.disk.store import read_checked, sha256_file
-from wsoup.core.errors import LONGEST, ModelError, ParamsError
-from wsoup.core.params.inputs import EncoderParams
+from wsoup.base.errors import LONGEST, ModelError, ParamsError
+from wsoup.disk.store import read_checked, sha256_file
 from wsoup.finetune.data import TrainingSet
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.train import Trainer
 from wsoup.images.features import encode_files
+from wsoup.params.inputs import EncoderParams
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, load_encoder
 

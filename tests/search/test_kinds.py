@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wsoup.core.errors import PoolError
+from wsoup.base.errors import PoolError
 from wsoup.core.scoring import normalize
 from wsoup.search.grow import chains
 from wsoup.search.grow.chains import (

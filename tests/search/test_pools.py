@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wsoup.core.errors import MissingError, PoolError
+from wsoup.base.errors import MissingError, PoolError
 from wsoup.search.rank import pools
 
 

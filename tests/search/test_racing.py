@@ -9,7 +9,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from wsoup.core.errors import PoolError
+from wsoup.base.errors import PoolError
 from wsoup.core.scoring import normalize
 from wsoup.search.grow import soups
 from wsoup.search.grow.params import SoupParams

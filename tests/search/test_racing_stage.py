@@ -12,10 +12,10 @@ import torch
 import yaml
 
 from stages import score as stage
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
 from wsoup.core.scoring import normalize
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.search.rank import statistics
 from wsoup.search.rank.pools import common_words, write_pool
 from wsoup.search.rank.ranking import read_ranked

@@ -7,9 +7,9 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from wsoup.core.disk.store import table_attributes, write_table
-from wsoup.core.errors import MismatchError, PoolError
+from wsoup.base.errors import MismatchError, PoolError
 from wsoup.core.scoring import correct, normalize
+from wsoup.disk.store import table_attributes, write_table
 from wsoup.search.grow import soups
 from wsoup.search.grow.params import SoupParams
 from wsoup.search.rank.pools import common_words

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from wsoup.core.errors import PoolError
+from wsoup.base.errors import PoolError
 from wsoup.core.prompts import prompt
 from wsoup.core.scoring import count_correct, normalize
 from wsoup.search.grow import soups

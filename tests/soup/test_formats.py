@@ -15,7 +15,7 @@ from rich.console import Console
 from run_cli import run
 
 from wsoup.api.soups import Soup
-from wsoup.core.errors import ParamsError
+from wsoup.base.errors import ParamsError
 from wsoup.soup.formats import FORMATS, differences, export, show
 from wsoup.soup.member import Member, Step
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from wsoup.core.errors import MismatchError, MissingError
+from wsoup.base.errors import MismatchError, MissingError
 from wsoup.soup.formats import summary
 from wsoup.soup.member import Member
 from wsoup.soup.seeds import load_seeds, together

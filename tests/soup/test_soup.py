@@ -7,9 +7,9 @@ from dataclasses import replace
 import fsspec
 import pytest
 
-from wsoup.core.disk import store
-from wsoup.core.errors import DataError, MismatchError, MissingError
+from wsoup.base.errors import DataError, MismatchError, MissingError
 from wsoup.core.prompts import prompt
+from wsoup.disk import store
 from wsoup.soup.member import Member, Step
 from wsoup.soup.soup import Soup
 

@@ -10,10 +10,10 @@ import yaml
 from api_world import DESCRIPTORS, NAMES
 
 from stages import candidates, score
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.errors import PoolError
+from wsoup.base.errors import PoolError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.search.rank.pools import read_pool
 
 LONG = [f"which has {word} " + "very " * 80 + "long" for word in ("one", "two")]

@@ -13,8 +13,8 @@ from PIL import Image
 from processes import Running, run_stage
 from project import ROOT, call_stage
 
-from wsoup.core.disk import store
-from wsoup.core.errors import ChangedError, DataError, MismatchError, MissingError, ParamsError
+from wsoup.base.errors import ChangedError, DataError, MismatchError, MissingError, ParamsError
+from wsoup.disk import store
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 

@@ -13,8 +13,8 @@ import yaml
 from miniature import build_coop, draw, write_huggingface, write_mnist, write_tars
 from project import call_stage
 
-from wsoup.core.disk import store
 from wsoup.datasets.paper import PAPER
+from wsoup.disk import store
 from wsoup.profiles.paper import paper
 
 OTHERS = {

@@ -11,9 +11,9 @@ import torch
 import yaml
 from project import ROOT, call_stage, stage_module
 
-from wsoup.core.disk import store
-from wsoup.core.disk.shards import Owner
-from wsoup.core.errors import DataError, ParamsError
+from wsoup.base.errors import DataError, ParamsError
+from wsoup.disk import store
+from wsoup.disk.shards import Owner
 from wsoup.heads.head import Head
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup

@@ -12,7 +12,7 @@ import yaml
 from miniature import build_coop
 from project import ROOT
 
-from wsoup.core.disk import store
+from wsoup.disk import store
 from wsoup.profiles.paper import paper
 
 

@@ -12,9 +12,9 @@ import yaml
 from api_world import NAMES, SMALL, WORDS, photos
 
 from stages import score, soup
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.search.grow import soups
 from wsoup.search.rank.pools import write_pool
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from wsoup.core.errors import PoolError
+from wsoup.base.errors import PoolError
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import ClassToken, SplitTokenizer, last_token
 

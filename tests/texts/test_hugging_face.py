@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch.nn import functional as F
 
-from wsoup.core.params.inputs import EncoderParams
+from wsoup.params.inputs import EncoderParams
 from wsoup.search.rank.source import Source, check_fits
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import load_encoder

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from wsoup.core.errors import ModelError, PoolError
+from wsoup.base.errors import ModelError, PoolError
 from wsoup.texts import encoder as encoder_module
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from wsoup.core.errors import PoolError
+from wsoup.base.errors import PoolError
 from wsoup.texts.tokens import beyond_context, check_fits, check_prompts
 
 CONTEXT = 12

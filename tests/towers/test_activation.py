@@ -10,8 +10,8 @@ import open_clip
 import pytest
 import torch
 
-from wsoup.core.errors import ModelError
-from wsoup.core.params.inputs import EncoderParams
+from wsoup.base.errors import ModelError
+from wsoup.params.inputs import EncoderParams
 from wsoup.towers.encoder import build, forced_quick_gelu, load_encoder
 
 PAIRS = open_clip.list_pretrained()

@@ -11,9 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from wsoup.core.disk import store
-from wsoup.core.errors import MismatchError
-from wsoup.core.params.inputs import EncoderParams
+from wsoup.base.errors import MismatchError
+from wsoup.disk import store
+from wsoup.params.inputs import EncoderParams
 from wsoup.towers.encoder import load_encoder
 from wsoup.towers.identity import config_digest, weights_digest
 

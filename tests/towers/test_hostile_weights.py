@@ -19,8 +19,8 @@ import torch
 from corrupt import corrupted
 from safetensors.torch import load_file, save, save_file
 
-from wsoup.core.errors import LONGEST, ModelError, WsoupError
-from wsoup.core.params.inputs import EncoderParams
+from wsoup.base.errors import LONGEST, ModelError, WsoupError
+from wsoup.params.inputs import EncoderParams
 from wsoup.towers.config import known_config
 from wsoup.towers.encoder import load_encoder, untrained_model, weightless_encoder
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from wsoup.core.errors import MissingError, ModelError
-from wsoup.core.params.inputs import EncoderParams
+from wsoup.base.errors import MissingError, ModelError
+from wsoup.params.inputs import EncoderParams
 from wsoup.towers import encoder as towers
 from wsoup.towers.encoder import check_device, choose_device, load_encoder, tokenizer_of
 from wsoup.towers.identity import config_digest, weights_digest

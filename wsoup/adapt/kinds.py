@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from wsoup.adapt.adapted import Adapted, Statistics, predict_softly, zero_shot_classifier
-from wsoup.core.errors import DataError, MismatchError, ParamsError, shown_value
+from wsoup.base.errors import DataError, MismatchError, ParamsError, shown_value
 from wsoup.core.scoring import normalize
 
 OFF = 0.5

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from wsoup.core.params.section import Name, Section
+from wsoup.params.section import Name, Section
 
 
 class AdaptParams(Section):

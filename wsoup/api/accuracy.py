@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from wsoup.api.arguments import Features, Names, checked_classifier, checked_labels
-from wsoup.core.arguments import Natural, Share, Whole, at_the_door, checked_fields
-from wsoup.core.errors import MismatchError
+from wsoup.base.arguments import Natural, Share, Whole, at_the_door, checked_fields
+from wsoup.base.errors import MismatchError
 from wsoup.core.scoring import correct
 from wsoup.statistics.noise import compare_images
 

@@ -1,4 +1,4 @@
-"""Validated arguments of the public functions: features, labels, class names, texts, files (`wsoup.core.arguments`)."""
+"""Validated arguments of the public functions: features, labels, class names, texts, files (`wsoup.base.arguments`)."""
 
 import os
 import unicodedata
@@ -12,9 +12,9 @@ from PIL.Image import Image
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, ValidationInfo
 from torch import Tensor
 
-from wsoup.core.arguments import Words, listed, name_of, ordered
+from wsoup.base.arguments import Words, listed, name_of, ordered
+from wsoup.base.errors import DataError, MismatchError, shown_value
 from wsoup.core.arrays import array, nonzero_rows, tensor, unit_rows
-from wsoup.core.errors import DataError, MismatchError, shown_value
 from wsoup.core.prompts import bare
 from wsoup.search.rank.pools import unique
 

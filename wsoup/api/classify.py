@@ -13,13 +13,13 @@ from torch import Tensor
 from wsoup.adapt import kinds as adapting
 from wsoup.api.model import HF, load_transformers
 from wsoup.api.photos import Photo
-from wsoup.core.errors import MismatchError, MissingError, ModelError, ParamsError
-from wsoup.core.params.inputs import EncoderParams
-from wsoup.core.params.section import parse, read_yaml
+from wsoup.base.errors import MismatchError, MissingError, ModelError, ParamsError
 from wsoup.core.scoring import normalize
 from wsoup.heads.head import Head
 from wsoup.heads.kinds import Fitted
 from wsoup.images.decode import batches
+from wsoup.params.inputs import EncoderParams
+from wsoup.params.section import parse, read_yaml
 from wsoup.runtime.progress import progress
 from wsoup.soup.soup import Soup
 from wsoup.texts.classes import logit_scale_of, soup_features

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 import wsoup
 from wsoup.api.classify import Classifier
-from wsoup.core.disk import store
-from wsoup.core.errors import ModelError, ParamsError, needing, one_line
+from wsoup.base.errors import ModelError, ParamsError, needing, one_line
+from wsoup.disk import store
 
 if TYPE_CHECKING:
     import onnx

@@ -8,14 +8,14 @@ from wsoup.adapt.adapted import Adapted
 from wsoup.api.arguments import EncoderNames, Features, Names, Precision, checked_classifier, checked_labels
 from wsoup.api.model import Tokenizer, at_work, device_of, in_memory
 from wsoup.api.soups import TEMPLATE
-from wsoup.core.arguments import Template, at_the_door
+from wsoup.base.arguments import at_the_door
 from wsoup.core.arrays import Positive
 from wsoup.core.scoring import normalize
 from wsoup.heads import fewshot
 from wsoup.heads.choose import ANY
 from wsoup.heads.head import Head, best_head
 from wsoup.soup.member import Member
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import Soup, Template
 from wsoup.texts.classes import logit_scale_of, soup_features
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import AUTOCAST

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from wsoup.api.arguments import Photos, Precision
 from wsoup.api.model import at_work, device_of, in_memory
-from wsoup.core.arguments import Flag, Label, Whole, at_the_door
-from wsoup.core.disk.files import read_bytes
-from wsoup.core.disk.shards import Owner
-from wsoup.core.disk.store import cache_dir, fingerprint
-from wsoup.core.errors import ChangedError, DataError, ModelError, WsoupError, one_line
+from wsoup.base.arguments import Flag, Label, Whole, at_the_door
+from wsoup.base.errors import ChangedError, DataError, ModelError, WsoupError, one_line
+from wsoup.disk.files import read_bytes
+from wsoup.disk.shards import Owner
+from wsoup.disk.store import cache_dir, fingerprint
 from wsoup.images.decode import BadImageError, ChangedImageError, Picture
 from wsoup.images.features import IMAGES_PER_SHARD, Embedded, ImageList, embed_images, encode_files
 from wsoup.runtime.progress import counting

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from wsoup.core.errors import ModelError, ParamsError, WsoupError, needing, one_line
+from wsoup.base.errors import ModelError, ParamsError, WsoupError, needing, one_line
 from wsoup.runtime.process import kept_memory
 from wsoup.runtime.progress import showing
 from wsoup.towers.encoder import AUTOCAST, Encoder, preprocessing_of

@@ -18,9 +18,9 @@ from PIL import Image
 
 from wsoup.api.classify import Prediction
 from wsoup.api.photos import Photo
-from wsoup.core.disk import store
-from wsoup.core.disk.files import check_ending, defused, defused_path, shown
-from wsoup.core.errors import DataError, ParamsError, needing
+from wsoup.base.errors import DataError, ParamsError, needing
+from wsoup.disk import store
+from wsoup.disk.files import check_ending, defused, defused_path, shown
 from wsoup.images.decode import load_rgb
 
 MOST_CONFUSED = 3

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wsoup.api.arguments import checked_names
-from wsoup.core.disk.files import read_text, reason_of, shown
-from wsoup.core.errors import DataError, MissingError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import IMAGE_SUFFIXES
+from wsoup.disk.files import read_text, reason_of, shown
 
 PATH_COLUMNS = ("path", "file", "filename", "filepath", "image")
 """Possible columns of paths in a list; the first that exists is used."""

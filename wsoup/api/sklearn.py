@@ -10,7 +10,7 @@ import torch
 
 from wsoup.api.heads import fit_head
 from wsoup.api.soups import TEMPLATE, descriptor_soup, word_soup
-from wsoup.core.errors import DataError, ParamsError, needing
+from wsoup.base.errors import DataError, ParamsError, needing
 from wsoup.texts.classes import logit_scale_of
 
 with needing():

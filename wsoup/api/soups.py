@@ -14,11 +14,12 @@ from torch import Tensor
 
 from wsoup.api.arguments import EncoderNames, Features, Names, Pool, Precision, checked_labels
 from wsoup.api.model import Tokenizer, at_work, device_of, in_memory
-from wsoup.core.arguments import Flag, Natural, Template, Whole, at_the_door
-from wsoup.core.disk import code, project
-from wsoup.core.errors import DataError, MismatchError
-from wsoup.core.params.section import parse
+from wsoup.base import project
+from wsoup.base.arguments import Flag, Natural, Whole, at_the_door
+from wsoup.base.errors import DataError, MismatchError
 from wsoup.core.scoring import Mode
+from wsoup.disk import code
+from wsoup.params.section import parse
 from wsoup.runtime.progress import progress as progress_bar
 from wsoup.search.grow import soups
 from wsoup.search.grow.params import ChainsSoup, GreedySoup, SoupParams
@@ -27,6 +28,7 @@ from wsoup.search.rank.ranking import ranked
 from wsoup.search.rank.source import Source, check_fits, cost_of
 from wsoup.search.rank.statistics import COLUMNS, right_by_name, scores, shards
 from wsoup.soup import soup
+from wsoup.soup.soup import Template
 from wsoup.texts.classes import soup_features
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.models import check_texts

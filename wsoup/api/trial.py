@@ -22,11 +22,11 @@ from wsoup.api.images import encode_images
 from wsoup.api.outputs import write_sheet
 from wsoup.api.photos import Photo
 from wsoup.api.soups import COMMON_WORDS, common_words
-from wsoup.core.disk.store import write_bytes
-from wsoup.core.errors import DataError, MissingError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.core.scoring import correct, count_correct, normalize
 from wsoup.datasets import fewshot, folder
 from wsoup.datasets.listing import Listing, Split, validated
+from wsoup.disk.store import write_bytes
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.choose import ANY
 from wsoup.heads.fewshot import SAME, FewShot, checked

@@ -17,15 +17,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wsoup.base import remote
+from wsoup.base.errors import DataError, MissingError, WsoupError
 from wsoup.check.whole import Params
-from wsoup.core.disk import remote, store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.files import file_size
-from wsoup.core.errors import DataError, MissingError, WsoupError
-from wsoup.core.params.inputs import DatasetParams
 from wsoup.datasets import coop, digests, layouts, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import file_size
 from wsoup.images.reuse import differing
+from wsoup.params.inputs import DatasetParams
 from wsoup.search.rank import gpt
 
 Decode = Callable[[str], object]

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from wsoup.base.errors import ModelError, WsoupError, one_line
 from wsoup.check.whole import Params
 from wsoup.core import prompts
-from wsoup.core.errors import ModelError, WsoupError, one_line
-from wsoup.core.params.inputs import EncoderParams
 from wsoup.finetune.student import check_model
+from wsoup.params.inputs import EncoderParams
 from wsoup.search.rank import pools
 from wsoup.texts.models import read_tower
 from wsoup.texts.tokens import too_long

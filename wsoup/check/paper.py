@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from wsoup.base.errors import MismatchError
 from wsoup.check import paper_pools, paper_search
 from wsoup.check.paper_search import FOLDER, Agreement, Checked, read_csv, right_and_near
 from wsoup.check.whole import Params
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.errors import MismatchError
 from wsoup.core.prompts import bare
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.classifiers import Row, class_rows
 from wsoup.evaluate.counts import mean_prompts, mean_texts
 from wsoup.evaluate.params import EvaluateParams

@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
+from wsoup.base import project
 from wsoup.check.whole import Params
-from wsoup.core.disk import project
 from wsoup.datasets.paper import PAPER
 from wsoup.search.rank import pools
 

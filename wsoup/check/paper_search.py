@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from wsoup.core.disk import store
-from wsoup.core.errors import MissingError
+from wsoup.base.errors import MissingError
 from wsoup.core.prompts import bare
 from wsoup.core.scoring import normalize
+from wsoup.disk import store
 from wsoup.search.rank.ranking import rank
 from wsoup.search.rank.source import Source
 

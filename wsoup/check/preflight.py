@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from wsoup.base.errors import MissingError, ModelError, PoolError, WsoupError
 from wsoup.check.whole import Params
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.errors import MissingError, ModelError, PoolError, WsoupError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.search.rank import gpt, pools
 from wsoup.towers import config as model_config
 

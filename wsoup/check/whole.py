@@ -15,12 +15,12 @@ from typing import Any
 from pydantic import model_validator
 
 from wsoup.adapt.params import Adaptations
-from wsoup.core.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
-from wsoup.core.params.section import Name, Section, Seeds, load, parse
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import judged_soups
 from wsoup.finetune.params import FinetuneParams, PromptTune, SoftDescriptorsTune
 from wsoup.heads.params import Heads
+from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
+from wsoup.params.section import Name, Section, Seeds, load, parse
 from wsoup.search.grow.params import Soups
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 import wsoup
+from wsoup.base.errors import not_installed
 from wsoup.cli import report
 from wsoup.cli.bench import bench_app
 from wsoup.cli.check import check_command, data_app, verify_app
@@ -18,7 +19,6 @@ from wsoup.cli.classify import classify_command, try_command
 from wsoup.cli.common import ParamsFile, Terminal
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.soups import soup_app
-from wsoup.core.errors import not_installed
 from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, keep_memory, print_anything
 
 app = typer.Typer(
@@ -98,7 +98,7 @@ def packages_command(
 
     Example: wsoup packages
     """
-    from wsoup.core.disk import code
+    from wsoup.disk import code
     from wsoup.pipeline import workspace
 
     if accept:

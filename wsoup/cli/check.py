@@ -9,9 +9,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from wsoup.base.errors import one_line
 from wsoup.cli.common import ParamsFile, Terminal
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.errors import one_line
+from wsoup.disk.artifacts import Artifacts
 
 if TYPE_CHECKING:
     from wsoup.check.paper import Counted
@@ -39,7 +39,7 @@ def check_command(
     from wsoup.check.data import show
     from wsoup.check.encoder import check_encoder, text_problems
     from wsoup.check.whole import load_params
-    from wsoup.core.disk import code
+    from wsoup.disk import code
     from wsoup.images.decode import load_rgb
     from wsoup.pipeline import recorded, workspace
     from wsoup.towers.encoder import imagenet_class_names
@@ -90,10 +90,10 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
 
     Example: wsoup verify paper
     """
+    from wsoup.base.errors import MismatchError
     from wsoup.check import paper as verify
     from wsoup.check.paper import usual_causes
     from wsoup.check.whole import load_params
-    from wsoup.core.errors import MismatchError
     from wsoup.towers.encoder import load_encoder
 
     settings, artifacts, console = load_params(params), Artifacts(), Terminal()

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from wsoup.base.errors import one_line
 from wsoup.cli import common
 from wsoup.cli.soups import WHICH, load_classifier
-from wsoup.core.errors import one_line
 
 
 def classify_command(
@@ -115,7 +115,7 @@ def try_command(
     """
     from wsoup.api.classify import EncoderOptions
     from wsoup.api.trial import trial
-    from wsoup.core.disk.store import kept_aside
+    from wsoup.disk.store import kept_aside
 
     kept_aside(out, force=force)
     options = EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation)

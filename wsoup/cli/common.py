@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.text import Text
 
-from wsoup.core.disk.files import shown
+from wsoup.disk.files import shown
 
 UNCUT = 100_000
 """Width in columns of a file or a pipe, where rich would cut tables at 80."""

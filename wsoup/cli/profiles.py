@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from wsoup.base.errors import ParamsError
 from wsoup.cli import common
 from wsoup.cli.common import Force, ParamsFile
-from wsoup.core.errors import ParamsError
 
 profile_app = typer.Typer(help="Write a params.yaml to start from.", no_args_is_help=True)
 

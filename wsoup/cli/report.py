@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from wsoup.base.errors import ParamsError
 from wsoup.cli.common import ParamsFile, Terminal
-from wsoup.core.errors import ParamsError
 
 
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
@@ -31,7 +31,7 @@ def report_command(
 
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
-    from wsoup.core.disk.files import check_ending
+    from wsoup.disk.files import check_ending
     from wsoup.report.page import TITLE, write_page
     from wsoup.report.reading import as_written
 
@@ -89,7 +89,7 @@ def sweep_command(
 
     Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
     """
-    from wsoup.core.disk.files import check_ending
+    from wsoup.disk.files import check_ending
     from wsoup.evaluate.rows import SCALING_ENCODERS
     from wsoup.report import sweep
     from wsoup.report.reading import as_written

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wsoup.base import remote
+from wsoup.base.errors import MissingError, ParamsError
 from wsoup.cli import common
 from wsoup.cli.common import Terminal, put
-from wsoup.core.disk import remote
-from wsoup.core.disk.files import check_ending
-from wsoup.core.errors import MissingError, ParamsError
+from wsoup.disk.files import check_ending
 
 if TYPE_CHECKING:
     from wsoup.api.classify import Classifier, EncoderOptions
@@ -95,7 +95,7 @@ def soup_export(
     Example: wsoup soup export word --format open_clip > templates.py
     """
     from wsoup.api.exported import FORMATS, write
-    from wsoup.core.disk.store import kept_aside, write_bytes
+    from wsoup.disk.store import kept_aside, write_bytes
 
     if form in FORMATS:
         from wsoup.api.classify import EncoderOptions
@@ -164,9 +164,9 @@ def soup_file(name: str) -> Path | str:
 
 def run_soup(params: Path) -> tuple[str, str]:
     """Name of the run's own soup, and the mode it is judged in; ParamsError if there is no params.yaml."""
-    from wsoup.core.params import section
     from wsoup.evaluate.params import ReportParams
     from wsoup.evaluate.rows import judged_mode
+    from wsoup.params import section
 
     class Wanted(section.Sections):
         report: ReportParams

@@ -21,13 +21,13 @@ from rich.table import Table
 from torch import Tensor
 from torch.nn import functional as F
 
+from wsoup.base.errors import ParamsError
 from wsoup.cli.common import Terminal
-from wsoup.core.errors import ParamsError
 from wsoup.core.flops import FlopCounter
-from wsoup.core.params.inputs import EncoderParams
-from wsoup.core.params.section import parse
 from wsoup.core.scoring import ImageSet
 from wsoup.images.decode import batches, load_rgb
+from wsoup.params.inputs import EncoderParams
+from wsoup.params.section import parse
 from wsoup.pipeline.machine import drawn_images, product_rate
 from wsoup.runtime.process import peak_bytes
 from wsoup.texts.encoder import PromptEncoder

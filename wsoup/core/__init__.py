@@ -1,1 +1,1 @@
-"""What every stage builds on: errors, strings, named draws, mathematics on tensors; `disk` and `params` inside it."""
+"""What every stage builds on: strings, named draws, mathematics on tensors; no files."""

@@ -9,7 +9,7 @@ import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
-from wsoup.core.errors import DataError, MismatchError, one_line
+from wsoup.base.errors import DataError, MismatchError, one_line
 from wsoup.core.scoring import normalize
 
 NORM_TOLERANCE = 1e-3

@@ -8,7 +8,7 @@ final period while they are ranked and searched depends on their pool: the autho
 
 from collections.abc import Sequence
 
-from wsoup.core.errors import ParamsError
+from wsoup.base.errors import ParamsError
 
 
 def clean_class_name(name: str) -> str:

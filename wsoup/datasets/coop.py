@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from wsoup.core.disk.files import read_text
-from wsoup.core.errors import DataError, MissingError, ParamsError
+from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.containers import images_in
 from wsoup.datasets.folder import (
@@ -40,6 +39,7 @@ from wsoup.datasets.listing import (
     split_of,
 )
 from wsoup.datasets.paper import PAPER, PaperDataset
+from wsoup.disk.files import read_text
 
 SPLIT_FILE = '{"train": [[path, label, class name], ...], "val": ..., "test": ...}'
 SOLUTION = "LOC_val_solution.csv"

@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wsoup.core.disk import remote, store
-from wsoup.core.disk.files import container_of, read_bytes, reason_of, regular_file
-from wsoup.core.errors import DataError, MismatchError, MissingError
+from wsoup.base import remote
+from wsoup.base.errors import DataError, MismatchError, MissingError
 from wsoup.datasets.listing import some
+from wsoup.disk import store
+from wsoup.disk.files import container_of, read_bytes, reason_of, regular_file
 
 FOLDER = "digests"
 """Of the cache folder."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wsoup.core.disk.files import reason_of
-from wsoup.core.errors import DataError, MismatchError, MissingError
+from wsoup.base.errors import DataError, MismatchError, MissingError
 from wsoup.datasets.listing import Split, label_number, some
+from wsoup.disk.files import reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

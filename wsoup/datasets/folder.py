@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.disk.files import read_text, reason_of, regular_file, shown
-from wsoup.core.errors import DataError, MissingError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, is_utf8, some
+from wsoup.disk.files import read_text, reason_of, regular_file, shown
 
 SPLIT_FOLDERS = ("train", "val", "test")
 MAX_DEPTH = 64

@@ -4,11 +4,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from wsoup.core.disk import remote
-from wsoup.core.errors import DataError, ParamsError
-from wsoup.core.params.inputs import DatasetParams
+from wsoup.base import remote
+from wsoup.base.errors import DataError, ParamsError
 from wsoup.datasets import containers, coop, folder, tables
 from wsoup.datasets.listing import Listing, validated
+from wsoup.params.inputs import DatasetParams
 
 LAYOUTS = {
     "imagefolder": "{train,val,test}/<class>/<image>, or <class>/<image> for a test set; classnames.txt may rename",

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from wsoup.core.errors import DataError
+from wsoup.base.errors import DataError
 from wsoup.core.prompts import clean_class_name
 
 IMAGE_SUFFIXES = frozenset(

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wsoup.core.errors import DataError
-from wsoup.core.params.inputs import DatasetParams
+from wsoup.base.errors import DataError
 from wsoup.datasets import digests, fewshot, paper
 from wsoup.datasets.listing import Listing, Split, class_range, some
+from wsoup.params.inputs import DatasetParams
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ of test images: CoOp's splits, which the paper's tables use.
 
 from dataclasses import dataclass
 
-from wsoup.core.params.inputs import Role
+from wsoup.params.inputs import Role
 
 
 @dataclass(frozen=True, kw_only=True)

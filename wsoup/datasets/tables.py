@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from wsoup.core.disk import remote
-from wsoup.core.disk.files import reason_of
-from wsoup.core.errors import DataError, MissingError
+from wsoup.base import remote
+from wsoup.base.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.folder import read_json, read_lines, require_folder
 from wsoup.datasets.listing import LARGEST_LABEL, Listing, Split, names_by_label, relative
+from wsoup.disk.files import reason_of
 
 EXPECTED = "columns path, label and/or class_name, split"
 COLUMNS = {"path": pa.string(), "label": pa.int64(), "class_name": pa.string(), "split": pa.string()}

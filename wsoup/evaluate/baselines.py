@@ -17,9 +17,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from wsoup.base.errors import PoolError
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
-from wsoup.core.errors import PoolError
 from wsoup.search.rank.gpt import sentence
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from wsoup.core import prompts
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, TableRow, methods, table
 from wsoup.evaluate.testsets import TestSet

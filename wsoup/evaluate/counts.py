@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.disk.shards import Owner, Shards
 from wsoup.core.flops import FlopCounter
 from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, mean_cosines, normalize, weighted_mean
+from wsoup.disk.shards import Owner, Shards
 from wsoup.evaluate.classifiers import Row, check_rows
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.runtime import process

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from wsoup.core.disk.store import ImageFeatures
+from wsoup.disk.store import ImageFeatures
 from wsoup.evaluate.bits import pack_right
 from wsoup.evaluate.rows import CLASS_NAME, soup_rows
 from wsoup.heads.head import Head

@@ -23,11 +23,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from wsoup.base.errors import PoolError
 from wsoup.core import prompts
-from wsoup.core.disk import store
 from wsoup.core.draws import named_seed
-from wsoup.core.errors import PoolError
 from wsoup.core.scoring import count_correct
+from wsoup.disk import store
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.finetune.params import PromptTune, SoftDescriptorsTune
 from wsoup.finetune.towers import Texts, TextState, TrainableTextTower

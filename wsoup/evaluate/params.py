@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from wsoup.core.arguments import Flag
-from wsoup.core.params.section import Name, NonNegativeInt, PositiveInt, Section, Text
+from wsoup.base.arguments import Flag
 from wsoup.core.prompts import bare
+from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text
 from wsoup.search.rank.params import Members, Texts
 
 Tokens = Annotated[NonNegativeInt, Field(le=1_000)]

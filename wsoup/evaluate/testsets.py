@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.texts import tokens
 from wsoup.texts.tokens import Tokenizer
 from wsoup.towers.encoder import Encoder

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
 from wsoup.core.draws import named_generator
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import encode_and_evaluate
 from wsoup.evaluate.testsets import TestSet

@@ -18,10 +18,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from wsoup.core.disk import remote, store
-from wsoup.core.disk.artifacts import Artifacts
+from wsoup.base import remote
+from wsoup.base.errors import DataError, MissingError
 from wsoup.core.draws import named_generator
-from wsoup.core.errors import DataError, MissingError
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.finetune.params import AugmentParams
 from wsoup.images.decode import batches, decoding_workers, load_rgb
 from wsoup.soup.soup import Soup

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from wsoup.core.arguments import Flag
-from wsoup.core.params.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
+from wsoup.base.arguments import Flag
+from wsoup.params.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
 
 Some = Annotated[PositiveInt, Field(le=10_000)]
 """Tokens, blocks or members; the model sets much lower limits."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from wsoup.core.errors import ModelError, PoolError
+from wsoup.base.errors import ModelError, PoolError
 from wsoup.finetune.towers import TrainableImageTower, TrainableTextTower
 from wsoup.texts.models import foreign_block
 

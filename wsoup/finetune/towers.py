@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from wsoup.core.errors import PoolError
+from wsoup.base.errors import PoolError
 from wsoup.core.packed import packed
 from wsoup.finetune.blocks import Packing, block_pass, first_row_pass, prefix_last_row_pass, prefix_pass
 from wsoup.texts.models import end_of_text

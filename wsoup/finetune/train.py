@@ -18,9 +18,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from wsoup.core.disk.store import read_checked, write_checked
+from wsoup.base.errors import MismatchError, ParamsError
 from wsoup.core.draws import named_seed
-from wsoup.core.errors import MismatchError, ParamsError
+from wsoup.disk.store import read_checked, write_checked
 from wsoup.finetune import losses
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, wrapped_positions
 from wsoup.finetune.ensemble import ensemble_of

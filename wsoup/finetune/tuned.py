@@ -16,8 +16,8 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 
-from wsoup.core.disk import store
-from wsoup.core.errors import MismatchError, MissingError, one_line
+from wsoup.base.errors import MismatchError, MissingError, one_line
+from wsoup.disk import store
 from wsoup.finetune.params import TuneParams
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import make_student

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from wsoup.core.errors import ModelError, ParamsError
+from wsoup.base.errors import ModelError, ParamsError
 from wsoup.finetune.params import (
     AdapterTune,
     BitfitTune,

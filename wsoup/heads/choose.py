@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.core.errors import ParamsError, shown_value
+from wsoup.base.errors import ParamsError, shown_value
 from wsoup.heads.fewshot import FewShot
 from wsoup.heads.kinds import KINDS, Setting
 

@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from wsoup.core.errors import DataError, MismatchError, ParamsError
+from wsoup.base.errors import DataError, MismatchError, ParamsError
 
 SAME = 1e-3
 """Distance of features below which two photos are the same one; half precision moves a feature by about 5e-4."""

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from wsoup.core.arguments import Natural
-from wsoup.core.disk import store
-from wsoup.core.disk.files import regular_file
-from wsoup.core.errors import DataError, MismatchError, MissingError, ParamsError, one_line
-from wsoup.core.params.section import parse
+from wsoup.base.arguments import Natural
+from wsoup.base.errors import DataError, MismatchError, MissingError, ParamsError, one_line
+from wsoup.disk import store
+from wsoup.disk.files import regular_file
+from wsoup.params.section import parse
 
 LARGEST = 1 << 32
 """Largest head file, in bytes."""

@@ -10,10 +10,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from wsoup.core.arguments import Place, Share, at_the_door
+from wsoup.base.arguments import Place, Share, at_the_door
+from wsoup.base.errors import MismatchError, ParamsError
 from wsoup.core.arrays import rows
-from wsoup.core.disk import store
-from wsoup.core.errors import MismatchError, ParamsError
+from wsoup.disk import store
 from wsoup.heads import file
 from wsoup.heads.choose import choose, threshold
 from wsoup.heads.fewshot import FewShot

@@ -11,15 +11,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from wsoup.core.disk import remote, store
-from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.core.disk.shards import Owner, Shards
-from wsoup.core.errors import DataError, MismatchError
+from wsoup.base import remote
+from wsoup.base.errors import DataError, MismatchError
 from wsoup.core.flops import FlopCounter
-from wsoup.core.params.inputs import EmbedParams, EncoderParams
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.shards import Owner, Shards
 from wsoup.images import reuse
 from wsoup.images.decode import Picture, batches
 from wsoup.images.workers import Batch
+from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.runtime import process
 from wsoup.runtime.progress import counting, tick
 from wsoup.runtime.work import finish_shards, save_seconds

@@ -23,9 +23,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from wsoup.core.disk.shards import Owner
-from wsoup.core.disk.store import cache_dir, fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked
-from wsoup.core.errors import MismatchError, MissingError
+from wsoup.base.errors import MismatchError, MissingError
+from wsoup.disk.shards import Owner
+from wsoup.disk.store import cache_dir, fingerprint, pack_arrays, read_checked, unpack_arrays, write_checked
 
 FOLDER = "features"
 """Of the cache folder."""

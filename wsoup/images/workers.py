@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from wsoup.core.disk.files import reason_of
-from wsoup.core.errors import DataError, WsoupError
+from wsoup.base.errors import DataError, WsoupError
+from wsoup.disk.files import reason_of
 from wsoup.runtime.process import keep_memory
 
 POLL_SECONDS = 1.0

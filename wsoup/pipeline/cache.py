@@ -21,11 +21,12 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
+from wsoup.base import remote
+from wsoup.base.errors import MismatchError, WsoupError
 from wsoup.check.whole import load_params
-from wsoup.core.disk import code, remote, store
-from wsoup.core.disk.shards import ABOUT, Owner
-from wsoup.core.errors import MismatchError, WsoupError
 from wsoup.datasets import digests
+from wsoup.disk import code, store
+from wsoup.disk.shards import ABOUT, Owner
 from wsoup.images import reuse
 from wsoup.pipeline.graph import stage_names
 

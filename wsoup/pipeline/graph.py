@@ -22,10 +22,10 @@ from dvc.repo import Repo, lock_repo
 from dvc.scm import NoSCM
 from dvc.utils.hydra import apply_overrides
 
-from wsoup.core.disk.artifacts import Artifacts, evaluated_soups
-from wsoup.core.disk.store import read_json
-from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
-from wsoup.core.params.section import parse_yaml, read_yaml
+from wsoup.base.errors import MismatchError, MissingError, ParamsError, one_line
+from wsoup.disk.artifacts import Artifacts, evaluated_soups
+from wsoup.disk.store import read_json
+from wsoup.params.section import parse_yaml, read_yaml
 from wsoup.pipeline.inputs import DVC_YAML, PARAMS, md5
 
 

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wsoup.core.errors import ChangedError, one_line
-from wsoup.core.params.section import read_yaml
+from wsoup.base.errors import ChangedError, one_line
+from wsoup.params.section import read_yaml
 
 DVC_YAML = Path("dvc.yaml")
 PARAMS = "params.yaml"

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from wsoup.core.errors import DataError, ParamsError
+from wsoup.base.errors import DataError, ParamsError
 from wsoup.core.packed import Linear
 from wsoup.images.decode import decoding_workers, load_rgb
 from wsoup.towers.encoder import Encoder, choose_device

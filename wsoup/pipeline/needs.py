@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from wsoup.check.whole import Params
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.classifiers import Row, class_rows, nearest_prompts, pretrained_rows, tuned_rows
 from wsoup.evaluate.counts import flops_per_token

@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.check.whole import Params, parse_params
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.errors import DataError, MissingError, ParamsError
-from wsoup.core.params.section import parse_yaml
 from wsoup.datasets import layouts, manifest
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.testsets import TestSet
+from wsoup.params.section import parse_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.machine import Machine, devices, here
 from wsoup.pipeline.needs import Dataset, Need, Needs

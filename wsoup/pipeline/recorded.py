@@ -17,9 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from wsoup.core.disk import store
-from wsoup.core.errors import ChangedError, WsoupError, shown_value
-from wsoup.core.params.section import parse_yaml
+from wsoup.base.errors import ChangedError, WsoupError, shown_value
+from wsoup.disk import store
+from wsoup.params.section import parse_yaml
 from wsoup.pipeline.inputs import (
     Inputs,
     files_of,

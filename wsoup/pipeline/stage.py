@@ -21,13 +21,13 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from wsoup.base.errors import MismatchError, ParamsError, WsoupError
 from wsoup.check import preflight
 from wsoup.check.whole import Params, load_params
-from wsoup.core.disk import code
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.shards import Owner
-from wsoup.core.disk.store import cache_dir, check_no_link, remove_abandoned
-from wsoup.core.errors import MismatchError, ParamsError, WsoupError
+from wsoup.disk import code
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
+from wsoup.disk.store import cache_dir, check_no_link, remove_abandoned
 from wsoup.pipeline import recorded, workspace
 from wsoup.pipeline.inputs import check_unchanged, read_inputs
 from wsoup.runtime.process import (

@@ -20,9 +20,10 @@ from pathlib import Path
 import yaml
 
 import wsoup
-from wsoup.core.disk import code, project, store
-from wsoup.core.errors import DataError, MismatchError, MissingError
-from wsoup.core.params.section import read_yaml
+from wsoup.base import project
+from wsoup.base.errors import DataError, MismatchError, MissingError
+from wsoup.disk import code, store
+from wsoup.params.section import read_yaml
 from wsoup.runtime.git import git
 
 RECORD = "code/wsoup.json"

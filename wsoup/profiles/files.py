@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from wsoup.core.disk import project
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.disk.store import kept_aside, write_bytes
-from wsoup.core.errors import ParamsError
-from wsoup.core.params.section import dump, parse_yaml
+from wsoup.base import project
+from wsoup.base.errors import ParamsError
+from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.store import kept_aside, write_bytes
+from wsoup.params.section import dump, parse_yaml
 from wsoup.runtime.git import git
 
 DATA = project.file("data")

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import yaml
 
+from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.check.whole import parse_params
-from wsoup.core.errors import DataError, MissingError, ParamsError
-from wsoup.core.params.inputs import DatasetParams, EncoderParams
-from wsoup.core.params.section import parse_yaml, read_yaml
 from wsoup.datasets import folder, layouts
 from wsoup.datasets.listing import Listing
+from wsoup.params.inputs import DatasetParams, EncoderParams
+from wsoup.params.section import parse_yaml, read_yaml
 from wsoup.profiles import files
 from wsoup.towers.encoder import imagenet_class_names
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import yaml
 
+from wsoup.base.errors import ParamsError
 from wsoup.check import paper_pools
 from wsoup.check.whole import covers
-from wsoup.core.errors import ParamsError
 from wsoup.datasets.paper import PAPER
 from wsoup.evaluate.rows import ENCODERS as PAPER_ENCODERS
 from wsoup.profiles.files import block, descriptor_pool, filled, lines, one_line, template

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from wsoup.core.errors import ParamsError
+from wsoup.base.errors import ParamsError
 from wsoup.profiles.files import DATA, filled, lines, one_line, template
 
 HEAD = """\

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wsoup.core.disk.artifacts import PRETRAINED
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, methods
 from wsoup.report import paper, settings
 from wsoup.report.results import MEANS, ROLES, Results, is_number, mean_and_std

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import GIVEN, soup_label, soup_title
 from wsoup.evaluate.rows import methods as methods_of
 from wsoup.finetune.params import MethodParams

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wsoup.core.disk.artifacts import PRETRAINED
-from wsoup.core.errors import MissingError
-from wsoup.core.params.section import parse_yaml
+from wsoup.base.errors import MissingError
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.bits import FILE, Right, right_by_row
+from wsoup.params.section import parse_yaml
 from wsoup.report.results import MEANS
 from wsoup.report.settings import flat
 from wsoup.report.tables import Table

@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from wsoup.base.errors import ParamsError
 from wsoup.check import paper_pools
 from wsoup.check.whole import Params
-from wsoup.core.disk.artifacts import PRETRAINED
-from wsoup.core.errors import ParamsError
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import ENCODER, ENCODERS, SCALING_ENCODERS, TableRow
 from wsoup.evaluate.rows import table as rows_of
 from wsoup.report import paper

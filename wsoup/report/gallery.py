@@ -9,10 +9,11 @@ from typing import Any
 
 from PIL import Image
 
+from wsoup.base import remote
+from wsoup.base.errors import DataError
 from wsoup.check.whole import Params
-from wsoup.core.disk import remote, store
-from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.core.errors import DataError
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import soup_title
 from wsoup.images.decode import load_rgb
 from wsoup.report.plots import evenly

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.bits import FILE, Right, right_by_row
 from wsoup.evaluate.piles import REGIMES
 from wsoup.evaluate.rows import CLASS_NAME, soup_rows, soup_title

@@ -17,8 +17,8 @@ import yaml
 
 from wsoup import __version__
 from wsoup.check.whole import load_params
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import CLASS_NAME, soup_label, soup_title
 from wsoup.images.reuse import differing
 from wsoup.report import plots

@@ -8,8 +8,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from wsoup.core.disk import project
-from wsoup.core.disk.artifacts import PRETRAINED
+from wsoup.base import project
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import ENCODER, ENCODERS, SCALING_ENCODERS, TableRow
 from wsoup.evaluate.rows import table as rows_of
 

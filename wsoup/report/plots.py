@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow, judged_mode, soup_title
 from wsoup.finetune.params import CrossEntropyLoss, MethodParams
 from wsoup.report.reading import attributes_of

@@ -12,12 +12,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED
-from wsoup.core.errors import MismatchError, WsoupError, one_line
-from wsoup.core.params.inputs import DatasetParams
+from wsoup.base.errors import MismatchError, WsoupError, one_line
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import table
+from wsoup.params.inputs import DatasetParams
 from wsoup.report.results import Results, pair_of_halves
 from wsoup.report.settings import Settings
 

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.disk.artifacts import PRETRAINED
-from wsoup.core.params.inputs import DatasetParams
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Method, TableRow
+from wsoup.params.inputs import DatasetParams
 from wsoup.report.paper import COLUMNS
 from wsoup.report.settings import Settings
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wsoup.check.whole import Params
-from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.core.params.inputs import Datasets
-from wsoup.core.params.section import Name, Sections, Seeds
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.finetune.params import FinetuneParams
+from wsoup.params.inputs import Datasets
+from wsoup.params.section import Name, Sections, Seeds
 from wsoup.report import analyses, plots
 from wsoup.report.accuracy import base_to_new, finetuned_table, paper_tables, size_table, zero_shot_table
 from wsoup.report.heads import adapted_table, heads_table

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from wsoup.core.disk.artifacts import PRETRAINED
 from wsoup.datasets.paper import PAPER, comparable
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import TableRow
 from wsoup.finetune.params import MethodParams
 from wsoup.report.paper import QUICK_GELU, encoder_differs, path_of

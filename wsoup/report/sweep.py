@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import vl_convert
 
-from wsoup.core.disk import store
-from wsoup.core.errors import MissingError, ParamsError, WsoupError
-from wsoup.core.params.section import parse_yaml, read_yaml
+from wsoup.base.errors import MissingError, ParamsError, WsoupError
+from wsoup.disk import store
 from wsoup.evaluate.rows import table as rows_of
+from wsoup.params.section import parse_yaml, read_yaml
 from wsoup.report import paper, plots
 from wsoup.report.compare import PARAMS, WORKSPACE, experiments, read_at
 from wsoup.report.results import is_number

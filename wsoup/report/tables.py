@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED
-from wsoup.core.disk.files import defused
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import defused
 from wsoup.evaluate.rows import BEFORE_SOUPS
 from wsoup.report.results import MEANS, PLACES, is_number, mean_and_std
 

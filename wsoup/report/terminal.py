@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from wsoup.check.whole import load_params
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, TableRow, soup_title
 from wsoup.report.accuracy import figures_beside
 from wsoup.report.reading import as_written

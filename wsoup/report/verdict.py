@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import PRETRAINED
+from wsoup.disk import store
+from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.bits import FILE, Right, right_by_row
 from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, all_seeds, judged_mode, judged_soups, random_beside, soup_title

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.disk.files import reason_of
-from wsoup.core.errors import WsoupError
+from wsoup.base.errors import WsoupError
+from wsoup.disk.files import reason_of
 from wsoup.runtime.process import add_spent, keep_memory, number_in, take_spent
 from wsoup.runtime.progress import showing
 

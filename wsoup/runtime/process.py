@@ -35,7 +35,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from wsoup.core.errors import ParamsError, WsoupError, memory_error, one_line, storage_error
+from wsoup.base.errors import ParamsError, WsoupError, memory_error, one_line, storage_error
 
 
 def number_in(variable: str, default: float) -> float:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from wsoup.core.disk.shards import Shards
-from wsoup.core.errors import ParamsError
+from wsoup.base.errors import ParamsError
+from wsoup.disk.shards import Shards
 from wsoup.runtime.process import give_back, number_in
 from wsoup.runtime.progress import progress, tick
 

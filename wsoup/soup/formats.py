@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from wsoup.base.errors import ParamsError
 from wsoup.core import prompts
-from wsoup.core.disk.files import defused, shown
-from wsoup.core.errors import ParamsError
+from wsoup.disk.files import defused, shown
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 

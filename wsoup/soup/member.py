@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from wsoup.core.arguments import Natural, Words
+from wsoup.base.arguments import Natural, Words
 
 REVALIDATED = ConfigDict(revalidate_instances="always")
 """Values built in memory are validated like those read from a file."""

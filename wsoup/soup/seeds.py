@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from wsoup.core.disk import store
-from wsoup.core.errors import MismatchError, MissingError
+from wsoup.base.errors import MismatchError, MissingError
+from wsoup.disk import store
 from wsoup.soup.soup import Soup
 
 

@@ -7,11 +7,14 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidatorFunctionWrapHandler, WrapValidator
 
+from wsoup.base.arguments import Natural, Place, Words, at_the_door, checked_fields
+from wsoup.base.errors import MismatchError, MissingError, ParamsError, one_line
 from wsoup.core import prompts
-from wsoup.core.arguments import Natural, Place, Template, Words, at_the_door, checked_fields
-from wsoup.core.disk import store
-from wsoup.core.errors import MismatchError, MissingError, ParamsError, one_line
+from wsoup.disk import store
 from wsoup.soup.member import Cost, Member
+
+Template = Annotated[Words, AfterValidator(prompts.checked)]
+"""A prompt template as an argument: text with one ``{}``."""
 
 COUNTED_TOGETHER = ("greedy", "joint")
 """Kinds of soup in which a member's count is that of the soup up to and including it."""

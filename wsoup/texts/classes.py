@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
+from wsoup.base.errors import ParamsError
 from wsoup.core import prompts
-from wsoup.core.errors import ParamsError
 from wsoup.core.scoring import MODES, normalize, weighted_mean
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder

@@ -20,7 +20,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from wsoup.core.arguments import Natural, Texts, Whole, at_the_door
+from wsoup.base.arguments import Natural, Texts, Whole, at_the_door
 from wsoup.core.arrays import Device
 from wsoup.texts.fast import FastTexts, PrefixBatch, default_batch_tokens
 from wsoup.texts.models import check_texts, finite, masked_padding, read_tower

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wsoup.core.errors import ModelError, WsoupError, one_line, shown_value
+from wsoup.base.errors import ModelError, WsoupError, one_line, shown_value
 from wsoup.texts.tokens import ClassToken, last_token
 from wsoup.texts.tower import CountedTower, TextTower, activation_name
 

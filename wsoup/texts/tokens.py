@@ -15,8 +15,8 @@ from typing import NoReturn
 
 from torch import Tensor
 
+from wsoup.base.errors import ModelError, PoolError, one_line
 from wsoup.core import prompts
-from wsoup.core.errors import ModelError, PoolError, one_line
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
 Tokens = tuple[int, ...]

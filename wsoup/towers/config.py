@@ -13,9 +13,9 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from wsoup.core.errors import MissingError, ModelError, ParamsError, one_line
-from wsoup.core.params.inputs import EncoderParams
-from wsoup.core.params.section import parse
+from wsoup.base.errors import MissingError, ModelError, ParamsError, one_line
+from wsoup.params.inputs import EncoderParams
+from wsoup.params.section import parse
 
 MOST_PARAMETERS = 100_000_000_000
 Blocks = Annotated[int, Field(ge=1, le=1_000, strict=True)]

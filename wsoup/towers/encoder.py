@@ -24,10 +24,10 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wsoup.core.disk.files import shown
-from wsoup.core.disk.store import fingerprint
-from wsoup.core.errors import MissingError, ModelError, needing, one_line
-from wsoup.core.params.inputs import EncoderParams
+from wsoup.base.errors import MissingError, ModelError, needing, one_line
+from wsoup.disk.files import shown
+from wsoup.disk.store import fingerprint
+from wsoup.params.inputs import EncoderParams
 from wsoup.towers.config import Config, check_weights, known_config, read_config
 from wsoup.towers.identity import encoder_id
 from wsoup.towers.startup import deferring

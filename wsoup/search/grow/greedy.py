@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wsoup.core.errors import PoolError
+from wsoup.base.errors import PoolError
 from wsoup.core.scoring import correct_per_candidate, normalize
 from wsoup.soup.member import Member, Step
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from wsoup.core.params.section import Name, PositiveInt, Section
+from wsoup.params.section import Name, PositiveInt, Section
 from wsoup.search.rank.params import Members, Pool, Texts
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wsoup.base.errors import PoolError
 from wsoup.core.draws import member_generator
-from wsoup.core.errors import PoolError
 from wsoup.search.grow.chains import (
     first_word,
     fitted_scale,

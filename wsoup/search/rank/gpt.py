@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from wsoup.core.disk.files import reason_of, regular_file
-from wsoup.core.errors import MissingError, PoolError
+from wsoup.base.errors import MissingError, PoolError
 from wsoup.core.prompts import bare
+from wsoup.disk.files import reason_of, regular_file
 
 Descriptors = dict[str, list[str]]
 

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from wsoup.core.arguments import Flag
-from wsoup.core.params.section import Place, PositiveInt, Section
+from wsoup.base.arguments import Flag
+from wsoup.params.section import Place, PositiveInt, Section
 
 Texts = Annotated[PositiveInt, Field(le=1_000_000)]
 Members = Annotated[PositiveInt, Field(le=10_000)]

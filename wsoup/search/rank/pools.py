@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from wsoup.core.disk.files import read_text
-from wsoup.core.disk.store import require, write_bytes
-from wsoup.core.errors import MissingError, PoolError
+from wsoup.base.errors import MissingError, PoolError
 from wsoup.core.prompts import bare
+from wsoup.disk.files import read_text
+from wsoup.disk.store import require, write_bytes
 from wsoup.search.rank import gpt
 
 OFFENSIVE = frozenset(

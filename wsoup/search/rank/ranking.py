@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wsoup.core.disk import store
-from wsoup.core.errors import MismatchError
+from wsoup.base.errors import MismatchError
+from wsoup.disk import store
 from wsoup.soup.member import Cost
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wsoup.base.errors import MismatchError
 from wsoup.core import prompts
-from wsoup.core.disk import store
-from wsoup.core.disk.artifacts import Artifacts
-from wsoup.core.errors import MismatchError
-from wsoup.core.params.inputs import EncoderParams
-from wsoup.core.params.section import Name, Sections, Seeds
 from wsoup.core.scoring import ImageSet, correct_per_candidate
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
+from wsoup.params.inputs import EncoderParams
+from wsoup.params.section import Name, Sections, Seeds
 from wsoup.soup.member import Cost
 from wsoup.texts import tokens
 from wsoup.texts.encoder import PromptEncoder

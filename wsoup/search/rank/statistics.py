@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.core.disk.shards import Owner, Shards
 from wsoup.core.packed import Linear
 from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, CandidateScores, ImageSet, correct, own_against_others
+from wsoup.disk.shards import Owner, Shards
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import Source, identity
 

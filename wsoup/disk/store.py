@@ -30,9 +30,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from wsoup.core.disk import remote
-from wsoup.core.disk.files import file_size, read_bytes
-from wsoup.core.errors import (
+from wsoup.base import remote
+from wsoup.base.errors import (
     DataError,
     MismatchError,
     MissingError,
@@ -43,6 +42,7 @@ from wsoup.core.errors import (
     one_line,
     storage_error,
 )
+from wsoup.disk.files import file_size, read_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,8 +20,8 @@ from typing import Annotated, Any, TypeVar, get_args
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from wsoup.core.disk.files import read_text
-from wsoup.core.errors import LONGEST, SHOWN_VALUE, MissingError, ParamsError, one_line, shown_value
+from wsoup.base.errors import LONGEST, SHOWN_VALUE, MissingError, ParamsError, one_line, shown_value
+from wsoup.disk.files import read_text
 
 LARGEST_FILE = 200_000
 """Characters of params.yaml; the paper's has 10,000."""

@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wsoup.core.disk import remote
-from wsoup.core.errors import DataError, MissingError, ParamsError, WsoupError, one_line
+from wsoup.base import remote
+from wsoup.base.errors import DataError, MissingError, ParamsError, WsoupError, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wsoup.core.disk.shards import Owner, Shards
-from wsoup.core.errors import MissingError
+from wsoup.base.errors import MissingError
+from wsoup.disk.shards import Owner, Shards
 from wsoup.runtime.work import finish_shards
 
 OWNER = Owner("score@words", code={"stages/score.py": "1", "wsoup/core/prompts.py": "2"}, packages={"torch": "2.9.0"})
@@ -111,7 +111,7 @@ def test_saving_a_shard_removes_its_running_state(in_tmp):
 
 
 def test_an_owner_has_the_code_and_packages_of_its_script():
-    owner = Owner.of(Path(__file__).parents[3] / "stages/score.py", name="score@words")
+    owner = Owner.of(Path(__file__).parents[2] / "stages/score.py", name="score@words")
     decide = {"stages/score.py", "wsoup/core", "wsoup/texts", "wsoup/search/rank"}
     assert decide <= set(owner.code)
     assert not {name for name in owner.code if "finetune" in name or "report" in name or "bench" in name}

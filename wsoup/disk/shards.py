@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from wsoup.core.disk import code
-from wsoup.core.disk.store import (
+from wsoup.base.errors import MismatchError, MissingError
+from wsoup.disk import code
+from wsoup.disk.store import (
     cache_dir,
     fingerprint,
     pack_arrays,
@@ -27,7 +28,6 @@ from wsoup.core.disk.store import (
     write_checked,
     write_json,
 )
-from wsoup.core.errors import MismatchError, MissingError
 
 ABOUT = "about.json"
 

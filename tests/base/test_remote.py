@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from small_world import COLOURS, write_image_folder
 
-from wsoup.core.disk import remote
-from wsoup.core.disk.files import read_bytes
-from wsoup.core.errors import ChangedError, DataError, MissingError
-from wsoup.core.params.inputs import DatasetParams
+from wsoup.base import remote
+from wsoup.base.errors import ChangedError, DataError, MissingError
 from wsoup.datasets import digests, layouts
+from wsoup.disk.files import read_bytes
 from wsoup.images.decode import load_rgb
+from wsoup.params.inputs import DatasetParams
 
 ROOT = "memory://bucket/photos"
 

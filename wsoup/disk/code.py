@@ -12,9 +12,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 """The folder of this wsoup: a checkout, or where packages are installed."""
-UNDECIDING = ("check", "pipeline", "runtime")
+UNDECIDING = ("base", "check", "pipeline", "runtime")
 """Rooms that stages import and that change no result."""
 DECIDING = {
     "torch": ("torch",),

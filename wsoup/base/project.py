@@ -7,7 +7,7 @@ here, whatever the working folder.
 from importlib.resources import files
 from pathlib import Path
 
-from wsoup.core.errors import MissingError
+from wsoup.base.errors import MissingError
 
 FILES = (
     "params.yaml",

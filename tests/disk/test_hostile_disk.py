@@ -19,9 +19,9 @@ import pytest
 from hostile_stages import FIRST, LONG, REST, Stage, refused, run
 from project import Project
 
-from wsoup.core.disk import store
-from wsoup.core.disk.store import ImageFeatures
-from wsoup.core.errors import StorageError
+from wsoup.base.errors import StorageError
+from wsoup.disk import store
+from wsoup.disk.store import ImageFeatures
 from wsoup.finetune.tuned import save_tuned
 from wsoup.search.rank.pools import write_pool
 from wsoup.soup.member import Member

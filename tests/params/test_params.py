@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from wsoup.base.errors import MissingError, ParamsError
 from wsoup.check.whole import load_params, parse_params
-from wsoup.core.errors import MissingError, ParamsError
-from wsoup.core.params.section import read_yaml
+from wsoup.params.section import read_yaml
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
 
 

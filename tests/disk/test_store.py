@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from wsoup.core.disk import store
-from wsoup.core.disk.store import ImageFeatures
-from wsoup.core.errors import MismatchError, MissingError, StorageError
+from wsoup.base.errors import MismatchError, MissingError, StorageError
+from wsoup.disk import store
+from wsoup.disk.store import ImageFeatures
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
 
@@ -198,7 +198,7 @@ def test_temporary_files_of_another_machine_are_kept_for_a_day(tmp_path):
 def test_a_stage_in_a_container_keeps_temporary_files_from_outside(tmp_path):
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("only root makes a pid namespace")
-    look = "import sys; from wsoup.core.disk import store; store.remove_abandoned(sys.argv[1])"
+    look = "import sys; from wsoup.disk import store; store.remove_abandoned(sys.argv[1])"
     with store.replacing(tmp_path / "out.json") as half:
         half.write_text("{}")
         command = ["unshare", "--fork", "--pid", "--mount-proc", sys.executable, "-c", look, str(tmp_path)]

@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import ROOT
 
+from wsoup.base.errors import LONGEST, ParamsError, WsoupError
 from wsoup.check.whole import Params, load_params, parse_params
-from wsoup.core.errors import LONGEST, ParamsError, WsoupError
-from wsoup.core.params import section
+from wsoup.params import section
 from wsoup.profiles import toy
 from wsoup.profiles.files import one_line, template
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from wsoup.base.errors import WsoupError, memory_error
 from wsoup.cli import app
-from wsoup.core.errors import WsoupError, memory_error
 
 CUDA = "CUDA out of memory. Tried to allocate 784.00 MiB. GPU 0 has 79.18 GiB in all, of which\n1 MiB is free"
 CPU = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: you tried to allocate 9 bytes"

@@ -14,8 +14,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo
 
-from wsoup.core import prompts
-from wsoup.core.errors import DataError, ParamsError, WsoupError, one_line, shown_value
+from wsoup.base.errors import DataError, ParamsError, WsoupError, one_line, shown_value
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,7 +104,6 @@ def _not_blank(text: str) -> str:
 
 Label = Annotated[Words, AfterValidator(_not_blank)]
 """A name that is not blank."""
-Template = Annotated[Words, AfterValidator(prompts.checked)]
 
 
 def name_of(info: ValidationInfo) -> str:

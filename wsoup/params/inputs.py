@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from wsoup.core.arguments import Flag
-from wsoup.core.params.section import Name, Place, PositiveInt, Section, Text
+from wsoup.base.arguments import Flag
 from wsoup.core.prompts import checked
+from wsoup.params.section import Name, Place, PositiveInt, Section, Text
 
 Mean = Annotated[float, Field(ge=-1e6, le=1e6)]
 Deviation = Annotated[float, Field(ge=1e-6, le=1e6)]

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from wsoup.core.errors import DataError, MissingError, one_line
+from wsoup.base.errors import DataError, MissingError, one_line
 
 VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation", "LastModified", "mtime", "created")
 """What storages say of a file that changes with it."""

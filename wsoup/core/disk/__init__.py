@@ -1,1 +1,0 @@
-"""Everything on disk: atomic writes, checksums, Zarr, Parquet, JSON, paths, URLs."""

@@ -1,0 +1,1 @@
+"""Everything on disk: atomic writes, checksums, Zarr, Parquet, JSON, paths."""
