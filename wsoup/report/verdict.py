@@ -248,7 +248,7 @@ def _optimism(name: str, selection: Sequence[Mapping[str, Any]], *, rows: Mappin
 
 
 def verdict_table(judgement: Judgement) -> Table:
-    """The run's main verdicts, then every comparison: gain, intervals, p values, the smallest visible difference."""
+    """The run's main verdicts, then every comparison: gain, intervals, p values."""
     title = soup_title(judgement.soup)
     rows = [
         {"soup": title + ALL_SEEDS, "over": RIVALS[rival], "on": on, **_cells(verdict)}
@@ -261,7 +261,7 @@ def verdict_table(judgement: Judgement) -> Table:
         row |= {"hangs on": each.hangs_on or "", "is extra": each.rival != CLASS_NAME.name, **_cells(each.fixed)}
         other = {} if each.resampled is None else _cells(each.resampled)
         rows.append(row | {f"{column}, other datasets": value for column, value in other.items()})
-    columns = ["soup", "over", "on", "gain", "low", "high", "verdict", "p", "hangs on", "smallest visible"]
+    columns = ["soup", "over", "on", "gain", "low", "high", "verdict", "p", "hangs on"]
     columns += ["low, other datasets", "high, other datasets", "verdict, other datasets"]
     return Table(
         "verdict",
@@ -274,21 +274,18 @@ def verdict_table(judgement: Judgement) -> Table:
             "Other datasets: the same with datasets resampled, which is what other datasets of this kind would give.",
             f"All seeds: the {title} that this run is about (report.soup), as it is handed out, with the members of "
             "all seeds together. It was named before anything was seen: its p is not corrected for other comparisons.",
-            "All other lines are means over seeds; their p is corrected (Holm) for these "
+            "All other lines are means over seeds; their p and intervals are corrected (Holm) for these "
             f"{len(judgement.comparisons)} comparisons.",
             f"The verdict goes by p. The {title} is judged as a {judgement.mode.replace('_', ' ')}.",
             "Source: its test images. XD: datasets with other classes. DG: the source's classes in other styles.",
             "Hangs on: the one dataset without which the verdict would be noise or the gain would change sign.",
             f"{NO_GAIN}: better than its rival, but not better than the class name only.",
-            "Smallest visible: the true difference that a run of this size, with this many comparisons, would call "
-            "more than noise 80 % of the time.",
         ],
     )
 
 
 def _cells(verdict: Verdict) -> dict[str, Any]:
-    cells = {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p, "verdict": verdict.word}
-    return cells | {"smallest visible": verdict.smallest_visible}
+    return {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p, "verdict": verdict.word}
 
 
 def optimism_table(judgement: Judgement) -> Table:
@@ -346,12 +343,7 @@ def verdict_metrics(judgement: Judgement) -> dict[str, Any]:
 
 
 def _rounded(verdict: Verdict, *, hangs_on: str | None = None) -> dict[str, Any]:
-    figures = {
-        "gain": verdict.mean,
-        "low": verdict.low,
-        "high": verdict.high,
-        "smallest_visible": verdict.smallest_visible,
-    }
+    figures = {"gain": verdict.mean, "low": verdict.low, "high": verdict.high}
     rounded = {key: round(value, 3) for key, value in figures.items()}
     about = {"p": float(f"{verdict.p:.3g}"), "verdict": verdict.word}
     return {**rounded, **about, **({"hangs_on": hangs_on} if hangs_on else {})}

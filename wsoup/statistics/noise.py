@@ -29,8 +29,6 @@ from functools import lru_cache
 
 import numpy as np
 
-POWER = 0.8
-"""Probability that the smallest visible difference is called more than noise."""
 Part = tuple[float, float]
 """A component of a variance and its degrees of freedom."""
 
@@ -54,11 +52,6 @@ class Estimate:
         if self.se == 0:
             return 1.0 if self.mean == 0 else 0.0
         return 2 * (1 - student_cdf(abs(self.mean) / self.se, df=self.df))
-
-    def smallest_visible(self, confidence: float) -> float:
-        """The true difference, in points, whose interval would exclude 0 in `POWER` of such runs."""
-        reach = student_quantile((1 + confidence) / 2, df=self.df) + student_quantile(POWER, df=self.df)
-        return reach * self.se
 
 
 @dataclass(frozen=True)
@@ -90,12 +83,10 @@ class Verdict:
     """The result of one of several comparisons made together.
 
     Attributes:
-        mean, low, high: the difference in points and its interval.
+        mean, low, high: the difference in points and its interval, which excludes 0 exactly where `word` is not noise.
         p: of no difference, corrected for the number of comparisons (Holm).
-        level: the significance level that Holm's correction gives this comparison.
+        level: the significance level that Holm's correction gives this comparison; its interval has the same.
         word: better, worse or noise, by p.
-        smallest_visible: the true difference that such runs would detect with probability `POWER`, at Holm's level for
-            the first of all comparisons.
     """
 
     mean: float
@@ -104,7 +95,6 @@ class Verdict:
     p: float
     level: float
     word: str
-    smallest_visible: float
 
     @property
     def sure(self) -> bool:
@@ -113,20 +103,25 @@ class Verdict:
 
 
 def judge(estimates: Sequence[Estimate], *, confidence: float) -> list[Verdict]:
-    """Verdicts on comparisons made together, corrected for their number."""
+    """Verdicts on comparisons made together; intervals and words are corrected for their number in the same way.
+
+    Holm goes through n comparisons by rising p, at levels alpha / n, alpha / (n - 1) and so on, and stops at the first
+    that is noise: that one and all after it have its level.
+    """
+    n, alpha = len(estimates), 1 - confidence
     p_values = [each.p_value for each in estimates]
-    levels = (1 - confidence) / np.arange(len(estimates), 0, -1)  # by rising p
-    ranks = np.argsort(np.argsort(p_values, kind="stable"))
+    ranks, adjusted = np.argsort(np.argsort(p_values, kind="stable")), holm(p_values)
+    n_sure = sum(p <= alpha for p in adjusted)
+    levels = [alpha / (n - min(int(rank), n_sure)) for rank in ranks]
     return [
         Verdict(
             each.mean,
-            *each.interval(confidence),
+            *each.interval(1 - level),
             p=p,
-            level=float(levels[rank]),
-            word="noise" if p > 1 - confidence else "better" if each.mean > 0 else "worse",
-            smallest_visible=each.smallest_visible(1 - float(levels[0])),
+            level=level,
+            word="noise" if p > alpha else "better" if each.mean > 0 else "worse",
         )
-        for each, p, rank in zip(estimates, holm(p_values), ranks, strict=True)
+        for each, p, level in zip(estimates, adjusted, levels, strict=True)
     ]
 
 

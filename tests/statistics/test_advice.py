@@ -1,0 +1,77 @@
+"""Which row to use: decided on arrays of right images whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wsoup.statistics.advice import advise
+
+
+def right(n_right: int, *, of: int = 200) -> dict[str, np.ndarray]:
+    """A row that gets the first `n_right` of `of` photos right."""
+    return {"photos": np.arange(of) < n_right}
+
+
+def advised(*, n_classes: int = 4, of: int = 200, **n_right: int):
+    rows = {name.replace("_", " "): right(n, of=of) for name, n in n_right.items()}
+    return advise(rows, n_classes={"photos": n_classes}, confidence=0.95)
+
+
+def test_the_best_row_wins_whichever_it_is():
+    assert advised(class_name=100, templates=130, soup=115, head=110).use == "templates"
+    assert advised(class_name=100, templates=115, soup=130, head=110).use == "soup"
+    assert advised(class_name=100, templates=110, soup=115, head=180).use == "head"
+    assert advised(class_name=150, templates=110, soup=115, head=120).use == "class name"
+
+
+def test_the_simplest_row_within_a_standard_error_of_the_best_is_used_and_the_sentence_says_so():
+    """131 against 130 of 200: one photo is within the standard error of one photo that changed, sqrt(2 + ...)."""
+    advice = advised(class_name=100, templates=130, soup=131)
+    assert (advice.use, advice.best) == ("templates", "soup")
+    assert advice.sentence.startswith("Use the templates: 65.0 % instead of 50.0 % with the class name alone, +15.0 po")
+    assert "more than noise" in advice.sentence
+    assert advice.sentence.endswith("; the soup (65.5 %) adds nothing that these images can tell from noise.")
+
+
+def test_a_likely_gain_is_used_but_not_called_more_than_noise():
+    advice = advised(class_name=100, soup=103)
+    assert advice.use == "soup"
+    assert not advice.gains["soup"].sure
+    assert advice.sentence.endswith("no difference that these images can tell from noise.")
+
+
+def test_where_nothing_is_better_the_class_name_stays():
+    assert advised(class_name=150, soup=140).sentence == "Keep the class name alone: 75.0 %; nothing is better."
+    assert advised(class_name=150, soup=150).use == "class name"
+
+
+def test_accuracy_at_chance_is_said_first():
+    """Random weights on four classes: everything is called the same class, or none is right."""
+    advice = advised(class_name=0, soup=50)
+    assert not advice.above_chance
+    assert advice.use == "class name"
+    assert advice.chance == pytest.approx(25)
+    assert advice.sentence == "No better than guessing: soup gets 25.0 %, the most, and chance is 25.0 %."
+    assert advised(class_name=0, soup=50, n_classes=20).above_chance
+
+
+def test_gains_are_corrected_for_the_number_of_rows():
+    alone, among_three = advised(a=100, b=112), advised(a=100, b=112, c=101, d=99)
+    assert among_three.gains["b"].p == pytest.approx(3 * alone.gains["b"].p)
+    assert among_three.gains["b"].low < alone.gains["b"].low
+
+
+def test_rows_of_one_seed_compete_with_rows_of_several_on_several_datasets():
+    generator = np.random.default_rng(0)
+    bits = {name: generator.random((3, n)) < 0.7 for name, n in {"a": 40, "b": 60}.items()}
+    flat = {name: hits[0] & (generator.random(hits.shape[1]) < 0.5) for name, hits in bits.items()}
+    advice = advise({"class name": flat, "head": bits}, n_classes={"a": 5, "b": 2}, confidence=0.95)
+    assert advice.use == "head"
+    assert advice.chance == pytest.approx(35)
+    assert advice.accuracy["head"] == pytest.approx(np.mean([100 * hits.mean() for hits in bits.values()]))
+
+
+def test_rows_on_other_images_are_refused():
+    with pytest.raises(ValueError, match="same datasets, seeds and images"):
+        advise({"a": right(3, of=10), "b": right(3, of=11)}, n_classes={"photos": 2}, confidence=0.95)

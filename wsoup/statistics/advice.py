@@ -1,0 +1,102 @@
+"""Which of several classifiers to use on images like these: one decision for a folder of photos and for a whole run.
+
+Rows compete on the same held-out images, from the simplest to the most costly: class name, templates, soup, head. The
+best is named, unless a simpler one is within one standard error of it (the one-standard-error rule of Breiman,
+Friedman, Olshen and Stone, Classification and Regression Trees, 1984, section 3.4.3, here of the paired difference).
+Gains over the first row are judged together, so intervals and words come from the same correction. Where even the best
+row is not above chance, nothing is to be chosen, and that is said first.
+
+`advise` is all that callers need; the names of rows are shown as they are given.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from wsoup.statistics.noise import Verdict, compare_images, judge
+
+Right = Mapping[str, np.ndarray]
+"""Dataset -> (K, N) or (N,) bool: which images a row gets right, with each of K seeds."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Which row to use, and why.
+
+    Attributes:
+        use: name of the row.
+        best: name of the most accurate row.
+        accuracy: of each row, per cent, the mean over datasets.
+        gains: of each row but the first, over the first, corrected for their number.
+        chance: per cent that guessing gets right.
+        above_chance: whether the best row is above chance by more than noise.
+        sentence: the advice in words; it begins with a capital letter and ends in a full stop.
+    """
+
+    use: str
+    best: str
+    accuracy: Mapping[str, float]
+    gains: Mapping[str, Verdict]
+    chance: float
+    above_chance: bool
+    sentence: str
+
+
+def advise(rows: Mapping[str, Right], *, n_classes: Mapping[str, int], confidence: float) -> Advice:
+    """Decide between rows on held-out images.
+
+    Args:
+        rows: name -> its right images, the simplest row first, such as "class name", "80 templates", "soup of 64
+            words", "head"; all on the same datasets and images. Rows of a single seed are compared with each seed of
+            others.
+        n_classes: dataset -> number of classes.
+        confidence: of intervals and words, such as 0.95.
+
+    Raises:
+        ValueError: no rows, or rows of other datasets or images.
+    """
+    right = _same_seeds(rows)
+    first, *others = right
+    accuracy = {name: float(np.mean([100.0 * hits.mean() for hits in row.values()])) for name, row in right.items()}
+    compared = [compare_images(right[name], right[first]).fixed for name in others]
+    gains = dict(zip(others, judge(compared, confidence=confidence), strict=True))
+    best = max(accuracy, key=lambda name: round(accuracy[name], 9))  # the first of equals
+    guessing = {name: np.full(hits.shape, 1 / n_classes[name]) for name, hits in right[best].items()}
+    over_chance = compare_images(right[best], guessing).fixed
+    chance, above = accuracy[best] - over_chance.mean, over_chance.interval(confidence)[0] > 0
+    leads = {name: compare_images(right[best], right[name]).fixed for name in right}
+    use = next(name for name, lead in leads.items() if name == best or lead.mean <= lead.se) if above else first
+    sentence = _sentence(first, use, best, accuracy=accuracy, gains=gains)
+    if not above:
+        sentence = (
+            f"No better than guessing: {best} gets {accuracy[best]:.1f} %, the most, and chance is {chance:.1f} %."
+        )
+    return Advice(use, best, accuracy, gains, chance, above, sentence)
+
+
+def _sentence(first: str, use: str, best: str, *, accuracy: Mapping[str, float], gains: Mapping[str, Verdict]) -> str:
+    if use == first:
+        text = f"Keep the {first} alone: {accuracy[first]:.1f} %"
+    else:
+        text = f"Use the {use}: {accuracy[use]:.1f} % instead of {accuracy[first]:.1f} % with the {first} alone"
+        text += f", {in_words(gains[use])}"
+    if best == use:
+        return f"{text}." if use != first else f"{text}; nothing is better."
+    return f"{text}; the {best} ({accuracy[best]:.1f} %) adds nothing that these images can tell from noise."
+
+
+def in_words(gain: Verdict) -> str:
+    """A gain, its interval and what they mean: ``+4.1 points [+1.9, +6.3], more than noise``."""
+    points = f"{gain.mean:+.1f} points [{gain.low:+.1f}, {gain.high:+.1f}]"
+    return f"{points}, {'more than noise' if gain.sure else 'no difference that these images can tell from noise'}"
+
+
+def _same_seeds(rows: Mapping[str, Right]) -> dict[str, dict[str, np.ndarray]]:
+    """Every row with as many seeds as the one with most: dataset -> (K, N) bool."""
+    stacked = {name: {data: np.atleast_2d(hits) for data, hits in row.items()} for name, row in rows.items()}
+    k = max((len(hits) for row in stacked.values() for hits in row.values()), default=1)
+    return {
+        name: {data: hits if len(hits) == k else hits.repeat(k, axis=0) for data, hits in row.items()}
+        for name, row in stacked.items()
+    }
