@@ -1,6 +1,6 @@
 """Time one word chain (Algorithm 2), compared with the one-by-one loop with `encode_text` at the full context.
 
-    python benchmarks/search.py --model ViT-B-16 --classes 1000
+    python -m benchmarks.search --model ViT-B-16 --classes 1000
 
 Random weights; about two minutes on two cores. docs/exact_texts.md has figures.
 """
@@ -16,8 +16,8 @@ import typer
 from torch import Tensor
 from torch.nn import functional as F
 
+from benchmarks.timing import Clock, Result, about, class_prompts, random_encoder, show, warm
 from wsoup.base.errors import ParamsError
-from wsoup.cli.throughput import Clock, Result, about, class_prompts, random_encoder, show, warm
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
 from wsoup.runtime.process import keep_memory
 from wsoup.search.grow.chains import word_chain
@@ -42,7 +42,9 @@ def bench_search(
     `encode_text` on samples of them, measured between our batches, plus the time of counting.
 
     Args:
-        name, classes, device, precision: as in `wsoup.cli.throughput.bench_text`.
+        name: an open_clip model.
+        classes: how many of ImageNet's class names.
+        device, precision: where and how it computes.
         words: the first word and then at least `patience` candidates.
         patience: candidates tried.
     """
@@ -129,7 +131,6 @@ def main(
     patience: Annotated[int, typer.Option(help="Candidates tried.")] = 250,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Time one word chain of Algorithm 2, compared with the one-by-one loop at 77 tokens."""
     keep_memory()
@@ -137,7 +138,7 @@ def main(
     result = bench_search(
         model, words=words, classes=classes, patience=patience, device=choose_device(device), precision=precision
     )
-    show(result, as_json=as_json)
+    show(result)
 
 
 if __name__ == "__main__":

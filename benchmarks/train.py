@@ -1,6 +1,6 @@
 """Time one training step, compared with the plain way in turn and with equal gradients.
 
-    python benchmarks/train.py --model ViT-B-16 --classes 100
+    python -m benchmarks.train --model ViT-B-16 --classes 100
 
 Random weights; docs/methods.md has figures. The plain way: every text at the full context through the modules of
 `model.encode_text`, image and text through the whole student, and a separate pretrained model run on the same images
@@ -21,7 +21,7 @@ import typer
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsoup.cli.throughput import Result, about, page_faults, random_encoder, show
+from benchmarks.timing import Result, about, page_faults, random_encoder, show
 from wsoup.core import prompts
 from wsoup.finetune import losses
 from wsoup.finetune.losses import Objective
@@ -173,13 +173,12 @@ def main(
     batch_size: Annotated[int, typer.Option(help="Images in a step.")] = 16,
     repeats: Annotated[int, typer.Option(help="Measured steps of each way, in turn.")] = 3,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Time one training step, compared with the plain way: 77 tokens and a separate teacher."""
     keep_memory()
     where = choose_device(device)
     result = bench_train(model, classes=classes, device=where, batch_size=batch_size, repeats=repeats)
-    show(result, as_json=as_json)
+    show(result)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import typer
 import wsoup
 from wsoup.base.errors import not_installed
 from wsoup.cli import report
-from wsoup.cli.bench import bench_app
 from wsoup.cli.check import check_command, data_app, verify_app
 from wsoup.cli.classify import classify_command, try_command
 from wsoup.cli.common import ParamsFile, Terminal
@@ -28,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-GROUPS = {"profile": profile_app, "data": data_app, "soup": soup_app, "bench": bench_app, "verify": verify_app}
+GROUPS = {"profile": profile_app, "data": data_app, "soup": soup_app, "verify": verify_app}
 COMMANDS: dict[str, Callable[..., None]] = {
     "try": try_command,
     "check": check_command,
