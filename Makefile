@@ -6,8 +6,6 @@ export PATH := $(BIN):$(PATH)
 
 .PHONY: repro test lint gpu setup clean
 
-# Waiting threads spin only for a moment, then sleep: the bytes are the same, and a busy machine stays usable.
-repro: export GOMP_SPINCOUNT ?= 100000
 repro: setup
 	dvc repro
 	@wsoup results

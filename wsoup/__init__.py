@@ -10,6 +10,9 @@ Names are loaded on first use, so that `import wsoup` costs next to nothing.
 import sys
 from types import ModuleType
 
+from wsoup.runtime import threads
+
+threads.prepare()  # before anything imports torch
 __version__ = "0.3.0"
 
 _MODULES = {

@@ -27,6 +27,7 @@ from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.files import file_size
 from wsoup.images.reuse import differing
 from wsoup.params.inputs import DatasetParams
+from wsoup.runtime.threads import cores
 from wsoup.search.rank import gpt
 
 Decode = Callable[[str], object]
@@ -194,7 +195,7 @@ def _undecodable(listing: Listing, *, paths: list[str], decode: Decode) -> list[
             return str(error)
         return None
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         return [text for text in pool.map(reason, paths) if text is not None]
 
 

@@ -25,6 +25,7 @@ from torch import Tensor
 from wsoup.base.errors import ChangedError, DataError, MissingError, ParamsError, WsoupError
 from wsoup.disk.files import read_bytes, reason_of, shown
 from wsoup.images.workers import Batch, ahead
+from wsoup.runtime.threads import cores
 
 FEW_IMAGES = 1024
 """Below this many images, starting worker processes takes longer than decoding."""
@@ -243,10 +244,10 @@ def batches(
 
 
 def decoding_workers() -> int:
-    """Number of decoding processes: ``$WSOUP_WORKERS``, else one per core up to 16. No result depends on it."""
+    """Number of decoding processes: ``$WSOUP_WORKERS``, else one per core, up to 16. No result depends on it."""
     text = os.environ.get("WSOUP_WORKERS", "")
     if not text:
-        return min(16, os.cpu_count() or 1)
+        return min(16, cores())
     if not text.isdecimal() or int(text) > 1024:
         raise ParamsError(f"WSOUP_WORKERS is {text[:40]!r}, expected a number of processes, 0 to 1024")
     return int(text)

@@ -1,0 +1,81 @@
+"""How many threads a process computes with, and how they wait. Decides no result.
+
+**Waiting.** Small tensors make tens of thousands of parallel sections, microseconds each. Between two of them a thread
+of GNU's OpenMP spins, by default for milliseconds: good on idle cores, but where another process wants the core, most
+of the run's processor time. A thousand turns last about as long as waking a sleeping thread does.
+
+**Number.** OpenMP starts a thread for each core of the process's affinity. A container's quota (``--cpus=1``) leaves
+the affinity as it is and stops all threads once it is spent, so the quota counts too.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SPINS = "1000"
+"""GOMP_SPINCOUNT of a process whose user has set neither that nor OMP_WAIT_POLICY."""
+
+
+def prepare() -> None:
+    """Before torch is imported, set the variables that OpenMP reads then; a user's own win."""
+    if "torch" in sys.modules:
+        return
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+    if cores() < _affinity():
+        os.environ.setdefault("OMP_NUM_THREADS", str(cores()))
+
+
+def cores(cgroups: str = "/sys/fs/cgroup", *, own: str = "/proc/self/cgroup") -> int:
+    """Cores that this process may keep busy: of its affinity, or fewer by its cgroup's quota, rounded up.
+
+    Args:
+        cgroups: where cgroups are mounted: version 2 there, version 1 in the folder ``cpu``.
+        own: lines ``number:controllers:path``, the cgroups of this process.
+    """
+    allowed = float(_affinity())
+    for line in _text(own).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers or "cpu" in controllers.split(","):
+            folder = os.path.join(cgroups, "cpu" if controllers else "")
+            names = [name for name in path.split("/") if name]
+            for depth in range(len(names) + 1):  # each folder on the way down may limit all below it
+                allowed = min(allowed, _quota(os.path.join(folder, *names[:depth])))
+    return max(1, int(-(-allowed // 1)))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread within the block: for tensors so small that handing them out costs more than they do."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _affinity() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _quota(folder: str) -> float:
+    """Cores by the quota of one cgroup; infinite where it has none, or is not to be seen from here."""
+    names = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")  # one of version 2, or two of version 1
+    numbers = [word for name in names for word in _text(os.path.join(folder, name)).split()]
+    if len(numbers) != 2 or numbers[0] in ("max", "-1"):
+        return float("inf")
+    quota, period = map(float, numbers)
+    return quota / period
+
+
+def _text(path: str) -> str:
+    """A file's text; none where it cannot be read, as on other systems than Linux."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
