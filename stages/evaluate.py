@@ -9,7 +9,7 @@ from wsoup.evaluate.classifiers import class_rows, load_material, nearest_prompt
 from wsoup.evaluate.counts import encode_rows, evaluate
 from wsoup.evaluate.judged import judge
 from wsoup.evaluate.params import EvaluateParams, ReportParams
-from wsoup.evaluate.rows import judged_mode, table
+from wsoup.evaluate.rows import judged_mode
 from wsoup.evaluate.testsets import load_tests
 from wsoup.params.section import load
 from wsoup.pipeline import stage
@@ -39,7 +39,6 @@ def main(owner: Owner) -> None:
     rows, texts = pretrained_rows(material, params=params.evaluate), PromptEncoder.of(encoder)
     by_class = class_rows(
         tests,
-        rows=table(list(material.soups)),
         seeds=params.seeds,
         templates=ensemble_templates() if params.evaluate.ensemble else [],
         nearest=nearest_prompts(tests, pool=material.descriptors, m=params.evaluate.baseline_m, encoder=texts),

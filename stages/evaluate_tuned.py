@@ -9,7 +9,6 @@ from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, tuned_rows
 from wsoup.evaluate.counts import encode_and_evaluate
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import load_tests
 from wsoup.evaluate.training import during_training, sample_images, seen_by, trained_row
 from wsoup.finetune.params import TuneParams
@@ -44,12 +43,11 @@ def main(owner: Owner, method: str) -> None:
     seen = seen_by(tuned, tests=tests, **images)
     trained = config["params"]
     sample = sample_images(tests, size=(trained["snapshots"] or {"images": 0})["images"])
-    table_rows = [row for row in table(list(material.soups)) if row.tuned]
     tables, training = [], []
     for seed, model in tuned.items():
         members = (trained["soup"], trained["members"]) if trained["members"] else None
         rows = tuned_rows(material, params=params.evaluate, seed=seed, trained=members)
-        by_class = class_rows(seen[seed], rows=table_rows, seeds=[seed], templates=[])
+        by_class = class_rows(seen[seed], seeds=[seed], templates=[], tuned=True)
         label = f"evaluate {method} seed {seed}"
         tables.append(
             encode_and_evaluate(

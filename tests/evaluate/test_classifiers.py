@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from wsoup.evaluate.classifiers import Row, class_rows, nearest_prompts, pretrained_rows, tuned_rows
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import Material, table
+from wsoup.evaluate.rows import Material
+from wsoup.report.labels import table
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
 NEAR = ["which is red", "made of wood", "with four legs", "very old", "which is red"]
@@ -114,12 +115,9 @@ def test_without_an_upper_bound_there_is_no_row_of_it():
 def test_only_baselines_with_prompts_have_rows_by_class(photo):
     bare, photo = photo, dataclasses.replace(photo, gpt={name: ["which is old"] for name in photo.class_names})
     arguments = {"seeds": [1], "templates": ["a toy {}.".format]}
-    rows = table(["word"])
-    assert [row.method for row in class_rows([photo], rows=rows, **arguments)["photo"]] == ["ensemble", "gpt"]
-    tuned = [row for row in rows if row.tuned]
-    assert [row.method for row in class_rows([photo], rows=tuned, **arguments)["photo"]] == ["gpt"]
-    assert class_rows([bare], rows=rows, seeds=[1], templates=[]) == {"photo": []}
-    assert class_rows([photo], rows=tuned, **arguments)["photo"] == [
+    assert [row.method for row in class_rows([photo], **arguments)["photo"]] == ["ensemble", "gpt"]
+    assert class_rows([bare], seeds=[1], templates=[]) == {"photo": []}
+    assert class_rows([photo], tuned=True, **arguments)["photo"] == [
         Row("gpt", (1,), prompts=[[f"a photo of a {name}, which is old."] for name in photo.class_names])
     ]
 
@@ -173,7 +171,7 @@ def test_nearest_takes_a_small_pool_whole_and_an_empty_one_gives_no_row(texts, p
     (whole,) = nearest_prompts([photo], pool=NEAR[:3], m=16, encoder=texts).values()
     assert {len(prompts) for prompts in whole} == {3}
     assert nearest_prompts([photo], pool=[], m=16, encoder=texts) == {}
-    arguments = {"rows": table(["word"]), "seeds": [1], "templates": []}
+    arguments = {"seeds": [1], "templates": []}
     (row,) = class_rows([photo], nearest={"photo": whole}, **arguments)["photo"]
     assert (row.method, row.m, row.prompts) == ("nearest_descriptors", 3, whole)
     assert class_rows([photo], **arguments)["photo"] == []

@@ -16,7 +16,6 @@ from wsoup.core.scoring import centroid_scores, score_mean
 from wsoup.evaluate import counts
 from wsoup.evaluate.classifiers import Row, class_rows
 from wsoup.evaluate.counts import count, evaluate, mean_texts, tokens_stored
-from wsoup.evaluate.rows import table
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.transfer import Grid
 from wsoup.texts.encoder import PromptEncoder
@@ -106,7 +105,7 @@ def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, texts, test
     gpt = {"dog": ["which has a tail", "which barks"], "cat": ["which is soft"]}
     test = replace(tests[2], gpt=gpt)
     templates = ["itap of a {}.".format, "a toy {}.".format]
-    rows = class_rows([test], rows=table([]), seeds=[1], templates=templates)
+    rows = class_rows([test], seeds=[1], templates=templates)
     assert [row.method for row in rows["pets"]] == ["ensemble", "gpt"]
     counted = evaluate(
         mean_texts([Row("class_name", (1,), ("",))], class_rows=rows, tests=[test], encoder=texts),

@@ -12,10 +12,11 @@ from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.evaluate.classifiers import Row, pretrained_rows, tuned_rows
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import Material, Method, TableRow, soup_rows, table
-from wsoup.report import analyses, plots
+from wsoup.evaluate.rows import Material, Method
+from wsoup.report import analyses, labels, plots
 from wsoup.report.accuracy import finetuned_table, metrics, size_table, zero_shot_table
 from wsoup.report.analyses import paired_table
+from wsoup.report.labels import TableRow, soup_rows, table
 from wsoup.report.results import Results
 from wsoup.report.settings import Settings
 from wsoup.report.terminal import summary
@@ -36,9 +37,10 @@ REVERSED = Method(
     "reversed_words",
     lambda material, seed, m: [word[::-1] for word in material.words[:2]],
     sized=True,
-    alone="reversed word",
+    alone=True,
 )
-NEW = TableRow("reversed_words", "Reversed words", REVERSED, curve="reversed words", terminal=True)
+LABEL = {"curve": "reversed words", "alone": "reversed word"}
+NEW = TableRow("reversed_words", "Reversed words", REVERSED, terminal=True, **LABEL)
 
 
 def material(**soups: dict[int, list[str]]) -> Material:
@@ -98,7 +100,8 @@ def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
 
 
 def test_a_baseline_needs_only_texts_and_a_line_of_the_table(monkeypatch, tmp_path):
-    monkeypatch.setattr(rows, "BEFORE_SOUPS", (*rows.BEFORE_SOUPS, NEW))
+    monkeypatch.setattr(rows, "BASELINES", (*rows.BASELINES, REVERSED))
+    monkeypatch.setattr(labels, "BEFORE_SOUPS", (*labels.BEFORE_SOUPS, NEW))
     made = material(word={1: ["keep"]})
     assert Row("reversed_words", (1,), ("bals", "peek")) in pretrained_rows(made, params=PARAMS)
     assert Row("reversed_words", (1,), ("bals",), text="bals") in pretrained_rows(made, params=PARAMS)
@@ -112,7 +115,7 @@ def test_a_baseline_needs_only_texts_and_a_line_of_the_table(monkeypatch, tmp_pa
 def test_a_soup_of_params_appears_in_every_table_and_curve(tmp_path, name):
     run = results_of([f"{name}_soup"], soups=[name])
     for view, text in everywhere(run, method=f"{name}_soup", folder=tmp_path).items():
-        assert f"{name}_soup" in text or rows.soup_title(name) in text or rows.soup_label(name) in text, view
+        assert f"{name}_soup" in text or labels.soup_title(name) in text or labels.soup_label(name) in text, view
     keys = [row.key for row in soup_rows(name)]
     assert keys == [f"{name}_soup", f"{name}_soup_score_mean", f"{name}_soup_offsets"]
     assert set(metrics(run)[PRETRAINED]) == {"class_name", *keys[:2]}

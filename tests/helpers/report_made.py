@@ -9,8 +9,8 @@ import yaml
 
 from wsoup.check.whole import parse_params
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import table
 from wsoup.profiles.paper import paper
+from wsoup.report.labels import table
 from wsoup.report.results import Results
 from wsoup.report.settings import Settings
 

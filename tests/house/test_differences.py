@@ -25,7 +25,7 @@ from wsoup.core import prompts
 from wsoup.core.draws import member_generator
 from wsoup.core.scoring import mean_cosines
 from wsoup.evaluate import baselines, counts, transfer
-from wsoup.evaluate.rows import Material, soup_rows, table
+from wsoup.evaluate.rows import Material
 from wsoup.finetune import tuners
 from wsoup.finetune.data import batch_positions
 from wsoup.finetune.params import BlocksTune
@@ -34,6 +34,7 @@ from wsoup.params.inputs import EncoderParams
 from wsoup.profiles.paper import ENCODERS, paper
 from wsoup.report import paper as theirs
 from wsoup.report.coverage import coverage
+from wsoup.report.labels import soup_rows, table
 from wsoup.report.settings import Settings, differing
 from wsoup.search.grow.chains import word_chain, word_soup_member
 from wsoup.search.rank import gpt, pools

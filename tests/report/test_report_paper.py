@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from report_made import EVALUATE, both_seeds, results
 
-from wsoup.evaluate.rows import SCALING_ENCODERS, table
 from wsoup.finetune.params import MethodParams
 from wsoup.profiles.toy import of_paper
 from wsoup.report import paper
 from wsoup.report.accuracy import paper_tables, zero_shot_table
+from wsoup.report.labels import SCALING_ENCODERS, table
 from wsoup.report.results import Results
 from wsoup.report.tables import Table
 

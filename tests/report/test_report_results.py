@@ -9,7 +9,7 @@ import pytest
 from report_made import CLASS_NAME, both_seeds, line, results
 
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import table
+from wsoup.report.labels import table
 from wsoup.report.results import mean_and_std
 
 BY_KEY = {row.key: row for row in table(["word", "descriptor"])}

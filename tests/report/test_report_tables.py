@@ -14,8 +14,7 @@ from report_made import line as line_of
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate import rows
-from wsoup.report import analyses, paper
+from wsoup.report import analyses, labels, paper
 from wsoup.report.accuracy import finetuned_table, metrics, paper_tables, size_table, zero_shot_table
 from wsoup.report.analyses import paired_table
 from wsoup.report.tables import Table
@@ -73,7 +72,7 @@ def test_a_cell_reads_ours_deviation_paper_and_difference():
 
 
 def test_every_scaling_model_has_its_own_row_of_the_paper():
-    ours = {row.key: row for row in rows.table(["word"])}
+    ours = {row.key: row for row in labels.table(["word"])}
     plain, word = ours["class_name"], ours["word_soup_score_mean"]
     assert paper.zero_shot(plain, encoder=PAPER_ENCODER)["INet"] == 67.1
     assert paper.zero_shot(plain, encoder=named("ViT-B-32", "openai"))["INet"] == 61.9
@@ -100,7 +99,7 @@ def named(model: str, tag: str) -> dict[str, object]:
 
 
 def test_a_soup_of_another_name_has_no_figures_of_the_paper():
-    for row in rows.soup_rows("word_k50"):
+    for row in labels.soup_rows("word_k50"):
         for model in ("ViT-B-16", "ViT-B-32"):
             assert paper.zero_shot(row, encoder=named(model, "openai")) == {}
 
@@ -163,9 +162,9 @@ def test_rows_of_undefined_soups_are_left_out():
 
 
 def test_every_row_of_the_papers_tables_has_a_row_of_ours_in_its_order():
-    ours = rows.table(["word", "descriptor"])
-    labels = [row.label for row in ours]
-    places = [labels.index(row["method"]) for row in paper.read("zero_shot")]
+    ours = labels.table(["word", "descriptor"])
+    names = [row.label for row in ours]
+    places = [names.index(row["method"]) for row in paper.read("zero_shot")]
     assert places == sorted(places)
     assert {row["method"] for row in paper.read("model_scaling")} == {row.scaling for row in ours if row.scaling}
 

@@ -25,7 +25,6 @@ from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.classifiers import Row, class_rows
 from wsoup.evaluate.counts import mean_prompts, mean_texts
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import BEFORE_SOUPS
 from wsoup.evaluate.testsets import TestSet, load_tests
 from wsoup.search.rank.pools import read_pool
 from wsoup.search.rank.source import load_source
@@ -203,7 +202,7 @@ def count(
     rows = [Row("class_name", (0,), ("",)), *soups]
     rows += [replace(row, offsets=offsets, offset_formula=params.offset_formula) for row in soups]
     shared = mean_texts(rows, class_rows={}, tests=tests, encoder=encoder)
-    by_class = class_rows(tests, rows=BEFORE_SOUPS, seeds=(0,), templates=ensemble_templates())
+    by_class = class_rows(tests, seeds=(0,), templates=ensemble_templates())
     for test in tests:
         means = dict(zip(map(_key, rows), shared.of(test), strict=True))
         means |= {_key(row): mean_prompts(row, encoder=encoder) for row in by_class[test.name]}

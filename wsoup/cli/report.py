@@ -90,8 +90,8 @@ def sweep_command(
     Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
     """
     from wsoup.disk.files import check_ending
-    from wsoup.evaluate.rows import SCALING_ENCODERS
     from wsoup.report import sweep
+    from wsoup.report.labels import SCALING_ENCODERS
     from wsoup.report.reading import as_written
 
     if param == sweep.SCALING:

@@ -14,7 +14,7 @@ from wsoup.core import prompts
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, TableRow, methods, table
+from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, methods
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.rank.pools import read_pool
 from wsoup.soup.soup import Soup
@@ -68,27 +68,19 @@ class Row:
 
 def pretrained_rows(material: Material, *, params: EvaluateParams) -> list[Row]:
     """All rows with shared texts for the pretrained encoder: tables, curves over m, and single texts."""
-    table_rows = table(list(material.soups))
     rows = [
         row
         for by_seed, seeds in [(False, material.seeds), *((True, (seed,)) for seed in material.seeds)]
-        for method in methods(table_rows)
+        for method in methods(list(material.soups))
         if method.by_seed is by_seed
-        for row in _sizes(method, material, table_rows, params=params, seeds=seeds)
+        for row in _sizes(method, material, params=params, seeds=seeds)
     ]
     given = [Row(GIVEN, material.seeds[:1], (text,), text=text) for text in map(prompts.bare, params.texts)]
     return rows + _single_rows(material) + given
 
 
-def _sizes(
-    method: Method,
-    material: Material,
-    table_rows: Sequence[TableRow],
-    *,
-    params: EvaluateParams,
-    seeds: tuple[int, ...],
-) -> list[Row]:
-    """Rows of one method: whole, at the sizes of the curves, and with the offset trick if the table has that."""
+def _sizes(method: Method, material: Material, *, params: EvaluateParams, seeds: tuple[int, ...]) -> list[Row]:
+    """Rows of one method: whole, at the sizes of the curves, and with the offset trick if it has that."""
     in_tables, largest = params.baseline_m, max(params.baseline_m, *params.m)
     if method.limit is not None:
         largest = min(largest, max(in_tables, method.limit(material)))
@@ -97,7 +89,7 @@ def _sizes(
         return []
     shown = replace(whole, texts=whole.texts[:in_tables]) if method.drawn else whole
     sizes = [*(params.m if method.sized else ()), *([in_tables] if method.drawn else ())]
-    return whole.cut(sizes) + _with_offsets(shown, table_rows, params=params)
+    return whole.cut(sizes) + ([] if method.offsets == "never" else _with_offsets(shown, params=params))
 
 
 def tuned_rows(
@@ -111,16 +103,16 @@ def tuned_rows(
         seed: seed of the model.
         trained: (soup, members) if the model was trained on a soup's first members only: adds a row of those.
     """
-    table_rows = [row for row in table(list(material.soups)) if row.tuned]
     rows = []
     if trained is not None:
         name, members = trained
         texts, weight = tuple(material.soups[name][seed][:members]), material.class_name_weights.get(name, 0.0)
         rows.append(Row(f"{name}_soup", (seed,), texts, class_name_weight=weight))
-    for method in methods(table_rows):
+    for method in methods(list(material.soups)):
         whole = _whole(method, material, seeds=(seed,), m=params.tuned_baseline_m)
-        if whole.texts:
-            rows += [row for row in (whole, *_with_offsets(whole, table_rows, params=params)) if row not in rows]
+        if whole.texts and method.tuned:
+            moved = _with_offsets(whole, params=params) if method.offsets == "always" else []
+            rows += [row for row in (whole, *moved) if row not in rows]
     return rows
 
 
@@ -134,18 +126,17 @@ def _whole(method: Method, material: Material, *, seeds: tuple[int, ...], m: int
     )
 
 
-def _with_offsets(row: Row, table_rows: Sequence[TableRow], *, params: EvaluateParams) -> list[Row]:
-    """The row with the offset trick, if the table has it and there is an offset other than 0."""
-    in_table = any(other.offsets and other.method.name == row.method for other in table_rows)
+def _with_offsets(row: Row, *, params: EvaluateParams) -> list[Row]:
+    """The row with the offset trick, if there is an offset other than 0."""
     copies = replace(row, offsets=tuple(params.offsets), offset_formula=params.offset_formula)
-    return [copies] if in_table and copies.offsets != (0,) else []
+    return [copies] if copies.offsets != (0,) else []
 
 
 def _single_rows(material: Material) -> list[Row]:
     """The first members of the first seed's soups, and random texts, each evaluated alone."""
     rows = []
-    for method in methods(table(list(material.soups))):
-        if method.alone is not None:
+    for method in methods(list(material.soups)):
+        if method.alone:
             count = MEMBERS_SHOWN if method.limit is None else min(MEMBERS_SHOWN, method.limit(material))
             texts = _whole(method, material, seeds=material.seeds[:1], m=count).texts[:count]
             rows += [Row(method.name, material.seeds[:1], (text,), text=text) for text in texts]
@@ -155,26 +146,27 @@ def _single_rows(material: Material) -> list[Row]:
 def class_rows(
     tests: Sequence[TestSet],
     *,
-    rows: Sequence[TableRow],
     seeds: Sequence[int],
     templates: Sequence[Callable[[str], str]],
     nearest: Mapping[str, Sequence[Sequence[str]]] = MappingProxyType({}),
+    tuned: bool = False,
 ) -> dict[str, list[Row]]:
     """Rows with prompts by class for each dataset, omitting methods without prompts there.
 
     Args:
         tests: the datasets.
-        rows: rows of the table.
         seeds: seeds to report them for; nothing is drawn.
         templates: templates of the prompt ensemble; empty to leave it out.
         nearest: `nearest_prompts`.
+        tuned: for a finetuned model.
     """
     by_dataset: dict[str, list[Row]] = {}
+    differing = [method for method in methods(()) if method.prompts and (method.tuned or not tuned)]
     for test in tests:
         template = test.baseline_template or test.template
         near = nearest.get(test.name, ())
         classes = ClassMaterial(template, test.class_names, templates, test.gpt, test.gpt_names, near)
-        class_prompts = ((method.name, method.prompts(classes)) for method in methods(rows) if method.prompts)
+        class_prompts = ((method.name, method.prompts(classes)) for method in differing if method.prompts)
         by_dataset[test.name] = [
             Row(name, tuple(seeds), prompts=of_classes) for name, of_classes in class_prompts if any(of_classes)
         ]

@@ -8,7 +8,7 @@ import torch
 
 from wsoup.disk.store import ImageFeatures
 from wsoup.evaluate.bits import pack_right
-from wsoup.evaluate.rows import CLASS_NAME, soup_rows
+from wsoup.evaluate.rows import CLASS_NAME, soup_method
 from wsoup.heads.head import Head
 
 ROLES = ("source", "dg")
@@ -38,7 +38,7 @@ def head_line(head: Head, *, name: str, soup: str, seed: int, test: ImageFeature
     blocks = torch.from_numpy(test.features).split(IMAGES_AT_ONCE)
     predicted = torch.cat([head.logits(block)[:, columns].argmax(dim=1) for block in blocks])
     right: np.ndarray = predicted.numpy() == test.labels
-    method = CLASS_NAME if soup == CLASS_NAME.name else soup_rows(soup)[0].method
+    method = CLASS_NAME if soup == CLASS_NAME.name else soup_method(soup)
     m = len(head.soup.members)
     return {
         "method": method.name,

@@ -1,28 +1,15 @@
-"""The rows of the tables, each defined once: its texts, labels, order and where it is shown; and the paper's encoders.
+"""What is counted: the methods, each a source of texts, in the order of the paper's tables.
 
-Evaluation takes the texts and their sizes from here; tables, figures, the page and the terminal take the rest. To add a
-baseline, write its texts in `wsoup.evaluate.baselines`, a `Method` and a `TableRow` here, and a test. Soups of
-params.yaml become rows by themselves. The report imports this module, so it must not import torch.
+To add a baseline, write its texts in `wsoup.evaluate.baselines`, a `Method` here, its label in `wsoup.report.labels`,
+and a test. Soups of params.yaml become methods by themselves. The report imports this module, so it must not import
+torch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Literal
 
 from wsoup.evaluate import baselines
-
-SCALING_ENCODERS = {
-    ("ViT-B-32", "openai"): "Open-AI CLIP ViT-B/32",
-    ("ViT-L-14", "laion2b_s32b_b82k"): "Open CLIP ViT-L/14",
-    ("coca_ViT-L-14", "laion2b_s13b_b90k"): "Open CLIP CoCa-L/14",
-    ("ViT-g-14", "laion2b_s34b_b88k"): "Open CLIP ViT-g/14",
-}
-"""Models and weights of model_scaling.csv. Neither the paper nor the authors' code (Chris210634/word_soups:
-argparse_parameters.py defaults to ViT-B-16 / openai, scripts/ablations/scaling_law.sh takes model and tag as arguments,
-README.md names no others) gives the weights of the last three. These are open_clip's weights trained on LAION-2B; of
-the two for ViT-g-14, the ones that reach the paper's 77.7 on ImageNet."""
-ENCODER = ("ViT-B-16", "openai")
-"""The encoder of the paper's other tables."""
-ENCODERS = (ENCODER, *SCALING_ENCODERS)
 
 
 @dataclass(frozen=True)
@@ -87,7 +74,9 @@ class Method:
         drawn: whether params.yaml sets how many to draw (``evaluate.baseline_m``, ``evaluate.tuned_baseline_m``).
         limit: how many can be drawn; None for no limit.
         sized: also evaluate the first 1, 2, 4, ... texts, for tables and curves over m.
-        alone: label of a single text evaluated alone; None if none is.
+        alone: whether single texts are evaluated alone.
+        offsets: whether each member is also repeated at other token offsets, for which models.
+        tuned: whether finetuned models have it, too.
         soup: name in params.yaml, for a soup.
     """
 
@@ -98,40 +87,10 @@ class Method:
     drawn: bool = False
     limit: Callable[[Material], int] | None = None
     sized: bool = False
-    alone: str | None = None
-    soup: str | None = None
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """One row of a table: one way to use a method's texts.
-
-    Attributes:
-        key: key in metrics.json.
-        label: label in tables, as in zero_shot.csv if the paper has the row.
-        method: where the texts come from.
-        mode: centroid or score_mean.
-        offsets: whether each member is repeated at other token offsets.
-        tuned: whether finetuned models have this row, too.
-        scaling: label in model_scaling.csv.
-        curve: label in the figure over m; None if not drawn.
-        plain: label for readers who do not know the paper's name.
-        terminal, terminal_tuned: whether the short table shows it for pretrained and for finetuned models.
-        m: number of members, if not the size that tables show.
-    """
-
-    key: str
-    label: str
-    method: Method
-    mode: str = "centroid"
-    offsets: bool = False
+    alone: bool = False
+    offsets: Literal["never", "pretrained", "always"] = "never"
     tuned: bool = True
-    scaling: str | None = None
-    curve: str | None = None
-    plain: str | None = None
-    terminal: bool = False
-    terminal_tuned: bool = False
-    m: int | None = None
+    soup: str | None = None
 
 
 CLASS_NAME = Method("class_name", lambda material, seed, m: [""], by_seed=False)
@@ -141,6 +100,7 @@ ENSEMBLE = Method(
         classes.template, class_names=classes.class_names, templates=classes.templates
     ),
     by_seed=False,
+    tuned=False,
 )
 GPT = Method(
     "gpt",
@@ -159,7 +119,8 @@ RANDOM_DESCRIPTORS = Method(
     drawn=True,
     limit=lambda material: len(material.descriptors),
     sized=True,
-    alone="random descriptor",
+    alone=True,
+    offsets="pretrained",
 )
 WAFFLE = Method(
     "waffle",
@@ -172,101 +133,50 @@ WAFFLE = Method(
     ),
     drawn=True,
     sized=True,
+    offsets="pretrained",
 )
-NEAREST = Method("nearest_descriptors", prompts=lambda classes: classes.nearest, by_seed=False)
+NEAREST = Method("nearest_descriptors", prompts=lambda classes: classes.nearest, by_seed=False, tuned=False)
 RANDOM_CHAINS = Method(
     "random_chains",
     lambda material, seed, m: baselines.random_chains(
         material.words, lengths=[len(text.split()) for text in material.soups[material.shown][seed]], seed=seed
     ),
     sized=True,
-    alone="random chain",
+    alone=True,
+    tuned=False,
 )
 UPPER_BOUND = Method("upper_bound", lambda material, seed, m: material.upper_bound, by_seed=False, sized=True)
 
+BASELINES = (CLASS_NAME, ENSEMBLE, GPT, RANDOM_DESCRIPTORS, WAFFLE, RANDOM_CHAINS, NEAREST)
+PAPER_SOUPS = ("descriptor", "word")
+"""The paper's soups, in its order. Other soups follow."""
 GIVEN = "given_text"
 """Name in results of the texts of ``evaluate.texts``, each evaluated alone."""
-BEFORE_SOUPS = (
-    TableRow(
-        "class_name",
-        "CLIP ZS",
-        CLASS_NAME,
-        scaling="ZS",
-        plain="Class name only",
-        terminal=True,
-        terminal_tuned=True,
-    ),
-    TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates", tuned=False, terminal=True),
-    TableRow("gpt_centroids", "GPT centroids", GPT, curve="GPT centroids"),
-    TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean", scaling="GPT score mean"),
-    TableRow("random_descriptors", "Random descriptors", RANDOM_DESCRIPTORS, curve="random descriptors", terminal=True),
-    TableRow(
-        "random_descriptors_offsets",
-        "Random descriptors + offset trick",
-        RANDOM_DESCRIPTORS,
-        offsets=True,
-        tuned=False,
-    ),
-    TableRow("waffle", "Waffle CLIP", WAFFLE, scaling="Waffle CLIP", curve="Waffle", terminal=True),
-    TableRow("waffle_offsets", "Waffle CLIP + offset trick", WAFFLE, offsets=True, tuned=False),
-    TableRow("random_chains", "Random word chains", RANDOM_CHAINS, tuned=False),
-    TableRow("nearest_descriptors", "Nearest descriptors", NEAREST, tuned=False, terminal=True),
-)
-AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
-SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}
-"""The paper's soups, in its order. Other soups follow."""
 CURVE = "word_curve"
 """The word soup with more members, used only for the curve over m: tables and training use `word`."""
 
 
-def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
-    """All rows in the order of the paper (zero_shot.csv), including those of the soups in params.yaml.
-
-    >>> [row.key for row in table(["word_k50"])][-4:]
-    ['word_k50_soup', 'word_k50_soup_score_mean', 'word_k50_soup_offsets', 'upper_bound']
-    """
-    ordered = [name for name in SOUP_LABELS if name in soups] + [name for name in soups if name not in SOUP_LABELS]
-    rows = [row for name in ordered for row in soup_rows(name)]
-    if CURVE in soups:  # extends the word soup's curve
-        rows = [replace(row, curve=None) if row.method.soup == "word" else row for row in rows]
-    return (*BEFORE_SOUPS, *rows, *AFTER_SOUPS)
+def methods(soups: Sequence[str]) -> list[Method]:
+    """All methods in the order of the paper's tables, including the soups in params.yaml."""
+    return [*BASELINES, *map(soup_method, in_order(soups)), UPPER_BOUND]
 
 
-def soup_rows(name: str) -> tuple[TableRow, ...]:
-    """Rows of one soup: centroid, score mean and offset trick.
-
-    Soups that are not the paper's are shown wherever the word soup is, and `CURVE` only in the curve.
-    """
-    if name == CURVE:
-        return _curve_rows()
-    label, title = soup_label(name), soup_title(name)
-    method = _soup_method(name, alone=title)
-    centroid = TableRow(method.name, label, method, curve=title, terminal=True)
-    key, curve = f"{method.name}_score_mean", f"{title}, score mean"
-    mean = TableRow(key, f"{label} score mean", method, "score_mean", curve=curve)
-    offsets = TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True)
-    if name == "descriptor":
-        return centroid, mean, replace(offsets, scaling="Desc. soup + offsets")
-    mean = replace(mean, scaling=SOUP_LABELS.get(name), terminal=True, terminal_tuned=True)
-    return centroid, mean, replace(offsets, tuned=False)
+def in_order(soups: Sequence[str]) -> list[str]:
+    """Names of soups in the order of tables."""
+    return [name for name in PAPER_SOUPS if name in soups] + [name for name in soups if name not in PAPER_SOUPS]
 
 
-def _curve_rows() -> tuple[TableRow, ...]:
-    """Rows of `CURVE`, whose members are not evaluated alone, nor with finetuned models."""
-    method, label, title = _soup_method(CURVE, alone=None), soup_label("word"), soup_title("word")
-    centroid = TableRow(method.name, f"{label}, all of the curve", method, tuned=False, curve=title)
-    return centroid, replace(
-        centroid,
-        key=f"{method.name}_score_mean",
-        label=f"{label} score mean, all of the curve",
-        mode="score_mean",
-        curve=f"{title}, score mean",
-    )
-
-
-def _soup_method(name: str, *, alone: str | None) -> Method:
+def soup_method(name: str) -> Method:
+    """The method of one soup; members of `CURVE` are not evaluated alone, nor with finetuned models."""
+    offsets: Literal["never", "pretrained", "always"] = "always" if name == "descriptor" else "pretrained"
     return Method(
-        f"{name}_soup", lambda material, seed, m: material.soups[name][seed], sized=True, alone=alone, soup=name
+        f"{name}_soup",
+        lambda material, seed, m: material.soups[name][seed],
+        sized=True,
+        alone=name != CURVE,
+        offsets="never" if name == CURVE else offsets,
+        tuned=name != CURVE,
+        soup=name,
     )
 
 
@@ -293,19 +203,3 @@ def random_beside(name: str) -> str:
 def all_seeds(name: str) -> str:
     """Name in right.parquet of a soup with all seeds combined, as it is exported (`wsoup.soup.seeds`)."""
     return f"{name}_all_seeds"
-
-
-def soup_label(name: str) -> str:
-    """Label of a soup at the start of a line: ``Word soup``, ``Soup word_k50``."""
-    return SOUP_LABELS.get(name, f"Soup {name}")
-
-
-def soup_title(name: str) -> str:
-    """Label of a soup within a line: ``word soup``, ``soup word_k50``."""
-    label = soup_label(name)
-    return label[0].lower() + label[1:]
-
-
-def methods(rows: Sequence[TableRow]) -> list[Method]:
-    """The distinct methods of some rows."""
-    return list({row.method.name: row.method for row in rows}.values())

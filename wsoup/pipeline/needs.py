@@ -19,7 +19,7 @@ from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.classifiers import Row, class_rows, nearest_prompts, pretrained_rows, tuned_rows
 from wsoup.evaluate.counts import flops_per_token
 from wsoup.evaluate.judged import random_rows, together_rows
-from wsoup.evaluate.rows import Material, judged_soups, table
+from wsoup.evaluate.rows import Material, judged_soups
 from wsoup.evaluate.testsets import ClassPrompts, TestSet
 from wsoup.evaluate.training import trained_row
 from wsoup.images.features import image_flops
@@ -311,10 +311,10 @@ class Needs:
         nearest = nearest_prompts(self.tests, pool=pool, m=self.params.evaluate.baseline_m, encoder=texts)
         by_dataset = class_rows(
             self.tests,
-            rows=[row for row in table(list(self.params.soups)) if ensemble or row.tuned],
             seeds=self.params.seeds,
             templates=ensemble_templates() if ensemble else [],
             nearest=nearest,
+            tuned=tuned,
         )
         by_class = [row for dataset_rows in by_dataset.values() for row in dataset_rows]
         return plan_texts.evaluation(texts, rows, class_rows=by_class, beside=beside, tests=self.tests)

@@ -9,9 +9,9 @@ from wsoup.base.errors import ParamsError
 from wsoup.check import paper_pools
 from wsoup.check.whole import covers
 from wsoup.datasets.paper import PAPER
-from wsoup.evaluate.rows import ENCODERS as PAPER_ENCODERS
 from wsoup.profiles.files import block, descriptor_pool, filled, lines, one_line, template
 from wsoup.profiles.toy import of_paper
+from wsoup.report.labels import ENCODERS as PAPER_ENCODERS
 from wsoup.search.rank.pools import texts_of
 
 ENCODERS = dict(PAPER_ENCODERS)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import TableRow, methods
 from wsoup.report import paper, settings
+from wsoup.report.labels import TableRow, methods_of
 from wsoup.report.results import MEANS, ROLES, Results, is_number, mean_and_std
 from wsoup.report.tables import MARK, Table, averaged, with_std
 
@@ -208,7 +208,7 @@ def size_table(results: Results) -> Table:
     lines = [
         {"variant": variant, "method": method.name, "mode": mode, "m": m} | averaged(results.by_role(cells))
         for variant in results.variants
-        for method in methods(results.table)
+        for method in methods_of(results.table)
         if method.sized
         for mode in ("centroid", "score_mean")
         for m, cells in results.curve(variant, method=method, mode=mode).items()

@@ -9,9 +9,9 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import GIVEN, soup_label, soup_title
-from wsoup.evaluate.rows import methods as methods_of
+from wsoup.evaluate.rows import GIVEN
 from wsoup.finetune.params import MethodParams
+from wsoup.report.labels import methods_of, soup_label, soup_title
 from wsoup.report.plots import lambda_of
 from wsoup.report.results import MEANS, ROLES, Cells, Results, is_number, mean_and_std
 from wsoup.report.tables import Table, averaged, with_std
@@ -36,7 +36,7 @@ def single_texts(path: Path, *, results: Results) -> Table:
         path: texts.parquet of stage evaluate.
         results: with the class name alone, to compare with.
     """
-    kinds = {method.name: method.alone for method in methods_of(results.table)}
+    kinds = {row.method.name: row.alone for row in results.table if row.alone}
     groups, rows = _groups(results), []
     for (method, text), measured in _measured(path).items():
         if kinds.get(method) is not None:  # None: of a soup that params.yaml no longer has

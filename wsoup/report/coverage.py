@@ -10,9 +10,9 @@ from wsoup.base.errors import ParamsError
 from wsoup.check import paper_pools
 from wsoup.check.whole import Params
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import ENCODER, ENCODERS, SCALING_ENCODERS, TableRow
-from wsoup.evaluate.rows import table as rows_of
 from wsoup.report import paper
+from wsoup.report.labels import ENCODER, ENCODERS, SCALING_ENCODERS, TableRow
+from wsoup.report.labels import table as rows_of
 from wsoup.report.paper import TABLES, PaperRow
 from wsoup.report.settings import Settings, dataset_differs, flat, marks
 

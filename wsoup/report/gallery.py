@@ -14,8 +14,8 @@ from wsoup.base.errors import DataError
 from wsoup.check.whole import Params
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.evaluate.rows import soup_title
 from wsoup.images.decode import load_rgb
+from wsoup.report.labels import soup_title
 from wsoup.report.plots import evenly
 
 THUMBNAIL = 72

@@ -16,7 +16,8 @@ from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.bits import FILE, Right, right_by_row
 from wsoup.evaluate.piles import REGIMES
-from wsoup.evaluate.rows import CLASS_NAME, soup_rows, soup_title
+from wsoup.evaluate.rows import CLASS_NAME
+from wsoup.report.labels import soup_rows, soup_title
 from wsoup.report.results import MEANS
 from wsoup.report.tables import Table
 from wsoup.report.verdict import RIVALS

@@ -19,10 +19,11 @@ from wsoup import __version__
 from wsoup.check.whole import load_params
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.evaluate.rows import CLASS_NAME, soup_label, soup_title
+from wsoup.evaluate.rows import CLASS_NAME
 from wsoup.images.reuse import differing
 from wsoup.report import plots
 from wsoup.report.gallery import changed_by, gallery, moved_classes
+from wsoup.report.labels import soup_label, soup_title
 from wsoup.report.results import Results, harmonic
 from wsoup.report.run import costs, load_run, tables, timings
 from wsoup.report.sweep import saved_scaling

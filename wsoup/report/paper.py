@@ -10,8 +10,8 @@ from typing import Any
 
 from wsoup.base import project
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import ENCODER, ENCODERS, SCALING_ENCODERS, TableRow
-from wsoup.evaluate.rows import table as rows_of
+from wsoup.report.labels import ENCODER, ENCODERS, SCALING_ENCODERS, TableRow
+from wsoup.report.labels import table as rows_of
 
 FOLDER = Path("data/paper")
 COLUMNS = {

@@ -14,8 +14,9 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import TableRow, judged_mode, soup_title
+from wsoup.evaluate.rows import judged_mode
 from wsoup.finetune.params import CrossEntropyLoss, MethodParams
+from wsoup.report.labels import TableRow, soup_title
 from wsoup.report.reading import attributes_of
 from wsoup.report.results import MEANS, PLACES, Cells, Results, is_number, mean_and_std
 from wsoup.report.tables import Table

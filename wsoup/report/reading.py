@@ -16,8 +16,8 @@ from wsoup.base.errors import MismatchError, WsoupError, one_line
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import table
 from wsoup.params.inputs import DatasetParams
+from wsoup.report.labels import table
 from wsoup.report.results import Results, pair_of_halves
 from wsoup.report.settings import Settings
 

@@ -21,8 +21,9 @@ import numpy as np
 
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import Method, TableRow
+from wsoup.evaluate.rows import Method
 from wsoup.params.inputs import DatasetParams
+from wsoup.report.labels import TableRow
 from wsoup.report.paper import COLUMNS
 from wsoup.report.settings import Settings
 

@@ -17,8 +17,8 @@ import yaml
 
 from wsoup.datasets.paper import PAPER, comparable
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import TableRow
 from wsoup.finetune.params import MethodParams
+from wsoup.report.labels import TableRow
 from wsoup.report.paper import QUICK_GELU, encoder_differs, path_of
 
 SHARED_KEYS = ("iterations", "batch_size", "batches", "momentum", "weight_decay", "logit_scale", "ema", "augment")

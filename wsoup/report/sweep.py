@@ -19,10 +19,10 @@ import vl_convert
 
 from wsoup.base.errors import MissingError, ParamsError, WsoupError
 from wsoup.disk import store
-from wsoup.evaluate.rows import table as rows_of
 from wsoup.params.section import parse_yaml, read_yaml
 from wsoup.report import paper, plots
 from wsoup.report.compare import PARAMS, WORKSPACE, experiments, read_at
+from wsoup.report.labels import table as rows_of
 from wsoup.report.results import is_number
 from wsoup.report.settings import flat
 from wsoup.report.tables import MARK, Table, with_std

@@ -19,7 +19,7 @@ import numpy as np
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.disk.files import defused
-from wsoup.evaluate.rows import BEFORE_SOUPS
+from wsoup.report.labels import BEFORE_SOUPS
 from wsoup.report.results import MEANS, PLACES, is_number, mean_and_std
 
 SIZES = ("m", "stored")

@@ -8,8 +8,9 @@ import numpy as np
 from wsoup.check.whole import load_params
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, TableRow, soup_title
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE
 from wsoup.report.accuracy import figures_beside
+from wsoup.report.labels import TableRow, soup_title
 from wsoup.report.reading import as_written
 from wsoup.report.results import MEANS, PLACES, Cells, Results, is_number, mean_and_std
 from wsoup.report.run import costs, load_run

@@ -23,7 +23,8 @@ from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.bits import FILE, Right, right_by_row
 from wsoup.evaluate.params import ReportParams
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, all_seeds, judged_mode, judged_soups, random_beside, soup_title
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, all_seeds, judged_mode, judged_soups, random_beside
+from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.report.tables import Table
 from wsoup.search.grow.params import SoupParams

@@ -1,0 +1,164 @@
+"""How each row is shown: label, title, place and order of the tables, figures, page and terminal; the paper's encoders.
+
+What is counted stands in `wsoup.evaluate.rows`, so that a change here runs stage `report` alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from wsoup.evaluate.rows import (
+    CLASS_NAME,
+    CURVE,
+    ENSEMBLE,
+    GPT,
+    NEAREST,
+    RANDOM_CHAINS,
+    RANDOM_DESCRIPTORS,
+    UPPER_BOUND,
+    WAFFLE,
+    Method,
+    in_order,
+    soup_method,
+)
+
+SCALING_ENCODERS = {
+    ("ViT-B-32", "openai"): "Open-AI CLIP ViT-B/32",
+    ("ViT-L-14", "laion2b_s32b_b82k"): "Open CLIP ViT-L/14",
+    ("coca_ViT-L-14", "laion2b_s13b_b90k"): "Open CLIP CoCa-L/14",
+    ("ViT-g-14", "laion2b_s34b_b88k"): "Open CLIP ViT-g/14",
+}
+"""Models and weights of model_scaling.csv. Neither the paper nor the authors' code (Chris210634/word_soups:
+argparse_parameters.py defaults to ViT-B-16 / openai, scripts/ablations/scaling_law.sh takes model and tag as arguments,
+README.md names no others) gives the weights of the last three. These are open_clip's weights trained on LAION-2B; of
+the two for ViT-g-14, the ones that reach the paper's 77.7 on ImageNet."""
+ENCODER = ("ViT-B-16", "openai")
+"""The encoder of the paper's other tables."""
+ENCODERS = (ENCODER, *SCALING_ENCODERS)
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One row of a table: one way to use a method's texts.
+
+    Attributes:
+        key: key in metrics.json.
+        label: label in tables, as in zero_shot.csv if the paper has the row.
+        method: where the texts come from.
+        mode: centroid or score_mean.
+        offsets: whether each member is repeated at other token offsets.
+        scaling: label in model_scaling.csv.
+        curve: label in the figure over m; None if not drawn.
+        alone: label of a single text of the method.
+        plain: label for readers who do not know the paper's name.
+        terminal, terminal_tuned: whether the short table shows it for pretrained and for finetuned models.
+        m: number of members, if not the size that tables show.
+    """
+
+    key: str
+    label: str
+    method: Method
+    mode: str = "centroid"
+    offsets: bool = False
+    scaling: str | None = None
+    curve: str | None = None
+    alone: str | None = None
+    plain: str | None = None
+    terminal: bool = False
+    terminal_tuned: bool = False
+    m: int | None = None
+
+
+BEFORE_SOUPS = (
+    TableRow(
+        "class_name",
+        "CLIP ZS",
+        CLASS_NAME,
+        scaling="ZS",
+        plain="Class name only",
+        terminal=True,
+        terminal_tuned=True,
+    ),
+    TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates", terminal=True),
+    TableRow("gpt_centroids", "GPT centroids", GPT, curve="GPT centroids"),
+    TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean", scaling="GPT score mean"),
+    TableRow(
+        "random_descriptors",
+        "Random descriptors",
+        RANDOM_DESCRIPTORS,
+        curve="random descriptors",
+        alone="random descriptor",
+        terminal=True,
+    ),
+    TableRow(
+        "random_descriptors_offsets",
+        "Random descriptors + offset trick",
+        RANDOM_DESCRIPTORS,
+        offsets=True,
+    ),
+    TableRow("waffle", "Waffle CLIP", WAFFLE, scaling="Waffle CLIP", curve="Waffle", terminal=True),
+    TableRow("waffle_offsets", "Waffle CLIP + offset trick", WAFFLE, offsets=True),
+    TableRow("random_chains", "Random word chains", RANDOM_CHAINS, alone="random chain"),
+    TableRow("nearest_descriptors", "Nearest descriptors", NEAREST, terminal=True),
+)
+AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
+SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}
+
+
+def table(soups: Sequence[str]) -> tuple[TableRow, ...]:
+    """All rows in the order of the paper (zero_shot.csv), including those of the soups in params.yaml.
+
+    >>> [row.key for row in table(["word_k50"])][-4:]
+    ['word_k50_soup', 'word_k50_soup_score_mean', 'word_k50_soup_offsets', 'upper_bound']
+    """
+    rows = [row for name in in_order(soups) for row in soup_rows(name)]
+    if CURVE in soups:  # extends the word soup's curve
+        rows = [replace(row, curve=None) if row.method.soup == "word" else row for row in rows]
+    return (*BEFORE_SOUPS, *rows, *AFTER_SOUPS)
+
+
+def soup_rows(name: str) -> tuple[TableRow, ...]:
+    """Rows of one soup: centroid, score mean and offset trick.
+
+    Soups that are not the paper's are shown wherever the word soup is, and `CURVE` only in the curve.
+    """
+    if name == CURVE:
+        return _curve_rows()
+    label, title = soup_label(name), soup_title(name)
+    method = soup_method(name)
+    centroid = TableRow(method.name, label, method, curve=title, alone=title, terminal=True)
+    key, curve = f"{method.name}_score_mean", f"{title}, score mean"
+    mean = TableRow(key, f"{label} score mean", method, "score_mean", curve=curve)
+    offsets = TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True)
+    if name == "descriptor":
+        return centroid, mean, replace(offsets, scaling="Desc. soup + offsets")
+    mean = replace(mean, scaling=SOUP_LABELS.get(name), terminal=True, terminal_tuned=True)
+    return centroid, mean, offsets
+
+
+def _curve_rows() -> tuple[TableRow, ...]:
+    """Rows of `CURVE`."""
+    method, label, title = soup_method(CURVE), soup_label("word"), soup_title("word")
+    centroid = TableRow(method.name, f"{label}, all of the curve", method, curve=title)
+    return centroid, replace(
+        centroid,
+        key=f"{method.name}_score_mean",
+        label=f"{label} score mean, all of the curve",
+        mode="score_mean",
+        curve=f"{title}, score mean",
+    )
+
+
+def soup_label(name: str) -> str:
+    """Label of a soup at the start of a line: ``Word soup``, ``Soup word_k50``."""
+    return SOUP_LABELS.get(name, f"Soup {name}")
+
+
+def soup_title(name: str) -> str:
+    """Label of a soup within a line: ``word soup``, ``soup word_k50``."""
+    label = soup_label(name)
+    return label[0].lower() + label[1:]
+
+
+def methods_of(rows: Sequence[TableRow]) -> list[Method]:
+    """The distinct methods of some rows."""
+    return list({row.method.name: row.method for row in rows}.values())
