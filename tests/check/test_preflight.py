@@ -62,8 +62,6 @@ def test_the_miniature_has_no_problem(raw: dict[str, Any]) -> None:
         ("candidates.descriptors.paths", ["pools/none.json"], "pools/none.json does not exist; correct the path"),
         ("candidates.words", {"path": None, "count": 1_000_000, "period": False}, "is 1000000, but wordfreq has"),
         ("soups.word.pool", "descriptors", "soups.word.k1 is 12 but the pool descriptors holds 5; lower k1"),
-        ("soups.word.pool", "mixed", None),
-        ("soups.word", {"kind": "top", "pool": "mixed", "m": 2, "k1": 19, "rank_by": "count"}, "mixed holds 18"),
         (
             "soups.word",
             {"kind": "sample", "pool": "descriptors", "m": 6, "k1": None},
@@ -156,7 +154,7 @@ def test_data_check_names_every_problem(raw: dict[str, Any], in_tmp: Path) -> No
     change(raw, "evaluate.baseline_m", 6)
     change(raw, "soups.word.pool", "descriptors")
     (in_tmp / "params.yaml").write_text(yaml.safe_dump(raw))
-    done = CliRunner().invoke(app, ["data", "check"])
+    done = CliRunner().invoke(app, ["check"])
     assert done.exit_code == 1
     assert "error: soups.word.k1 is 12 but the pool descriptors holds 5" in done.output
     assert "error: evaluate.baseline_m is 6 but the pool descriptors holds 5" in done.output

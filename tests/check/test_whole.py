@@ -20,7 +20,7 @@ from wsoup.check.whole import SCHEMA, Params, load_params, parse_params, schema
 from wsoup.profiles import toy
 from wsoup.profiles.files import FOLDER, template
 from wsoup.profiles.own import own
-from wsoup.profiles.paper import base_to_new, paper
+from wsoup.profiles.paper import paper
 
 WITHOUT = paper("/data", without_descriptors=True)
 
@@ -54,8 +54,7 @@ def refusal(**values: Any) -> str:
 
 
 def test_the_project_and_its_profiles_watch_what_they_read(in_tmp: Path) -> None:
-    texts = [template("demo"), toy.methods(), WITHOUT, paper("/data", gpt_descriptors="/gpt", methods="all")]
-    texts += [base_to_new(), base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt")]
+    texts = [template("demo"), toy.demo("all"), WITHOUT, paper("/data", gpt_descriptors="/gpt", methods="all")]
     for raw in (*map(yaml.safe_load, texts), miniature_params(RAW["encoder"])):
         parse_params(raw, origin="params.yaml")
 
@@ -200,7 +199,7 @@ def test_the_schema_is_up_to_date_and_explains_every_key() -> None:
 
 def test_params_and_profiles_name_the_schema_in_their_first_line(in_tmp: Path) -> None:
     texts = [path.read_text() for path in (ROOT / "params.yaml", *FOLDER.glob("*.yaml"))]
-    texts += [toy.methods(), WITHOUT, base_to_new(), base_to_new("dtd", data_root="/data", without_descriptors=True)]
+    texts += [toy.demo("all"), WITHOUT]
     for text in texts:
         first, second, *_ = text.splitlines()
         place = first.removeprefix("# yaml-language-server: $schema=")

@@ -41,9 +41,9 @@ def test_the_demo_profile_is_the_projects_params_yaml():
     assert printed == (ROOT / "params.yaml").read_text()
 
 
-@pytest.mark.parametrize("name", ["demo", "methods", "base_to_new"])
-def test_profiles_are_valid_params(name):
-    parse_params(yaml.safe_load(run("profile", name)[1]), origin=name)
+@pytest.mark.parametrize("options", [[], ["--methods", "all"]])
+def test_profiles_are_valid_params(options):
+    parse_params(yaml.safe_load(run("profile", "demo", *options)[1]), origin="demo")
 
 
 def test_errors_are_one_line_and_exit_code_1(in_tmp: Path):

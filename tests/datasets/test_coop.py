@@ -129,10 +129,6 @@ def test_plain_layout_coop_means_the_datasets_name_or_folder() -> None:
         coop.name_of("mine", root="/data")
 
 
-def test_expected_places_cover_all_15() -> None:
-    assert [name for name, _, _ in coop.expected()] == list(PAPER)
-
-
 # -------------------------------------------------------------------------------------------------------- refused
 
 

@@ -77,18 +77,6 @@ def test_attributes_describe_the_dataset(root: Path) -> None:
     assert (built["paper_comparable"], built["reason"]) == (False, "not one of the paper's datasets in CoOp's layout")
 
 
-def test_base_and_new_classes_get_labels_from_0_and_keep_their_draws(root: Path) -> None:
-    everything = build(params(root)).table.to_pylist()
-    base = build(params(root, classes="base"))
-    new = build(params(root, classes="new"))
-    assert base.attributes["class_names"] == ["ant", "bee"]
-    assert new.attributes["class_names"] == ["cat"]
-    assert set(new.table["label"].to_pylist()) == {0}
-    keys = ("path", "class_name", "split", "seeds")
-    halves = [[row[key] for key in keys] for row in base.table.to_pylist() + new.table.to_pylist()]
-    assert sorted(halves, key=str) == sorted(([row[key] for key in keys] for row in everything), key=str)
-
-
 def test_the_same_listing_gives_the_same_file(root: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         built = build(params(root))
@@ -199,17 +187,6 @@ def test_no_such_split(tmp_path: Path) -> None:
         DataError, match=r"set has no split 'train', only test; name one of these in test_split, or add"
     ):
         build(params(tmp_path / "set"))
-
-
-def test_half_of_one_class(tmp_path: Path) -> None:
-    draw(tmp_path / "set/ant/0.png")
-    for half in ("base", "new"):
-        with pytest.raises(
-            DataError,
-            match=rf"set: classes: {half} needs at least two classes to halve, found 'ant'; add classes, or use "
-            r"classes: all",
-        ):
-            build(params(tmp_path / "set", role="dg", classes=half))
 
 
 def test_an_unknown_layout(root: Path) -> None:

@@ -72,8 +72,6 @@ def results_of(methods: list[str], *, soups: list[str]) -> Results:
         encoder={"model": "tiny", "pretrained": "tiny"},
         parameters={},
         divergence={},
-        halves=None,
-        halved=[],
         settings=Settings.of_run({}, pools={}),
     )
 

@@ -26,7 +26,7 @@ WORD_SOUPS = ROOT / "artifacts/soups/word"
 def test_the_diversity_loss_increases_the_divergence_of_members(monkeypatch):
     """KL between members in the second half of training is higher with the loss than without, for every seed."""
     monkeypatch.chdir(ROOT)
-    params = parse_params(yaml.safe_load(toy.methods()), origin="methods")
+    params = parse_params(yaml.safe_load(toy.demo("all")), origin="methods")
     encoder = load_encoder(params.encoder)
     for seed in params.seeds:
         source = read_training_set(

@@ -24,7 +24,6 @@ REST: list[Stage] = [
         ("embed", "dim"),
         ("evaluated",),
         ("score", "descriptors"),
-        ("mix",),
         ("class_name_soup",),
     ),
     *(("soup", "descriptor"), ("head", "chosen"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce")),

@@ -74,8 +74,6 @@ def results(
     parameters: dict[str, int] | None = None,
     divergence: dict[str, dict[int, list[float]]] | None = None,
     training: dict[str, list[list[Any]]] | None = None,
-    halves: tuple[str, str] | None = None,
-    halved: tuple[str, ...] = (),
     soups: tuple[str, ...] = ("descriptor", "word", "word_curve"),
     settings: Settings | None = None,
 ) -> Results:
@@ -104,7 +102,5 @@ def results(
         parameters=parameters or {},
         divergence=divergence or {},
         training=training or {},
-        halves=halves,
-        halved=halved,
         settings=settings or paper_settings(),
     )

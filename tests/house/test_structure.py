@@ -172,7 +172,7 @@ def test_a_stages_params_in_dvc_yaml_are_the_sections_that_it_reads(name):
 
 def test_selection_names_no_target():
     """A soup or a head may depend only on the source's training images; the graph proves it."""
-    for name in ("score", "mix", "class_name_soup", "soup", "embed_train", "finetune", "head"):
+    for name in ("score", "class_name_soup", "soup", "embed_train", "finetune", "head"):
         deps = [dep for dep in stages()[name]["deps"] if dep.startswith("artifacts/")]
         assert deps
         for dep in deps:

@@ -54,7 +54,7 @@ def numbers(value: Any) -> Iterator[float]:
 @lru_cache
 def good() -> dict[str, Any]:
     """The profile with every method: all kinds of sections."""
-    return yaml.safe_load(toy.methods())
+    return yaml.safe_load(toy.demo("all"))
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -260,7 +260,7 @@ def test_aliases_within_bounds_are_read(tmp_path: Path) -> None:
     assert refusal(write(tmp_path, text.replace("offsets: [0, 5, 10]", "offsets: *seeds"))) is None
 
 
-@pytest.mark.parametrize("text", [template("demo"), toy.methods()], ids=["demo", "methods"])
+@pytest.mark.parametrize("text", [template("demo"), toy.demo("all")], ids=["demo", "methods"])
 def test_the_profiles_are_read(tmp_path: Path, text: str) -> None:
     assert refusal(write(tmp_path, text)) is None
 
@@ -325,7 +325,7 @@ def test_a_sample_of_damaged_files(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("block", range(100))
 def test_damaged_files(tmp_path: Path, block: int) -> None:
     for seed in range(12 + 10 * block, 12 + 10 * (block + 1)):
-        refusal(write(tmp_path, corrupted(toy.methods().encode(), seed=seed)))
+        refusal(write(tmp_path, corrupted(toy.demo("all").encode(), seed=seed)))
 
 
 @pytest.mark.parametrize("place", random.Random(0).sample(places(good()), 40), ids=lambda p: ".".join(map(str, p)))

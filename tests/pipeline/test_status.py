@@ -111,7 +111,6 @@ STAGES = {
     "candidates": [],
     "evaluated": [],
     "score": ["words"],
-    "mix": [],
     "class_name_soup": [],
     "soup": ["word"],
     "finetune": ["ce"],

@@ -8,19 +8,16 @@ from typing import Any
 
 import pytest
 import yaml
-from miniature import build_coop
 from PIL import Image
 from run_cli import run
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.check.whole import Params, parse_params
-from wsoup.datasets import layouts, manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.profiles import toy
 from wsoup.profiles.files import DATA, FOLDER, filled, template, write
 from wsoup.profiles.own import own
-from wsoup.profiles.paper import ENCODERS, base_to_new, paper
-from wsoup.report.results import pair_of_halves
+from wsoup.profiles.paper import ENCODERS, paper
 
 COLOURS = ("blue", "green", "red")
 TAG = {"model": "ViT-B-32", "pretrained": "openai"}
@@ -188,7 +185,7 @@ def test_every_soup_of_the_profiles_has_a_sample_of_at_least_64_members_to_beat(
 
 
 def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
-    toy_methods, theirs = loaded(toy.methods()).finetune.methods, of_paper(methods="all").finetune.methods
+    toy_methods, theirs = loaded(toy.demo("all")).finetune.methods, of_paper(methods="all").finetune.methods
     scales = yaml.safe_load((DATA / "toy/scales.yaml").read_text())
     missing = set(theirs) - set(toy_methods)
     assert missing == {*scales["left_out"], "coop_diverse_16"}  # the toy world has no word_curve
@@ -221,60 +218,6 @@ def test_the_number_in_a_methods_name_is_its_size() -> None:
 @pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 6), ("all", 64)])
 def test_groups_of_methods(group: str, count: int) -> None:
     assert len(toy.of_paper(group)) == count
-
-
-# ---------------------------------------------------------------------------------------------------- base to new
-
-
-def halves_of(params: Params) -> tuple[str, str] | None:
-    return pair_of_halves(params.datasets)
-
-
-def test_the_toy_world_in_halves_is_the_demo_except_for_its_datasets() -> None:
-    text = base_to_new()
-    params, demo = loaded(text), loaded((FOLDER / "demo.yaml").read_text())
-    assert (params.source, halves_of(params)) == ("shapes_base", ("shapes_base", "shapes_new"))
-    assert list(params.datasets) == ["shapes_base", "shapes_new"]
-    assert {dataset.root for dataset in params.datasets.values()} == {demo.datasets["shapes"].root}
-    assert params.model_dump(exclude={"source", "datasets"}) == demo.model_dump(exclude={"source", "datasets"})
-    assert "\n# Base-to-new generalisation on shapes (" in text[:200]
-    assert "\nsource: shapes_base        # the dataset on which" in text
-    assert "\ndatasets:                  # role: source | xd" in text
-
-
-def test_a_dataset_of_the_paper_in_halves_keeps_the_other_settings() -> None:
-    params = loaded(base_to_new("dtd", data_root="/data", gpt_descriptors="/gpt"))
-    whole = of_paper()
-    assert halves_of(params) == ("dtd_base", "dtd_new")
-    new = params.datasets["dtd_new"]
-    assert (new.layout, new.root, new.template) == ("coop:dtd", "/data", "a photo of a {} texture.")
-    assert new.gpt_descriptors == "/gpt/descriptors_dtd.json"
-    assert params.model_dump(exclude={"source", "datasets"}) == whole.model_dump(exclude={"source", "datasets"})
-    assert list(params.finetune.methods) == ["ce", "ce_diverse", "coop", "coop_diverse"]
-    assert halves_of(whole) is None
-
-
-def test_every_dataset_of_the_paper_with_training_images_has_halves(tmp_path: Path) -> None:
-    root = str(build_coop(tmp_path))
-    for name in (name for name, dataset in PAPER.items() if dataset.role != "dg"):
-        names = []
-        for key, section in loaded(base_to_new(name, data_root=root, without_descriptors=True)).datasets.items():
-            listing = layouts.read(key, params=section, imagenet_names=lambda: list("abc"))
-            names.append(manifest.select(listing, params=section, shots=2, seeds=[1])[1])
-        assert [len(half) for half in names] == [2, 1], name
-        assert not set(names[0]) & set(names[1]), name
-
-
-def test_datasets_that_cannot_be_halved_are_refused_in_one_line() -> None:
-    for name in ("imagenet_a", "mnist"):
-        with pytest.raises(
-            ParamsError, match=rf"--dataset '{name}' is not one of the paper's datasets with training imag"
-        ):
-            base_to_new(name, data_root="/data")
-    with pytest.raises(ParamsError, match=r"--dataset dtd needs --data-root, the folder that holds CoOp's folders"):
-        base_to_new("dtd")
-    with pytest.raises(ParamsError, match=r"--data-root, --gpt-descriptors and .* need --dataset"):
-        base_to_new(data_root="/data")
 
 
 # ------------------------------------------------------------------------------------------------------------ own
@@ -397,7 +340,7 @@ def test_files_are_replaced_only_with_force_and_kept_beside(in_tmp: Path) -> Non
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "mine"], check=True)
     write_image_folder(Path("photos"), splits={"train": 3, "test": 1}, classes=COLOURS)
-    for name, options in (("demo", []), ("methods", []), ("own", ["--images", "photos"])):
+    for name, options in (("demo", []), ("demo", ["--methods", "all"]), ("own", ["--images", "photos"])):
         code, _, errors = run("profile", name, *options, "--out", "params.yaml")
         assert (code, Path("params.yaml").read_text()) == (1, edited)
         assert "params.yaml exists already; --force replaces it and keeps it as params.yaml.1, or name" in errors
@@ -406,7 +349,7 @@ def test_files_are_replaced_only_with_force_and_kept_beside(in_tmp: Path) -> Non
     assert Path("reports/metrics.json").read_text() == '{"mine": 1}'  # committed, and the user's own
     assert run("profile", "demo", "--out", "params.yaml", "--force")[0] == 0
     assert "photos" in Path("params.yaml.2").read_text()
-    assert run("profile", "methods", "--out", "params.yaml")[0] == 0  # the toy world's, as in every clone
+    assert run("profile", "demo", "--out", "params.yaml")[0] == 0  # the toy world's, as in every clone
 
 
 def test_images_below_the_pipeline_are_kept_out_of_git_once(in_tmp: Path) -> None:
@@ -425,7 +368,7 @@ def test_images_below_the_pipeline_are_kept_out_of_git_once(in_tmp: Path) -> Non
     assert write(text, out=Path("params.yaml")) == []  # git holds them already: the user's own choice
 
 
-@pytest.mark.parametrize("name", ["demo", "methods", "base_to_new", "paper", "own"])
+@pytest.mark.parametrize("name", ["demo", "paper", "own"])
 def test_every_profile_is_written_atomically(name: str, in_tmp: Path) -> None:
     if name in ("paper", "own"):
         wrong = ["--images", "nowhere"] if name == "own" else ["--data-root", "/data"]  # no descriptors

@@ -203,12 +203,11 @@ def test_scores_of_unused_pools_may_be_missing(in_tmp):
     store.write_table(artifacts.scores("words"), pa.table({"text": [""]}), attributes={})
     soups = {
         pool: TypeAdapter(SoupParams).validate_python({"kind": "sample", "pool": pool, "m": 2, "k1": None})
-        for pool in ("words", "descriptors", "mixed")
+        for pool in ("words", "descriptors")
     }
     assert list(scored({"word": soups["words"]}, artifacts=artifacts)) == ["words"]
-    for pool in ("descriptors", "mixed"):
-        # Reading the missing file raises the error.
-        assert list(scored({"it": soups[pool]}, artifacts=artifacts)) == ["words", "descriptors"]
+    # Reading the missing file raises the error.
+    assert list(scored({"it": soups["descriptors"]}, artifacts=artifacts)) == ["words", "descriptors"]
 
 
 def test_every_figure_draws_its_data(scores, surveyed, plane):

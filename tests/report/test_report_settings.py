@@ -138,7 +138,7 @@ def test_wordfreqs_words_are_another_pool():
 
 
 def test_another_template_or_class_names_of_the_source_mark_soups_and_tuned_rows():
-    for key, value in (("template", "a {}."), ("classes", "base"), ("class_names", "names.txt")):
+    for key, value in (("template", "a {}."), ("class_names", "names.txt")):
         run = paper_settings(**{f"datasets__imagenet__{key}": value})
         assert marked(run) == {*SOUPS, *ALL_TUNED}
         assert list(dataset_differs(run, "imagenet"))

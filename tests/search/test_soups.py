@@ -9,11 +9,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from wsoup.base.errors import MismatchError, PoolError
 from wsoup.core.scoring import correct, normalize
-from wsoup.disk.store import table_attributes, write_table
+from wsoup.disk.store import write_table
 from wsoup.search.grow import soups
 from wsoup.search.grow.params import SoupParams
 from wsoup.search.rank.pools import common_words
-from wsoup.search.rank.ranking import Ranked, mixed, read_ranked
+from wsoup.search.rank.ranking import Ranked, read_ranked
 from wsoup.search.rank.source import Meter, Source, cost_of
 from wsoup.search.rank.statistics import statistics
 from wsoup.soup.member import NOTHING, Cost, Member
@@ -211,26 +211,6 @@ def write_scores(path, *, pool, texts, counts, seeds=(1, 2), classes=None):
     about["cost_by_seed"] = {str(seed): Cost(n, n, n).as_json() for seed in seeds}
     write_table(path, pa.table(columns), attributes=about)
     return path
-
-
-def test_words_and_descriptors_make_one_ranking(tmp_path):
-    words = write_scores(tmp_path / "w", pool="words", texts=["", "red", "wet"], counts=[9, 5, 7])
-    other = write_scores(tmp_path / "d", pool="descriptors", texts=["", "which is red", "wet"], counts=[8, 5, 1])
-    table, about = mixed(words, other)
-    write_table(tmp_path / "m", table, attributes=about)
-    assert table["seed"].to_pylist() == [1] * 4 + [2] * 4
-    ranked = read_ranked(tmp_path / "m", seed=2, encoder={"model": "x"})
-    assert ranked.texts == ["wet", "red", "which is red"], "7, 5, 5: the word first, and wet once"
-    assert ranked.n_correct.tolist() == [9, 7, 7]
-    assert (ranked.cost, ranked.period) == (Cost(6, 6, 6), False)
-    assert table_attributes(tmp_path / "m")["pool"] == "mixed"
-
-
-def test_pools_with_different_seeds_are_not_mixed(tmp_path):
-    words = write_scores(tmp_path / "w", pool="words", texts=["red"], counts=[1])
-    other = write_scores(tmp_path / "d", pool="descriptors", texts=["wet"], counts=[1], seeds=(1,))
-    with pytest.raises(MismatchError, match=r"seeds \[1, 2\].*\[1\]"):
-        mixed(words, other)
 
 
 def test_scores_without_the_seed_or_of_another_encoder_are_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""Check the datasets of params.yaml before anything runs: `wsoup check` and `wsoup data layouts`.
+"""Check the datasets of params.yaml before anything runs: `wsoup check`.
 
 Only the digest cache is written. Every finding ends with the next step.
 """
@@ -14,13 +14,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError, WsoupError
 from wsoup.check.whole import Params
-from wsoup.datasets import coop, digests, layouts, manifest, paper
+from wsoup.datasets import digests, layouts, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
@@ -130,7 +129,6 @@ def _check_images(
         dataset.layout,
         dataset=finding.name,
         template=dataset.template,
-        classes=dataset.classes,
         test_split=dataset.test_split,
         n_test=finding.n_test,
         n_classes=len(names),
@@ -293,17 +291,3 @@ def _cells(finding: Finding) -> tuple[str, ...]:
     if finding.n_train_listed > finding.n_train:
         counts[1] += f" of {finding.n_train_listed:,}"
     return state, *counts, "yes" if finding.comparable else "" if finding.own else "no"
-
-
-def show_layouts(console: Console) -> None:
-    """Print where files belong: every layout, and the paper's 15 datasets in CoOp's folders."""
-    for name, expects in layouts.LAYOUTS.items():
-        console.print(f"{name:18} {expects}", highlight=False, markup=False, soft_wrap=True)
-    console.print("\nUnder one data root, as in KaiyangZhou/CoOp, DATASETS.md:", highlight=False)
-    table = Table(box=None, pad_edge=False)
-    for title in ("layout", "images", "splits and class names"):
-        table.add_column(title, overflow="fold")
-    table.add_column("test images", justify="right")
-    for name, images, splits in coop.expected():
-        table.add_row(f"coop:{name}", escape(images), escape(splits), f"{paper.PAPER[name].n_test:,}")
-    console.print(table, highlight=False)

@@ -78,8 +78,6 @@ def _made_by_dvc(path: str) -> bool:
 
 def _soups(params: Params, *, sizes: Mapping[str, int]) -> Iterator[WsoupError]:
     """Soups that need more texts than their pool has."""
-    if sizes.keys() == {"words", "descriptors"}:
-        sizes = {**sizes, "mixed": sum(sizes.values())}
     for name, soup in params.soups.items():
         if (size := sizes.get(soup.pool)) is not None:
             where = f"the pool {soup.pool} holds {size}"

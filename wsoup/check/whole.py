@@ -139,7 +139,7 @@ class Params(Section):
             problem = None
             if soup.pool == "words":
                 problem = soup.shortage(count, where=f"candidates.words.count is {count}", otherwise="raise that")
-            race = () if soup.pool == "mixed" or soup.unranked else self.score.race(soup.pool)
+            race = () if soup.unranked else self.score.race(soup.pool)
             if race and not problem:
                 where = f"the last round of score.racing.{soup.pool} keeps {race[-1].keep}"
                 problem = soup.shortage(race[-1].keep, where=where, otherwise="keep more")

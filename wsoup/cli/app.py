@@ -13,7 +13,7 @@ import typer
 import wsoup
 from wsoup.base.errors import not_installed
 from wsoup.cli import report
-from wsoup.cli.check import check_command, data_app, verify_app
+from wsoup.cli.check import check_command, verify_app
 from wsoup.cli.classify import classify_command, try_command
 from wsoup.cli.common import ParamsFile, Terminal
 from wsoup.cli.profiles import profile_app
@@ -27,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-GROUPS = {"profile": profile_app, "data": data_app, "soup": soup_app, "verify": verify_app}
+GROUPS = {"profile": profile_app, "soup": soup_app, "verify": verify_app}
 COMMANDS: dict[str, Callable[..., None]] = {
     "try": try_command,
     "check": check_command,

@@ -1,4 +1,4 @@
-"""`wsoup check` and `wsoup data`: checks before a run; `wsoup verify`: a run compared with published results."""
+"""`wsoup check`: checks before a run; `wsoup verify`: a run compared with published results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from wsoup.check.paper import Counted
     from wsoup.check.paper_search import Checked
 
-data_app = typer.Typer(help="Check the datasets of params.yaml; show the layouts of files.", no_args_is_help=True)
 verify_app = typer.Typer(help="Compare a run with the paper authors' results.", no_args_is_help=True)
 
 
-@data_app.command("check")
 def check_command(
     params: ParamsFile = Path("params.yaml"),
     manifests: Annotated[Path, typer.Option(help="The folder of the last run's manifests.")] = Path(
@@ -69,14 +67,6 @@ def check_command(
         print(f"error: {problem}")
     if encoder.problems or problems or any(finding.problems for finding in findings):
         raise typer.Exit(1)
-
-
-@data_app.command("layouts")
-def data_layouts() -> None:
-    """Show where files belong: every layout, and the paper's 15 datasets in CoOp's folders."""
-    from wsoup.check.data import show_layouts
-
-    show_layouts(Terminal())
 
 
 @verify_app.command("paper")

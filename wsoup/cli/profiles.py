@@ -26,46 +26,20 @@ MethodsGroup = Annotated[
 
 
 @profile_app.command("demo")
-def profile_demo(out: Out = None, force: Force = False) -> None:
+def profile_demo(
+    methods: Annotated[
+        str | None, typer.Option(help="Finetune more: core, few-shot, diversity, parameter-efficiency or all.")
+    ] = None,
+    out: Out = None,
+    force: Force = False,
+) -> None:
     """The toy world: everything drawn and trained by the pipeline itself.
 
     Example: wsoup profile demo --out params.yaml
     """
-    from wsoup.profiles.files import template
+    from wsoup.profiles.toy import demo
 
-    _put(template("demo"), out=out, force=force)
-
-
-@profile_app.command("methods")
-def profile_methods(methods: MethodsGroup = "all", out: Out = None, force: Force = False) -> None:
-    """The toy world with every finetuned method and ablation.
-
-    Example: wsoup profile methods --out params.yaml
-    """
-    from wsoup.profiles import toy
-
-    _put(toy.methods(methods), out=out, force=force)
-
-
-@profile_app.command("base_to_new")
-def profile_base_to_new(
-    dataset: Annotated[str | None, typer.Option(help="One of the paper's datasets (default: the toy world).")] = None,
-    data_root: DataRoot = None,
-    gpt_descriptors: GptDescriptors = None,
-    without_descriptors: WithoutDescriptors = False,
-    out: Out = None,
-    force: Force = False,
-) -> None:
-    """Base-to-new generalisation: half of a dataset's classes is the source, the other half the target.
-
-    Example: wsoup profile base_to_new --dataset dtd --data-root /data --gpt-descriptors /data/gpt --out params.yaml
-    """
-    from wsoup.profiles.paper import base_to_new
-
-    text = base_to_new(
-        dataset, data_root=data_root, gpt_descriptors=gpt_descriptors, without_descriptors=without_descriptors
-    )
-    _put(text, out=out, force=force)
+    _put(demo(methods), out=out, force=force)
 
 
 @profile_app.command("paper")

@@ -9,7 +9,7 @@ root/<split>/state.json the Arrow files, and root/<split>/dataset_info.json the 
 ClassLabel column.
 
 **torchvision** by name, ``torchvision:CIFAR100``. The images of a run are written as PNG files under
-root/wsoup-CIFAR100, so that later stages and `wsoup data check` see plain files. Nothing is downloaded without
+root/wsoup-CIFAR100, so that later stages and `wsoup check` see plain files. Nothing is downloaded without
 ``download: true``.
 """
 

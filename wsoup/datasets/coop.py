@@ -10,7 +10,7 @@ ImageNet's validation set for testing. The authors' images are not published.
 
 import csv
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -69,7 +69,7 @@ def read(name: str, *, root: str, wanted: Collection[str], imagenet_names: Names
     base = require_folder(root)
     place = base if base.name == paper.folder and not (base / paper.folder).is_dir() else base / paper.folder
     if not place.is_dir():
-        raise MissingError(f"{place} does not exist; {paper.title} is expected there (see `wsoup data layouts`)")
+        raise MissingError(f"{place} does not exist; {paper.title} is expected there (docs/datasets.md)")
     if paper.splits:
         return _json_splits(base, place=place, paper=paper, wanted=wanted)
     if name == "fgvc_aircraft":
@@ -88,22 +88,6 @@ def name_of(dataset: str, *, root: str) -> str:
             f"{', '.join(PAPER)}"
         )
     return names[0]
-
-
-def expected() -> Iterable[tuple[str, str, str]]:
-    """(name, images, files with the split and the class names) of each of the 15, relative to the data root."""
-    for name, paper in PAPER.items():
-        images = "/".join(part for part in (paper.folder, paper.images) if part)
-        names_file = f"{paper.folder}/classnames.txt"
-        if name == "imagenet":
-            yield name, f"{images}/{{train,val}}/n…/", f"{names_file} (or flat val/*.JPEG + {SOLUTION})"
-        elif name == "fgvc_aircraft":
-            yield name, images, f"{paper.folder}/variants.txt, {paper.folder}/images_variant_{{train,val,test}}.txt"
-        elif paper.splits:
-            yield name, images, f"{paper.folder}/{paper.splits}"
-        else:
-            folders = "{0..999}/" if name == "imagenetv2" else "n…/"
-            yield name, f"{images}/{folders}", names_file
 
 
 # ------------------------------------------------------------------------------------------------ JSON split files
@@ -141,7 +125,7 @@ def _row(row: Any, *, path: Path, split: str) -> tuple[str, int, str]:
 
 def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
     """variants.txt holds the class names in label order, images_variant_<split>.txt lines of ``image variant``."""
-    hint = "it comes with FGVC-Aircraft (see `wsoup data layouts`)"
+    hint = "it comes with FGVC-Aircraft (docs/datasets.md)"
     names = read_lines(place / "variants.txt", hint=hint)
     label_of = {name: label for label, name in enumerate(names)}
     prefix = prefix_of(base, place / "images")
@@ -237,7 +221,7 @@ def _names(place: Path, folders: list[str], *, imagenet_names: Names, by_positio
     if len(folders) != len(names):
         raise MissingError(
             f"{place / 'classnames.txt'} does not exist, and {len(folders)} folders are not ImageNet's "
-            f"{len(names):,} classes; get CoOp's classnames.txt (see `wsoup data layouts`)"
+            f"{len(names):,} classes; get CoOp's classnames.txt (docs/datasets.md)"
         )
     return [clean_class_name(name) for name in names]
 

@@ -9,7 +9,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -109,18 +108,6 @@ def problems(listing: Listing) -> Iterable[str]:
 def split_of(rows: Sequence[tuple[str, int]]) -> Split:
     """A split from (path, label) pairs."""
     return Split([path for path, _ in rows], np.array([label for _, label in rows], dtype=np.int64))
-
-
-def class_range(n: int, *, classes: Literal["all", "base", "new"]) -> range:
-    """Base-to-novel: labels of the first half of n sorted classes (rounded up), or of the second, perhaps empty half.
-
-    As CoOp's `subsample_classes` (KaiyangZhou/CoOp, datasets/oxford_pets.py).
-
-    >>> class_range(5, classes="base"), class_range(5, classes="new")
-    (range(0, 3), range(3, 5))
-    """
-    half = -(-n // 2)
-    return {"all": range(n), "base": range(half), "new": range(half, n)}[classes]
 
 
 # -------------------------------------------------------------------------------- values of lists: labels, names, paths

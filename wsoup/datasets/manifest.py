@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from wsoup.base.errors import DataError
 from wsoup.datasets import digests, fewshot, paper
-from wsoup.datasets.listing import Listing, Split, class_range, some
+from wsoup.datasets.listing import Listing, Split
 from wsoup.params.inputs import DatasetParams
 
 
@@ -35,14 +35,14 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
     """Compile a listing.
 
     Args:
-        listing: all images of the dataset, all classes; few-shot draws are made before `params.classes` restricts it.
+        listing: all images of the dataset.
         name: its name in params.yaml.
         params: its section.
         shots: training images per class and seed; drawn where the dataset's role is source.
         seeds: one few-shot draw each.
 
     Raises:
-        DataError: no such split, too few training images, no test images, one class to halve.
+        DataError: no such split, too few training images, no test images.
         MissingError: a listed image does not exist.
     """
     table, names = select(listing, params=params, shots=shots, seeds=seeds)
@@ -63,7 +63,6 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
         params.layout,
         dataset=name,
         template=params.template,
-        classes=params.classes,
         test_split=params.test_split,
         n_test=pc.sum(pc.equal(table["split"], "test")).as_py(),
         n_classes=len(names),
@@ -75,7 +74,6 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
         "template": params.template,
         "class_names": names,
         "layout": params.layout,
-        "classes": params.classes,
         "test_split": params.test_split,
         "split_source": listing.origin,
         "fewshot_source": (params.fewshot_pickles or "drawn by shots and seed") if params.role == "source" else None,
@@ -90,11 +88,6 @@ def select(listing: Listing, *, params: DatasetParams, shots: int, seeds: list[i
     test = listing.split(params.test_split)
     if not test.paths:
         raise DataError(f"{listing.origin}: split {params.test_split!r} has no images; add some or correct test_split")
-    if params.classes != "all" and len(listing.class_names) < 2:
-        raise DataError(
-            f"{listing.origin}: classes: {params.classes} needs at least two classes to halve, found "
-            f"{some(listing.class_names)}; add classes, or use classes: all"
-        )
     table = _rows(test, split="test", seeds=[[]] * len(test.paths))
     if params.role == "source":
         train = listing.split("train")
@@ -102,12 +95,8 @@ def select(listing: Listing, *, params: DatasetParams, shots: int, seeds: list[i
         images = sorted(seeds_of)
         few_shot = Split([train.paths[i] for i in images], train.labels[images])
         table = pa.concat_tables([table, _rows(few_shot, split="train", seeds=[seeds_of[i] for i in images])])
-    kept = class_range(len(listing.class_names), classes=params.classes)
-    table = table.filter(pc.and_(pc.greater_equal(table["label"], kept.start), pc.less(table["label"], kept.stop)))
-    column = table.column_names.index("label")
-    table = table.set_column(column, "label", pc.subtract(table["label"], kept.start))
     table = table.sort_by([("split", "ascending"), ("label", "ascending"), ("path", "ascending")])
-    return table.combine_chunks(), listing.class_names[kept.start : kept.stop]
+    return table.combine_chunks(), listing.class_names
 
 
 def _seeds_by_image(

@@ -118,7 +118,6 @@ def comparable(
     *,
     dataset: str,
     template: str,
-    classes: str,
     test_split: str,
     n_test: int | None = None,
     n_classes: int | None = None,
@@ -128,15 +127,13 @@ def comparable(
     Args:
         layout: as in params; plain ``coop`` means the dataset's name.
         dataset: the dataset's name in params.
-        template, classes, test_split: as in params.
+        template, test_split: as in params.
         n_test: number of test images; None before a run, when it is unknown.
         n_classes: number of classes; None as above.
     """
     paper = _paper_dataset(layout, dataset=dataset)
     if paper is None:
         return False, "not one of the paper's datasets in CoOp's layout"
-    if classes != "all":
-        return False, f"classes: {classes}, half of them; the paper's tables are on all classes"
     if test_split != "test":
         return False, f"test_split: {test_split}, the paper's is test"
     if n_test not in (None, paper.n_test):

@@ -69,7 +69,7 @@ class DatasetParams(Section):
     role: Role
     """source (soups are selected on it), xd (cross-dataset target) or dg (domain generalisation)."""
     layout: Text
-    """Its layout on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, ... (see `wsoup data layouts`)."""
+    """Its layout on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, ... (docs/datasets.md)."""
     root: Place
     """Its folder."""
     watch: Place
@@ -80,8 +80,6 @@ class DatasetParams(Section):
     """The split to evaluate."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of images to test on, drawn by digest, of an imagefolder without train/ and test/; null: it has a split."""
-    classes: Literal["all", "base", "new"] = "all"
-    """All classes, or the first (base) or second (new) half of them."""
     class_names: Place | None = None
     """A file that renames classes: folder, a space, class name."""
     gpt_descriptors: Place | None = None

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from wsoup.base.errors import ParamsError
 from wsoup.check import paper_pools
 from wsoup.check.whole import covers
@@ -26,14 +24,6 @@ SINGLE_TEXTS = {
 main_crossdataset.alignment.py:74), so that "a type of pet" is not said twice."""
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
 """Keys removed from the template if there are no descriptors."""
-TOY_DATASET = "shapes"
-"""The toy world's dataset for base-to-new, the default."""
-HALVES = """\
-# Base-to-new generalisation on {dataset} (`wsoup profile base_to_new --help`), the protocol of CoCoOp: the first half
-# of the classes is the source that soups are selected and models finetuned on, the other half is a target.
-# reports/tables/base_to_new.md has both and their harmonic mean. Everything else is as in profile {profile}.
-"""
-"""First lines of a base-to-new params.yaml."""
 NEEDS = """\
 the paper's descriptors are needed: --gpt-descriptors DIR with the files of gpt_descriptors/ in \
 github.com/Chris210634/word_soups (first published in sachit-menon/classify_by_description_release): \
@@ -159,41 +149,3 @@ def _check_source(name: str, *, option: str) -> None:
         raise ParamsError(
             f"{option} {name!r} is not one of the paper's datasets with training images: {', '.join(sources)}"
         )
-
-
-def base_to_new(
-    dataset: str | None = None,
-    *,
-    data_root: str | None = None,
-    gpt_descriptors: str | None = None,
-    without_descriptors: bool = False,
-) -> str:
-    """params.yaml for base-to-new generalisation: a dataset's first half of classes is the source, the rest a target.
-
-    Everything else is as in `paper`, or for the toy world as in profile demo.
-
-    Args:
-        dataset: one of the paper's datasets with training images; None: the toy world's shapes.
-        data_root, gpt_descriptors, without_descriptors: as in `paper`; only with `dataset`.
-
-    Raises:
-        ParamsError: an unknown dataset, one without training images, or only one of `dataset` and `data_root`.
-    """
-    if dataset is None:
-        if data_root is not None or gpt_descriptors is not None or without_descriptors:
-            raise ParamsError(
-                "--data-root, --gpt-descriptors and --without-descriptors need --dataset, for example --dataset dtd"
-            )
-        dataset, profile, text = TOY_DATASET, "demo", template("demo")
-        section = yaml.safe_load(text)["datasets"][TOY_DATASET]
-    else:
-        _check_source(dataset, option="--dataset")
-        if data_root is None:
-            raise ParamsError(f"--dataset {dataset} needs --data-root, the folder that holds CoOp's folders")
-        profile = "paper"
-        text = paper(data_root, gpt_descriptors=gpt_descriptors, without_descriptors=without_descriptors)
-        section = _dataset(dataset, data_root=data_root, gpt=gpt_descriptors)
-    base, new = f"{dataset}_base", f"{dataset}_new"
-    halves = {base: {**section, "role": "source", "classes": "base"}, new: {**section, "role": "xd", "classes": "new"}}
-    head = HALVES.format(dataset=dataset, profile=profile)
-    return filled(text, {"source": base, "datasets": block(halves)}, head=head)

@@ -12,7 +12,7 @@ from wsoup.base.errors import ParamsError
 from wsoup.profiles.files import DATA, filled, lines, one_line, template
 
 HEAD = """\
-# The toy world with more finetuned methods and loss landscapes (`wsoup profile methods --methods {group}`): those of
+# The toy world with more finetuned methods and loss landscapes (`wsoup profile demo --methods {group}`): those of
 # data/paper/methods.yaml at the scales of data/toy/scales.yaml. All of them take about an hour on two cores.
 """
 ITERATIONS = 150
@@ -22,8 +22,10 @@ GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "all")
 """Values of `--methods`: the four methods that most people want, a table of the paper, or everything."""
 
 
-def methods(group: str = "all") -> str:
-    """The toy world's params.yaml with another of `GROUPS` of finetuned methods, trained for longer."""
+def demo(group: str | None = None) -> str:
+    """The toy world's params.yaml; with one of `GROUPS`, those finetuned methods, trained for longer."""
+    if group is None:
+        return template("demo")
     chosen = of_toy(group)
     values = {
         "finetune.iterations": one_line(ITERATIONS),

@@ -11,14 +11,11 @@ from wsoup.report.tables import MARK, Table, averaged, with_std
 
 
 def metrics(results: Results) -> dict[str, Any]:
-    """What ``dvc metrics diff`` compares: variant -> row -> source, XD and DG mean and deviation over seeds, per cent.
-
-    A base-to-new run also has the harmonic mean of base and new.
-    """
+    """What ``dvc metrics diff`` compares: variant -> row -> mean and deviation of source, XD and DG, per cent."""
     by_variant: dict[str, Any] = {}
     for variant, row, cells in results.rows():
         entry: dict[str, float] = {}
-        for name, by_seed in (results.by_role(cells) | {"harmonic": results.harmonic(cells)}).items():
+        for name, by_seed in results.by_role(cells).items():
             mean, deviation = mean_and_std(by_seed)
             if is_number(mean):
                 entry["source" if name == "source" else f"{name}_mean"] = round(mean, 3)
@@ -148,7 +145,7 @@ def _is_papers(results: Results, name: str) -> bool:
     """Whether a dataset is one of the paper's: by name, by layout on disk, and with all its classes."""
     layout = str(results.facts.get(name, {}).get("layout"))
     same_layout = layout in ("coop", f"coop:{name}") or (name == "laion" and layout.startswith("laion:"))
-    return name in paper.COLUMNS and same_layout and name not in results.halved
+    return name in paper.COLUMNS and same_layout
 
 
 def _unlike(results: Results, name: str) -> set[str]:
@@ -173,34 +170,6 @@ def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:
         for line in table.rows
         if any(key.endswith(" (paper)") for key in line)
     }
-
-
-def base_to_new(results: Results, *, halves: tuple[str, str]) -> Table:
-    """Accuracy of every row on the base half, on the new half, and their harmonic mean H.
-
-    Args:
-        results: the run.
-        halves: the base and the new half, as in `results.halves`.
-    """
-    base, new = halves
-    lines = [
-        {"variant": variant, "method": results.label(row), "m": round(cells.texts, 1)}
-        | averaged({"base": cells.of([base]), "new": cells.of([new]), "H": results.harmonic(cells)})
-        for variant, row, cells in results.rows()
-    ]
-    sizes = {name: "{n_classes} classes, {n_images} test images".format(**results.facts[name]) for name in halves}
-    return Table(
-        "base_to_new",
-        "Base to new classes",
-        columns=["variant", "method", "m", *with_std(("base", "new", "H"))],
-        rows=lines,
-        notes=[
-            f"Per cent; means over seeds, ± standard deviation over seeds. Base: {base} ({sizes[base]}), new: {new} "
-            f"({sizes[new]}), each among its own class names.",
-            "H is the harmonic mean of base and new, taken for each seed.",
-            *_bound_notes(lines),
-        ],
-    )
 
 
 def size_table(results: Results) -> Table:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 import vl_convert
 import yaml
 
@@ -24,7 +23,7 @@ from wsoup.images.reuse import differing
 from wsoup.report import plots
 from wsoup.report.gallery import changed_by, gallery, moved_classes
 from wsoup.report.labels import soup_label, soup_title
-from wsoup.report.results import Results, harmonic
+from wsoup.report.results import Results
 from wsoup.report.run import costs, load_run, tables, timings
 from wsoup.report.sweep import saved_scaling
 from wsoup.report.tables import SHOWN, page_tables
@@ -76,9 +75,9 @@ def write_page(
         "title": title,
         "headline": headline(run.judgement),
         "roles": ROLES,
-        "cards": cards(run.judgement, halves=results.halves),
+        "cards": cards(run.judgement),
         "tables": page_tables(run_tables, source=results.datasets("source")[0]),
-        "open_tables": 2 if len(results.variants) == 1 and results.halves is None else 3,
+        "open_tables": 2 if len(results.variants) == 1 else 3,
         "figures": figures,
         "soups": [_soup(name, soup) for name, seeds in run.soups.items() for soup in seeds],
         "gallery": gallery(artifacts, params=params),
@@ -114,11 +113,8 @@ def _side(gain: float | None) -> str:
     return "soft" if gain is None or abs(gain) < SHOWN else "gain" if gain > 0 else "loss"
 
 
-def cards(judgement: Judgement, *, halves: tuple[str, str] | None = None) -> list[dict[str, str]]:
-    """Accuracies of the run's soup and its rivals, and the soup's gain over the class name alone.
-
-    In a base-to-new run the targets are the new half, and further cards show the harmonic mean.
-    """
+def cards(judgement: Judgement) -> list[dict[str, str]]:
+    """Accuracies of the run's soup and its rivals, and the soup's gain over the class name alone."""
     soup = f"{soup_title(judgement.soup)}, {judgement.mode.replace('_', ' ')} of all seeds"
     shown = []
     for main in judgement.main:
@@ -127,11 +123,6 @@ def cards(judgement: Judgement, *, halves: tuple[str, str] | None = None) -> lis
         gain = f"{over.mean:+.2f} points ({over.low:+.2f} to {over.high:+.2f})"
         shown += [_card(RIVALS[rival], place, accuracy) for rival, accuracy in main.rival_accuracy.items()]
         shown.append(_card(soup, place, main.accuracy, gain=gain))
-    if halves is not None and judgement.targets is not None:
-        base, new = ([*main.rival_accuracy.values(), main.accuracy] for main in judgement.main)
-        names = [*(RIVALS[rival] for rival in judgement.source.rival_accuracy), soup]
-        means = harmonic(np.array(base), np.array(new)).tolist()
-        shown += [_card(name, "harmonic mean", mean) for name, mean in zip(names, means, strict=True)]
     return shown
 
 
@@ -215,6 +206,6 @@ def mixed_versions(results: Results) -> list[str]:
     """A sentence for each dataset whose features were made by older packages than those of others."""
     older = differing({name: about.get("made_with", {}) for name, about in results.facts.items()})
     return [
-        f"{name}: its features {sentence}; `wsoup data check` says how to make them again"
+        f"{name}: its features {sentence}; `wsoup check` says how to make them again"
         for name, sentence in older.items()
     ]

@@ -18,7 +18,7 @@ from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.params.inputs import DatasetParams
 from wsoup.report.labels import table
-from wsoup.report.results import Results, pair_of_halves
+from wsoup.report.results import Results
 from wsoup.report.settings import Settings
 
 if TYPE_CHECKING:
@@ -78,8 +78,6 @@ def load_results(
         divergence=divergence,
         training=training,
         heads=heads,
-        halves=pair_of_halves(datasets),
-        halved=[name for name, dataset in datasets.items() if dataset.classes != "all"],
         settings=Settings.of_run(sections, pools=attributes.get("pools", {})),
     )
 

@@ -2,10 +2,6 @@
 
 For one seed, a row of a table (`wsoup.evaluate.rows`) has the mean over the datasets of a role (XD, DG). Reports show
 the mean of these over seeds and their standard deviation (n - 1).
-
-Base-to-new runs follow CoCoOp (arXiv 2203.05557, section 4.1): the first half of the classes in label order (rounded
-up) is base, which soups and training see; the rest is new, a target. Images are classified among the class names of
-their own half, and the harmonic mean H = 2 base new / (base + new) is high only where both are.
 """
 
 import math
@@ -13,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +17,6 @@ import numpy as np
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Method
-from wsoup.params.inputs import DatasetParams
 from wsoup.report.labels import TableRow
 from wsoup.report.paper import COLUMNS
 from wsoup.report.settings import Settings
@@ -80,8 +74,6 @@ class Results:
         divergence: of each method trained over several texts: iteration -> KL between members, one per seed.
         training: of each method with snapshots: lines of seed, iteration, dataset, n_correct, n_images.
         heads: which variants are heads, which are evaluated in a single row.
-        halves: the base and the new half of one dataset, in a base-to-new run.
-        halved: datasets of which the run has only half the classes.
         settings: of the run, to compare with the paper's.
     """
 
@@ -98,14 +90,12 @@ class Results:
         divergence: Mapping[str, Mapping[int, Sequence[float]]],
         training: Mapping[str, Sequence[Sequence[Any]]] = MappingProxyType({}),
         heads: Collection[str] = (),
-        halves: tuple[str, str] | None,
-        halved: Collection[str],
         settings: Settings,
     ) -> None:
         self.settings = settings
         self.table = tuple(table)
         self.parameters, self.divergence, self.training = parameters, divergence, training
-        self.heads, self.halves, self.halved = heads, halves, halved
+        self.heads = heads
         self.roles, self.evaluate, self.facts, self.encoder = roles, evaluate, facts, encoder
         self.variants = sorted({line["variant"] for line in lines}, key=lambda name: (name != PRETRAINED, name))
         self.seeds = tuple(sorted({line["seed"] for line in lines}))
@@ -170,12 +160,6 @@ class Results:
             [line for line in lines if (line["m"] or 0) == (largest[line["seed"]] if size is None else size)]
         )
 
-    def harmonic(self, cells: Cells) -> np.ndarray:
-        """Harmonic mean of base and new for every seed: (1, seeds), or (0, seeds) without halves."""
-        if self.halves is None:
-            return np.empty((0, len(self.seeds)))
-        return harmonic(*(cells.of([name]) for name in self.halves))
-
     def curve(self, variant: str, *, method: Method, mode: str) -> dict[int, Cells]:
         """Cells by number of members, without the offset trick; only sizes for which every result is there."""
         lines = [
@@ -216,34 +200,3 @@ def mean_and_std(values: np.ndarray) -> tuple[float, float]:
         return float("nan"), float("nan")
     by_seed = values.mean(axis=0)
     return float(by_seed.mean()), float(by_seed.std(ddof=1)) if len(by_seed) > 1 else 0.0
-
-
-def harmonic(base: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Harmonic mean of two accuracies, elementwise; 0 where both are 0, NaN where one is missing.
-
-    >>> harmonic(np.array([60.0, 0.0]), np.array([30.0, 0.0])).tolist()
-    [40.0, 0.0]
-    """
-    total = base + new
-    return 2.0 * base * new / np.where(total == 0.0, 1.0, total)
-
-
-def pair_of_halves(datasets: Mapping[str, DatasetParams]) -> tuple[str, str] | None:
-    """Names of the base half, which is the source, and of the new half, the first XD target on the same files.
-
-    None if the source is not a base half, or no target is its other half.
-    """
-    pairs = (
-        (base, new)
-        for base, source in datasets.items()
-        for new, target in datasets.items()
-        if (source.role, source.classes) == ("source", "base")
-        and (target.role, target.classes) == ("xd", "new")
-        and _files(target) == _files(source)
-    )
-    return next(pairs, None)
-
-
-def _files(dataset: DatasetParams) -> tuple[Path, str, str | None]:
-    """What decides a dataset's classes; several of the paper's datasets share a root and differ in layout."""
-    return Path(dataset.root), dataset.layout, dataset.class_names

@@ -16,7 +16,7 @@ from wsoup.finetune.params import FinetuneParams
 from wsoup.params.inputs import Datasets
 from wsoup.params.section import Name, Sections, Seeds
 from wsoup.report import analyses, plots
-from wsoup.report.accuracy import base_to_new, finetuned_table, paper_tables, size_table, zero_shot_table
+from wsoup.report.accuracy import finetuned_table, paper_tables, size_table, zero_shot_table
 from wsoup.report.heads import adapted_table, heads_table
 from wsoup.report.reading import load_results
 from wsoup.report.results import Results
@@ -96,7 +96,6 @@ def tables(run: Run, *, saved: Sequence[Table] = ()) -> list[Table]:
     heads, adaptations = list(params.heads), list(params.adapt)
     return [
         verdict_table(run.judgement),
-        *([] if results.halves is None else [base_to_new(results, halves=results.halves)]),
         zero_shot_table(results),
         *([finetuned_table(results), *paper_tables(results)] if tuned else []),
         *([analyses.diversity(results, methods=methods)] if tuned and methods else []),
@@ -139,7 +138,7 @@ def scored(soups: Soups, *, artifacts: Artifacts) -> dict[str, Path]:
     """Scores of words and descriptors; those of a pool that no soup uses only if they exist."""
     used = {soup.pool for soup in soups.values()}
     paths = {pool: artifacts.scores(pool) for pool in ("words", "descriptors")}
-    return {pool: path for pool, path in paths.items() if path.exists() or used & {pool, "mixed"}}
+    return {pool: path for pool, path in paths.items() if path.exists() or pool in used}
 
 
 # ------------------------------------------------------------------------------------------------- seconds

@@ -148,14 +148,13 @@ def dataset_differs(run: Settings, name: str, *, test_split: str | None = None) 
         name: of the dataset in params.yaml.
         test_split: replaces the run's own.
     """
-    given = {key: run.values.get(f"datasets.{name}.{key}") for key in ("layout", "template", "classes", "class_names")}
+    given = {key: run.values.get(f"datasets.{name}.{key}") for key in ("layout", "template", "class_names")}
     if given["class_names"] is not None:
         yield f"datasets.{name}.class_names: {given['class_names']}, the paper's are CoOp's"
     same, why = comparable(
         str(given["layout"]),
         dataset=name,
         template=str(given["template"]),
-        classes=str(given["classes"]),
         test_split=test_split or str(run.values.get(f"datasets.{name}.test_split")),
     )
     if not same:

@@ -45,19 +45,18 @@ def whole_run(params_file: str | Path) -> str:
 
 
 def summary(results: Results) -> str:
-    """Source, XD and DG mean of the main rows, ± standard deviation over seeds; H (harmonic mean) of base and new.
+    """Source, XD and DG mean of the main rows, ± standard deviation over seeds.
 
     A row that the paper has under other settings is marked; the keys that differ are listed below.
     """
     columns = [(title, results.datasets(role)) for role, title in PLACES.items() if results.datasets(role)]
-    titles = [title for title, _ in columns] + (["H"] if results.halves else [])
+    titles = [title for title, _ in columns]
     reasons_by_row, marked = figures_beside(results), set[str]()
     lines = [f"{'per cent':<44}" + "".join(f"{title:>15}" for title in titles)]
     for label, key, cells in _rows(results):
         reasons = reasons_by_row.get(key, set())
         marked |= reasons
         values = [cells.of(names) for _, names in columns]
-        values += [results.harmonic(cells)] if results.halves else []
         figures = "".join(_figure(*mean_and_std(by_seed)) for by_seed in values)
         lines.append(f"{label[:41] + (f' {MARK}' if reasons else ''):<44}{figures}")
     return "\n".join([*lines, *(f"{MARK} not comparable with the paper's: {why}" for why in sorted(marked))])

@@ -19,7 +19,7 @@ class AnySoup(Section):
     """Whether it goes through the ranking once, text by text."""
     kind: str
     pool: Pool
-    """Where its texts come from: words, descriptors, or mixed (both in one ranking)."""
+    """Where its texts come from: words or descriptors."""
     m: Members
     """Maximum number of members."""
     class_name_weight: Annotated[float, Field(ge=0, le=1e6)] = 0.0

@@ -10,7 +10,7 @@ from wsoup.params.section import Place, PositiveInt, Section
 
 Texts = Annotated[PositiveInt, Field(le=1_000_000)]
 Members = Annotated[PositiveInt, Field(le=10_000)]
-Pool = Literal["words", "descriptors", "mixed"]
+Pool = Literal["words", "descriptors"]
 
 
 class WordPoolParams(Section):

@@ -14,7 +14,7 @@ from wsoup.disk import store
 from wsoup.soup.member import Cost
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 
 @dataclass(frozen=True)
@@ -104,36 +104,6 @@ def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranke
         cost=Cost(**about["cost_by_seed"][str(seed)]),
         n_classes=np.asarray(table["n_classes"])[rows],
     )
-
-
-def mixed(words: Path, descriptors: Path) -> tuple[pa.Table, dict[str, Any]]:
-    """Two scored pools as one table, words first, and its attributes; a text in both is kept once, as a word.
-
-    Each text keeps the scores of its own pool; the mixed pool is searched like words, since chains grow in it.
-
-    Raises:
-        MismatchError: the pools were scored with different encoders or seeds.
-    """
-    import pyarrow as pa
-
-    tables = [store.read_table(path) for path in (words, descriptors)]
-    about, other = (store.table_attributes(path) for path in (words, descriptors))
-    store.check_encoder(other["encoder"], expected=about["encoder"], where=descriptors)
-    seeds = [list(dict.fromkeys(table["seed"].to_pylist())) for table in tables]
-    if seeds[0] != seeds[1]:
-        raise MismatchError(
-            f"{words} has seeds {seeds[0]}, {descriptors} has {seeds[1]}; run `dvc repro` to score both"
-        )
-    in_words = set(tables[0]["text"].to_pylist())
-    tables[1] = tables[1].filter(pa.array([text not in in_words for text in tables[1]["text"].to_pylist()]))
-    both = pa.concat_tables(tables)
-    order = np.argsort(np.searchsorted(np.sort(seeds[0]), np.asarray(both["seed"])), kind="stable")
-    costs = {
-        seed: (Cost(**cost) + Cost(**other["cost_by_seed"][seed])).as_json()
-        for seed, cost in about["cost_by_seed"].items()
-    }
-    cost = Cost(**about["cost"]) + Cost(**other["cost"])
-    return both.take(order), {**about, "pool": "mixed", "cost": cost.as_json(), "cost_by_seed": costs}
 
 
 def count_and_likelihood(n_correct: np.ndarray, log_likelihood: np.ndarray) -> np.ndarray:
