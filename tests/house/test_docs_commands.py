@@ -37,7 +37,6 @@ ELSEWHERE = {
     "wsoup report": "tests/report/test_report_page.py",
     "wsoup plan": "tests/pipeline/test_plan.py",
     "wsoup compare": "tests/report/test_report_compare.py",
-    "wsoup sweep": "tests/report/test_report_sweep.py",
     "dvc queue": "a command of DVC",
     "wsoup profile own": "tests/check/test_check_encoder.py; with ViT-B-32 it needs the weights' tag alone",
     "wsoup check": "tests/check/test_check_data.py, tests/check/test_check_encoder.py",

@@ -14,8 +14,7 @@ from run_cli import run
 from wsoup.base.errors import MissingError
 from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right, unpack_right
-from wsoup.report.compare import COUNTS, compare, experiments, params_changes, resolve
-from wsoup.report.sweep import sweep
+from wsoup.report.compare import COUNTS, compare, params_changes, resolve
 
 HEAD = "variant,row,dataset,role,seed,n_correct,n_images,images\n"
 
@@ -95,18 +94,6 @@ def test_the_workspace_is_a_revision_too(repository):
     _, accuracies = compare("first", root=repository)
     dtd = accuracies.rows[0]
     assert (dtd["before"], dtd["after"], dtd["change"]) == (41.0, 45.0, 4.0)
-
-
-def test_a_sweep_has_a_line_per_revision_sorted_by_the_param(repository):
-    table = sweep("word_soup.k0", rows=["word_soup"], revisions=["first", "fast-moth"], root=repository)
-    assert [(row["word_soup.k0"], row["revision"], row["source"]) for row in table.rows] == [
-        (100, "fast-moth", 51.0),
-        (250, "first", 50.0),
-    ]
-    assert "51.00 ± 0.50" in table.as_markdown()
-    assert experiments(root=repository) == ["fast-moth"]
-    once = sweep("word_soup.k0", rows=["word_soup"], root=repository).rows  # the workspace equals the experiment
-    assert [row["revision"] for row in once] == ["fast-moth"]
 
 
 def test_unknown_revisions_files_and_params_are_named(repository):

@@ -18,7 +18,7 @@ def verdict_of(
 
     def verdict(mean: float) -> Verdict:
         word = "noise" if abs(mean) < sure else "better" if mean > 0 else "worse"
-        return Verdict(mean, mean - sure, mean + sure, 0.5, 0.05, word, sure)
+        return Verdict(mean, mean - sure, mean + sure, 0.5, 0.05, word)
 
     rivals, over = {"class_name": 46.0}, {"class_name": verdict(gain)}
     if over_templates is not None:

@@ -163,13 +163,10 @@ def test_a_page_without_a_run_names_the_stage(in_tmp, project):
         write_page("index.html", params_file=project.folder / "params.yaml", root=in_tmp)
 
 
-def test_compare_and_sweep_read_commits_and_the_workspace(project, in_tmp):
+def test_compare_reads_commits_and_the_workspace(project, in_tmp):
     from wsoup.report.compare import compare
-    from wsoup.report.sweep import sweep
 
     params, accuracies = compare("HEAD", root=project.folder)
     assert params.rows == []
     assert accuracies.rows == []
     assert "rows are the same in both" in accuracies.notes[-1]
-    table = sweep("soups.word.k0", rows=["word_soup"], revisions=["HEAD"], root=project.folder)
-    assert [(row["soups.word.k0"], row["revision"]) for row in table.rows] == [(4, "HEAD")]

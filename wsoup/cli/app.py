@@ -34,7 +34,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "results": report.results_command,
     "report": report.report_command,
     "compare": report.compare_command,
-    "sweep": report.sweep_command,
     "classify": classify_command,
 }
 for name, group in GROUPS.items():

@@ -1,4 +1,4 @@
-"""`wsoup results` and `report` on the last run, `compare` on two and `sweep` on many."""
+"""`wsoup results` and `report` on the last run, `compare` on two."""
 
 import sys
 from dataclasses import replace
@@ -62,56 +62,6 @@ def compare_command(
         raise ParamsError(f"--row {row!r} is in neither revision; there are {known}, and all")
     _print_table(params)
     _print_table(replace(accuracies, rows=lines))
-
-
-def sweep_command(
-    param: Annotated[str, typer.Argument(help="A dotted key of params.yaml, such as fewshot.shots.")],
-    row: Annotated[
-        list[str] | None,
-        typer.Option(help="A row of reports/metrics.json, or VARIANT/ROW; may be repeated (default: word_soup)."),
-    ] = None,
-    variant: Annotated[str, typer.Option(help="`pretrained`, or a finetuned method.")] = "pretrained",
-    figure: Annotated[Path | None, typer.Option(help="Also draw a figure, as .svg or Vega-Lite .json.")] = None,
-    revisions: Annotated[
-        list[str] | None, typer.Argument(help="Revisions or experiments (default: all experiments).")
-    ] = None,
-    run: Annotated[
-        bool, typer.Option("--run", help="With model_scaling: first run the encoders that have not run yet.")
-    ] = False,
-    encoder: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With --run: MODEL/TAG, or a YAML file with section encoder (default: the paper's encoders)."
-        ),
-    ] = None,
-) -> None:
-    """Tabulate and draw rows of many experiments against one param; `model_scaling` fills that table of the paper.
-
-    Example: wsoup sweep fewshot.shots --row class_name --row word_soup --figure shots.svg
-    """
-    from wsoup.disk.files import check_ending
-    from wsoup.report import sweep
-    from wsoup.report.labels import SCALING_ENCODERS
-    from wsoup.report.reading import as_written
-
-    if param == sweep.SCALING:
-        wanted = [sweep.encoder_of(text) for text in encoder or map("/".join, SCALING_ENCODERS)]
-        names = sweep.run_encoders(wanted) if run else []
-        with as_written():
-            table = sweep.scaling_table(revisions or names)
-        _print_table(table)
-        print(sweep.write_scaling(table, folder=Path("reports")))
-        return
-    if run or encoder:
-        raise ParamsError("--run and --encoder are for `wsoup sweep model_scaling`; queue others with `dvc exp run`")
-    if figure is not None:
-        check_ending(figure, ".svg", ".json", option="--figure")
-    with as_written():
-        table = sweep.sweep(param, rows=row or ["word_soup"], variant=variant, revisions=revisions or [])
-    _print_table(table)
-    if figure is not None:
-        sweep.write_figure(figure, table=table, param=param)
-        print(figure)
 
 
 def _print_table(table: Any) -> None:

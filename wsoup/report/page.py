@@ -25,7 +25,6 @@ from wsoup.report.gallery import changed_by, gallery, moved_classes
 from wsoup.report.labels import soup_label, soup_title
 from wsoup.report.results import Results
 from wsoup.report.run import costs, load_run, tables, timings
-from wsoup.report.sweep import saved_scaling
 from wsoup.report.tables import SHOWN, page_tables
 from wsoup.report.terminal import headline
 from wsoup.report.verdict import RIVALS, Judgement
@@ -68,7 +67,7 @@ def write_page(
     artifacts, params = Artifacts(Path(root)), load_params(params_file)
     run = load_run(params, artifacts=artifacts)
     results, figures = run.results, _figures(artifacts.reports / "plots")
-    run_tables = tables(run, saved=saved_scaling(artifacts.reports))
+    run_tables = tables(run)
     timings_file = store.cache_dir() / "timings.jsonl"
     context = {
         "version": __version__,

@@ -1,7 +1,6 @@
 """A run as reports see it: results, verdicts, all tables, the data of all figures, and how long its stages took."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -88,8 +87,8 @@ def load_run(params: RunParams | Params, *, artifacts: Artifacts) -> Run:
     return Run(params, artifacts, results, judgement)
 
 
-def tables(run: Run, *, saved: Sequence[Table] = ()) -> list[Table]:
-    """Every table of a run, in the order of the page; `saved` are tables that were written earlier."""
+def tables(run: Run) -> list[Table]:
+    """Every table of a run, in the order of the page."""
     results, params, confidence = run.results, run.params, run.params.report.confidence
     folder, methods, tuned = run.artifacts.results, params.finetune.methods, run.results.variants != [PRETRAINED]
     texts = folder / PRETRAINED / "texts.parquet"
@@ -104,7 +103,6 @@ def tables(run: Run, *, saved: Sequence[Table] = ()) -> list[Table]:
         optimism_table(run.judgement),
         analyses.cost_table(gains(run.judgement), soups=run.soups),
         analyses.paired_table(results, confidence=confidence),
-        *saved,
         *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
         analyses.single_texts(texts, results=results),
         analyses.alignment(results),

@@ -31,7 +31,7 @@ SHOWN = 0.005
 MARK = "*"
 """Follows a difference to the paper that is not like for like: another split of the data, or another encoder."""
 
-FIRST = ("model", "method", "variant", "m", "stored", "base", "new", "H", "source", *MEANS.values())
+FIRST = ("model", "method", "variant", "m", "stored", "source", *MEANS.values())
 """Columns that come first on the page; `source` is the name of the source."""
 ACCURACIES = (
     "zero_shot",
@@ -40,7 +40,6 @@ ACCURACIES = (
     "diversity_ablation",
     "parameter_efficiency",
     "laion_source",
-    "model_scaling",
 )
 """Tables whose columns are accuracies of datasets."""
 DIFFERENCES = {
