@@ -1,23 +1,28 @@
-"""One head for every seed: few-shot images and class texts of a soup -> heads/<name>/seed<k>.safetensors."""
+"""One head for every seed, from few-shot images and a soup's texts, and its counts where the classes are the source's.
+
+Heads are fitted and written before any test image is read.
+"""
 
 import numpy as np
+import pyarrow as pa
 
 from wsoup.base.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner, Shards
+from wsoup.evaluate.heads import head_line
 from wsoup.heads import fewshot
 from wsoup.heads.choose import ANY
-from wsoup.heads.head import best_head
-from wsoup.heads.params import Heads
+from wsoup.heads.head import Head, best_head
+from wsoup.heads.params import HeadParams, Heads
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
-from wsoup.search.rank.source import SourceParams, identity, load_source
+from wsoup.search.rank.source import Source, SourceParams, identity, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.classes import class_texts, logit_scale_of
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import load_encoder
+from wsoup.towers.encoder import Encoder, load_encoder
 
 
 class Wanted(SourceParams):
@@ -27,22 +32,49 @@ class Wanted(SourceParams):
 
 
 def main(owner: Owner, name: str) -> None:
-    """Make NAME, a head of section `heads`, for every seed; a shard is a seed."""
+    """Make and evaluate NAME, a head of section `heads`."""
     params, artifacts = load(Wanted), Artifacts()
     if name not in params.heads:
         raise ParamsError(f"heads has no {name!r}; it has {', '.join(params.heads) or 'none'}")
-    definition = params.heads[name]
-    encoder = load_encoder(params.encoder)
+    definition, encoder = params.heads[name], load_encoder(params.encoder)
     source = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
     soups = [Soup.load(artifacts.soup(definition.soup, seed=seed), encoder=encoder.id) for seed in params.seeds]
+    files = fit(owner, definition, source=source, soups=soups, encoder=encoder)
+    with store.replacing(artifacts.head(name, seed=0).parent) as folder:
+        folder.mkdir()
+        for soup, file in zip(soups, files, strict=True):
+            (folder / f"seed{soup.seed}.safetensors").write_bytes(file)
+    heads = {seed: Head.load(artifacts.head(name, seed=seed)) for seed in params.seeds}
+    tests = [store.read_features(path, encoder=encoder.id) for path in artifacts.tests()]
+    lines = [
+        line
+        for test in tests
+        for seed, head in heads.items()
+        if (line := head_line(head, name=name, soup=definition.soup, seed=seed, test=test)) is not None
+    ]
+    attributes = {
+        "encoder": encoder.id,
+        "parameters": round(sum(head.fitted.n_numbers for head in heads.values()) / len(heads)),
+        "members_kl": [],
+        "soup": definition.soup,
+        "left_out": [[head.kind, head.n_correct, head.n_images] for head in heads.values()],
+        "made_with": dict(owner.packages),
+    }
+    out = artifacts.results / "heads" / f"{name}.parquet"
+    store.write_table(out, pa.Table.from_pylist(lines), attributes=attributes)
+    print(f"{out}: {name} on {', '.join(dict.fromkeys(line['dataset'] for line in lines))}")
+
+
+def fit(owner: Owner, definition: HeadParams, *, source: Source, soups: list[Soup], encoder: Encoder) -> list[bytes]:
+    """The head file of each seed's soup, from the few-shot images alone; a shard is a seed."""
     inputs = [identity(source), definition.kind]
     work = [Shards(owner, inputs=[*inputs, soup.seed, soup.as_json()], n=1) for soup in soups]
 
     def task(number: int, _: int) -> dict[str, np.ndarray]:
-        seed, soup = params.seeds[number], soups[number]
+        soup = soups[number]
         classes = {"template": source.template, "class_names": source.class_names}
         shots, note = fewshot.checked(
-            *source.images_of(seed),
+            *source.images_of(soup.seed),
             texts=class_texts(soup, encoder=PromptEncoder.of(encoder), **classes).T,
             logit_scale=logit_scale_of(encoder.model),
             names=source.class_names,
@@ -50,14 +82,11 @@ def main(owner: Owner, name: str) -> None:
         kinds = ANY if definition.kind == "chosen" else (definition.kind,)
         head = best_head(shots, kinds=kinds, soup=soup, encoder=encoder.id, note=note, **classes)
         result = f"{head.kind}, {head.n_correct} of {head.n_images} left-out images right"
-        print(f"seed {seed}: {'; '.join(filter(None, (result, head.note)))}")
+        print(f"seed {soup.seed}: {'; '.join(filter(None, (result, head.note)))}")
         return {"file": np.frombuffer(head.as_bytes(), dtype=np.uint8)}
 
-    finish_shards(work, task=task, label=f"head {name}", unit="seed")
-    with store.replacing(artifacts.head(name, seed=0).parent) as folder:
-        folder.mkdir()
-        for seed, shards in zip(params.seeds, work, strict=True):
-            (folder / f"seed{seed}.safetensors").write_bytes(shards.load()[0]["file"].tobytes())
+    finish_shards(work, task=task, label="head", unit="seed")
+    return [shards.load()[0]["file"].tobytes() for shards in work]
 
 
 if __name__ == "__main__":

@@ -7,9 +7,6 @@
 Names are loaded on first use, so that `import wsoup` costs next to nothing.
 """
 
-import sys
-from types import ModuleType
-
 from wsoup.runtime import threads
 
 threads.prepare()  # before anything imports torch
@@ -38,21 +35,6 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'wsoup' has no attribute {name!r}")
     return globals().setdefault(name, getattr(__import__(_MODULES[name], fromlist=[name]), name))
-
-
-class _Face(ModuleType):
-    """Keeps `wsoup.adapt` the function when the package of the same name is imported."""
-
-    @property
-    def adapt(self) -> object:
-        return __import__(_MODULES["adapt"], fromlist=["adapt"]).adapt
-
-    @adapt.setter
-    def adapt(self, package: ModuleType) -> None:
-        pass
-
-
-sys.modules[__name__].__class__ = _Face
 
 
 def __dir__() -> list[str]:

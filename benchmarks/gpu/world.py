@@ -81,10 +81,9 @@ def waves(params: dict[str, Any]) -> list[list[str]]:
         ["fewshot", "candidates", "evaluated", *(f"embed {name}" for name in datasets)],
         ["embed_train"],
         ["score words", "score descriptors", "class_name_soup"],
-        ["survey", "piles", *(f"soup {name}" for name in soups)],  # evaluate needs the soup of survey, too
+        ["survey", *(f"soup {name}" for name in soups)],  # evaluate needs the soup of survey, too
         [*(f"finetune {name}" for name in methods), *(f"head {name}" for name in params["heads"]), "evaluate"],
-        [*(f"evaluate_tuned {name}" for name in methods), *(f"evaluate_head {name}" for name in params["heads"])],
-        [f"adapt {name}" for name in params["adapt"]],
+        [*(f"evaluate_tuned {name}" for name in methods)],
         ["report"],
     ]
 

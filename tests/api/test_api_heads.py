@@ -83,7 +83,7 @@ def test_adaptation_takes_a_classifier_and_a_scale(model, images):
 
 
 def test_wsoup_adapt_is_the_function_not_the_package():
-    from wsoup.adapt import kinds
+    from wsoup.adaptation import kinds
 
     assert callable(wsoup.adapt)
     assert kinds.INFORMATION == 0.1

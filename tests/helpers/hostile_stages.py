@@ -27,7 +27,7 @@ REST: list[Stage] = [
         ("class_name_soup",),
     ),
     *(("soup", "descriptor"), ("head", "chosen"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce")),
-    *(("evaluate_head", "chosen"), ("piles",), ("adapt", "em"), ("report",)),
+    ("report",),
 ]
 
 

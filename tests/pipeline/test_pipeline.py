@@ -35,8 +35,6 @@ def test_a_word_soup_param_runs_the_word_soup_and_the_stages_behind_it(project):
         "soup@word",
         "finetune@coop_diverse",
         "head@chosen",
-        "evaluate_head@chosen",
-        "adapt@em",
         "evaluate",
         "evaluate_tuned@ce",
         "evaluate_tuned@coop_diverse",

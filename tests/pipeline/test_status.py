@@ -52,7 +52,7 @@ def test_a_new_table_runs_only_the_report(edited):
 def test_a_new_baseline_is_evaluated_and_runs_nothing_before(edited):
     append(edited, "wsoup/evaluate/baselines.py", "wsoup/evaluate/params.py")
     evaluated = {name for name in TRAINED if name.startswith("evaluate_tuned")}
-    assert edited.changed() == evaluated | {"evaluate", "evaluate_head@chosen", "piles", "survey", "report"}
+    assert edited.changed() == evaluated | {"evaluate", "head@chosen", "survey", "report"}
 
 
 def test_a_new_kind_of_soup_embeds_scores_and_trains_nothing_again(edited):
@@ -118,9 +118,6 @@ STAGES = {
     "evaluate": [],
     "survey": [],
     "evaluate_tuned": ["ce"],
-    "evaluate_head": ["chosen"],
-    "piles": [],
-    "adapt": ["em"],
     "landscape": ["ce"],
     "report": [],
 }

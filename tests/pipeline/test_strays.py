@@ -28,8 +28,6 @@ MADE = {
     "heads/mine": ["seed1.safetensors"],
     "heads/old": ["seed1.safetensors"],
     "results/heads": ["mine.parquet", "old.parquet"],
-    "results/adapted": ["mine.parquet", "old.parquet"],
-    "results/piles": ["labels.parquet"],
 }
 NOT_OURS = {
     "manifests": ["notes.txt", "old.parquet.bak", ".old.parquet.1-ab.tmp"],
@@ -49,7 +47,6 @@ PARAMS = {
     "methods": ["ce"],
     "landscapes": ["ce"],
     "heads": ["mine"],
-    "adaptations": ["mine"],
 }
 
 
@@ -74,7 +71,6 @@ def test_strays_are_artifacts_that_params_no_longer_name(tmp_path: Path) -> None
         "results/landscape/old.parquet": "params.yaml names no landscape of method 'old'",
         "heads/old": "params.yaml names no head 'old'",
         "results/heads/old.parquet": "params.yaml names no head 'old'",
-        "results/adapted/old.parquet": "params.yaml names no adaptation 'old'",
     }
 
 

@@ -1,4 +1,4 @@
-"""Tables of heads and adaptations, from hand-written counts."""
+"""The table of heads, from hand-written counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from wsoup.base.errors import MissingError
 from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right
-from wsoup.report.heads import adapted_table, heads_table
+from wsoup.report.heads import heads_table
 from wsoup.report.tables import page_tables
 
 N = 200
@@ -75,43 +75,5 @@ def test_a_one_shot_head_has_no_left_out_accuracy(results):
 
 
 def test_a_head_without_results_names_its_stage(results):
-    with pytest.raises(MissingError, match="evaluate_head@other"):
+    with pytest.raises(MissingError, match="head@other"):
         heads_table(results, heads=["other"], roles=ROLES, confidence=0.95)
-
-
-def adapted(tmp_path, *, after: dict[int, list[int]]) -> dict:
-    """One pile of 4 of 8 images per seed; the texts get the first two right."""
-    shared = {"dataset": "pets", "regime": "fifth"}
-    key = [
-        {**shared, "seed": k, "images": [k, 3, 5, 7], "labels": [0, 1, 0, 1], "role": "xd", "n_all": 8} for k in after
-    ]
-    lines = [{**shared, "seed": k, "before": [0, 1, 1, 0], "after": a, "adapted": k / 2} for k, a in after.items()]
-    store.write_table(tmp_path / "piles/labels.parquet", pa.Table.from_pylist(key))
-    about = {"kind": "em", "soup": "class_name"}
-    store.write_table(tmp_path / "adapted/em.parquet", pa.Table.from_pylist(lines), attributes=about)
-    (row,) = adapted_table(tmp_path, adaptations=["em"], confidence=0.95).rows
-    return dict(row)
-
-
-def test_accuracies_are_means_over_piles(tmp_path):
-    """50 % before; 4 and 3 of 4 after."""
-    row = adapted(tmp_path, after={1: [0, 1, 0, 1], 2: [0, 1, 0, 0]})
-    assert (row["texts alone"], row["adapted"], row["gain"], row["pets"]) == pytest.approx((50, 87.5, 37.5, 37.5))
-    assert (row["regime"], row["role"], row["texts"]) == ("a fifth of the classes", "XD", "class name only")
-    assert (row["left alone"], row["piles"], row["worse piles"]) == (25.0, 2, 0)
-
-
-def test_piles_worse_by_more_than_chance_are_counted(tmp_path):
-    """Two lost and none gained is z = 1.41; the other pile gained both."""
-    assert adapted(tmp_path, after={1: [1, 0, 1, 0], 2: [0, 1, 0, 1]})["worse piles"] == 0
-    key = store.read_table(tmp_path / "piles/labels.parquet").to_pylist()
-    long = [{**line, "images": list(range(8)), "labels": [0] * 8} for line in key]
-    lost = [
-        {**{k: line[k] for k in ("dataset", "regime", "seed")}, "before": [0] * 8, "after": [1] * 8, "adapted": 1.0}
-        for line in key
-    ]
-    store.write_table(tmp_path / "piles/labels.parquet", pa.Table.from_pylist(long))
-    about = {"kind": "em", "soup": "class_name"}
-    store.write_table(tmp_path / "adapted/em.parquet", pa.Table.from_pylist(lost), attributes=about)
-    (row,) = adapted_table(tmp_path, adaptations=["em"], confidence=0.95).rows
-    assert (row["worse piles"], row["gain"], row["verdict"]) == (2, -100.0, "worse")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wsoup.adapt import kinds as adapting
+from wsoup.adaptation import kinds as adapting
 from wsoup.api.model import HF, load_transformers
 from wsoup.api.photos import Photo
 from wsoup.base.errors import MismatchError, MissingError, ModelError, ParamsError

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from wsoup.adapt import kinds as adapting
-from wsoup.adapt.adapted import Adapted
+from wsoup.adaptation import kinds as adapting
+from wsoup.adaptation.adapted import Adapted
 from wsoup.api.arguments import EncoderNames, Features, Names, Precision, checked_classifier, checked_labels
 from wsoup.api.model import Tokenizer, at_work, device_of, in_memory
 from wsoup.api.soups import TEMPLATE

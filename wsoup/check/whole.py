@@ -14,7 +14,6 @@ from typing import Any
 
 from pydantic import model_validator
 
-from wsoup.adapt.params import Adaptations
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import judged_soups
 from wsoup.finetune.params import FinetuneParams, PromptTune, SoftDescriptorsTune
@@ -28,7 +27,7 @@ SCHEMA = Path(__file__).parents[2] / "data" / "params.schema.json"
 """The first line of params.yaml and of every profile names it."""
 RESERVED = {
     "soups": ("class_name", "upper_bound"),
-    "finetune.methods": ("pretrained", "landscape", "heads", "adapted"),
+    "finetune.methods": ("pretrained", "landscape", "heads"),
     "heads": ("pretrained",),
 }
 """Names with a meaning of their own in results and artifacts."""
@@ -59,8 +58,6 @@ class Params(Section):
     """Settings that finetuned methods share, and the methods by name."""
     heads: Heads
     """Closed-form heads on the source's few-shot images, by name; {} for none (docs/heads.md)."""
-    adapt: Adaptations
-    """Adaptation to each target's images without labels, by name; {} for none (docs/heads.md)."""
     evaluate: EvaluateParams
     """Which rows are evaluated."""
     landscape: LandscapeParams
@@ -92,7 +89,6 @@ class Params(Section):
         known = ("class_name", *self.soups)
         users = {f"finetune.methods.{name}.soup": m.soup for name, m in methods.items()}
         users |= {f"heads.{name}.soup": head.soup for name, head in heads.items()}
-        users |= {f"adapt.{name}.soup": one.soup for name, one in self.adapt.items()}
         if self.landscape.methods:
             users["landscape.soup"] = self.landscape.soup
         for key, soup in users.items():

@@ -48,11 +48,6 @@ class Artifacts:
         """The test features of every dataset, sorted."""
         return sorted(self.features("*", split="test").parent.glob(self.features("*", split="test").name))
 
-    @property
-    def piles(self) -> Path:
-        """The folder of targets' unlabelled images."""
-        return self.folder / "piles"
-
     def pool(self, name: str) -> Path:
         """A pool of candidates, one bare text a line."""
         return self.folder / "pools" / f"{name}.txt"
@@ -106,7 +101,6 @@ class Artifacts:
         methods: Collection[str],
         landscapes: Collection[str],
         heads: Collection[str],
-        adaptations: Collection[str],
     ) -> Iterator[tuple[Path, str]]:
         """Results of earlier params: their paths, each with a clause on the name that params.yaml no longer has.
 
@@ -124,7 +118,6 @@ class Artifacts:
             (self.results / "landscape", r"\.parquet", landscapes, "landscape of method", Path.is_file),
             (artifacts / "heads", "", heads, "head", _holds_seeds),
             (self.results / "heads", r"\.parquet", heads, "head", Path.is_file),
-            (self.results / "adapted", r"\.parquet", adaptations, "adaptation", Path.is_file),
         ):
             for path in sorted(folder.iterdir()) if folder.is_dir() else ():
                 match = re.fullmatch(_NAME + pattern, path.name)

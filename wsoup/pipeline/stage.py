@@ -142,7 +142,6 @@ def _remove_strays(params: Params) -> None:
         methods=params.finetune.methods,
         landscapes=params.landscape.methods,
         heads=params.heads,
-        adaptations=params.adapt,
     ):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         print(f"removed {path}: {why} (DVC's cache still has it)", file=sys.stderr)

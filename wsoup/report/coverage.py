@@ -149,13 +149,8 @@ def as_text(rows: list[PaperRow], *, unsure: list[str]) -> str:
 
 
 def own_rows(params: Params) -> str:
-    """Rows that no table of the paper has: heads and adaptations, a line each; "" if there are none."""
-    sections: dict[str, Mapping[str, Any]] = {"heads": params.heads, "adapt": params.adapt}
-    lines = [
-        f"  +  {key}.{name}: {each.kind}, {each.soup}\n"
-        for key, section in sections.items()
-        for name, each in section.items()
-    ]
+    """Rows that no table of the paper has: heads, a line each; "" if there are none."""
+    lines = [f"  +  heads.{name}: {head.kind}, {head.soup}\n" for name, head in params.heads.items()]
     return "".join(["not the paper's:\n", *lines]) if lines else ""
 
 

@@ -1,4 +1,4 @@
-"""Read results as stages `evaluate`, `evaluate_tuned` and `evaluate_head` wrote them.
+"""Read results as stages `evaluate`, `evaluate_tuned` and `head` wrote them.
 
 A file that is damaged, swapped or stale raises an error with its name.
 """

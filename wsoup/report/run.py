@@ -16,7 +16,7 @@ from wsoup.params.inputs import Datasets
 from wsoup.params.section import Name, Sections, Seeds
 from wsoup.report import analyses, plots
 from wsoup.report.accuracy import finetuned_table, paper_tables, size_table, zero_shot_table
-from wsoup.report.heads import adapted_table, heads_table
+from wsoup.report.heads import heads_table
 from wsoup.report.reading import load_results
 from wsoup.report.results import Results
 from wsoup.report.tables import Table
@@ -40,7 +40,6 @@ class RunParams(Sections):
     soups: Soups
     finetune: FinetuneParams
     heads: dict[Name, Any]  # only names are needed
-    adapt: dict[Name, Any]
     evaluate: EvaluateParams
     landscape: LandscapeParams
     report: ReportParams
@@ -92,14 +91,13 @@ def tables(run: Run) -> list[Table]:
     results, params, confidence = run.results, run.params, run.params.report.confidence
     folder, methods, tuned = run.artifacts.results, params.finetune.methods, run.results.variants != [PRETRAINED]
     texts = folder / PRETRAINED / "texts.parquet"
-    heads, adaptations = list(params.heads), list(params.adapt)
+    heads = list(params.heads)
     return [
         verdict_table(run.judgement),
         zero_shot_table(results),
         *([finetuned_table(results), *paper_tables(results)] if tuned else []),
         *([analyses.diversity(results, methods=methods)] if tuned and methods else []),
         *([heads_table(folder, heads=heads, roles=results.roles, confidence=confidence)] if heads else []),
-        *([adapted_table(folder, adaptations=adaptations, confidence=confidence)] if adaptations else []),
         optimism_table(run.judgement),
         analyses.cost_table(gains(run.judgement), soups=run.soups),
         analyses.paired_table(results, confidence=confidence),

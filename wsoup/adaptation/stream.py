@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wsoup.adapt import kinds
-from wsoup.adapt.adapted import Adapted, predict_softly
-from wsoup.adapt.kinds import KINDS, Estimate, adapt, checked, estimate
+from wsoup.adaptation import kinds
+from wsoup.adaptation.adapted import Adapted, predict_softly
+from wsoup.adaptation.kinds import KINDS, Estimate, adapt, checked, estimate
 
 KEPT = 4096
 """Smallest number of images kept; the largest is twice as many."""
@@ -28,7 +28,7 @@ def predictions(
 
     Args:
         features: (N, D).
-        texts, logit_scale, kind: as in `wsoup.adapt.kinds.adapt`.
+        texts, logit_scale, kind: as in `wsoup.adaptation.kinds.adapt`.
         batch: images per batch of the stream; 0: all at once.
 
     Returns:
@@ -57,7 +57,7 @@ def stream(
 
     Args:
         batches: (B, D) each, L2-normalised; B may vary.
-        texts, logit_scale, kind: as in `wsoup.adapt.kinds.adapt`.
+        texts, logit_scale, kind: as in `wsoup.adaptation.kinds.adapt`.
         keep: smallest number of images kept; the largest is twice as many.
         growth: factor by which the stream grows between two runs of EM on the images kept.
 

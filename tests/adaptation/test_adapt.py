@@ -12,12 +12,12 @@ import torch
 from adapt_cases import pile, right
 from torch import Tensor
 
-from wsoup.adapt import adapted as adapted_module
-from wsoup.adapt import kinds
-from wsoup.adapt import stream as stream_module
-from wsoup.adapt.adapted import Adapted, Statistics, predict_softly, zero_shot_classifier
-from wsoup.adapt.kinds import KINDS, adapt, estimate
-from wsoup.adapt.stream import predictions, stream
+from wsoup.adaptation import adapted as adapted_module
+from wsoup.adaptation import kinds
+from wsoup.adaptation import stream as stream_module
+from wsoup.adaptation.adapted import Adapted, Statistics, predict_softly, zero_shot_classifier
+from wsoup.adaptation.kinds import KINDS, adapt, estimate
+from wsoup.adaptation.stream import predictions, stream
 from wsoup.base.errors import DataError, MismatchError, ParamsError
 
 SCALE = 12.0
@@ -69,7 +69,7 @@ def test_results_do_not_depend_on_the_block_size(monkeypatch):
 
 
 def slow_em(features: np.ndarray, texts: np.ndarray, *, scale: float, rounds: int) -> np.ndarray:
-    """Logits by loops over images and classes, in float64, from the docstring of `wsoup.adapt.kinds`."""
+    """Logits by loops over images and classes, in float64, from the docstring of `wsoup.adaptation.kinds`."""
     n, n_classes = len(features), texts.shape[1]
     text_logits = [[scale * float(f @ texts[:, c]) for c in range(n_classes)] for f in features]
     mean = sum(features) / n

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from wsoup.adapt.adapted import Adapted, Statistics, predict_softly, zero_shot_classifier
+from wsoup.adaptation.adapted import Adapted, Statistics, predict_softly, zero_shot_classifier
 from wsoup.base.errors import DataError, MismatchError, ParamsError, shown_value
 from wsoup.core.scoring import normalize
 
