@@ -2,14 +2,13 @@
 
 import os
 from functools import partial
-
-import numpy as np
+from pathlib import Path
 
 from wsoup.base.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner, Shards
-from wsoup.finetune.data import read_training_set
+from wsoup.disk.shards import Owner, Shard
+from wsoup.finetune.data import TrainingSet, read_training_set
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
@@ -17,7 +16,6 @@ from wsoup.finetune.tuners import check_templates
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.params.section import Name, Sections, Seeds, load, read_yaml
 from wsoup.pipeline import stage
-from wsoup.runtime.progress import progress
 from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import load_encoder
 
@@ -72,24 +70,26 @@ def main(owner: Owner, method: str) -> None:
         }
         for seed, source in zip(params.seeds, sources, strict=True)
     ]
-    work = [
-        Shards(owner, inputs=[config, list(source.paths), list(source.class_names), encoder.preprocessing], n=1)
+    inputs = [
+        [config, list(source.paths), list(source.class_names), encoder.preprocessing]
         for config, source in zip(configs, sources, strict=True)
     ]
 
-    def task(number: int, _: int) -> dict[str, np.ndarray]:
-        seed = params.seeds[number]
-        trainer = Trainer(
-            encoder, source=sources[number], method=definition, shared=shared, seed=seed, save_memory=save_memory
-        )
-        bar = partial(progress, label=f"{method} seed {seed}")
-        student = trainer.run(resume=work[number].running(0), save_seconds=saved_every, progress=bar)
-        return pack_student(student, log=trainer.log, snapshots=trainer.snapshots)
+    def train(source: TrainingSet, seed: int, running: Path) -> bytes:
+        trainer = Trainer(encoder, source=source, method=definition, shared=shared, seed=seed, save_memory=save_memory)
+        student = trainer.run(resume=running, save_seconds=saved_every)
+        return store.pack_arrays(pack_student(student, log=trainer.log, snapshots=trainer.snapshots))
 
-    finish_shards(work, task=task, label=method, unit="seed", bar=False)
+    iterations = definition.iterations or shared.iterations
+    shards = [
+        Shard(owner, key, partial(train, source, seed, owner.path(key, suffix=".running")), size=iterations)
+        for key, source, seed in zip(inputs, sources, params.seeds, strict=True)
+    ]
+    trained = finish_shards(shards, label=method, unit="iteration", ticks=True)
     with store.replacing(artifacts.tuned(method, seed=0).parent) as folder:
-        for seed, config, shards in zip(params.seeds, configs, work, strict=True):
-            save_tuned(folder / f"seed{seed}", packed=shards.load()[0], config=config)
+        for seed, config, payload in zip(params.seeds, configs, trained, strict=True):
+            packed = store.unpack_arrays(payload, origin=folder)
+            save_tuned(folder / f"seed{seed}", packed=packed, config=config)
 
 
 if __name__ == "__main__":

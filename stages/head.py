@@ -3,13 +3,15 @@
 Heads are fitted and written before any test image is read.
 """
 
-import numpy as np
+from collections.abc import Iterator
+from functools import partial
+
 import pyarrow as pa
 
 from wsoup.base.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner, Shards
+from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.heads import head_line
 from wsoup.heads import fewshot
 from wsoup.heads.choose import ANY
@@ -65,16 +67,15 @@ def main(owner: Owner, name: str) -> None:
     print(f"{out}: {name} on {', '.join(dict.fromkeys(line['dataset'] for line in lines))}")
 
 
-def fit(owner: Owner, definition: HeadParams, *, source: Source, soups: list[Soup], encoder: Encoder) -> list[bytes]:
+def fit(
+    owner: Owner, definition: HeadParams, *, source: Source, soups: list[Soup], encoder: Encoder
+) -> Iterator[bytes]:
     """The head file of each seed's soup, from the few-shot images alone; a shard is a seed."""
-    inputs = [identity(source), definition.kind]
-    work = [Shards(owner, inputs=[*inputs, soup.seed, soup.as_json()], n=1) for soup in soups]
 
-    def task(number: int, _: int) -> dict[str, np.ndarray]:
-        soup = soups[number]
+    def fitted(soup: Soup, seed: int) -> bytes:
         classes = {"template": source.template, "class_names": source.class_names}
         shots, note = fewshot.checked(
-            *source.images_of(soup.seed),
+            *source.images_of(seed),
             texts=class_texts(soup, encoder=PromptEncoder.of(encoder), **classes).T,
             logit_scale=logit_scale_of(encoder.model),
             names=source.class_names,
@@ -82,11 +83,14 @@ def fit(owner: Owner, definition: HeadParams, *, source: Source, soups: list[Sou
         kinds = ANY if definition.kind == "chosen" else (definition.kind,)
         head = best_head(shots, kinds=kinds, soup=soup, encoder=encoder.id, note=note, **classes)
         result = f"{head.kind}, {head.n_correct} of {head.n_images} left-out images right"
-        print(f"seed {soup.seed}: {'; '.join(filter(None, (result, head.note)))}")
-        return {"file": np.frombuffer(head.as_bytes(), dtype=np.uint8)}
+        print(f"seed {seed}: {'; '.join(filter(None, (result, head.note)))}")
+        return head.as_bytes()
 
-    finish_shards(work, task=task, label="head", unit="seed")
-    return [shards.load()[0]["file"].tobytes() for shards in work]
+    shards = [
+        Shard(owner, [identity(source, seed=seed), definition.kind, soup.as_json()], partial(fitted, soup, seed))
+        for soup, seed in zip(soups, source.subsets, strict=True)
+    ]
+    return finish_shards(shards, label="head", unit="seed")
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 At the paper's scale (ViT-B-16, some 2,500 class prompts, 13 x 13 points) it takes about two hours on one CPU core.
 """
 
-import numpy as np
+from functools import partial
 
 from wsoup.base.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner, Shards
+from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate import landscape
 from wsoup.evaluate.params import LandscapeParams
 from wsoup.evaluate.testsets import ClassPrompts, load_tests
@@ -56,13 +56,14 @@ def main(owner: Owner, method: str) -> None:
             tuned, encoder=encoder, template=template, pair=pair, stems=ClassPrompts(tests).stems
         )
     axis = landscape.axis(steps=section.steps, margin=section.margin)
-    shards = Shards(owner, inputs=[tuned.id, template, pair, axis, landscape.identity(tests)], n=len(axis))
+    inputs = [tuned.id, template, pair, axis, landscape.identity(tests)]
 
-    def task(_: int, row: int) -> dict[str, np.ndarray]:
-        return {"n_correct": landscape.count_row(plane.texts, y=axis[row], axis=axis, tests=tests)}
+    def count(y: float) -> bytes:
+        return store.pack_arrays({"n_correct": landscape.count_row(plane.texts, y=y, axis=axis, tests=tests)})
 
-    finish_shards([shards], task=task, label=f"landscape {method}", unit="row")
-    rows = [part["n_correct"] for part in shards.load()]
+    shards = [Shard(owner, [*inputs, y], partial(count, y)) for y in axis]
+    counted = finish_shards(shards, label=f"landscape {method}", unit="row")
+    rows = [store.unpack_arrays(payload, origin=method)["n_correct"] for payload in counted]
     attributes = {
         "encoder": encoder.id,
         "method": method,

@@ -1,34 +1,53 @@
-"""Resume state: only its own stage, inputs, code and packages use it, and damage is detected."""
+"""Resume state: only its own stage, inputs, code and packages use it, damage is detected, others' files stay."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from wsoup.base.errors import MissingError
-from wsoup.disk.shards import Owner, Shards
+from wsoup.disk import shards
+from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.work import finish_shards
 
-OWNER = Owner("score@words", code={"stages/score.py": "1", "wsoup/core/prompts.py": "2"}, packages={"torch": "2.9.0"})
+OWNER = Owner("score@words", code={"stages/score.py": "1", "wsoup/core": "2"}, packages={"torch": "2.9.0"})
 
 
-def task(_: int, shard: int) -> dict[str, np.ndarray]:
-    return {"a": np.arange(shard + 1), "b": np.array([shard], dtype=np.uint8)}
+def shard(inputs: object = 1, *, owner: Owner = OWNER, computed: list[object] | None = None) -> Shard:
+    """A shard whose result is its inputs as text, and which notes that it was computed."""
+
+    def compute() -> bytes:
+        if computed is not None:
+            computed.append(inputs)
+        return str(inputs).encode()
+
+    return Shard(owner, inputs, compute)
 
 
-def test_saved_shards_are_not_computed_again_and_load_in_order(in_tmp):
-    shards = Shards(OWNER, inputs={"x": 1}, n=5)
-    shards.save(1, task(0, 1))
-    again = Shards(OWNER, inputs={"x": 1}, n=5)
-    assert again.missing() == [0, 2, 3, 4]
-    with pytest.raises(MissingError, match=r"4 of 5 shards are missing; run the stage again"):
-        again.load()
-    finish_shards([again], task=task, label="test", unit="shard")
-    assert [len(part["a"]) for part in again.load()] == [1, 2, 3, 4, 5]
+def finish(*inputs: object, owner: Owner = OWNER) -> tuple[list[bytes], list[object]]:
+    """The results of these shards, and which of them were computed now."""
+    computed: list[object] = []
+    work = [shard(each, owner=owner, computed=computed) for each in inputs]
+    return list(finish_shards(work, label="test", unit="shard")), computed
+
+
+def run(*inputs: object) -> list[object]:
+    """Which shards a run of the stage computes that then ends well."""
+    owner = dataclasses.replace(OWNER, used=set())
+    _, computed = finish(*inputs, owner=owner)
+    owner.finished()
+    return computed
+
+
+def test_saved_shards_are_not_computed_again_and_come_in_order(in_tmp, capfd):
+    shard(1).save(b"1")
+    assert finish(0, 1, 2) == ([b"0", b"1", b"2"], [0, 2])
+    assert "test: 1 of 3 shards were finished before; going on" in capfd.readouterr().err
+    assert finish(0, 1, 2) == ([b"0", b"1", b"2"], [])
+    with pytest.raises(MissingError, match=r"\.part does not exist"):
+        shard(3).load()
 
 
 @pytest.mark.parametrize(
@@ -36,48 +55,54 @@ def test_saved_shards_are_not_computed_again_and_load_in_order(in_tmp):
     [
         {"inputs": {"x": 2}},
         {"owner": dataclasses.replace(OWNER, name="score@descriptors")},
-        {"owner": dataclasses.replace(OWNER, code={**OWNER.code, "wsoup/core/prompts.py": "3"})},
+        {"owner": dataclasses.replace(OWNER, code={**OWNER.code, "wsoup/core": "3"})},
         {"owner": dataclasses.replace(OWNER, code={"stages/score.py": "1"})},
         {"owner": dataclasses.replace(OWNER, packages={"torch": "2.9.1"})},
         {"owner": dataclasses.replace(OWNER, packages={"torch": "2.9.0", "pillow": "12.0"})},
     ],
 )
 def test_other_inputs_stages_code_or_packages_have_other_shards(in_tmp, other):
-    Shards(OWNER, inputs={"x": 1}, n=1).save(0, task(0, 0))
-    assert Shards(**{"owner": OWNER, "inputs": {"x": 1}, "n": 1, **other}).missing() == [0]
+    shard().save(b"1")
+    assert shard().done()
+    assert not dataclasses.replace(shard(), **other).done()
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"code": {**OWNER.code, "wsoup/core/prompts.py": "3"}}, "code of 'score@words' changed"),
-        ({"packages": {"torch": "2.9.1"}}, "packages of 'score@words' changed (torch 2.9.0 -> 2.9.1)"),
-    ],
-)
-def test_shards_of_other_code_or_packages_are_reported_and_removed(in_tmp, capfd, changed, message):
-    old, unrelated = Shards(OWNER, inputs={"x": 1}, n=1), Shards(OWNER, inputs={"x": 2}, n=1)
-    for shards in (old, unrelated):
-        shards.begin()
-        shards.save(0, task(0, 0))
-    new = Shards(dataclasses.replace(OWNER, **changed), inputs={"x": 1}, n=1)
-    new.begin()
-    new.begin()
-    assert capfd.readouterr().err == f"{message} since it was interrupted: starting again\n"
-    assert not old.folder.exists()
-    assert unrelated.done(0), "of other params, which may run again"
-    assert json.loads((new.folder / "about.json").read_text())["stage"] == "score@words"
+def test_a_finished_run_keeps_what_it_used_for_the_next_one_and_nothing_else(in_tmp):
+    """A fourth seed computes itself alone; a seed that was taken out is gone after one run without it."""
+    assert run("seed 1", "seed 2") == ["seed 1", "seed 2"]
+    assert run("seed 1", "seed 2", "seed 4") == ["seed 4"]
+    assert run("seed 1", "seed 4") == []
+    assert run("seed 2", "seed 1", "seed 4") == ["seed 2"]
 
 
-@pytest.mark.parametrize("about", ["", "{", "[]", "null", '{"inputs": 1}', '{"inputs": "x", "packages": 3}'])
-def test_an_unreadable_note_is_reported_or_left_alone(in_tmp, capfd, about):
-    old, new = (Shards(OWNER, inputs={"x": x}, n=1) for x in (1, 2))
-    old.begin()
-    (old.folder / "about.json").write_text(about)
-    new.begin()
-    printed = capfd.readouterr().err
-    assert old.folder.exists() == (printed == "")
-    assert printed.count("\n") <= 1
-    assert new.missing() == [0]
+def test_a_finished_run_removes_what_other_code_or_a_killed_run_left_but_no_file_of_yours(in_tmp):
+    old = dataclasses.replace(OWNER, packages={"torch": "2.8"})
+    finish(1, owner=old)
+    running = OWNER.path("killed", suffix=".running")
+    running.parent.mkdir()
+    running.write_text("half")
+    notes = [OWNER.folder / "notes.txt", running.with_name("notes.txt"), old.folder / old.version / "x.part"]
+    for note in notes:
+        note.write_text("mine")
+    run(1)
+    left = {path for path in OWNER.folder.rglob("*") if path.is_file()}
+    assert left == {*notes, shard().path}
+
+
+def test_large_shards_are_not_kept_and_those_of_images_never(in_tmp, monkeypatch):
+    monkeypatch.setattr(shards, "KEPT_BYTES", 150)  # a shard is its bytes and a checksum of 65
+    assert [run(1, 2), run(1, 2), run(1, 2, 3), run(1, 2)] == [[1, 2], [], [3], [1, 2]]
+    owner = dataclasses.replace(OWNER, used=set())
+    list(finish_shards([shard(owner=owner)], label="test", unit="image", keep=False))
+    owner.finished()
+    assert not owner.folder.exists()
+
+
+def test_shards_of_other_code_are_said_to_be_out_of_use(in_tmp, capfd):
+    finish(1, owner=dataclasses.replace(OWNER, packages={"torch": "2.8"}))
+    capfd.readouterr()
+    finish(1, 2)
+    assert capfd.readouterr().err.startswith("test: code or packages have changed since its last run: starting again\n")
 
 
 def damages(data: bytes) -> list[bytes]:
@@ -87,27 +112,26 @@ def damages(data: bytes) -> list[bytes]:
 
 
 def test_a_damaged_shard_is_reported_removed_and_computed_again(in_tmp, capfd):
-    shards = Shards(OWNER, inputs={}, n=2)
-    finish_shards([shards], task=task, label="test", unit="shard")
-    whole = shards.path(1).read_bytes()
+    finish(1, 2)
+    path = shard(2).path
+    whole = path.read_bytes()
     for data in damages(whole):
-        shards.path(1).write_bytes(data)
+        path.write_bytes(data)
         capfd.readouterr()
-        assert shards.missing() == [1]
-        assert (
-            "00001.part is damaged: its checksum is not that of its bytes: computing it again" in capfd.readouterr().err
-        )
-        assert not shards.path(1).exists()
-        finish_shards([shards], task=task, label="test", unit="shard")
-        assert shards.path(1).read_bytes() == whole
+        assert not shard(2).done()
+        message = f"{path.name} is damaged: its checksum is not that of its bytes: computing it again"
+        assert message in capfd.readouterr().err
+        assert not path.exists()
+        assert finish(1, 2)[1] == [2]
+        assert path.read_bytes() == whole
 
 
 def test_saving_a_shard_removes_its_running_state(in_tmp):
-    shards = Shards(OWNER, inputs={}, n=1)
-    shards.begin()
-    shards.running(0).write_text("half")
-    shards.save(0, task(0, 0))
-    assert {path.name for path in shards.folder.iterdir()} == {"about.json", "00000.part"}
+    running = OWNER.path(1, suffix=".running")
+    running.parent.mkdir(parents=True)
+    running.write_text("half")
+    shard(1).save(b"1")
+    assert list(running.parent.iterdir()) == [shard(1).path]
 
 
 def test_an_owner_has_the_code_and_packages_of_its_script():

@@ -61,6 +61,12 @@ class Miniature:
         (folder / SECONDS).write_text(json.dumps(seconds))
 
     def start(self, stage: str, **variables: str) -> Running:
+        """Start a stage as if it had never run here."""
+        for name in (stage, reuse.FOLDER):  # known features would leave embed nothing to do
+            shutil.rmtree(self.folder / LEFT / name, ignore_errors=True)
+        return self.resume(stage, **variables)
+
+    def resume(self, stage: str, **variables: str) -> Running:
         return Running(self.folder, *stage.split("@"), root=self.folder, WSOUP_SAVE_SECONDS="0", **variables)
 
     def run(self, stage: str, *, code: int = 0, **variables: str) -> str:
@@ -81,13 +87,12 @@ class Miniature:
 
     def expect_undisturbed(self, stage: str) -> None:
         assert self.digest(stage) == self.undisturbed[stage]
-        assert not (self.folder / LEFT / stage).exists(), "finished shards are left"
+        assert not self.left(stage, "*.running"), "states of running shards are left"
+        assert not self.left(stage, "*.tmp"), "temporary files of shards are left"
         assert not [*(self.folder / "artifacts").rglob(".*.tmp")], "temporary files are left"
 
     def killed_half_way(self, stage: str) -> list[Path]:
         """Start a stage and kill it after its first shard; the shards that are finished by then."""
-        for name in (stage, reuse.FOLDER):  # known features would leave embed nothing to do
-            shutil.rmtree(self.folder / LEFT / name, ignore_errors=True)
         running = self.start(stage)
         assert running.until(lambda: self.left(stage))
         running.send(signal.SIGKILL)

@@ -9,15 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from project import ROOT, Project
 
 from wsoup.base.errors import ModelError, ParamsError, WsoupError
-from wsoup.disk.shards import Owner, Shards
+from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.work import finish_shards
 
 ray = pytest.importorskip("ray")
@@ -49,14 +49,17 @@ def on_ray(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
 
 
-def square(_: int, shard: int) -> dict[str, np.ndarray]:
-    return {"x": np.full(3, shard**2)}
+def square(shard: int) -> bytes:
+    return str(shard**2).encode()
 
 
 def finished(task: Any, *, n: int, name: str = "test") -> list[int]:
-    shards = Shards(Owner(name, {"a.py": "1"}, {}), inputs=name, n=n)
-    finish_shards([shards], task=task, label=name, unit="shard")
-    return [int(part["x"][0]) for part in shards.load()]
+    return [int(part) for part in finish_shards(shards_of(task, n=n, name=name), label=name, unit="shard")]
+
+
+def shards_of(task: Any, *, n: int, name: str) -> list[Shard]:
+    owner = Owner(name, {"a.py": "1"}, {})
+    return [Shard(owner, i, partial(task, i)) for i in range(n)]
 
 
 def test_shards_come_back_in_any_order_and_no_usage_statistics_are_sent(monkeypatch):
@@ -68,11 +71,11 @@ def test_shards_come_back_in_any_order_and_no_usage_statistics_are_sent(monkeypa
 def test_a_killed_worker_is_replaced(tmp_path, capsys):
     marker = tmp_path / "killed"
 
-    def killed_once(_: int, shard: int) -> dict[str, np.ndarray]:
+    def killed_once(shard: int) -> bytes:
         if shard == 2 and not marker.exists():
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return square(0, shard)
+        return square(shard)
 
     assert finished(killed_once, n=6) == [i**2 for i in range(6)]
     assert "a worker on node" in capsys.readouterr().err
@@ -82,81 +85,84 @@ def test_work_continues_without_a_lost_node(cluster, tmp_path):
     node = cluster.add_node(**ONE_WORKER)
     cluster.wait_for_nodes()
 
-    def slow(_: int, shard: int) -> dict[str, np.ndarray]:
+    def slow(shard: int) -> bytes:
         (tmp_path / f"begun-{shard}").touch()
         time.sleep(0.3)
-        return square(0, shard)
+        return square(shard)
 
-    shards = Shards(Owner("lost", {"a.py": "1"}, {}), inputs="lost", n=12)
     from wsoup.runtime import on_ray
 
-    for done, ((_, i), arrays) in enumerate(on_ray.run(slow, [(0, i) for i in range(12)], label="lost")):
-        shards.save(i, arrays)
-        if done == 3:
+    results = {}
+    for i, payload in on_ray.run([partial(slow, i) for i in range(12)], label="lost"):
+        results[i] = int(payload)
+        if len(results) == 4:
             cluster.remove_node(node)
-    assert [int(part["x"][0]) for part in shards.load()] == [i**2 for i in range(12)]
+    assert results == {i: i**2 for i in range(12)}
 
 
 def test_a_shard_that_crashes_every_worker_is_named_and_the_others_are_kept():
-    def deadly(_: int, shard: int) -> dict[str, np.ndarray]:
+    def deadly(shard: int) -> bytes:
         if shard == 3:
             time.sleep(0.5)  # the others are finished by then
             os.kill(os.getpid(), signal.SIGKILL)
-        return square(0, shard)
+        return square(shard)
 
     with pytest.raises(WsoupError, match=r"deadly: shard 3 crashed its worker 3 times, last on node [\d.]+") as raised:
         finished(deadly, n=4, name="deadly")
     assert "\n" not in str(raised.value)
-    kept = Shards(Owner("deadly", {"a.py": "1"}, {}), inputs="deadly", n=4)
-    assert kept.missing() == [3]
+    assert missing(shards_of(deadly, n=4, name="deadly")) == [3]
+
+
+def missing(shards: list[Shard]) -> list[int]:
+    return [i for i, shard in enumerate(shards) if not shard.done()]
 
 
 DRIVER = """
 import time
-import numpy as np
-from wsoup.disk.shards import Owner, Shards
+from functools import partial
+from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.work import finish_shards
 
-def task(_, shard):
+def task(shard):
     time.sleep(0.2)
-    return {"x": np.full(3, shard**2)}
+    return str(shard**2).encode()
 
-finish_shards([Shards(Owner("driven", {"a.py": "1"}, {}), inputs="driven", n=40)], task=task, label="x", unit="shard")
+owner = Owner("driven", {"a.py": "1"}, {})
+finish_shards([Shard(owner, i, partial(task, i)) for i in range(40)], label="x", unit="shard")
 """
 
 
 def test_a_restarted_driver_computes_only_the_missing_shards(tmp_path):
-    shards = Shards(Owner("driven", {"a.py": "1"}, {}), inputs="driven", n=40)
+    def noted(shard: int) -> bytes:
+        (tmp_path / f"again-{shard}").touch()
+        return square(shard)
+
+    shards = shards_of(noted, n=40, name="driven")
     driver = subprocess.Popen([sys.executable, "-c", DRIVER], env={**os.environ, "PYTHONPATH": str(ROOT)})
     try:
-        while not (shards.path(2).exists() and shards.path(3).exists()):
+        while not (shards[2].path.exists() and shards[3].path.exists()):
             assert driver.poll() is None
             time.sleep(0.01)
     finally:
         driver.kill()
         driver.wait()
-    left = shards.missing()
+    left = missing(shards)
     assert 0 < len(left) <= 37
-
-    def noted(_: int, shard: int) -> dict[str, np.ndarray]:
-        (tmp_path / f"again-{shard}").touch()
-        return square(0, shard)
-
-    finish_shards([shards], task=noted, label="driven", unit="shard")
+    finished = finish_shards(shards, label="driven", unit="shard")
     done_again = sorted(int(path.name.partition("-")[2]) for path in tmp_path.glob("again-*"))
     assert done_again == left
-    assert [int(part["x"][0]) for part in shards.load()] == [i**2 for i in range(40)]
+    assert [int(part) for part in finished] == [i**2 for i in range(40)]
 
 
 def test_few_shards_are_under_way_while_the_driver_is_slow(tmp_path):
     """So a million shards do not fill the object store: each of two workers has one at work and one that waits."""
     from wsoup.runtime import on_ray
 
-    def noted(_: int, shard: int) -> dict[str, np.ndarray]:
+    def noted(shard: int) -> bytes:
         (tmp_path / f"begun-{shard}").touch()
-        return square(0, shard)
+        return square(shard)
 
-    finished = on_ray.run(noted, [(0, i) for i in range(30)], label="many")
+    finished = on_ray.run([partial(noted, i) for i in range(30)], label="many")
     for taken in range(1, 5):
         next(finished)
         time.sleep(0.2)  # a driver that is slow to write
@@ -167,27 +173,28 @@ def test_few_shards_are_under_way_while_the_driver_is_slow(tmp_path):
 HUNGRY = """
 import os, sys, time
 from pathlib import Path
+from functools import partial
 import numpy as np
 from ray._private.utils import get_system_memory, get_used_memory
-from wsoup.disk.shards import Owner, Shards
+from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.work import finish_shards
 
 os.environ["RAY_memory_usage_threshold"] = str((get_used_memory() + 2 * 2**30) / get_system_memory())
 os.environ["RAY_memory_monitor_refresh_ms"] = "50"
 first, always = Path("first"), sys.argv[1] == "always"
 
-def task(_, shard):
+def task(shard):
     if shard == 2 and (always or not first.exists()):
         first.touch()
         held = []
         for _ in range(60):  # 3.75 GiB
             held.append(np.ones(2**26 // 8))
             time.sleep(0.05)
-    return {"x": np.full(3, shard**2)}
+    return str(shard**2).encode()
 
-shards = Shards(Owner("hungry", {"a.py": "1"}, {}), inputs="hungry", n=5)
-finish_shards([shards], task=task, label="hungry", unit="shard")
-print([int(part["x"][0]) for part in shards.load()])
+owner = Owner("hungry", {"a.py": "1"}, {})
+shards = [Shard(owner, i, partial(task, i)) for i in range(5)]
+print([int(part) for part in finish_shards(shards, label="hungry", unit="shard")])
 """
 
 
@@ -206,7 +213,7 @@ def test_a_worker_out_of_memory(tmp_path, how):
     else:
         assert "hungry: shard 2 crashed its worker 3 times, last on node" in ended.stderr
         assert "(out of memory). Finished shards are kept" in ended.stderr
-        left = Shards(Owner("hungry", {"a.py": "1"}, {}), inputs="hungry", n=5).missing()
+        left = missing(shards_of(square, n=5, name="hungry"))
         assert left[0] == 2  # and perhaps those that waited behind it
 
 
@@ -227,8 +234,8 @@ def test_a_local_cluster_has_no_dashboard():
 class Unloadable:
     """Stands for an encoder whose weights are missing on a node."""
 
-    def __call__(self, _: int, shard: int) -> dict[str, np.ndarray]:
-        return square(0, shard)
+    def __call__(self, shard: int) -> bytes:
+        return square(shard)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _cannot, ()
@@ -244,7 +251,7 @@ def test_a_worker_that_cannot_load_the_model_names_its_node():
 
 
 def test_an_error_of_the_task_keeps_its_type_and_names_the_node():
-    def refused(_: int, shard: int) -> dict[str, np.ndarray]:
+    def refused(shard: int) -> bytes:
         raise ParamsError("k0 is wrong")
 
     with pytest.raises(ParamsError, match=r"^node [\d.]+: k0 is wrong$"):
@@ -258,12 +265,9 @@ def test_an_unknown_executor(monkeypatch):
 
 
 def test_the_bar_of_images_moves_by_the_workers_shards(capsys):
-    from wsoup.runtime.progress import counting
-
-    shards = Shards(Owner("sized", {"a.py": "1"}, {}), inputs="sized", n=3)
-    with counting(label="images", total=60, initial=0, unit="image") as bar:
-        finish_shards([shards], task=square, label="sized", unit="shard", bar=False, size=lambda _, shard: 20)
-        assert bar.n == 60
+    shards = [Shard(Owner("sized", {"a.py": "1"}, {}), i, partial(square, i), size=20) for i in range(3)]
+    finish_shards(shards, label="sized", unit="image", ticks=True)
+    assert "60/60" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

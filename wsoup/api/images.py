@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from wsoup.base.arguments import Flag, Label, Whole, at_the_door
 from wsoup.base.errors import ChangedError, DataError, ModelError, WsoupError, one_line
 from wsoup.disk.files import read_bytes
 from wsoup.disk.shards import Owner
-from wsoup.disk.store import cache_dir, fingerprint
+from wsoup.disk.store import fingerprint, make_cache_dir
 from wsoup.images.decode import BadImageError, ChangedImageError, Picture
 from wsoup.images.features import IMAGES_PER_SHARD, Embedded, ImageList, embed_images, encode_files
 from wsoup.runtime.progress import counting
@@ -113,7 +112,7 @@ def _resumable(encoder: Encoder, files: list[str], *, options: dict[str, Any], n
     """
     digests = _digests(files)
     key = fingerprint([name, encoder.id, encoder.preprocessing, digests, files, options])
-    lock = FileLock(cache_dir() / "locks" / f"encode_images-{key}.lock", timeout=0)
+    lock = FileLock(make_cache_dir() / "locks" / f"encode_images-{key}.lock", timeout=0)
     Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
     try:
         with lock:
@@ -122,7 +121,7 @@ def _resumable(encoder: Encoder, files: list[str], *, options: dict[str, Any], n
             (embedded,) = embed_images(
                 {LABEL: encoder}, lists=lists, label=LABEL, owner=owner, images_per_shard=IMAGES_PER_SHARD, **options
             )
-            shutil.rmtree(owner.folder, ignore_errors=True)
+            owner.finished()
             return embedded
     except Timeout:
         print(f"{LABEL}: another process is encoding this list, so this one cannot be resumed", file=sys.stderr)

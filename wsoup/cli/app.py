@@ -135,17 +135,13 @@ def plan_command(
 def cache_command(
     prune: Annotated[bool, typer.Option("--prune", help="Remove what no stage can use.")] = False,
 ) -> None:
-    """Show the resume state of interrupted stages and the dataset listings in .cache/wsoup, and which are usable.
+    """Show what .cache/wsoup holds, with sizes, and what of it no stage can use.
 
     Example: wsoup cache --prune
     """
     from wsoup.pipeline import cache
-    from wsoup.pipeline.cache import show
 
-    if not prune:
-        show(cache.look(), Terminal())
-        return
-    for line in cache.prune(cache.look()):
+    for line in (cache.prune if prune else cache.shown)(cache.look()):
         print(line)
 
 

@@ -53,6 +53,7 @@ LARGEST_JSON = 1 << 28
 """Bytes of a JSON file."""
 FOREIGN_AGE = 86_400.0
 """Seconds after which a temporary file of another machine counts as abandoned: a day."""
+CACHE_MARK = "CACHEDIR.TAG"
 TEMPORARY = re.compile(r"\.(?:(?P<place>[0-9a-f]{8})-)?(?P<process>\d+)-[0-9a-f]+\.tmp$")
 """Name of a temporary file, with the process that writes it; those of wsoup 0.3 have no place."""
 
@@ -522,5 +523,21 @@ def fingerprint(value: Any) -> str:
 
 
 def cache_dir() -> Path:
-    """Folder of resume state: ``$WSOUP_CACHE``, or ``.cache/wsoup`` in the working folder."""
-    return Path(os.environ.get("WSOUP_CACHE", ".cache/wsoup"))
+    """Folder of resume state: ``.cache/wsoup`` in the working folder, or ``$WSOUP_CACHE/wsoup-cache``."""
+    place = os.environ.get("WSOUP_CACHE")
+    return Path(place, "wsoup-cache") if place else Path(".cache/wsoup")
+
+
+def make_cache_dir() -> Path:
+    """`cache_dir`, marked as wsoup's own if wsoup makes it; backup tools know the mark, too (bford.info/cachedir)."""
+    folder = cache_dir()
+    if not os.environ.get("WSOUP_CACHE") or not folder.is_dir() or not any(folder.iterdir()):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CACHE_MARK).write_text("Signature: 8a477f597d28d172789f06886806bc55\n# Made by wsoup.\n")
+    return folder
+
+
+def check_made_by_wsoup(folder: Path) -> None:
+    """Raise MismatchError unless `make_cache_dir` made a folder."""
+    if folder.is_dir() and not (folder / CACHE_MARK).is_file():
+        raise MismatchError(f"{folder} was not made by wsoup (it has no {CACHE_MARK}): nothing in it is removed")

@@ -10,11 +10,11 @@ which may be large or small." The authors' code (Chris210634/word_soups, source/
 end-of-text token of the bare prompt before them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
@@ -22,7 +22,8 @@ from torch import Tensor
 from wsoup.core import prompts
 from wsoup.core.flops import FlopCounter
 from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, mean_cosines, normalize, weighted_mean
-from wsoup.disk.shards import Owner, Shards
+from wsoup.disk import store
+from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.classifiers import Row, check_rows
 from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.runtime import process
@@ -101,25 +102,23 @@ def encode_rows(
     check_rows(rows, class_rows=class_rows, tests=tests, tokenizer=encoder.tokenizer)
     classes = ClassPrompts(tests)
     stems, by_class = classes.stems, [(name, row) for name, own in class_rows.items() for row in own]
-    own_prompts = [list(row.prompts) for _, row in by_class]
-    work = [
-        Shards(owner, inputs=[encoder.id, "rows", _deciding(rows), stems], n=-(-len(stems) // CLASS_PROMPTS)),
-        Shards(owner, inputs=[encoder.id, "prompts by class", own_prompts], n=len(by_class)),
-    ]
+    blocks = [stems[start : start + CLASS_PROMPTS] for start in range(0, len(stems), CLASS_PROMPTS)]
 
-    def task(number: int, shard: int) -> dict[str, np.ndarray]:
+    def packed(mean: Callable[[], Tensor]) -> bytes:
         flops = TextFlops(texts, encoder=encoder, prompt=f"{stems[0]}.")
         with process.timed(process.TEXTS):
-            if number:
-                means = mean_prompts(by_class[shard][1], encoder=texts)
-            else:
-                block = stems[shard * CLASS_PROMPTS : (shard + 1) * CLASS_PROMPTS]
-                means = mean_of_stems(rows, stems=block, encoder=texts)
+            means = mean()
         process.add_flops(process.TEXTS, flops.done())
-        return {"means": means.cpu().numpy()}
+        return store.pack_arrays({"means": means.cpu().numpy()})
 
-    finish_shards(work, task=task, label=label, unit="block")
-    shared, own = ([torch.from_numpy(part["means"]).to(encoder.device) for part in shards.load()] for shards in work)
+    tasks: list[tuple[list[Any], Callable[[], Tensor]]] = [
+        *(([_deciding(rows), block], partial(mean_of_stems, rows, stems=block, encoder=texts)) for block in blocks),
+        *((list(row.prompts), partial(mean_prompts, row, encoder=texts)) for _, row in by_class),
+    ]
+    shards = [Shard(owner, [encoder.id, *about], partial(packed, mean)) for about, mean in tasks]
+    arrays = [store.unpack_arrays(made, origin=label) for made in finish_shards(shards, label=label, unit="block")]
+    means = [torch.from_numpy(each["means"]).to(encoder.device) for each in arrays]
+    shared, own = means[: len(blocks)], means[len(blocks) :]
     by_dataset = {
         test.name: [(row, means) for (name, row), means in zip(by_class, own, strict=True) if name == test.name]
         for test in tests

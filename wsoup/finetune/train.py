@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
 from wsoup.finetune.sgd import SGD
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, LowRank, make_student
+from wsoup.runtime.progress import tick
 from wsoup.runtime.work import SAVE_SECONDS
 from wsoup.towers.encoder import Encoder
 
@@ -119,14 +120,12 @@ class Trainer:
         *,
         resume: Path | None = None,
         save_seconds: float = SAVE_SECONDS,
-        progress: Callable[[Iterable[int]], Iterable[int]] = iter,
     ) -> Student:
-        """Train to the end and return the student with the averaged weights, frozen.
+        """Train to the end and return the student with the averaged weights, frozen; moves the current progress bar.
 
         Args:
             resume: file for the state, to resume from if it exists; None saves no state.
             save_seconds: time between two saves.
-            progress: wraps the remaining iterations, as a progress bar does.
 
         Raises:
             ParamsError: a loss or an averaged weight is NaN or infinite.
@@ -138,9 +137,11 @@ class Trainer:
                 print(f"{error}: training starts again", file=sys.stderr)
         if self._keeps_images() and self.iteration < self.iterations:
             self._keep_images()
+        tick(self.iteration)
         saved = time.monotonic()
-        for _ in progress(range(self.iteration, self.iterations)):
+        while self.iteration < self.iterations:
             self.step()
+            tick(1)
             if resume is not None and time.monotonic() - saved >= save_seconds:
                 self._check_losses()
                 self.save(resume)

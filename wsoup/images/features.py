@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +18,13 @@ from wsoup.base.errors import DataError, MismatchError
 from wsoup.core.flops import FlopCounter
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
-from wsoup.disk.shards import Owner, Shards
+from wsoup.disk.shards import Owner, Shard
 from wsoup.images import reuse
 from wsoup.images.decode import Picture, batches
 from wsoup.images.workers import Batch
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.runtime import process
-from wsoup.runtime.progress import counting, tick
+from wsoup.runtime.progress import tick
 from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import CPU_IMAGES, Encoder, check_finite, load_encoder
 
@@ -183,28 +185,14 @@ def embed_images(
     whole_batches = math.lcm(batch_size, min(batch_size, CPU_IMAGES))
     shard_size = max(1, images_per_shard // whole_batches) * whole_batches
     flops = sum(map(image_flops, encoders.values()))
-    work = [
-        Shards(
-            owner,
-            inputs={
-                "encoders": {name: encoder.id for name, encoder in encoders.items()},
-                "preprocessing": next(iter(encoders.values())).preprocessing,
-                "batch_size": batch_size,
-                "on_bad_image": on_bad_image,
-                "images": store.fingerprint(list(images.digests)),
-                "paths": store.fingerprint(list(images.paths)),
-            },
-            n=-(-len(images.paths) // shard_size),
-        )
-        for images in lists
-    ]
+    about = {
+        "encoders": {name: encoder.id for name, encoder in encoders.items()},
+        "preprocessing": next(iter(encoders.values())).preprocessing,
+        "batch_size": batch_size,
+        "on_bad_image": on_bad_image,
+    }
 
-    def size(number: int, shard: int) -> int:
-        return min(shard_size, len(lists[number].paths) - shard * shard_size)
-
-    def task(number: int, shard: int) -> dict[str, np.ndarray]:
-        images, running = lists[number], work[number].running(shard)
-        rows = slice(shard * shard_size, (shard + 1) * shard_size)
+    def encode(images: ImageList, rows: slice, running: Path) -> bytes:
         with process.timed(process.IMAGES):
             embedded = encode_files(
                 encoders,
@@ -215,12 +203,18 @@ def embed_images(
                 running=running if running.parent.is_dir() else None,  # a node of a cluster may not share the folder
             )
         process.add_flops(process.IMAGES, len(embedded.positions) * flops)
-        return _packed(embedded, start=rows.start)
+        return store.pack_arrays(_packed(embedded, start=rows.start))
 
-    done = sum(size(number, i) for number, shards in enumerate(work) for i in range(shards.n) if shards.done(i))
-    with counting(label=label, total=sum(len(images.paths) for images in lists), initial=done, unit="image"):
-        finish_shards(work, task=task, label=label, unit="shard", bar=False, size=size)
-    embedded = [_concatenated([_unpacked(part) for part in shards.load()]) for shards in work]
+    shards = []
+    for images in lists:
+        for start in range(0, len(images.paths), shard_size):
+            rows = slice(start, min(start + shard_size, len(images.paths)))
+            inputs = [about, start, list(images.digests[rows]), list(images.paths[rows])]
+            running = owner.path(inputs, suffix=".running")
+            shards.append(Shard(owner, inputs, partial(encode, images, rows, running), size=rows.stop - start))
+    done = finish_shards(shards, label=label, unit="image", ticks=True, keep=False)
+    parts = (_unpacked(store.unpack_arrays(payload, origin=label)) for payload in done)
+    embedded = [_concatenated(list(islice(parts, -(-len(images.paths) // shard_size)))) for images in lists]
     for images, result in zip(lists, embedded, strict=True):
         if not result.features:
             raise DataError(f"{images.root}: none of the {len(images.paths)} images could be decoded")

@@ -14,7 +14,6 @@ byte, encodes all images again.
 from one minor version to the next, so counts can differ in the last images, and a table compares more than its rows.
 """
 
-import json
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,13 +57,16 @@ class KeptFeatures:
         """The file."""
         return cache_dir() / FOLDER / f"{self.owner.name}.checked"
 
+    def _about(self) -> str:
+        return f"{self.owner.version}-{fingerprint(self.inputs)}"
+
     def read(self) -> dict[str, np.ndarray]:
         """Features (D,) float32 by content digest; none where other code or inputs made them, or they are damaged."""
         try:
             about, digests, features = contents(self.path)
         except (MissingError, MismatchError):
             return {}
-        if about["inputs"] != fingerprint(self.inputs) or self.owner.changed_since(about):
+        if about != self._about():
             return {}
         return dict(zip(digests, features, strict=True))
 
@@ -82,24 +84,23 @@ class KeptFeatures:
             self.path.unlink(missing_ok=True)
             return
         hexes = "".join(str(digests[p]) for p in positions[kept].tolist())
-        about = self.owner.about(inputs=fingerprint(self.inputs))
         arrays = {
-            "about": np.frombuffer(json.dumps(about, sort_keys=True).encode(), dtype=np.uint8),
+            "about": np.frombuffer(self._about().encode(), dtype=np.uint8),
             "digests": np.frombuffer(bytes.fromhex(hexes), dtype=np.uint8).reshape(-1, 32),
             "features": features[kept],
         }
         write_checked(self.path, pack_arrays(arrays))
 
 
-def contents(path: Path) -> tuple[dict[str, Any], list[str], np.ndarray]:
-    """`Owner.about` of a file of features, its digests in hex, and the features (N, D) float32.
+def contents(path: Path) -> tuple[str, list[str], np.ndarray]:
+    """What made a file of features, its digests in hex, and the features (N, D) float32.
 
     Raises:
         MissingError, MismatchError: no such file; damaged, or something else.
     """
     arrays = unpack_arrays(read_checked(path), origin=path)
     try:
-        about = json.loads(arrays["about"].tobytes())
+        about = arrays["about"].tobytes().decode()
         return about, [row.tobytes().hex() for row in arrays["digests"]], arrays["features"]
     except (KeyError, ValueError) as error:
         raise MismatchError(f"{path} holds no image features ({error})") from None

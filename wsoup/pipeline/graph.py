@@ -58,7 +58,7 @@ def stage_names() -> list[str]:
         MismatchError: DVC cannot read it, or it does not fit params.yaml.
     """
     with _repository() as repo:
-        return [stage.name for stage in repo.index.stages if stage.path_in_repo == str(DVC_YAML)]
+        return [stage.name for stage in repo.index.stages if Path(stage.path) == DVC_YAML.resolve()]
 
 
 def reasons(params: str) -> dict[str, str | None]:

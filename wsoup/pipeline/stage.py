@@ -27,7 +27,7 @@ from wsoup.check.whole import Params, load_params
 from wsoup.disk import code
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.disk.store import cache_dir, check_no_link, remove_abandoned
+from wsoup.disk.store import cache_dir, check_no_link, make_cache_dir, remove_abandoned
 from wsoup.pipeline import recorded, workspace
 from wsoup.pipeline.inputs import check_unchanged, read_inputs
 from wsoup.runtime.process import (
@@ -56,7 +56,7 @@ def run(main: Callable[..., None]) -> None:
     """
     script = Path(sys.argv[0]).resolve()
     name, takes_item = script.stem, main.__code__.co_argcount > 1
-    began = time.monotonic()
+    began, owner = time.monotonic(), None
     if not gc.isenabled():  # see `stages`
         gc.freeze()  # the collector need not look at imported modules again
         gc.enable()
@@ -74,13 +74,13 @@ def run(main: Callable[..., None]) -> None:
             _check_folders()
             owner = Owner.of(script, name=name)
             with _locked(name):
-                remove_abandoned("artifacts", "reports")
+                remove_abandoned("artifacts", "reports", owner.folder)
                 _remove_strays(params)
                 main(owner, *([] if item is None else [item]))
                 recorded.leave_note(name, check_unchanged(name, since=inputs))
-                shutil.rmtree(owner.folder, ignore_errors=True)  # the outs are in place, so shards are no longer needed
+                owner.finished()
     except KeyboardInterrupt:
-        kept = any(file.suffix in (".part", ".running") for file in (cache_dir() / name).rglob("*"))
+        kept = owner is not None and owner.begun()
         what = "finished work is kept, run it again to continue" if kept else "nothing was finished, run it again"
         print(f"{script.stem}: interrupted; {what}", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
@@ -150,7 +150,7 @@ def _remove_strays(params: Params) -> None:
 @contextlib.contextmanager
 def _locked(name: str) -> Iterator[None]:
     """Hold the lock of one stage, so that two runs never mix their files."""
-    path = cache_dir() / "locks" / f"{name}.lock"
+    path = make_cache_dir() / "locks" / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     lock, holder = FileLock(path), path.with_suffix(".pid")
     try:

@@ -1,8 +1,8 @@
 """Shards on a Ray cluster: one machine with several GPUs, or many nodes. Chosen by ``WSOUP_EXECUTOR=ray``.
 
-The task, with the small inputs that it holds (pools, the source's features), goes through Ray's object store once; an
+All tasks, with the small inputs that they share (pools, the source's features), go through Ray's object store once; an
 encoder is sent as the files it was loaded from, and each worker loads it once. Workers read images from the same paths
-as the driver and return arrays; only the driver writes. Each worker is given at most `AHEAD` shards at a time, so that
+as the driver and return bytes; only the driver writes. Each worker is given at most `AHEAD` shards at a time, so that
 a million of them do not fill the object store.
 
 ``RAY_ADDRESS`` names a cluster (``auto``: the one on this machine); without it one is started on this machine for the
@@ -18,8 +18,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from wsoup.base.errors import WsoupError
 from wsoup.disk.files import reason_of
 from wsoup.runtime.process import add_spent, keep_memory, number_in, take_spent
@@ -32,11 +30,9 @@ TRIES = 3
 START_SECONDS = 600.0
 """Time limit for the first worker to start and load its model."""
 
-Key = tuple[int, int]
-
 
 class Worker:
-    """Runs on a node: loads the task once, then computes shards."""
+    """Runs on a node: loads the tasks once, then computes shards."""
 
     def __init__(self, folder: str, variables: Mapping[str, str]) -> None:
         if os.path.isdir(folder):  # where the folder is shared, relative paths mean the same as for the driver
@@ -44,32 +40,30 @@ class Worker:
         os.environ.update(variables)
         keep_memory()
 
-    def load(self, task: Any) -> str:
-        """Keep the task; returns the address of this node."""
+    def load(self, tasks: Any) -> str:
+        """Keep the tasks; returns the address of this node."""
         import ray
 
-        self.task = ray.cloudpickle.loads(task)
+        self.tasks = ray.cloudpickle.loads(tasks)
         return str(ray.util.get_node_ip_address())
 
-    def do(self, key: Key) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-        """The arrays of one shard, and its cost (`wsoup.runtime.process.take_spent`)."""
+    def do(self, number: int) -> tuple[bytes, dict[str, float]]:
+        """The result of one task, and its cost (`wsoup.runtime.process.take_spent`)."""
         with showing(bars=False):  # the driver shows them
-            return dict(self.task(*key)), take_spent()
+            return self.tasks[number](), take_spent()
 
 
-def run(
-    task: Callable[[int, int], Mapping[str, np.ndarray]], keys: Sequence[Key], *, label: str
-) -> Iterator[tuple[Key, Mapping[str, np.ndarray]]]:
-    """Compute all shards on the cluster; yields each one as it is finished.
+def run(tasks: Sequence[Callable[[], bytes]], *, label: str) -> Iterator[tuple[int, bytes]]:
+    """Run all tasks on the cluster; yields the number and result of each one as it is finished.
 
     Raises:
-        WsoupError: Ray is not installed, no worker can be started, a worker cannot load the task, a shard crashed
-            `TRIES` workers, or what the task itself raises.
+        WsoupError: Ray is not installed, no worker can be started, a worker cannot load the tasks, a shard crashed
+            `TRIES` workers, or what a task itself raises.
     """
     ray = _connected()
-    pool = _Pool(ray, task=task, n_shards=len(keys), label=label)
+    pool = _Pool(ray, tasks=tasks, label=label)
     try:
-        yield from pool.work(keys)
+        yield from pool.work(len(tasks))
     finally:
         pool.stop()
 
@@ -92,20 +86,20 @@ def _connected() -> Any:
 
 
 class _Pool:
-    """Workers of one task. A lost worker is replaced as long as the cluster has room; the others continue meanwhile."""
+    """Workers of one list of tasks. A lost one is replaced as long as the cluster has room; the others continue."""
 
-    def __init__(self, ray: Any, *, task: Any, n_shards: int, label: str) -> None:
+    def __init__(self, ray: Any, *, tasks: Sequence[Callable[[], bytes]], label: str) -> None:
         self.ray, self.label = ray, label
         self.gpus, self.cpus, self.threads = _worker_size(ray)
-        self.task = ray.put(ray.cloudpickle.dumps(task))
-        self.size = max(1, min(n_shards, _room(ray.cluster_resources(), gpus=self.gpus, cpus=self.cpus)))
+        self.tasks = ray.put(ray.cloudpickle.dumps(tasks))
+        self.size = max(1, min(len(tasks), _room(ray.cluster_resources(), gpus=self.gpus, cpus=self.cpus)))
         self.workers: dict[Any, str] = {}  # actor -> node
         self.starting: dict[Any, Any] = {}  # future of load -> actor
-        self.running: dict[Any, tuple[Any, Key]] = {}  # future of a shard -> (actor, key)
-        self.crashes: Counter[Key] = Counter()
+        self.running: dict[Any, tuple[Any, int]] = {}  # future of a shard -> (actor, number)
+        self.crashes: Counter[int] = Counter()
 
-    def work(self, keys: Sequence[Key]) -> Iterator[tuple[Key, Mapping[str, np.ndarray]]]:
-        waiting = deque(keys)
+    def work(self, count: int) -> Iterator[tuple[int, bytes]]:
+        waiting = deque(range(count))
         for _ in range(self.size):
             self._start()
         while waiting or self.running:
@@ -122,9 +116,9 @@ class _Pool:
                     continue
                 if future not in self.running:
                     continue  # its worker was lost while this loop handled another shard of it
-                actor, key = self.running[future]
+                actor, number = self.running[future]
                 try:
-                    arrays, spent = self.ray.get(future)
+                    payload, spent = self.ray.get(future)
                 except self.ray.exceptions.RayTaskError as error:
                     raise self._task_error(error) from None
                 except self.ray.exceptions.RayError as error:  # the worker or its node is gone
@@ -132,15 +126,15 @@ class _Pool:
                     continue
                 del self.running[future]
                 add_spent(spent)
-                yield key, arrays
+                yield number, payload
 
-    def _assign(self, waiting: deque[Key]) -> None:
+    def _assign(self, waiting: deque[int]) -> None:
         """Give every worker up to `AHEAD` shards."""
         load = Counter(actor for actor, _ in self.running.values())
         for actor in sorted(self.workers, key=lambda actor: load[actor]):
             while waiting and load[actor] < AHEAD:
-                key = waiting.popleft()
-                self.running[actor.do.remote(key)] = actor, key
+                number = waiting.popleft()
+                self.running[actor.do.remote(number)] = actor, number
                 load[actor] += 1
 
     def _start(self) -> None:
@@ -152,7 +146,7 @@ class _Pool:
             runtime_env={"env_vars": {"PYTHONPATH": python_path, "OMP_NUM_THREADS": str(self.threads)}},
         )(Worker)
         actor = remote.remote(os.getcwd(), variables)
-        self.starting[actor.load.remote(self.task)] = actor
+        self.starting[actor.load.remote(self.tasks)] = actor
 
     def _started(self, future: Any) -> None:
         actor = self.starting.pop(future)
@@ -164,20 +158,20 @@ class _Pool:
             if not (self.workers or self.starting):
                 raise WsoupError(f"{self.label}: no worker can be started ({_short(error)})") from None
 
-    def _replace(self, actor: Any, *, waiting: deque[Key], error: Exception) -> None:
+    def _replace(self, actor: Any, *, waiting: deque[int], error: Exception) -> None:
         """Put the shards of a lost worker back in the queue, and start another worker."""
         node = self.workers.pop(actor)
-        shards = [(future, key) for future, (other, key) in self.running.items() if other == actor]  # in their order
-        for future, key in reversed(shards):
+        shards = [(future, i) for future, (other, i) in self.running.items() if other == actor]  # in their order
+        for future, number in reversed(shards):
             del self.running[future]
-            waiting.appendleft(key)
+            waiting.appendleft(number)
         _, crashed = shards[0]
         self.crashes[crashed] += 1
         no_memory = "out of memory" in str(error).lower()  # Ray kills the largest worker before the system does
         if self.crashes[crashed] >= TRIES:
             reason = "out of memory" if no_memory else f"{_short(error)}; too little memory?"
             raise WsoupError(
-                f"{self.label}: shard {crashed[1]} crashed its worker {TRIES} times, last on node {node} ({reason}). "
+                f"{self.label}: shard {crashed} crashed its worker {TRIES} times, last on node {node} ({reason}). "
                 "Finished shards are kept: raise WSOUP_RAY_CPUS, so that fewer workers share a node, and run again"
             )
         reason = " (out of memory)" if no_memory else ""
@@ -185,7 +179,7 @@ class _Pool:
         self._start()
 
     def _task_error(self, error: Any) -> BaseException:
-        """The task's own error, with the node where it was raised."""
+        """A task's own error, with the node where it was raised."""
         cause = getattr(error, "cause", None)
         ip = re.search(r"\bip=([0-9a-f.:]+)", str(error))
         node = f"node {ip[1] if ip else 'unknown'}"

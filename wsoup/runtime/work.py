@@ -2,72 +2,72 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterator, Sequence
 
 from wsoup.base.errors import ParamsError
-from wsoup.disk.shards import Shards
+from wsoup.disk.shards import Shard
 from wsoup.runtime.process import give_back, number_in
-from wsoup.runtime.progress import progress, tick
+from wsoup.runtime.progress import counting, tick
 
 EXECUTORS = ("here", "ray")
 SAVE_SECONDS = 30.0
 """How often a long shard saves its state, so that a kill costs no more than this."""
-Task = Callable[[int, int], Mapping[str, np.ndarray]]
-"""(number of the set of shards, shard number) -> arrays."""
 
 
 def finish_shards(
-    work: Sequence[Shards],
-    *,
-    task: Task,
-    label: str,
-    unit: str,
-    bar: bool = True,
-    size: Callable[[int, int], int] | None = None,
-) -> None:
+    shards: Sequence[Shard], *, label: str, unit: str, ticks: bool = False, keep: bool = True
+) -> Iterator[bytes]:
     """Compute and save all missing shards; all long work goes through here.
 
     In this process, one after the other; with ``WSOUP_EXECUTOR=ray`` on a Ray cluster (`wsoup.runtime.on_ray`). The
     bytes are the same whatever the number and order of workers.
 
     Args:
-        work: sets of shards, for example one per seed.
-        task: a pure function; on a cluster one that can be pickled.
+        shards: the work.
         label: for the progress bar.
-        unit: what a shard is.
-        bar: False where the task shows its own, finer progress.
-        size: (number of the set, shard number) -> steps of the bar of `counting` per shard; in this process the task
-            moves that bar itself.
+        unit: what a step of the bar is.
+        ticks: whether in this process a shard moves the bar itself (`wsoup.runtime.progress.tick`).
+        keep: keep the shards until the next run of a stage that is finished; see `Owner.finished`.
+
+    Returns:
+        The result of each shard, in order, read from its file when it is asked for.
 
     Raises:
         ParamsError: no such executor.
-        WsoupError: what the task raises; shards finished before are kept.
+        WsoupError: what a shard raises; shards finished before are kept.
     """
-    for shards in work:
-        shards.begin()
-    missing = [(s, i) for s, shards in enumerate(work) for i in shards.missing()]
-    done = sum(shards.n for shards in work) - len(missing)
-    if done and missing:
-        print(f"{label}: {done} of {done + len(missing)} {unit}s were finished before; going on", file=sys.stderr)
-    if not missing:
-        return
     executor = os.environ.get("WSOUP_EXECUTOR", "here")
     if executor not in EXECUTORS:
         raise ParamsError(f"WSOUP_EXECUTOR={executor}: must be one of {', '.join(EXECUTORS)}")
-    if executor == "here":
-        for s, i in progress(missing, label=label, unit=unit) if bar else missing:
-            work[s].save(i, task(s, i))
-        give_back()
-        return
-    from wsoup.runtime import on_ray
+    if keep:
+        for shard in shards:
+            shard.owner.used.add(shard.path)
+    missing = [shard for shard in shards if not shard.done()]
+    if missing:
+        _compute(missing, label=label, unit=unit, total=sum(shard.size for shard in shards), ticks=ticks)
+    return (shard.load() for shard in shards)
 
-    finished = on_ray.run(task, missing, label=label)
-    for (s, i), arrays in finished if size else progress(finished, label=label, total=len(missing), unit=unit):
-        work[s].save(i, arrays)
-        if size:
-            tick(size(s, i))
+
+def _compute(missing: Sequence[Shard], *, label: str, unit: str, total: int, ticks: bool) -> None:
+    done = total - sum(shard.size for shard in missing)
+    missing[0].path.parent.mkdir(parents=True, exist_ok=True)  # tells a shard that its state can be saved
+    if missing[0].owner.outdated() and not missing[0].owner.begun():
+        print(f"{label}: code or packages have changed since its last run: starting again", file=sys.stderr)
+    if done:
+        print(f"{label}: {done} of {total} {unit}s were finished before; going on", file=sys.stderr)
+    with counting(label=label, total=total, initial=done, unit=unit):
+        if os.environ.get("WSOUP_EXECUTOR") == "ray":
+            from wsoup.runtime import on_ray
+
+            for i, payload in on_ray.run([shard.compute for shard in missing], label=label):
+                missing[i].save(payload)
+                tick(missing[i].size)
+            return
+        for shard in missing:
+            shard.save(shard.compute())
+            if not ticks:
+                tick(shard.size)
+    give_back()
 
 
 def save_seconds() -> float:

@@ -74,13 +74,6 @@ def identity(definition: SoupParams) -> dict[str, object]:
     return definition.model_dump(exclude={"m"} if definition.parts > 1 else None)
 
 
-def shared_search(definition: SoupParams) -> dict[str, object] | None:
-    """What determines the search of Algorithm 2, which its variants share; None for other soups."""
-    if not isinstance(definition, ChainsSoup | RandomLengthsSoup):
-        return None
-    return definition.model_dump(exclude={"kind", "m", "class_name_weight"})
-
-
 def members(definition: SoupParams, *, ranked: Ranked, source: Source, seed: int, part: int) -> Part:
     """The members of one part of one seed's soup, with their counts on that seed's few-shot images, and their cost.
 
@@ -96,7 +89,7 @@ def members(definition: SoupParams, *, ranked: Ranked, source: Source, seed: int
 
 
 def search(definition: SoupParams, *, ranked: Ranked, source: Source, seed: int, part: int) -> Part:
-    """Search the members of a part; arguments as for `members`. Equal `shared_search` gives equal results."""
+    """Search the members of a part; arguments as for `members`."""
     meter = Meter(source, seed=seed, period=ranked.period)
     chosen = _chosen(definition, ranked=ranked, meter=meter, part=part)
     return chosen, meter.cost()
@@ -149,16 +142,15 @@ def assemble(
     )
 
 
-def pack(part: Part) -> dict[str, np.ndarray]:
-    """A part as an array of JSON bytes, for a shard."""
+def pack(part: Part) -> bytes:
+    """A part as JSON, for a shard."""
     chosen, cost = part
-    value = {"members": [member.as_json() for member in chosen], "cost": cost.as_json()}
-    return {"part": np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)}
+    return json.dumps({"members": [member.as_json() for member in chosen], "cost": cost.as_json()}).encode()
 
 
-def unpack(arrays: Mapping[str, np.ndarray]) -> Part:
+def unpack(payload: bytes) -> Part:
     """The inverse of `pack`."""
-    value = json.loads(arrays["part"].tobytes())
+    value = json.loads(payload)
     return [Member.from_json(member) for member in value["members"]], Cost(**value["cost"])
 
 

@@ -153,15 +153,14 @@ def check_fits(texts: Sequence[str], *, source: Source, origin: str | Path, othe
     tokens.check_fits(texts, stems=stems, tokenizer=source.encoder.tokenizer, origin=origin, step=step)
 
 
-def identity(source: Source) -> dict[str, object]:
-    """What determines the counts on this source, as JSON values for the resume key."""
-    return {
-        "encoder": source.encoder.id,
-        "template": source.template,
-        "class_names": source.class_names,
-        "images": store.fingerprint([source.labels.tolist(), source.image_features.double().sum(dim=1).tolist()]),
-        "subsets": {str(seed): store.fingerprint(index.tolist()) for seed, index in source.subsets.items()},
-    }
+def identity(source: Source, *, seed: int | None = None) -> dict[str, object]:
+    """What determines the counts on the images of one seed, or of all, as JSON values for the resume key."""
+    of_seed = {}
+    for each in source.subsets if seed is None else (seed,):
+        features, labels = source.images_of(each)
+        of_seed[str(each)] = store.fingerprint([labels.tolist(), features.double().sum(dim=1).tolist()])
+    encoder, template, class_names = source.encoder.id, source.template, source.class_names
+    return {"encoder": encoder, "template": template, "class_names": class_names, "images": of_seed}
 
 
 def cost_of(texts: Iterable[str], *, period: bool, source: Source) -> Cost:

@@ -13,6 +13,7 @@ N paired draws. Source: this project.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -21,7 +22,8 @@ from torch import Tensor
 
 from wsoup.core.packed import Linear
 from wsoup.core.scoring import AT_ONCE, NEAR_TIE, AtOnce, CandidateScores, ImageSet, correct, own_against_others
-from wsoup.disk.shards import Owner, Shards
+from wsoup.disk.shards import Owner, Shard
+from wsoup.disk.store import pack_arrays, unpack_arrays
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import Source, identity
 
@@ -200,11 +202,11 @@ def scores_in_shards(
     """
     images, parts = source.images(), shards(texts, size=size)
     baseline_right = right_by_name(source, images=images, period=period)
-    work = Shards(owner, inputs=[identity(source), list(texts), size, period], n=len(parts))
+    about = identity(source)
 
-    def task(_: int, shard: int) -> dict[str, np.ndarray]:
-        return scores(source, parts[shard], images=images, baseline_right=baseline_right, period=period)
+    def score(part: Sequence[str]) -> bytes:
+        return pack_arrays(scores(source, part, images=images, baseline_right=baseline_right, period=period))
 
-    finish_shards([work], task=task, label=label, unit="shard")
-    scored = work.load()
+    work = [Shard(owner, [about, period, list(part)], partial(score, part)) for part in parts]
+    scored = [unpack_arrays(payload, origin=label) for payload in finish_shards(work, label=label, unit="shard")]
     return {name: np.concatenate([part[name] for part in scored], axis=1) for name in COLUMNS}
