@@ -117,7 +117,7 @@ def _make_inputs(folder: Path, *, python: str, toy: bool) -> None:
         weights = random_model("toy-clip", seed=0)[0].state_dict()
         save_file({key: value.contiguous() for key, value in weights.items()}, place / "encoder/toy-clip.safetensors")
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    for script, made in (("render.py", "world"), ("pretrain.py", "encoder")):
+    for script, made in (("render.py", "world"), ("encoder.py", "encoder")):
         if not (place / made).exists():
             _run([python, script, "--out", made], folder=place, environment={**os.environ, "PYTHONPATH": path})
 
@@ -129,7 +129,7 @@ def _run(command: list[str], *, folder: Path, environment: dict[str, str]) -> No
 
 
 def _accuracies(folder: Path) -> list[str]:
-    """Some rows of the results, beside those committed here, whose encoder was trained on another machine."""
+    """Some rows of the results, beside those committed here, made on another machine."""
     results, committed = (json.loads((root / "reports/metrics.json").read_text()) for root in (folder, ROOT))
     lines = ["| row, accuracy in per cent | XD mean | committed | DG mean | committed |", "|---|---:|---:|---:|---:|"]
     for variant, row in ROWS:

@@ -6,14 +6,15 @@ nothing or hint at a colour or shape ("grass", "love"). A quarter are junk: abou
 occur only in junk. So a bare class name is a weak signal, some words strengthen it and some mislead: a word soup
 has to tell them apart.
 
-Same params, same machine and same number of threads give the same bytes.
+Its result is in git (`toy-clip.safetensors`), so that a run need not train it, and every machine has the same encoder:
+`python pretrain.py` writes it again, in two minutes on two cores. Same params, same machine and same number of threads
+give the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,8 @@ import open_clip
 import torch
 import torch.nn.functional as F
 import yaml
-from render import COUNTS, STYLES, Scene, draw, pick, random_scene, whole
+from encoder import EMBEDDING, ROWS
+from render import COUNTS, STYLES, Scene, draw, pick, random_scene
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm, trange
@@ -213,26 +215,30 @@ def train(pairs: Pairs, *, params: dict[str, float]) -> nn.Module:
     return model.eval()
 
 
+def packed(model: nn.Module, *, tokens: Tensor) -> dict[str, Tensor]:
+    """What training changed, in half precision: of the token embedding the rows of the captions' tokens (N, T)."""
+    rows = tokens.unique()
+    weights = model.state_dict()
+    weights[EMBEDDING] = weights[EMBEDDING][rows]
+    return {**{name: value.half().contiguous() for name, value in weights.items()}, ROWS: rows.to(torch.int32)}
+
+
 def pretrain(out: Path, *, config: Path, params: dict[str, float]) -> None:
-    """Write `toy-clip.json` and `toy-clip.safetensors` to `out`, ready for open_clip."""
+    """Train the encoder of `config` and write its weights to the file `out`, as `encoder.py` reads them."""
     open_clip.add_model_config(config)
     pairs = draw_pairs(int(params["pairs"]), size=int(params["image_size"]), seed=int(params["seed"]))
-    model = train(pairs, params=params)
-    out.mkdir(parents=True, exist_ok=True)
-    shutil.copy(config, out / f"{MODEL}.json")
-    save_file(model.state_dict(), out / f"{MODEL}.safetensors")
+    save_file(packed(train(pairs, params=params), tokens=pairs.tokens), out)
 
 
 def main() -> None:
     leave_at_once()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name(f"{MODEL}.safetensors"))
     parser.add_argument("--config", type=Path, default=Path(__file__).with_name(f"{MODEL}.json"))
     parser.add_argument("--params", type=Path, default=Path(__file__).with_name("params.yaml"))
     arguments = parser.parse_args()
     params = yaml.safe_load(arguments.params.read_text())["pretrain"]
-    with whole(arguments.out) as folder:
-        pretrain(folder, config=arguments.config, params=params)
+    pretrain(arguments.out, config=arguments.config, params=params)
 
 
 if __name__ == "__main__":

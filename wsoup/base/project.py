@@ -20,6 +20,7 @@ FILES = (
     "data/toy/.gitignore",
     "data/toy/*.txt",
     "data/toy/*.json",
+    "data/toy/*.safetensors",
     "data/toy/*.yaml",
     "data/toy/*.py",
     "data/toy/*.lock",
