@@ -13,12 +13,12 @@ from wsoup.evaluate import rows
 from wsoup.evaluate.classifiers import Row, pretrained_rows, tuned_rows
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, Method
+from wsoup.paper.settings import Settings
 from wsoup.report import analyses, labels, plots
 from wsoup.report.accuracy import finetuned_table, metrics, size_table, zero_shot_table
 from wsoup.report.analyses import paired_table
 from wsoup.report.labels import TableRow, soup_rows, table
 from wsoup.report.results import Results
-from wsoup.report.settings import Settings
 from wsoup.report.terminal import summary
 
 PARAMS = EvaluateParams.model_validate(

@@ -9,10 +9,10 @@ import yaml
 
 from wsoup.check.whole import parse_params
 from wsoup.evaluate.params import EvaluateParams
+from wsoup.paper.settings import Settings
 from wsoup.profiles.paper import paper
 from wsoup.report.labels import table
 from wsoup.report.results import Results
-from wsoup.report.settings import Settings
 
 EVALUATE = EvaluateParams.model_validate(
     {

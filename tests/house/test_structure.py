@@ -29,6 +29,7 @@ ORDER = [
     "heads",
     "adaptation",
     "evaluate",
+    "paper",
     "check",
     "report",
     "api",
@@ -134,7 +135,7 @@ def test_a_stage_lists_the_rooms_its_result_depends_on(name):
     """Every module that its script imports, directly or not, is in one of them, and none is superfluous."""
     listed = [dep for dep in stages()[name]["deps"] if dep.startswith("wsoup/")]
     assert sorted(listed) == code.rooms(ROOT / f"stages/{name}.py")
-    assert len(listed) <= 10
+    assert len(listed) <= 11
     assert f"stages/{name}.py" in stages()[name]["deps"]
 
 

@@ -49,6 +49,7 @@ def test_exif_rotation_is_applied(tmp_path):
     exif[0x0112] = 6  # stored lying on its side
     image.save(tmp_path / "x.jpg", exif=exif)
     assert load_rgb(tmp_path / "x.jpg").size == (2, 4)
+    assert load_rgb(tmp_path / "x.jpg", as_stored=True).size == (4, 2), "as the authors' loader"
 
 
 def test_a_tar_member_is_decoded(tmp_path):

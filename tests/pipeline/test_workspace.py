@@ -94,7 +94,7 @@ def test_a_folder_of_an_earlier_wsoup_gets_one_line_with_the_next_step(folder):
 
 
 def test_profiles_and_the_papers_tables_are_read_from_any_folder(in_tmp):
-    from wsoup.report import paper
+    from wsoup.paper import tables as paper
 
     assert run("profile", "demo")[1] == project.file("params.yaml").read_text()
     assert run("profile", "paper", "--data-root", "/data", "--without-descriptors")[0] == 0

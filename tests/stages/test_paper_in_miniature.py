@@ -22,7 +22,8 @@ from safetensors.torch import save_file
 
 from wsoup.check.whole import parse_params
 from wsoup.datasets.paper import PAPER
-from wsoup.report import coverage, paper
+from wsoup.paper import coverage
+from wsoup.paper import tables as paper
 
 CONFIG = {
     "embed_dim": 16,
@@ -200,7 +201,11 @@ def check_tables(folder: Path, *, counts: dict[str, int]) -> None:
 def check_figures(project: Path, *, made: int) -> None:
     """Every figure that `coverage` lists as made exists and is not empty."""
     params = parse_params(yaml.safe_load((project / "params.yaml").read_text()), origin="params.yaml")
-    places = [line.split(": ")[1].split(";")[0] for line in coverage.figures(params) if line[2] == "*"]
+    places = [
+        line.split(": ")[1].split(";")[0]
+        for line in coverage.figures(coverage.of_params(params.model_dump(mode="json", by_alias=True)))
+        if line[2] == "*"
+    ]
     assert len(places) == made
     for place in places:
         plot = project / f"{place}.json"

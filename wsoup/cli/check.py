@@ -14,8 +14,7 @@ from wsoup.cli.common import ParamsFile, Terminal
 from wsoup.disk.artifacts import Artifacts
 
 if TYPE_CHECKING:
-    from wsoup.check.paper import Counted
-    from wsoup.check.paper_search import Checked
+    from wsoup.paper.searches import Compared, Verdict
 
 verify_app = typer.Typer(help="Compare a run with the paper authors' results.", no_args_is_help=True)
 
@@ -33,12 +32,13 @@ def check_command(
     Example: wsoup check --deep
     """
     from wsoup.check import data as datacheck
-    from wsoup.check import paper_pools, preflight
+    from wsoup.check import preflight
     from wsoup.check.data import show
     from wsoup.check.encoder import check_encoder, text_problems
     from wsoup.check.whole import load_params
     from wsoup.disk import code
     from wsoup.images.decode import load_rgb
+    from wsoup.paper import pools
     from wsoup.pipeline import recorded, workspace
     from wsoup.towers.encoder import imagenet_class_names
 
@@ -50,7 +50,7 @@ def check_command(
     decode = load_rgb if deep else None
     findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
     show(findings, console)
-    for is_authors, text in paper_pools.of_params(settings):
+    for is_authors, text in pools.of_params(settings.model_dump(mode="json", by_alias=True)):
         console.plain(f"{'' if is_authors else 'warning: '}{text}")
     problems = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     source = next(finding for finding in findings if finding.name == settings.source)
@@ -81,51 +81,50 @@ def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
     Example: wsoup verify paper
     """
     from wsoup.base.errors import MismatchError
-    from wsoup.check import paper as verify
-    from wsoup.check.paper import usual_causes
     from wsoup.check.whole import load_params
+    from wsoup.paper import verify
+    from wsoup.paper.coverage import of_params
     from wsoup.towers.encoder import load_encoder
 
     settings, artifacts, console = load_params(params), Artifacts(), Terminal()
-    verify.check_encoder(settings)
-    not_compared = verify.search_differs(settings)
-    if not_compared and not verify.tests_here(settings, artifacts=artifacts):
+    run = of_params(settings.model_dump(mode="json", by_alias=True))
+    verify.check_encoder(run)
+    not_compared = verify.search_differs(run)
+    if not_compared and not verify.tests_here(artifacts):
         raise MismatchError(f"{not_compared}; or `dvc repro` for the test images of any of the paper's datasets")
     encoder = load_encoder(settings.encoder)
-    searched, agreements = ([], []) if not_compared else verify.searches(settings, artifacts=artifacts, encoder=encoder)
-    counted = verify.evaluations(settings, artifacts=artifacts, encoder=encoder)
-    wrong_steps = [line for line in searched if not line.agrees]
-    wrong_counts = [line for line in counted if not line.agrees]
-    if wrong_steps or wrong_counts:
-        console.print(_disagreements(wrong_steps, wrong_counts))
-    within = "within what half precision explains (theirs: half precision, bilinear)"
-    if searched:
-        console.plain(f"{len(searched) - len(wrong_steps)} of {len(searched)} accuracies of searches {within}")
-    if counted:
-        console.plain(f"{len(counted) - len(wrong_counts)} of {len(counted)} evaluated counts {within}")
+    searched: list[Compared] = []
+    verdicts: list[Verdict] = []
+    if not not_compared:
+        searched, verdicts = verify.search_log(
+            settings.seeds, source=settings.source, artifacts=artifacts, encoder=encoder
+        )
+    counted = verify.evaluation_log(settings.evaluate, artifacts=artifacts, encoder=encoder)
+    wrong = [line for line in (*searched, *counted) if not line.agrees]
+    if wrong:
+        console.print(_disagreements(wrong))
+    for lines, what in ((searched, "counts of searches"), (counted, "evaluated counts")):
+        if lines:
+            agree = f"{sum(line.agrees for line in lines)} of {len(lines)} {what}"
+            console.plain(f"{agree} within what half precision explains (theirs: half precision, bilinear)")
     if not_compared:
         console.plain(f"not compared: {not_compared}")
-    for agreement in agreements:
-        console.plain(f"{'' if agreement.holds else 'does not agree: '}{agreement.says}")
-    for cause in usual_causes(counted):
+    for holds, says in verdicts:
+        console.plain(f"{'' if holds else 'does not agree: '}{says}")
+    for cause in verify.usual_causes(counted):
         console.plain(f"this usually means: {cause}")
-    if wrong_steps or wrong_counts or not all(agreement.holds for agreement in agreements):
+    if wrong or not all(holds for holds, _ in verdicts):
         raise typer.Exit(1)
 
 
-def _disagreements(steps: list[Checked], counts: list[Counted]) -> Table:
-    """Lines of the authors' logs whose figure is another one here."""
+def _disagreements(lines: list[Compared]) -> Table:
+    """Lines of the authors' logs whose count is another one here."""
     table = Table(box=None, pad_edge=False)
     for title in ("row", "seed", "on"):
         table.add_column(title, overflow="fold")
     for title in ("theirs", "ours", "difference", "explained"):
         table.add_column(title, justify="right", no_wrap=True)
-    for line in steps:
-        step = line.step
-        figures = (f"{step.theirs:.3f}", f"{line.ours:.3f}", f"{line.difference:+.3f}", f"{line.within:.3f}")
-        table.add_row(step.soup, str(step.seed), escape(step.text), *figures)
-    for count in counts:
-        known = count.known
-        figures = (f"{known.n_correct:,}", f"{count.n_correct:,}", f"{count.difference:+,}", f"{count.within:,}")
-        table.add_row(known.method, str(known.seed), known.dataset, *figures)
+    for line in lines:
+        counts = (f"{line.theirs:,}", f"{line.ours:,}", f"{line.ours - line.theirs:+,}", f"{line.within:,}")
+        table.add_row(line.row, str(line.seed), escape(line.on), *counts)
     return table

@@ -88,12 +88,12 @@ def profile_paper(
 
     if table is not None:
         from wsoup.check.whole import load_params
-        from wsoup.report.coverage import as_text, coverage, figures, own_rows, unknown
+        from wsoup.paper.coverage import as_text, coverage, figures, of_params, unknown
 
-        settings = load_params(params)
-        print(as_text(coverage(settings, table=table), unsure=unknown(settings)) + own_rows(settings), end="")
+        run = of_params(load_params(params).model_dump(mode="json", by_alias=True))
+        print(as_text(coverage(run, table=table), unsure=unknown(run)), end="")
         if table == "all":
-            print("figures, and tables of single texts:", *figures(settings), sep="\n")
+            print("figures and claims:", *figures(run), sep="\n")
         return
     if data_root is None:
         raise ParamsError("profile paper needs --data-root, the folder with CoOp's dataset folders")

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.base.errors import ParamsError
-from wsoup.check import paper_pools
 from wsoup.check.whole import covers
 from wsoup.datasets.paper import PAPER
+from wsoup.paper import pools
+from wsoup.paper.tables import ENCODERS as PAPER_ENCODERS
 from wsoup.profiles.files import block, descriptor_pool, filled, lines, one_line, template
 from wsoup.profiles.toy import of_paper
-from wsoup.report.labels import ENCODERS as PAPER_ENCODERS
 from wsoup.search.rank.pools import texts_of
 
 ENCODERS = dict(PAPER_ENCODERS)
@@ -102,7 +102,7 @@ def _words(path: str, *, beside: str | None) -> dict[str, str]:
         raise ParamsError(
             f"--words {path} must lie in the folder of --gpt-descriptors, which DVC watches: put it into {beside}"
         )
-    count = len(texts_of(path)) if Path(path).is_file() else paper_pools.authors()["words"]["count"]
+    count = len(texts_of(path)) if Path(path).is_file() else pools.authors()["words"]["count"]
     pool = {"path": path, "count": count, "period": False}
     return {"candidates.words": one_line(pool)} | ({} if beside else {"candidates.watch": one_line(path)})
 

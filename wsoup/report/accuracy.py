@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.report import paper, settings
+from wsoup.paper import settings
+from wsoup.paper import tables as paper
 from wsoup.report.labels import TableRow, methods_of
 from wsoup.report.results import MEANS, ROLES, Results, is_number, mean_and_std
 from wsoup.report.tables import MARK, Table, averaged, with_std
@@ -27,7 +28,8 @@ def metrics(results: Results) -> dict[str, Any]:
 def zero_shot_table(results: Results) -> Table:
     """Every row of the pretrained encoder, with the paper's figures for the same encoder if there are any."""
     rows = [
-        (results.label(row), PRETRAINED, row, paper.zero_shot(row, encoder=results.encoder)) for row in results.table
+        (results.label(row), PRETRAINED, row, paper.zero_shot(row.key, encoder=results.encoder))
+        for row in results.table
     ]
     return accuracy_table(results, rows=rows, name="zero_shot", title="Zero-shot accuracy")
 
@@ -50,9 +52,9 @@ def paper_tables(results: Results) -> list[Table]:
         accuracy_table(
             results,
             rows=[
-                (label, variant, row, figures)
-                for label, variant, key, figures in paper.matched_rows(name)
-                if (row := results.row(key)) is not None
+                (line.label, line.variant, row, line.figures)
+                for line in paper.rows(name)
+                if line.row and (row := results.row(line.row)) is not None
             ],
             name=name,
             title=title,

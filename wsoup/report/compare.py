@@ -15,9 +15,9 @@ import numpy as np
 from wsoup.base.errors import MissingError
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.bits import FILE, Right, right_by_row
+from wsoup.paper.settings import flat
 from wsoup.params.section import parse_yaml
 from wsoup.report.results import MEANS
-from wsoup.report.settings import flat
 from wsoup.report.tables import Table
 from wsoup.runtime.git import git
 from wsoup.statistics.noise import compare_counts, compare_images

@@ -1,4 +1,4 @@
-"""How each row is shown: label, title, place and order of the tables, figures, page and terminal; the paper's encoders.
+"""How each row is shown: label, title, place and order of the tables, figures, page and terminal.
 
 What is counted stands in `wsoup.evaluate.rows`, so that a change here runs stage `report` alone.
 """
@@ -21,20 +21,6 @@ from wsoup.evaluate.rows import (
     soup_method,
 )
 
-SCALING_ENCODERS = {
-    ("ViT-B-32", "openai"): "Open-AI CLIP ViT-B/32",
-    ("ViT-L-14", "laion2b_s32b_b82k"): "Open CLIP ViT-L/14",
-    ("coca_ViT-L-14", "laion2b_s13b_b90k"): "Open CLIP CoCa-L/14",
-    ("ViT-g-14", "laion2b_s34b_b88k"): "Open CLIP ViT-g/14",
-}
-"""Models and weights of model_scaling.csv. Neither the paper nor the authors' code (Chris210634/word_soups:
-argparse_parameters.py defaults to ViT-B-16 / openai, scripts/ablations/scaling_law.sh takes model and tag as arguments,
-README.md names no others) gives the weights of the last three. These are open_clip's weights trained on LAION-2B; of
-the two for ViT-g-14, the ones that reach the paper's 77.7 on ImageNet."""
-ENCODER = ("ViT-B-16", "openai")
-"""The encoder of the paper's other tables."""
-ENCODERS = (ENCODER, *SCALING_ENCODERS)
-
 
 @dataclass(frozen=True)
 class TableRow:
@@ -46,7 +32,6 @@ class TableRow:
         method: where the texts come from.
         mode: centroid or score_mean.
         offsets: whether each member is repeated at other token offsets.
-        scaling: label in model_scaling.csv.
         curve: label in the figure over m; None if not drawn.
         alone: label of a single text of the method.
         plain: label for readers who do not know the paper's name.
@@ -59,7 +44,6 @@ class TableRow:
     method: Method
     mode: str = "centroid"
     offsets: bool = False
-    scaling: str | None = None
     curve: str | None = None
     alone: str | None = None
     plain: str | None = None
@@ -73,14 +57,13 @@ BEFORE_SOUPS = (
         "class_name",
         "CLIP ZS",
         CLASS_NAME,
-        scaling="ZS",
         plain="Class name only",
         terminal=True,
         terminal_tuned=True,
     ),
     TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates", terminal=True),
     TableRow("gpt_centroids", "GPT centroids", GPT, curve="GPT centroids"),
-    TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean", scaling="GPT score mean"),
+    TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean"),
     TableRow(
         "random_descriptors",
         "Random descriptors",
@@ -95,7 +78,7 @@ BEFORE_SOUPS = (
         RANDOM_DESCRIPTORS,
         offsets=True,
     ),
-    TableRow("waffle", "Waffle CLIP", WAFFLE, scaling="Waffle CLIP", curve="Waffle", terminal=True),
+    TableRow("waffle", "Waffle CLIP", WAFFLE, curve="Waffle", terminal=True),
     TableRow("waffle_offsets", "Waffle CLIP + offset trick", WAFFLE, offsets=True),
     TableRow("random_chains", "Random word chains", RANDOM_CHAINS, alone="random chain"),
     TableRow("nearest_descriptors", "Nearest descriptors", NEAREST, terminal=True),
@@ -130,8 +113,8 @@ def soup_rows(name: str) -> tuple[TableRow, ...]:
     mean = TableRow(key, f"{label} score mean", method, "score_mean", curve=curve)
     offsets = TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True)
     if name == "descriptor":
-        return centroid, mean, replace(offsets, scaling="Desc. soup + offsets")
-    mean = replace(mean, scaling=SOUP_LABELS.get(name), terminal=True, terminal_tuned=True)
+        return centroid, mean, offsets
+    mean = replace(mean, terminal=True, terminal_tuned=True)
     return centroid, mean, offsets
 
 

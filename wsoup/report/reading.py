@@ -16,10 +16,10 @@ from wsoup.base.errors import MismatchError, WsoupError, one_line
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
+from wsoup.paper.settings import Settings
 from wsoup.params.inputs import DatasetParams
 from wsoup.report.labels import table
 from wsoup.report.results import Results
-from wsoup.report.settings import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa

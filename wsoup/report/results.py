@@ -17,9 +17,9 @@ import numpy as np
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Method
+from wsoup.paper.settings import Settings
+from wsoup.paper.tables import COLUMNS
 from wsoup.report.labels import TableRow
-from wsoup.report.paper import COLUMNS
-from wsoup.report.settings import Settings
 
 MEASURED = ("n_correct", "n_images", "alignment", "uniformity")
 ROLES = ("source", "xd", "dg")

@@ -7,7 +7,6 @@ from typing import Any
 import yaml
 
 from wsoup.base import project
-from wsoup.check.whole import Params
 from wsoup.datasets.paper import PAPER
 from wsoup.search.rank import pools
 
@@ -31,14 +30,19 @@ def facts(texts: Sequence[str]) -> dict[str, Any]:
     return {"count": len(texts), "digest": pools.digest(texts)}
 
 
-def known(params: Params) -> dict[str, dict[str, Any]]:
-    """The pools of params.yaml, before any run: without those whose files are missing; wordfreq's has no digest."""
-    words, paths = params.candidates.words, params.candidates.descriptors.paths
+def known(candidates: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The pools of params.yaml, before any run: without those whose files are missing; wordfreq's has no digest.
+
+    Args:
+        candidates: that section of params.yaml.
+    """
+    path, count = candidates["words"]["path"], candidates["words"]["count"]
     known_pools: dict[str, dict[str, Any]] = {}
-    if words.path is None:
-        known_pools["words"] = {"count": words.count}
-    elif Path(words.path).exists():
-        known_pools["words"] = facts(pools.words_from_file(words.path, count=words.count))
+    if path is None:
+        known_pools["words"] = {"count": count}
+    elif Path(path).exists():
+        known_pools["words"] = facts(pools.words_from_file(path, count=count))
+    paths = candidates["descriptors"]["paths"]
     if all(Path(path).exists() for path in paths):
         known_pools["descriptors"] = facts(pools.descriptors(paths))
     return known_pools
@@ -47,8 +51,8 @@ def known(params: Params) -> dict[str, dict[str, Any]]:
 def compare(ours: Facts, *, expected: Facts | None = None) -> Iterator[tuple[bool, str]]:
     """Whether each pool is the authors' (or `expected`), with a sentence that says so and where to get theirs."""
     for pool, theirs in (expected or authors()).items():
-        if pool not in ours:
-            continue
+        if not ours.get(pool, {}).get("count"):
+            continue  # not known yet, or left out
         count = f"{theirs['count']:,}"
         if ours[pool].get("digest") == theirs["digest"]:
             yield True, f"candidates.{pool}: the authors' {count}"
@@ -57,8 +61,9 @@ def compare(ours: Facts, *, expected: Facts | None = None) -> Iterator[tuple[boo
             yield False, f"candidates.{pool}: {here}; rows that depend on them are marked. Theirs: {SOURCES[pool]}"
 
 
-def of_params(params: Params) -> list[tuple[bool, str]]:
-    """`compare` for a params.yaml with one of the paper's datasets; empty pools are not mentioned."""
-    if not any(name in PAPER and dataset.layout.startswith("coop") for name, dataset in params.datasets.items()):
+def of_params(sections: Mapping[str, Any]) -> list[tuple[bool, str]]:
+    """`compare` for a params.yaml with one of the paper's datasets."""
+    datasets = sections["datasets"].items()
+    if not any(name in PAPER and dataset["layout"].startswith("coop") for name, dataset in datasets):
         return []
-    return list(compare({pool: about for pool, about in known(params).items() if about["count"]}))
+    return list(compare(known(sections["candidates"])))

@@ -15,10 +15,10 @@ import pytest
 from report_made import EVALUATE, both_seeds, results
 
 from wsoup.finetune.params import MethodParams
+from wsoup.paper import tables as paper
 from wsoup.profiles.toy import of_paper
-from wsoup.report import paper
 from wsoup.report.accuracy import paper_tables, zero_shot_table
-from wsoup.report.labels import SCALING_ENCODERS, table
+from wsoup.report.labels import table
 from wsoup.report.results import Results
 from wsoup.report.tables import Table
 
@@ -214,7 +214,7 @@ def test_tables_of_finetuned_models_show_these_rows_beside_the_papers(name):
     ]
 
 
-@pytest.mark.parametrize("encoder", [("ViT-B-16", "openai"), *SCALING_ENCODERS])
+@pytest.mark.parametrize("encoder", [("ViT-B-16", "openai"), *paper.SCALING_ENCODERS])
 def test_each_models_table_shows_these_rows_beside_the_papers(encoder):
     """Rows with the same figures are recognised by the paper's labels."""
     name, theirs = ("zero_shot", ZERO_SHOT) if encoder == ("ViT-B-16", "openai") else ("model_scaling", SCALING)
@@ -224,7 +224,7 @@ def test_each_models_table_shows_these_rows_beside_the_papers(encoder):
     expected = {
         (*theirs[line["method"]], *(float(line[column]) for column in COLUMNS.values()))
         for line in paper.read(name)
-        if line.get("model") == SCALING_ENCODERS.get(encoder)
+        if line.get("model") == paper.SCALING_ENCODERS.get(encoder)
     }
     assert {(*meaning(variant, row), *figures) for variant, row, figures, _ in lines} == expected
     assert [ours for *_, ours in lines] == [rights[variant, row] for variant, row, *_ in lines]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import yaml
 from reference import REFERENCE, needs_reference
 
-from wsoup.check import paper_pools
 from wsoup.check.whole import parse_params
+from wsoup.paper import pools
 from wsoup.profiles.paper import paper
+
+
+def sections(raw: dict[str, Any], *, origin: str) -> dict[str, Any]:
+    return parse_params(raw, origin=origin).model_dump(mode="json", by_alias=True)
 
 
 def of_profile(folder: Path, *, words: str) -> list[tuple[bool, str]]:
     raw = yaml.safe_load(paper("/data", gpt_descriptors=str(folder), words=words))
-    return paper_pools.of_params(parse_params(raw, origin="paper"))
+    return pools.of_params(sections(raw, origin="paper"))
 
 
 def test_for_another_list_the_source_of_theirs_is_named(tmp_path):
@@ -29,13 +34,13 @@ def test_for_another_list_the_source_of_theirs_is_named(tmp_path):
 
 def test_wordfreqs_words_are_not_theirs_and_missing_files_are_not_judged():
     raw = yaml.safe_load(paper("/data", without_descriptors=True))
-    [(same, says)] = paper_pools.of_params(parse_params(raw, origin="paper"))
+    [(same, says)] = pools.of_params(sections(raw, origin="paper"))
     assert (same, says[:50]) == (False, "candidates.words: 10,000 texts, not the authors' 9")
     assert of_profile(Path("/none"), words="/none/words.txt") == []
 
 
 def test_a_run_on_other_datasets_is_not_compared():
-    assert paper_pools.of_params(parse_params(yaml.safe_load(Path("params.yaml").read_text()), origin="toy")) == []
+    assert pools.of_params(sections(yaml.safe_load(Path("params.yaml").read_text()), origin="toy")) == []
 
 
 @needs_reference

@@ -1,19 +1,30 @@
-"""The paper's figures, which tables show beside ours: data/paper/*.csv (see the README there)."""
+"""The paper's tables as data (data/paper/*.csv, see the README there), and which row of a run each row is beside."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from wsoup.base import project
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.report.labels import ENCODER, ENCODERS, SCALING_ENCODERS, TableRow
-from wsoup.report.labels import table as rows_of
 
 FOLDER = Path("data/paper")
+SCALING_ENCODERS = {
+    ("ViT-B-32", "openai"): "Open-AI CLIP ViT-B/32",
+    ("ViT-L-14", "laion2b_s32b_b82k"): "Open CLIP ViT-L/14",
+    ("coca_ViT-L-14", "laion2b_s13b_b90k"): "Open CLIP CoCa-L/14",
+    ("ViT-g-14", "laion2b_s34b_b88k"): "Open CLIP ViT-g/14",
+}
+"""Models and weights of model_scaling.csv. Neither the paper nor the authors' code (Chris210634/word_soups:
+argparse_parameters.py defaults to ViT-B-16 / openai, scripts/ablations/scaling_law.sh takes model and tag as arguments,
+README.md names no others) gives the weights of the last three. These are open_clip's weights trained on LAION-2B; of
+the two for ViT-g-14, the ones that reach the paper's 77.7 on ImageNet."""
+ENCODER = ("ViT-B-16", "openai")
+"""The encoder of the paper's other tables."""
+ENCODERS = (ENCODER, *SCALING_ENCODERS)
 COLUMNS = {
     "imagenet": "INet",
     "laion": "INet",
@@ -54,7 +65,8 @@ class PaperRow:
         table, label: where it is; in model_scaling the label starts with the model.
         figures: column -> per cent.
         variant, row: of ours; empty if none corresponds.
-        missing: why a params.yaml does not fill it; empty if it does (`wsoup.report.coverage`).
+        needs: what params.yaml must have for it (`wsoup.paper.coverage.lacks`).
+        missing: why a params.yaml does not fill it; empty if it does (`wsoup.paper.coverage`).
         marks: why ours would be marked.
     """
 
@@ -63,6 +75,7 @@ class PaperRow:
     figures: Mapping[str, float]
     variant: str = ""
     row: str = ""
+    needs: tuple[str, ...] = ()
     missing: str = ""
     marks: tuple[str, ...] = ()
 
@@ -89,26 +102,16 @@ def rows(name: str) -> list[PaperRow]:
 
     Rows of the same name are matched in order: the first in rows.csv belongs to the paper's first.
     """
-    ours: dict[str, Iterator[tuple[str, str]]]
-    if name in ("zero_shot", "model_scaling"):
-        table = rows_of(["descriptor", "word"])
-        labels = {row.key: row.label if name == "zero_shot" else row.scaling for row in table}
-        ours = {label: repeat((PRETRAINED, key)) for key, label in labels.items() if label}
-    else:
-        lines = [line for line in read("rows") if line["table"] == name]
-        ours = {
-            label: iter([(line["variant"], line["row"]) for line in lines if line["method"] == label])
-            for label in {line["method"] for line in lines}
-        }
-    return [
-        PaperRow(
-            name,
-            ": ".join(line[key] for key in ("model", "method") if key in line),
-            _numbers(line),
-            *next(ours.get(line["method"], iter(())), ("", "")),
-        )
-        for line in read(name)
-    ]
+    lines = [line for line in read("rows") if line["table"] == name]
+    ours = {label: cycle([line for line in lines if line["method"] == label]) for label in {x["method"] for x in lines}}
+    made = []
+    for theirs in read(name):
+        line = next(ours.get(theirs["method"], iter(())), {"variant": "", "row": "", "needs": ""})
+        needs = [] if line["variant"] in ("", PRETRAINED) else [f"finetune.methods.{line['variant']}"]
+        label = ": ".join(theirs[key] for key in ("model", "method") if key in theirs)
+        needs += line["needs"].split()
+        made.append(PaperRow(name, label, _numbers(theirs), line["variant"], line["row"], tuple(needs)))
+    return made
 
 
 def _numbers(row: Mapping[str, str]) -> dict[str, float]:
@@ -120,23 +123,18 @@ def _numbers(row: Mapping[str, str]) -> dict[str, float]:
     return cells
 
 
-def zero_shot(row: TableRow, *, encoder: Mapping[str, Any]) -> Mapping[str, float]:
+def zero_shot(key: str, *, encoder: Mapping[str, Any]) -> Mapping[str, float]:
     """The paper's figures for one of our rows, from its table for this encoder: column -> per cent; empty if none.
 
     Word soups of model_scaling.csv are score means (the authors' scripts/ablations/scaling_law.sh). An encoder that is
     not the paper's gets the row of the same model with other weights, else of ViT-B-16 / openai; see `encoder_differs`.
     """
-    pair = _pair(encoder)
+    pair = pair_of(encoder)
     same_model = (title for (model, _), title in SCALING_ENCODERS.items() if model == pair[0])
     title = SCALING_ENCODERS.get(pair) or next(same_model, None)
     theirs = rows("zero_shot" if title is None else "model_scaling")
     start = "" if title is None else f"{title}: "
-    return next((line.figures for line in theirs if line.row == row.key and line.label.startswith(start)), {})
-
-
-def matched_rows(table: str) -> list[tuple[str, str, str, Mapping[str, float]]]:
-    """(label, our variant, our row, figures) of the rows of one of the paper's tables that correspond to ours."""
-    return [(line.label, line.variant, line.row, line.figures) for line in rows(table) if line.row]
+    return next((line.figures for line in theirs if line.row == key and line.label.startswith(start)), {})
 
 
 def encoder_differs(encoder: Mapping[str, Any], *, tuned: bool) -> str | None:
@@ -148,7 +146,7 @@ def encoder_differs(encoder: Mapping[str, Any], *, tuned: bool) -> str | None:
         encoder: its id.
         tuned: whether the model is finetuned; the paper finetunes only ViT-B-16.
     """
-    pair, quick_gelu = _pair(encoder), bool(encoder.get("quick_gelu"))
+    pair, quick_gelu = pair_of(encoder), bool(encoder.get("quick_gelu"))
     known = (ENCODER,) if tuned else ENCODERS
     if pair not in known:
         theirs = next((each for each in known if each[0] == pair[0]), ENCODER)
@@ -159,6 +157,6 @@ def encoder_differs(encoder: Mapping[str, Any], *, tuned: bool) -> str | None:
     return None
 
 
-def _pair(encoder: Mapping[str, Any]) -> tuple[str, str]:
+def pair_of(encoder: Mapping[str, Any]) -> tuple[str, str]:
     """Model, without the activation in its name, and tag."""
     return str(encoder["model"]).removesuffix(QUICK_GELU), str(encoder["pretrained"])

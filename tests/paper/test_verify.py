@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,18 @@ import pytest
 import torch
 import typer
 import yaml
-from project import ROOT
 
-from wsoup.base.errors import MismatchError, MissingError
-from wsoup.check import paper as verify
-from wsoup.check import paper_search
-from wsoup.check.paper_search import Agreement, Step
+from wsoup.base.errors import MismatchError
 from wsoup.check.whole import parse_params
 from wsoup.cli.check import verify_paper
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.paper import searches, verify
+from wsoup.paper.coverage import of_params
+from wsoup.paper.searches import Compared, Step
+from wsoup.paper.settings import Settings
 from wsoup.profiles.paper import paper
 from wsoup.search.rank.source import Source
 from wsoup.soup.member import Member
@@ -56,101 +55,71 @@ def right_log(source: Source) -> list[Step]:
     return log
 
 
-def test_right_answers_agree_to_the_image(source):
+def test_right_answers_agree_to_the_image_and_wrong_ones_are_found(source):
     log = right_log(source)
-    checked_lines = paper_search.score(log, source=source)
-    assert [(checked.step, round(checked.difference, 4)) for checked in checked_lines] == [(step, 0.0) for step in log]
+    assert all(line.ours == line.theirs for line in searches.score(log, source=source).values())
+    wrong = [log[0]._replace(theirs=log[0].theirs + 3.0), *log[1:-1], log[-1]._replace(text="which is plain")]
+    first, *others, last = searches.score(wrong, source=source).values()
+    assert (first.ours - first.theirs, {line.ours - line.theirs for line in others}) == (-6, {0})
+    assert last.ours != last.theirs
+    elsewhere = Step("word", 3, 0, 0, "wet", 70.0)
+    assert elsewhere not in searches.score([*log, elsewhere], source=source), "the run has no such seed"
 
 
-def test_wrong_answers_are_found(source):
-    log = right_log(source)
-    wrong = [replace(log[0], theirs=log[0].theirs + 3.0), *log[1:]]
-    assert [round(checked.difference, 4) for checked in paper_search.score(wrong, source=source)] == [-3.0] + 6 * [0.0]
-    moved = [*log[:-1], replace(log[-1], text="which is plain")]
-    assert paper_search.score(moved, source=source)[-1].ours != pytest.approx(log[-1].theirs)
-
-
-def test_seeds_that_the_run_lacks_are_left_out(source):
-    log = [*right_log(source), Step("word", 3, 0, 0, "wet", 70.0)]
-    assert {checked.step.seed for checked in paper_search.score(log, source=source)} == {1, 2}
-
-
-def test_the_best_text_agrees_up_to_the_tolerance():
+def test_the_best_text_agrees_up_to_the_tolerance(tmp_path):
     step = Step("word", 3, 0, 0, "initially", 70.125)
-    for ranked, holds, says in (
-        ([("initially", 70.1), ("wet", 70.0)], True, "ours too"),
-        ([("wet", 70.2), ("initially", 70.1)], True, "ours is 'wet'; theirs has rank 2, 0.100 points behind"),
-        ([("wet", 71.0), ("initially", 70.1)], False, "0.900 points behind"),
-        ([("wet", 71.0)], False, "not in this run's pool"),
+    for right, holds, says in (
+        ({"initially": 71, "wet": 70}, True, "ours too"),
+        ({"wet": 71, "initially": 70}, True, "ours is 'wet'; theirs has rank 2, 1 images behind"),
+        ({"wet": 75, "initially": 70}, False, "5 images behind"),
+        ({"wet": 71}, False, "not in this run's pool"),
     ):
-        agreement = paper_search.best_agrees(step, ranked=ranked, within=0.25)
-        assert agreement.holds is holds
-        assert says in agreement.says
+        lines = {
+            "text": [*right],
+            "n_correct": [*right.values()],
+            "seed": [3] * len(right),
+            "n_classes": [9] * len(right),
+        }
+        store.write_table(tmp_path / "scores.parquet", pa.table(lines))
+        agrees, sentence = searches.best_agrees(step, scores=tmp_path / "scores.parquet", within=2)
+        assert agrees is holds
+        assert says in sentence
 
 
-def test_the_same_soup_agrees(source):
-    steps = [Step("descriptor", 1, int(i > 0), i, text, 70.0) for i, text in enumerate(SOUP)]
-    assert paper_search.soup_agrees(steps, members=SOUP, source=source) == Agreement(
-        True, "descriptor soup, seed 1: theirs has 3 members, ours 3, the same"
-    )
-
-
-def test_the_authors_log_is_complete():
-    log = paper_search.read_searches(ROOT / paper_search.LOG)
+def test_the_authors_logs_are_complete():
+    log = searches.read_searches()
     best = {(step.soup, step.seed): step for step in log if step.member == 0}
     assert len(best) == 4
     assert (best["word", 3].text, best["word", 3].theirs) == ("initially", 70.125)
     assert {step.text for step in log if step.text.endswith((".", " "))} == set()
-    for (soup, seed, member), steps in _by_search(log).items():
-        accuracies = [step.theirs for step in steps]
-        assert accuracies == sorted(accuracies), (soup, seed, member)
-    with pytest.raises(MissingError, match="run `wsoup verify paper` in the folder of the project"):
-        paper_search.read_searches(Path("none.csv"))
-
-
-def _by_search(log: list[Step]) -> dict[tuple[str, int, int], list[Step]]:
-    groups: dict[tuple[str, int, int], list[Step]] = {}
-    for step in log:
-        groups.setdefault((step.soup, step.seed, step.member if step.soup == "word" else 0), []).append(step)
-    return groups
-
-
-def params_of(**choices: Any) -> Any:
-    text = paper("/data", gpt_descriptors="/gpt", **choices)
-    return parse_params(yaml.safe_load(text), origin="paper")
+    counts, texts = verify.read_counts(), verify.read_texts()
+    assert len(counts) == 9 * 15 * 3
+    assert {line.method for line in counts} == set(verify.ROWS)
+    assert {line.dataset: line.n_images for line in counts} == {name: known.n_test for name, known in PAPER.items()}
+    assert [len(texts["descriptor", seed]) for seed in (1, 2, 3)] == [14, 17, 10]
 
 
 def test_only_the_authors_encoder_and_source_have_known_answers():
-    verify.check_encoder(params_of())
+    def run(changes: dict[str, Any] | None = None, **choices: Any) -> Settings:
+        raw = yaml.safe_load(paper("/data", gpt_descriptors="/gpt", **choices))
+        raw["encoder"] |= changes or {}
+        return of_params(parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True))
+
+    verify.check_encoder(run())
     with pytest.raises(MismatchError, match=r"encoder.model is ViT-B-32, theirs ViT-B-16\. Begin with `wsoup profile"):
-        verify.check_encoder(params_of(encoder="ViT-B-32"))
+        verify.check_encoder(run(encoder="ViT-B-32"))
     for key, ours in (("interpolation", "bicubic"), ("decoding", "upright")):
-        given = params_of()
-        changed = given.model_copy(update={"encoder": given.encoder.model_copy(update={key: ours})})
         with pytest.raises(MismatchError, match=f"encoder.{key} is {ours}, theirs"):
-            verify.check_encoder(changed)
-    assert verify.search_differs(params_of(fewshot_pickles="/splits")) is None
+            verify.check_encoder(run({key: ours}))
+    assert verify.search_differs(run(fewshot_pickles="/splits")) is None
     for choices, message in (
         ({}, "fewshot_pickles is none, theirs given. `wsoup profile paper --fewshot-pickles"),
         ({"fewshot_pickles": "/s", "source": "dtd"}, "source is dtd, theirs imagenet"),
     ):
-        assert message in str(verify.search_differs(params_of(**choices)))
-
-
-def test_the_authors_counts_are_complete():
-    log, texts = verify.read_counts(ROOT / paper_search.FOLDER), verify.read_texts(ROOT / paper_search.FOLDER)
-    assert len(log) == 9 * 15 * 3
-    assert {line.method for line in log} == set(verify.ROWS)
-    assert {line.dataset: line.n_images for line in log} == {name: known.n_test for name, known in PAPER.items()}
-    assert [len(texts["descriptor", seed]) for seed in (1, 2, 3)] == [14, 17, 10]
-    with pytest.raises(MissingError, match="run `wsoup verify paper` in the folder of the project"):
-        verify.read_counts(Path("none"))
+        assert message in str(verify.search_differs(run(**choices)))
 
 
 def test_disagreements_name_their_usual_causes():
-    def counted(method: str, dataset: str, n_correct: int, n_images: int = 100) -> verify.Counted:
-        return verify.Counted(verify.Known(method, 1, dataset, 100, 50), n_images, n_correct, 2)
-
     rows = [(method, name) for method in verify.ROWS for name in ("dtd", "eurosat")]
     for wrong, n_images, says in (
         (rows, 100, "everywhere: weights, activation"),
@@ -161,9 +130,13 @@ def test_disagreements_name_their_usual_causes():
         ([("word-soup", "dtd"), ("descriptor-soup", "dtd")], 100, "how a text is joined to the class name"),
         ([("ZS", "dtd")], 90, "dtd: 90 test images, theirs 100: another split"),
     ):
-        lines = [counted(*row, 40 if row in wrong else 51, n_images if row in wrong else 100) for row in rows]
+        lines = [
+            Compared(method, 1, name, 50, 100, 40 if row in wrong else 51, n_images if row in wrong else 100, 2)
+            for row in rows
+            for method, name in [row]
+        ]
         assert any(says in cause for cause in verify.usual_causes(lines)), says
-    assert verify.usual_causes([counted(*row, 52) for row in rows]) == []
+    assert verify.usual_causes([Compared(*row[:1], 1, row[1], 50, 100, 52, 100, 2) for row in rows]) == []
 
 
 def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_encoder_files, tiny_encoder, source):
@@ -173,12 +146,12 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     raw = yaml.safe_load(paper("/data", without_descriptors=True))
     raw["encoder"] = {**tiny_encoder_files, "interpolation": "bilinear"}
     Path("params.yaml").write_text(yaml.safe_dump(raw))
-    monkeypatch.setattr(verify, "check_encoder", lambda params: None)
-    monkeypatch.setattr(verify, "search_differs", lambda params: None)
-    monkeypatch.setattr(paper_search, "read_searches", lambda: log)
+    monkeypatch.setattr(verify, "check_encoder", lambda run: None)
+    monkeypatch.setattr(verify, "search_differs", lambda run: None)
+    monkeypatch.setattr(searches, "read_searches", lambda: log)
     verify_paper(Path("params.yaml"))
-    assert "7 of 7 accuracies of searches within what half precision explains" in capsys.readouterr().out
-    log[0] = replace(log[0], theirs=log[0].theirs + 3.0)
+    assert "7 of 7 counts of searches within what half precision explains" in capsys.readouterr().out
+    log[0] = log[0]._replace(theirs=log[0].theirs + 3.0)
     counts = [verify.Known(method, 1, "dtd", 290, 0) for method in ("ZS", "ensemble", "gpt-centroids")]
     monkeypatch.setattr(verify, "read_counts", lambda: counts)
     monkeypatch.setattr(verify, "read_texts", lambda: {("word", 1): CHAIN})
@@ -189,10 +162,10 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     with pytest.raises(typer.Exit):
         verify_paper(Path("params.yaml"))
     shown = capsys.readouterr().out
-    assert "6 of 7 accuracies of searches" in shown
+    assert "6 of 7 counts of searches" in shown
     assert "0 of 2 evaluated counts within" in shown  # there are no GPT descriptors
     assert "this usually means: dtd: 300 test images, theirs 290: another split" in shown
-    assert "-3.000" in shown
+    assert "-6" in shown
     assert "seed 2: their best is 'wet', ours too" in shown
     assert "descriptor soup, seed 1: theirs has 3 members, ours 3, the same" in shown
 

@@ -13,12 +13,12 @@ import torch
 from open_clip.transformer import QuickGELU
 from oracle_world import DESCRIPTORS, NAMES, WORDS, images_near
 
-from wsoup.check import paper, paper_pools, paper_search
-from wsoup.check.paper import Known, usual_causes
-from wsoup.check.paper_search import Step
 from wsoup.core.scoring import normalize
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import TestSet
+from wsoup.paper import pools, searches, verify
+from wsoup.paper.searches import Compared, Step
+from wsoup.paper.verify import Known, usual_causes
 from wsoup.search.rank.source import Source
 from wsoup.texts.encoder import PromptEncoder
 
@@ -50,10 +50,10 @@ class Run:
     soup: list[str]
     period: dict[str, bool]
 
-    def counted(self, log: list[Known]) -> list[paper.Counted]:
+    def counted(self, log: list[Known]) -> list[Compared]:
         encoder = PromptEncoder.of(self.source.encoder)
         tests = [replace(test, gpt=self.gpt.get(test.name)) for test in self.tests]
-        return list(paper.count(log, texts=SOUPS, tests=tests, encoder=encoder, params=self.params))
+        return list(verify.count(log, texts=SOUPS, tests=tests, encoder=encoder, params=self.params))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def right(tiny_encoder) -> Run:
         params=EvaluateParams.model_validate(PARAMS),
         pools={"words": WORDS, "descriptors": DESCRIPTORS},
         soup=greedy(source),
-        period=dict(paper_search.PERIOD),
+        period=dict(searches.PERIOD),
     )
 
 
@@ -85,7 +85,7 @@ def greedy(source: Source) -> list[str]:
 
     def count(texts: list[str]) -> int:
         features = torch.cat(list(source.text_blocks(texts, period=True)))
-        return paper_search.right_and_near(*source.images_of(1), normalize(features.sum(dim=0)))[0]
+        return searches.right_and_near(*source.images_of(1), normalize(features.sum(dim=0)))[0]
 
     ranked = sorted(DESCRIPTORS, key=lambda text: -count([text]))
     soup = ranked[:1]
@@ -100,27 +100,25 @@ def logs(right) -> tuple[list[Step], list[Known]]:
     """The right code's counts, in the form of the authors' logs."""
     steps = [Step("word", 1, 1, i + 1, text, 0.0) for i, text in enumerate(CHAIN)]
     steps += [Step("descriptor", 1, int(i > 0), i, text, 0.0) for i, text in enumerate(right.soup)]
-    searched = paper_search.score(steps, source=right.source)
-    blank = [Known(method, 1, test.name, 1000, 0) for method in paper.ROWS for test in right.tests]
-    counted = [replace(line.known, n_correct=line.n_correct) for line in right.counted(blank)]
-    return [replace(line.step, theirs=round(line.ours, 3)) for line in searched], counted
+    searched = searches.score(steps, source=right.source)
+    blank = [Known(method, 1, test.name, 1000, 0) for method in verify.ROWS for test in right.tests]
+    counted = [Known(line.row, line.seed, line.on, line.of, line.ours) for line in right.counted(blank)]
+    return [step._replace(theirs=round(100.0 * line.ours / line.of, 3)) for step, line in searched.items()], counted
 
 
 def disagreements(run: Run, *, logs: tuple[list[Step], list[Known]], right: Run) -> dict[str, list[str]]:
     """Lines of the searches, counts, whole searches and pools that disagree."""
-    expected = {pool: paper_pools.facts(texts) for pool, texts in right.pools.items()}
-    searched = paper_search.score(logs[0], source=run.source, period=run.period)
+    expected = {pool: pools.facts(texts) for pool, texts in right.pools.items()}
+    searched = searches.score(logs[0], source=run.source, period=run.period)
     counted = run.counted(logs[1])
     steps = [step for step in logs[0] if step.soup == "descriptor"]
-    soup = paper_search.soup_agrees(steps, members=run.soup, source=run.source, period=run.period["descriptor"])
-    pools = paper_pools.compare(
-        {pool: paper_pools.facts(texts) for pool, texts in run.pools.items()}, expected=expected
-    )
+    soup = searches.soup_agrees(steps, members=run.soup, source=run.source, period=run.period["descriptor"])
+    ours = {pool: pools.facts(texts) for pool, texts in run.pools.items()}
     return {
-        "search": [line.step.text for line in searched if not line.agrees],
-        "counts": [f"{line.known.method} {line.known.dataset}" for line in counted if not line.agrees],
-        "soup": [] if soup.holds else [soup.says],
-        "pools": [says for same, says in pools if not same],
+        "search": [line.on for line in searched.values() if not line.agrees],
+        "counts": [f"{line.row} {line.on}" for line in counted if not line.agrees],
+        "soup": [] if soup[0] else [soup[1]],
+        "pools": [says for same, says in pools.compare(ours, expected=expected) if not same],
         "causes": usual_causes(counted),
     }
 
@@ -214,9 +212,9 @@ def test_a_mistake_is_found(mistake, right, logs):
 def test_a_soup_may_part_at_a_near_tie_and_nowhere_else(right, logs):
     """The last member won by fewer images than half precision may move; the worst descriptor makes any soup worse."""
     steps = [step for step in logs[0] if step.soup == "descriptor"]
-    shorter = paper_search.soup_agrees(steps, members=right.soup[:-1], source=right.source)
-    assert shorter.holds
-    assert shorter.says.endswith(f"the first {len(right.soup) - 1} are the same, they part at a near tie")
-    worse = paper_search.soup_agrees(steps, members=[right.soup[0], "which has wood"], source=right.source)
-    assert not worse.holds
-    assert worse.says.endswith("the first 1 are the same, they part where no tie is near")
+    shorter = searches.soup_agrees(steps, members=right.soup[:-1], source=right.source)
+    assert shorter[0]
+    assert shorter[1].endswith(f"the first {len(right.soup) - 1} are the same, they part at a near tie")
+    worse = searches.soup_agrees(steps, members=[right.soup[0], "which has wood"], source=right.source)
+    assert not worse[0]
+    assert worse[1].endswith("the first 1 are the same, they part where no tie is near")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from report_made import CLASS_NAME, PAPER_ENCODER, both_seeds, paper_settings, results
 
+from wsoup.paper.settings import Settings, dataset_differs, differing
 from wsoup.report.accuracy import paper_tables, zero_shot_table
 from wsoup.report.labels import TableRow, table
-from wsoup.report.settings import Settings, dataset_differs, differing
 from wsoup.report.terminal import summary
 
 PAPER = Settings.of_paper()

@@ -2,7 +2,7 @@
 
 A row is shown beside the paper's figure without a mark only if every key that it depends on has the paper's value.
 Images and classes of a dataset are counted elsewhere (`wsoup.datasets.paper`), and the encoder is compared by its id
-(`wsoup.report.paper`).
+(`wsoup.paper.tables`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
 from wsoup.datasets.paper import PAPER, comparable
 from wsoup.disk.artifacts import PRETRAINED
+from wsoup.evaluate.rows import Method
 from wsoup.finetune.params import MethodParams
-from wsoup.report.labels import TableRow
-from wsoup.report.paper import QUICK_GELU, encoder_differs, path_of
+from wsoup.paper.tables import QUICK_GELU, encoder_differs, path_of
 
 SHARED_KEYS = ("iterations", "batch_size", "batches", "momentum", "weight_decay", "logit_scale", "ema", "augment")
 """Keys of section finetune that all methods share."""
@@ -37,6 +37,17 @@ DRAWN_FROM = {
     "waffle": ("words", "descriptors"),
 }
 """Pools that the texts of a method other than a soup come from."""
+
+
+class Row(Protocol):
+    """A row of a run: its key in metrics.json, where its texts come from, and whether at several token offsets."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def method(self) -> Method: ...
+    @property
+    def offsets(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -77,8 +88,16 @@ class Settings:
         roots = tuple(f"{prefix}." for prefix in prefixes)
         return [key for key in self.values if key in prefixes or key.startswith(roots)]
 
+    def names(self, section: str) -> dict[str, None]:
+        """The names below a section, in order."""
+        return dict.fromkeys(key.split(".")[1] for key in self.values if key.startswith(f"{section}."))
 
-def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, Any], variant: str, row: TableRow) -> list[str]:
+    def section(self, prefix: str) -> dict[str, Any]:
+        """The values below a key, by the rest of their keys."""
+        return {key.removeprefix(f"{prefix}."): self.values[key] for key in self.below(prefix)}
+
+
+def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, Any], variant: str, row: Row) -> list[str]:
     """Why a row of a run is not comparable with the paper's on any dataset: another encoder, settings that differ.
 
     Args:
@@ -94,9 +113,7 @@ def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, Any], variant
     return [*([encoder_reason] if encoder_reason else []), *known, *settings]
 
 
-def differs_always(
-    paper: Settings, *, model: str, variant: str, row: TableRow, column: str = "accuracy"
-) -> Iterable[str]:
+def differs_always(paper: Settings, *, model: str, variant: str, row: Row, column: str = "accuracy") -> Iterable[str]:
     """Known differences between a row's computation and the authors', whatever params.yaml says."""
     names = {"encoders": model.removesuffix(QUICK_GELU), "variants": variant, "rows": row.key}
     for known in paper.differs.values():
@@ -105,7 +122,7 @@ def differs_always(
             yield known["why"]
 
 
-def differing(run: Settings, *, paper: Settings, variant: str, row: TableRow) -> list[str]:
+def differing(run: Settings, *, paper: Settings, variant: str, row: Row) -> list[str]:
     """Settings that make a row differ from the paper's, one phrase per key; empty if there are none."""
     method = f"finetune.methods.{variant}"
     if variant != PRETRAINED and not paper.below(method):
@@ -172,13 +189,13 @@ def _baselines_differ(run: Settings, *, keys: Iterable[str]) -> Iterable[str]:
                     yield f"{key}: {_shown(value)}, the paper's {_shown(paper)}"
 
 
-def _soups(run: Settings, *, variant: str, row: TableRow) -> list[str]:
+def _soups(run: Settings, *, variant: str, row: Row) -> list[str]:
     """Soups of params.yaml that the row is evaluated with or its model was trained over."""
     trained = run.values.get(f"finetune.methods.{variant}.soup")
     return [name for name in dict.fromkeys((row.method.soup, trained)) if name not in (None, "class_name")]
 
 
-def _prefixes(row: TableRow, *, variant: str, soups: Sequence[str]) -> list[str]:
+def _prefixes(row: Row, *, variant: str, soups: Sequence[str]) -> list[str]:
     """Keys and sections that a row depends on."""
     tuned, bound = variant != PRETRAINED, row.method.name == "upper_bound"
     depends = {

@@ -1,0 +1,150 @@
+"""Every row of the paper's tables that can be run is filled by one of the paper's profiles, marked where it differs."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from run_cli import run
+
+from wsoup.base.errors import ParamsError
+from wsoup.check.whole import parse_params
+from wsoup.paper import tables
+from wsoup.paper.coverage import coverage, figures, lacks, of_params, unknown
+from wsoup.paper.settings import Settings
+from wsoup.paper.tables import TABLES, PaperRow
+from wsoup.profiles.paper import ENCODERS, paper
+
+
+@cache
+def profile(**choices: Any) -> Settings:
+    given = {"gpt_descriptors": "/gpt", "methods": "all", "fewshot_pickles": "/pickles", "words": "/gpt/words.txt"}
+    raw = yaml.safe_load(paper("/data", **{**given, **choices}))
+    return of_params(parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True))
+
+
+def changed(**changes: Any) -> Settings:
+    """Profile paper with other values, by dotted key (two underscores for a dot); None of a dataset removes it."""
+    by_key = {key.replace("__", "."): value for key, value in changes.items()}
+    removed = tuple(f"{key}." for key, value in by_key.items() if value is None)
+    kept = {key: value for key, value in profile().values.items() if not key.startswith(removed or "-")}
+    return Settings({**kept, **{key: value for key, value in by_key.items() if value is not None}}, profile().pools)
+
+
+def by_name(settings: Settings) -> dict[str, PaperRow]:
+    return {f"{row.table}/{row.label}": row for row in coverage(settings, table="all")}
+
+
+def test_every_row_that_can_be_run_is_filled_by_the_run_of_its_encoder():
+    """In the paper's order; only these are marked with the paper's own encoder."""
+    rows = by_name(profile())
+    for table in TABLES:
+        labels = [row.label.split(": ")[-1] for row in rows.values() if row.table == table]
+        assert set(labels) == {line["method"] for line in tables.read(table)}
+    assert {row.missing for row in rows.values() if row.reported} == {
+        "as reported by its authors: the paper did not run it"
+    }
+    marked = {name for name, row in rows.items() if row.marks}
+    kinds = ("Waffle", "upper bound", "ProDA", "LoRA", "CoOp ensemble", "CoOp regularized")
+    assert marked == {name for name, row in rows.items() if not row.missing and any(kind in name for kind in kinds)}
+    runnable = {name for name, row in rows.items() if not row.reported and row.table != "laion_source"}
+    covered = {
+        name for encoder in ENCODERS for name, row in by_name(profile(encoder=encoder)).items() if not row.missing
+    }
+    assert runnable == covered
+
+
+@pytest.mark.parametrize(
+    ("choices", "label", "why"),
+    [
+        ({"methods": "core"}, "few_shot/ProDA", "params.yaml has no finetune.methods.proda"),
+        ({"gpt_descriptors": None, "without_descriptors": True}, "zero_shot/GPT centroids", "datasets.*.gpt_desc"),
+        ({"gpt_descriptors": None, "without_descriptors": True}, "zero_shot/Random descriptors", "descriptors.paths"),
+        ({"gpt_descriptors": None, "without_descriptors": True}, "zero_shot/Descriptor soup", "no soups.descriptor"),
+        ({}, "model_scaling/Open CLIP ViT-g/14: ZS", "another encoder: wsoup profile paper --encoder ViT-g-14"),
+        ({"encoder": "ViT-L-14"}, "zero_shot/CLIP ZS", "another encoder: wsoup profile paper --encoder ViT-B-16"),
+        ({}, "laion_source/Word soup", "another source: images of LAION"),
+    ],
+)
+def test_missing_rows_say_why(choices: dict[str, Any], label: str, why: str):
+    assert why in by_name(profile(**choices))[label].missing
+
+
+def test_a_need_is_a_key_that_is_set_or_a_value_or_member():
+    run = Settings({"a.b.c": 1, "a.x.c": None, "m": [1, 8], "source": "dtd", "off": False}, {})
+    assert list(lacks(["a.b", "a.*.c", "m=8", "source=dtd"], run)) == []
+    unmet = ["a.x", "a.b.d", "m=4", "source=pets", "off", "none"]
+    assert list(lacks(unmet, run)) == unmet
+
+
+def test_other_fewshot_images_mark_rows_selected_or_trained_on_them():
+    """The authors' draws of ImageNet are CoOp's pickles; their images of LAION are not published."""
+    rows = by_name(profile(fewshot_pickles=None))
+    why = ("datasets.imagenet.fewshot_pickles: none, the paper's are the authors' (--fewshot-pickles)",)
+    assert rows["zero_shot/Word soup"].marks == rows["few_shot/Vanilla CoOp"].marks == why
+    assert rows["zero_shot/CLIP ZS"].marks == rows["zero_shot/GPT centroids"].marks == ()
+    laion = coverage(profile(source="laion", laion="/laion", fewshot_pickles=None), table="laion_source")
+    assert [row.missing for row in laion] == [""] * 4
+    unpublished = ("datasets.laion: the authors' images of LAION are not published",)
+    assert [row.marks for row in laion] == [(), unpublished, unpublished, unpublished]
+
+
+@pytest.mark.parametrize(
+    ("changes", "row", "why"),
+    [
+        ({"soups__word__k0": 100}, "Word soup", "soups.word.k0: 100, the paper's 250"),
+        ({"datasets__dtd__template": "{}."}, "CLIP ZS", "dtd: template '{}.', the authors' is 'a photo of"),
+        ({"datasets__sun397__test_split": "val"}, "CLIP ZS", "sun397: test_split: val, the paper's is test"),
+        ({"datasets__dtd__class_names": "x"}, "CLIP ZS", "datasets.dtd.class_names: x, the paper's are CoOp's"),
+        ({"datasets__eurosat": None}, "CLIP ZS", "datasets: no eurosat"),
+        ({"encoder__precision": "bf16"}, "CLIP ZS", "encoder.precision: bf16, the paper's fp32"),
+    ],
+)
+def test_marks_are_those_of_the_report(changes: dict[str, Any], row: str, why: str):
+    marks = by_name(changed(**changes))[f"zero_shot/{row}"].marks
+    assert any(mark.startswith(why) for mark in marks)
+
+
+def test_a_size_that_is_not_evaluated_leaves_its_row_out():
+    row = by_name(changed(evaluate__m=[1, 8]))["parameter_efficiency/Word Soup m=4"]
+    assert row.missing == "params.yaml has no evaluate.m=4"
+
+
+def test_pools_without_a_file_are_unknown(tmp_path):
+    assert unknown(profile())[0] == "whether candidates.words are the authors' (no such file yet)"
+    (tmp_path / "words.txt").write_text("".join(f"w{i}\n" for i in range(1500)))
+    run = profile(gpt_descriptors=str(tmp_path), words=str(tmp_path / "words.txt"))
+    rows = by_name(run)
+    assert rows["zero_shot/Word soup"].marks == (
+        "candidates.words: 1,500 texts, not the authors' list of 9,894 (--words)",
+    )
+    assert rows["zero_shot/CLIP ZS"].marks == ()
+    assert not any("words" in what for what in unknown(run))
+
+
+def test_every_figure_says_what_makes_it_and_what_differs():
+    """All of the paper's figures are of ViT-B/16."""
+    lines = figures(profile())
+    assert "  *  Accuracy against m: reports/plots/accuracy_by_m; beside Word Soup m = 1 to 64 of " in "\n".join(lines)
+    assert any(line.endswith("params.yaml has no finetune.methods.coop_diverse.snapshots") for line in lines)
+    other = [line for line in figures(profile(encoder="ViT-B-32")) if line[2] == "*"]
+    assert all("differs: encoder ViT-B-32 / openai, theirs ViT-B-16 / openai" in line for line in other)
+    assert other
+    assert not any("theirs ViT-B-16" in line for line in lines)
+
+
+def test_the_command_prints_coverage_of_params_yaml(tmp_path):
+    text = paper("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles", words="/gpt/words.txt")
+    (tmp_path / "params.yaml").write_text(text)
+    code, printed, _ = run("profile", "paper", "--table", "few_shot", "--params", str(tmp_path / "params.yaml"))
+    assert code == 0
+    assert "  x  Vanilla CoOp: coop, class_name\n" in printed
+    assert "  -  ProDA: params.yaml has no finetune.methods.proda\n" in printed
+    count, words, _, images = printed.splitlines()[-4:]
+    assert count.startswith("23 rows: 10 filled (x), 2 filled but marked (*), 11 not (-)")
+    assert words == "not known before a run: whether candidates.words are the authors' (no such file yet)"
+    assert images == "not known before a run: test images and classes of each dataset (`wsoup check`)"
+    with pytest.raises(ParamsError, match="--table 'one' must be one of zero_shot, model_scaling, few_shot"):
+        coverage(profile(), table="one")

@@ -1,0 +1,1 @@
+"""The paper: its tables as data, what is comparable with them and why not, and its authors' counts made again."""
