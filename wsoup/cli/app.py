@@ -15,7 +15,7 @@ from wsoup.base.errors import not_installed
 from wsoup.cli import report
 from wsoup.cli.check import check_command, verify_app
 from wsoup.cli.classify import classify_command, try_command
-from wsoup.cli.common import ParamsFile, Terminal
+from wsoup.cli.common import Terminal
 from wsoup.cli.profiles import profile_app
 from wsoup.cli.soups import soup_app
 from wsoup.runtime.process import INTERRUPTED, errors_in_one_line, interruptible, keep_memory, print_anything
@@ -107,28 +107,21 @@ def packages_command(
 
 @app.command("plan")
 def plan_command(
-    params: ParamsFile = Path("params.yaml"),
     change: Annotated[
         list[str] | None,
         typer.Option("--set-param", "-S", help="Change a param first, as in `dvc exp run`: soups.word.k0=50."),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="Also estimate for h200, h100, a100, l40s, l4, a10, v100 or t4.")
+        str | None, typer.Option(help="Also estimate for one h200, h100, a100, l40s, l4, a10, v100 or t4.")
     ] = None,
-    count: Annotated[int, typer.Option(help="How many of those devices.")] = 1,
-    candidates: Annotated[int | None, typer.Option(help="Pretend that each pool has this many texts.")] = None,
-    images: Annotated[int | None, typer.Option(help="Pretend that there are this many test images.")] = None,
 ) -> None:
-    """Show what `dvc repro` would run, what is cached, what it costs, and what would fail first.
+    """Show what `dvc repro` would run, and about how long each stage takes (to a factor of two).
 
-    Example: wsoup plan -S soups.word.k0=50 --device h100 --count 8
+    Example: wsoup plan -S soups.word.k0=50 --device h100
     """
     from wsoup.pipeline.plan import plan, show
 
-    planned = plan(
-        params_file=params, changes=change or [], device=device, count=count, candidates=candidates, images=images
-    )
-    show(planned, Terminal())
+    show(plan(changes=change or [], device=device), Terminal())
 
 
 @app.command("cache")

@@ -131,7 +131,7 @@ def comparable(
         n_test: number of test images; None before a run, when it is unknown.
         n_classes: number of classes; None as above.
     """
-    paper = _paper_dataset(layout, dataset=dataset)
+    paper = paper_dataset(layout, dataset=dataset)
     if paper is None:
         return False, "not one of the paper's datasets in CoOp's layout"
     if test_split != "test":
@@ -147,11 +147,11 @@ def comparable(
 
 def expected_n_test(layout: str, *, dataset: str) -> int | None:
     """Number of test images in the paper; None for other datasets than its 15."""
-    paper = _paper_dataset(layout, dataset=dataset)
+    paper = paper_dataset(layout, dataset=dataset)
     return None if paper is None else paper.n_test
 
 
-def _paper_dataset(layout: str, *, dataset: str) -> PaperDataset | None:
+def paper_dataset(layout: str, *, dataset: str) -> PaperDataset | None:
     kind, _, name = layout.partition(":")
     if kind == "laion":  # tested on ImageNet
         return PAPER["imagenet"]

@@ -244,7 +244,7 @@ class SnapshotParams(Section):
     """Accuracy during training (the paper's figure of diversity), from copies of the averaged weights.
 
     Every copy takes the space of the trained parameters, and evaluating it encodes all class prompts again, for methods
-    that train the image tower also the images. `wsoup plan` counts both.
+    that train the image tower also the images.
     """
 
     every: Iterations

@@ -1,255 +1,333 @@
-"""`wsoup plan`: every stage of a run, whether it is cached, what it needs, how long it takes, and what breaks first."""
+"""`wsoup plan`: which stages would run, and about how long each takes.
 
-from collections.abc import Mapping, Sequence
+DVC says what would run. Texts and images come from short formulae, and hours are right to a factor of two: a search
+that accepts much takes longer than others, and a tower that is neither a ViT nor a ResNet counts as a ViT-B-16.
+"""
+
+import os
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from functools import cached_property
+from timeit import Timer
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
-import torch
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wsoup.base.errors import DataError, MissingError, ParamsError
+from wsoup.base.errors import ParamsError, WsoupError
 from wsoup.check.whole import Params, parse_params
 from wsoup.datasets import layouts, manifest
+from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.evaluate.testsets import TestSet
 from wsoup.params.section import parse_yaml
 from wsoup.pipeline import graph
-from wsoup.pipeline.machine import Machine, devices, here
-from wsoup.pipeline.needs import Dataset, Need, Needs
-from wsoup.pipeline.plan_texts import TEXTS, TOKENS
-from wsoup.towers.encoder import imagenet_class_names, weightless_encoder
+from wsoup.pipeline.inputs import PARAMS
+from wsoup.search.grow.params import Growth
+from wsoup.search.rank import pools
+from wsoup.towers import config as models
 
-FILES_SAMPLED = 20
-"""Images of each dataset that may be used to time decoding."""
-PATIENCE_HOURS = 24 * 7
-"""A stage that takes longer counts as breaking."""
-SPLIT = "a dataset's list and features are held in memory whole; split it into several datasets"
-SAMPLE = "features of all datasets are held in memory at once; evaluate on fewer test images or datasets"
-LESS_MEMORY = {
-    "prepare": SPLIT,
-    "embed": SPLIT,
-    "embed_train": SPLIT,
-    "evaluate": SAMPLE,
-    "evaluate_tuned": SAMPLE,
-    "survey": SAMPLE,
+DEVICES = {
+    "h200": (67, 989),
+    "h100": (67, 989),
+    "a100": (19.5, 312),
+    "l40s": (91.6, 362),
+    "l4": (30.3, 121),
+    "a10": (31.2, 125),
+    "v100": (15.7, 125),
+    "t4": (8.1, 65),
 }
-"""What to do if a stage's arrays do not fit; for other stages "use a smaller pool"."""
-FEWER_IMAGES = ", or a sample of the test images is enough for the interval that you want"
-LESS_TIME = {"embed": FEWER_IMAGES, "evaluate_tuned": FEWER_IMAGES, "score": ", or score a smaller pool first"}
+"""Dense TFLOP/s in fp32 (without tensor cores) and in half precision, by the makers' data sheets."""
+REACHED = {"here": 0.7, "fp32": 0.56, "half": 0.14}
+"""Share of the measured rate, and of a data sheet's, that towers reach: measured on CPUs and on one H100."""
+CORES_PER_DEVICE = 16
+IMAGE_BYTES, DECODED_BYTES_PER_S = 110_000, 25e6
+"""Size of a photograph whose file is not at hand, and what one core decodes and resizes."""
+START = 5 / 3600
+"""Hours that any stage takes."""
+TOKENS = {"words": 2, "descriptors": 4}
+"""Tokens of a text that it does not share with others, by pool."""
+TEMPLATES = 80
+LISTED_BYTES = 400
+"""Path, digest and labels of one image in memory."""
+
+
+class Dataset(NamedTuple):
+    """Classes and images of one dataset; n_train counts the few-shot images of all seeds."""
+
+    classes: int
+    n_test: int
+    n_train: int
+    image_bytes: float = IMAGE_BYTES
 
 
 @dataclass(frozen=True)
-class Line:
-    """One stage of a plan.
+class Need:
+    """What a stage needs: texts with each of some classes, images to decode, work in FLOP, and memory in bytes."""
 
-    Attributes:
-        stage: with its item.
-        why: why it runs; None if it is cached.
-        need: what it needs.
-        hours: on each machine.
-    """
+    texts: int = 0
+    classes: int = 0
+    images: int = 0
+    flops: float = 0
+    image_bytes: float = 0
+    memory: float = 0
 
-    stage: str
-    why: str | None
-    need: Need
-    hours: tuple[float, ...]
+
+class Machine(NamedTuple):
+    """A machine: its rate in products, and its cores for decoding."""
+
+    name: str
+    flops_per_s: float
+    cores: int
+
+    def hours(self, need: Need) -> float:
+        """Hours for a stage: products and decoding at the same time, on a CPU one after the other."""
+        products, decoding = need.flops / self.flops_per_s, need.image_bytes / DECODED_BYTES_PER_S / self.cores
+        seconds = products + decoding if self.name == "here" else max(products, decoding)
+        return START + seconds / 3600
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All stages in the order in which they run, the machines, notes, and what breaks."""
+    """Stages in the order in which they run: why each would (None: cached) and its need; machines, and notes."""
 
-    lines: list[Line]
+    stages: dict[str, tuple[str | None, Need]]
     machines: list[Machine]
     notes: list[str]
-    breaks: list[str]
 
 
-def plan(
-    *,
-    params_file: str | Path = "params.yaml",
-    changes: Sequence[str] = (),
-    device: str | None = None,
-    count: int = 1,
-    candidates: int | None = None,
-    images: int | None = None,
-    on: str | None = None,
-) -> Plan:
-    """Estimate a run from params, pools and manifests, without reading weights or computing results.
+def plan(*, changes: Sequence[str] = (), device: str | None = None) -> Plan:
+    """Estimate a run of the params.yaml here, without weights.
 
     Args:
-        params_file: taken for the params.yaml beside dvc.yaml.
         changes: such as ``soups.word.k0=50``, made to params first.
-        device, count: also estimate for this many of a device in `machine.DEVICES`.
-        candidates: pretend that each pool has this many texts.
-        images: pretend that there are this many test images, in the present proportions.
-        on: torch device on which this machine is measured; None: as the stages choose it.
+        device: also estimate for one of `DEVICES`.
 
     Raises:
-        ParamsError: a change, a device or a number is not valid.
-        MissingError, DataError, ModelError: something that even a plan needs is missing.
+        ParamsError: a change or a device is not valid.
+        MissingError, MismatchError: there is no dvc.yaml, or DVC cannot read it.
     """
-    if any(number is not None and number < 1 for number in (candidates, images)):
-        raise ParamsError("--candidates and --images must be 1 or more")
-    text = graph.with_changes(params_file, changes)
-    params = parse_params(parse_yaml(text, origin=str(params_file)), origin=str(params_file))
-    why = graph.reasons(text)
-    if images or candidates:
-        why = dict.fromkeys(why, "as if")
-    datasets, notes = _datasets(params, why=why, images=images)
-    encoder = weightless_encoder(params.encoder)
-    cached = frozenset(stage for stage, reason in why.items() if reason is None)
-    needs = Needs(params, encoder=encoder, datasets=datasets, cached=cached, candidates=candidates)
-    files = [file for dataset in datasets.values() for file in dataset.files if Path(file).is_file()][:100]
-    machines = [here(encoder, images=files, device=on)]
+    if device is not None and device not in DEVICES:
+        raise ParamsError(f"--device {device}: expected one of {', '.join(DEVICES)}")
+    text = graph.with_changes(PARAMS, changes)
+    params = parse_params(parse_yaml(text, origin=PARAMS), origin=PARAMS)
+    why, needs = graph.reasons(text), Needs(params)
+    stages = {stage: (reason, needs.of(stage)) for stage, reason in why.items()}
+    machines = [here()]
     if device is not None:
-        per_core = machines[0].images_per_s / machines[0].processes
-        machines.append(devices(device, count=count, precision=params.encoder.precision, images_per_s=per_core))
-    lines = []
-    for stage, reason in why.items():
-        need = needs.of(stage)
-        hours = tuple(machine.hours(flops=need.flops, images=need.images) for machine in machines)
-        lines.append(Line(stage, reason, need, hours))
-    notes = [*(f"{machine.name}: {machine.about}" for machine in machines), *notes]
-    return Plan(lines, machines, notes, breaks(lines, machines))
+        precision = "half" if params.encoder.precision in ("bf16", "fp16") else "fp32"
+        peak = DEVICES[device][precision == "half"]
+        machines.append(Machine(device, REACHED[precision] * peak * 1e12, CORES_PER_DEVICE))
+    running = {stage: need for stage, (reason, need) in stages.items() if reason}
+    return Plan(stages, machines, [*needs.unknown, *too_large(running, memory=memory_here())])
 
 
-def _datasets(
-    params: Params, *, why: Mapping[str, str | None], images: int | None
-) -> tuple[dict[str, Dataset], list[str]]:
-    """The datasets that can be listed, scaled to `images` test images in all, and a note on each of the others."""
-    datasets, notes = {}, []
-    evaluated = Artifacts().evaluated
-    known = store.read_json(evaluated)["datasets"] if evaluated.exists() else []
-    gpt = {dataset["name"]: dataset["gpt"] for dataset in known}
-    for name in params.datasets:
+class Needs:
+    """Needs of the stages of one params.yaml; `unknown` says what could not be counted, and why."""
+
+    def __init__(self, params: Params) -> None:
+        self.params, self.artifacts, self.n_seeds = params, Artifacts(), len(params.seeds)
+        self.unknown: list[str] = []
+        self.datasets = {name: self._dataset(name) for name in params.datasets}
+        self.source = self.datasets[params.source]
+        self.classes = sum(dataset.classes for dataset in self.datasets.values())
+        self.n_test = sum(dataset.n_test for dataset in self.datasets.values())
+        self.pools = {pool: self._pool(pool) for pool in ("words", "descriptors")}
+
+    def _dataset(self, name: str) -> Dataset:
+        """By the last run's manifest, the paper's table or the files themselves; empty if none of them is there."""
+        params, path = self.params.datasets[name], self.artifacts.manifest(name)
+        known = paper_dataset(params.layout, dataset=name)
+        shots = self.params.fewshot.shots * self.n_seeds * (params.role == "source")
         try:
-            datasets[name] = _dataset(name, params, listed=not why[f"prepare@{name}"], gpt=gpt.get(name))
-        except (MissingError, DataError) as error:
-            notes.append(f"not in the plan: {name}: {error}")
-    if images:
-        factor = images / max(1, sum(dataset.n_test for dataset in datasets.values()))
-        datasets = {name: replace(dataset, n_test=round(dataset.n_test * factor)) for name, dataset in datasets.items()}
-    return datasets, notes
+            if path.exists():
+                table, names = store.read_table(path), store.table_attributes(path)["class_names"]
+                n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
+                return Dataset(len(names), n_test, table.num_rows - n_test, pc.mean(table["size"]).as_py())
+            if known is not None:
+                return Dataset(known.n_classes, known.n_test, shots * known.n_classes)
+            listing = layouts.read(name, params=params, imagenet_names=list)
+            seeds = list(self.params.seeds)
+            table, names = manifest.select(listing, params=params, shots=self.params.fewshot.shots, seeds=seeds)
+        except WsoupError as error:
+            if not any(text.startswith("not counted: images") for text in self.unknown):  # one line is enough
+                self.unknown.append(f"not counted: images of {name} (and what follows from them): {error}")
+            return Dataset(0, 0, 0)
+        n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
+        return Dataset(len(names), n_test, table.num_rows - n_test)
 
+    def _pool(self, pool: str) -> int:
+        """Number of texts."""
+        section = self.params.candidates
+        if pool == "words":
+            return section.words.count
+        try:
+            return len(pools.descriptors(section.descriptors.paths))
+        except WsoupError as error:
+            self.unknown.append(f"not counted: descriptors: {error}")
+            return 0
 
-def _dataset(name: str, params: Params, *, listed: bool, gpt: Any) -> Dataset:
-    """One dataset, from its manifest if that is up to date (`listed`), otherwise from its files.
+    @cached_property
+    def model(self) -> models.Config | None:
+        """The model's configuration; None if it is another library's, or not there yet."""
+        try:
+            config = models.known_config(self.params.encoder)
+        except WsoupError as error:
+            config = None
+            self.unknown.append(f"counted as ViT-B-16: {error}")
+        return config
 
-    Raises:
-        MissingError, DataError: it cannot be listed.
-    """
-    section, path = params.datasets[name], Artifacts().manifest(name)
-    if listed and path.exists():
-        table, attributes = store.read_table(path, columns=["path", "split"]), store.table_attributes(path)
-        root, class_names = attributes["root"], attributes["class_names"]
-    else:
-        listing = layouts.read(name, params=section, imagenet_names=imagenet_class_names)
-        table, class_names = manifest.select(
-            listing, params=section, shots=params.fewshot.shots, seeds=list(params.seeds)
-        )
-        root = listing.root
-    n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
-    no_images = torch.empty(0, device="meta")
-    tests = TestSet(
-        name,
-        section.role,
-        section.template,
-        class_names,
-        image_features=no_images,
-        labels=no_images,
-        rows=np.empty(0),
-        attributes={},
-        baseline_template=section.baseline_template,
-        gpt_names=section.gpt_names or {},
-        gpt=gpt,
-    )
-    files = [f"{root}/{file}" for file in table["path"].slice(0, FILES_SAMPLED).to_pylist()]
-    return Dataset(tests, n_test, table.num_rows - n_test, files)
+    @cached_property
+    def token_flops(self) -> float:
+        """Of one token in the text tower."""
+        text = self.model.text_cfg if self.model else models.Text()
+        return text.layers * _block(text)
 
+    @cached_property
+    def image_flops(self) -> float:
+        """Of one image: a ViT's patches through its blocks; a ResNet by comparison with RN50."""
+        vision = self.model.vision_cfg if self.model else models.Vision()
+        size = vision.image_size if isinstance(vision.image_size, int) else max(vision.image_size)
+        if isinstance(vision.layers, list):
+            return 12e9 * sum(vision.layers) / 16 * (vision.width / 64) ** 2 * (size / 224) ** 2
+        return vision.layers * _block(vision) * ((size // (vision.patch_size or 16)) ** 2 + 1)
 
-def breaks(lines: Sequence[Line], machines: Sequence[Machine]) -> list[str]:
-    """What does not fit, in the order of the stages, each with a remedy; the first is what breaks first."""
-    memory, free, machine = machines[0].memory, machines[0].disk, machines[-1]
-    sentences, disk = [], 0
-    for line in lines:
-        if not line.why:
-            continue
-        kind, hours = line.stage.partition("@")[0], line.hours[-1]
-        disk += line.need.disk
-        if memory and line.need.memory > memory:
-            what = f"needs {gib(line.need.memory)} of memory, this machine has {gib(memory)}"
-            sentences.append(f"{line.stage}: {what}: {LESS_MEMORY.get(kind, 'use a smaller pool')}")
-        if hours > PATIENCE_HOURS:
-            sentences.append(
-                f"{line.stage}: {hours:,.0f} h on {machine.name}: WSOUP_EXECUTOR=ray on "
-                f"{-(-hours // PATIENCE_HOURS):,.0f} times as much hardware takes a week{LESS_TIME.get(kind, '')}"
+    @property
+    def size(self) -> int:
+        """Of a feature."""
+        return self.model.embed_dim if self.model else 512
+
+    def of(self, stage: str) -> Need:
+        """The needs of one stage; those of a stage without a model count for nothing."""
+        kind, _, item = stage.partition("@")
+        if kind in ("prepare", "embed"):
+            dataset = self.datasets[item]
+            images = dataset.n_test + (dataset.n_train if kind == "prepare" else 0)
+            return self._images(dataset, images, tower=kind == "embed")
+        if kind == "embed_train":
+            return self._images(self.source, self.source.n_train, tower=True)
+        if kind == "score":
+            return self._scored(item)
+        if kind == "soup":
+            return self._searched(item)
+        if kind == "finetune":
+            return self._trained(item)
+        if kind == "evaluate_tuned":
+            inside = self.params.finetune.methods[item].tune.tunes_images
+            need = self._encoded(self.n_seeds * self._members(self.params.evaluate.tuned_baseline_m))
+            images = self.n_seeds * self.n_test * inside
+            return replace(need, images=images, flops=need.flops + images * self.image_flops)
+        if kind == "evaluate":
+            return self._encoded(
+                self.n_seeds * self._members(self.params.evaluate.baseline_m)
+                + TEMPLATES * self.params.evaluate.ensemble
             )
-    if free is not None and disk > free:
-        sentences.append(f"disk: {gib(disk)} to write, {gib(free)} free: put artifacts and .dvc/cache elsewhere")
-    return sentences
+        if kind == "survey":
+            return self._encoded(self.params.evaluate.survey.descriptors or self.pools["descriptors"])
+        return Need()
+
+    def _images(self, dataset: Dataset, n: int, *, tower: bool) -> Need:
+        memory = n * (LISTED_BYTES + 8 * self.size * tower)
+        work = n * dataset.image_bytes if tower else 0
+        return Need(images=n, flops=n * self.image_flops * tower, image_bytes=work, memory=memory)
+
+    def _with_source(self, texts: float, *, pool: str, images: int) -> Need:
+        """Texts with the source's classes, each counted on some images."""
+        flops = self.token_flops * TOKENS[pool] + 2 * images * self.size
+        products = texts * self.source.classes
+        return Need(round(texts), self.source.classes, flops=products * flops, memory=200 * texts * self.n_seeds)
+
+    def _scored(self, pool: str) -> Need:
+        left, texts = self.pools[pool], 0.0
+        for race in self.params.score.race(pool):
+            texts, left = texts + left * race.classes, min(left, race.keep * self.n_seeds)
+        return self._with_source(texts + left, pool=pool, images=self.source.n_train)
+
+    def _searched(self, name: str) -> Need:
+        soup = self.params.soups[name]
+        tried = soup.m * (soup.patience if isinstance(soup, Growth) else 1)
+        texts = self.n_seeds * (self.pools[soup.pool] if soup.walks else tried)
+        return self._with_source(texts, pool=soup.pool, images=self.source.n_train // self.n_seeds)
+
+    def _trained(self, name: str) -> Need:
+        """Forward and back through both towers is three times forward."""
+        method, shared = self.params.finetune.methods[name], self.params.finetune
+        steps = (method.iterations or shared.iterations) * self.n_seeds
+        images = steps * min(method.batch_size or shared.batch_size, self.source.classes)
+        texts = steps * self.source.classes * 10 * self.token_flops
+        work = 3 * texts + images * self.image_flops * (3 if method.tune.tunes_images else 1)
+        bytes_read = images * self.source.image_bytes
+        return Need(steps, self.source.classes, images=images, flops=work, image_bytes=bytes_read)
+
+    def _members(self, baseline: int) -> int:
+        """Texts of one seed's rows: members of soups and of random, Waffle and nearest texts, at every offset."""
+        members = sum(soup.m for soup in self.params.soups.values()) + 3 * baseline
+        return members * len(self.params.evaluate.offsets)
+
+    def _encoded(self, texts: int) -> Need:
+        """Texts with the classes of every dataset, compared with all test images."""
+        flops = texts * (self.classes * self.token_flops * TOKENS["descriptors"] + 2 * self.n_test * self.size)
+        return Need(texts, self.classes, flops=flops, memory=4 * self.size * (self.n_test + 2 * self.classes))
 
 
-def gib(size: float) -> str:
-    """Bytes as GiB or TiB."""
-    return f"{size / 2**30:,.2f} GiB" if size < 2**40 else f"{size / 2**40:,.2f} TiB"
+def _block(tower: models.Vision | models.Text) -> float:
+    """FLOPs of a token in one block: attention's four products and the two of the perceptron."""
+    return 2 * (4 + 2 * tower.mlp_ratio) * tower.width**2
 
 
-def show(plan: Plan, console: Console) -> None:
-    """Print a line for each stage that runs and their sum, then what is cached, and what breaks first."""
-    running = [line for line in plan.lines if line.why]
-    if running:
-        console.print(_table(plan, running), highlight=False)
-    cached = [line.stage for line in plan.lines if not line.why]
-    estimates = dict.fromkeys(f"~ {line.need.why}" for line in running if line.need.why)
-    for text in (f"cached: {', '.join(cached) or 'nothing'}", *plan.notes, *estimates):
-        console.print(text, highlight=False, markup=False)
-    for i, text in enumerate(plan.breaks):
-        console.print(f"{'then' if i else 'breaks first'}: {text}", style="bold", highlight=False, markup=False)
+def here() -> Machine:
+    """This machine, by a product measured for a moment."""
+    rows, size = 1024, (512, 2048)
+    a, b = np.ones((rows, size[0]), np.float32), np.ones(size, np.float32)
+    if shutil.which("nvidia-smi"):
+        import torch  # takes two seconds
+
+        rows = 65536
+        a, b = torch.ones(rows, size[0], device="cuda"), torch.ones(size, device="cuda")
+    times, seconds = Timer(lambda: (a @ b)[-1, -1].item()).autorange()
+    return Machine("here", REACHED["here"] * 2.0 * rows * size[0] * size[1] * times / seconds, os.cpu_count() or 1)
 
 
-def _table(plan: Plan, running: list[Line]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("stage", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for column in ("texts", "tokens", "TFLOP", "images", "disk", "memory"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for machine in plan.machines:
-        table.add_column(f"h {machine.name}", justify="right")
-    for line in running:
-        table.add_row(*map(escape, _cells(line)))
-    hours = [_hours(sum(per_stage)) for per_stage in zip(*(line.hours for line in running), strict=True)]
-    disk = sum(line.need.disk for line in running)
-    table.add_row("all", "", "", "", "", "", gib(disk), "", *hours, style="bold")
-    return table
+def memory_here() -> int | None:
+    """Bytes of memory; None if the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
-def _cells(line: Line) -> list[str]:
-    need = line.need
-    mark = "~" if need.why else ""
+def too_large(needs: dict[str, Need], *, memory: int | None) -> list[str]:
+    """A sentence for each stage whose arrays do not fit into so many bytes."""
     return [
-        line.stage,
-        str(line.why),
-        *(_range(*need.text[:, column].tolist(), mark=mark) for column in (TEXTS, TOKENS)),
-        f"{mark}{need.flops / 1e12:,.3g}" if need.flops else "",
-        f"{need.images:,}" if need.images else "",
-        gib(need.disk) if need.disk else "",
-        gib(need.memory) if need.memory else "",
-        *map(_hours, line.hours),
+        f"too large: {stage} needs {need.memory / 2**30:,.0f} GiB of memory, this machine has {memory / 2**30:,.0f}: "
+        "use fewer images in one dataset, or a smaller pool"
+        for stage, need in needs.items()
+        if memory and need.memory > memory
     ]
 
 
-def _range(least: float, most: float, *, mark: str) -> str:
-    if not most:
-        return ""
-    return f"{mark}{most:,.0f}" if least == most else f"{mark}{least:,.0f} to {most:,.0f}"
+def show(planned: Plan, console: Console) -> None:
+    """Print a line for each stage that runs and the sum of hours, then what is cached, and notes."""
+    running = {stage: (why, need) for stage, (why, need) in planned.stages.items() if why}
+    if running:
+        table = Table(box=None, pad_edge=False)
+        for column in ("stage", "why", "texts x classes", "images", *(f"h {m.name}" for m in planned.machines)):
+            table.add_column(column, overflow="fold", justify="left" if column in ("stage", "why") else "right")
+        for stage, (why, need) in running.items():
+            hours = [_hours(machine.hours(need)) for machine in planned.machines]
+            texts = f"{need.texts:,} x {need.classes:,}" if need.texts and need.classes else ""
+            table.add_row(escape(stage), escape(str(why)), texts, f"{need.images:,}" if need.images else "", *hours)
+        sums = [sum(machine.hours(need) for _, need in running.values()) for machine in planned.machines]
+        table.add_row("all", "", "", "", *map(_hours, sums), style="bold")
+        console.print(table, highlight=False)
+    cached = [stage for stage, (why, _) in planned.stages.items() if not why]
+    for text in (f"cached: {', '.join(cached) or 'nothing'}", *planned.notes):
+        console.print(text, highlight=False, markup=False)
 
 
 def _hours(hours: float) -> str:
-    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2g}" if hours else ""
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2g}"
