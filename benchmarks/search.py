@@ -20,7 +20,7 @@ from benchmarks.timing import Clock, Result, about, class_prompts, random_encode
 from wsoup.base.errors import ParamsError
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
 from wsoup.runtime.process import keep_memory
-from wsoup.search.grow.chains import word_chain
+from wsoup.search.grow.chains import counted_alone, grow_chain
 from wsoup.search.rank.pools import common_words
 from wsoup.soup.member import Member, Step
 from wsoup.texts.encoder import PromptEncoder
@@ -70,7 +70,7 @@ def bench_search(
         plain.append(clock.lap() / len(sample))
         return n_correct
 
-    chain = word_chain(words[0], candidates=words[1 : 1 + patience], count=count, max_words=patience + 1)
+    chain, _ = grow_chain((words[0], words[1 : 1 + patience]), judge=counted_alone(count), max_words=patience + 1)
     per_candidate = classes * statistics.median(plain) + count_s / counted
     row: Result = {
         "patience": patience,
@@ -121,7 +121,7 @@ def _same_chain(encoder: Encoder, prompts: PromptEncoder, prefixes: list[str], w
             chain, bar = f"{chain} {word}", n_correct
             trace.append(Step(word, bar))
     one_by_one = Member(text=chain, n_correct=bar, trace=tuple(trace))
-    ours = word_chain(words[0], candidates=words[1:], count=fast, max_words=len(words))
+    ours, _ = grow_chain((words[0], words[1:]), judge=counted_alone(fast), max_words=len(words))
     return {"same_chain": ours == one_by_one, "chain_length": len(trace), "near_ties": near_ties}
 
 

@@ -10,10 +10,10 @@ from wsoup.disk.shards import Owner, Shard
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
-from wsoup.search.grow import soups
 from wsoup.search.grow.params import Soups
+from wsoup.search.grow.soups import Search
 from wsoup.search.rank.ranking import read_ranked
-from wsoup.search.rank.source import SourceParams, identity, load_source
+from wsoup.search.rank.source import SourceParams, load_source
 from wsoup.towers.encoder import load_encoder
 
 
@@ -28,35 +28,24 @@ def main(owner: Owner, name: str) -> None:
     params, artifacts = load(Wanted), Artifacts()
     if name not in params.soups:
         raise ParamsError(f"soups has no {name!r}; it has {', '.join(params.soups)}")
-    definition = params.soups[name]
-    encoder = load_encoder(params.encoder)
+    definition, encoder = params.soups[name], load_encoder(params.encoder)
     source = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
-    scores = artifacts.scores(definition.pool)
-    pools = {seed: read_ranked(scores, seed=seed, encoder=encoder.id) for seed in params.seeds}
-    ranked = {seed: soups.candidates(definition, pool) for seed, pool in pools.items()}
-
-    about = {
-        seed: [soups.identity(definition), identity(source, seed=seed), ranked[seed].as_json()] for seed in params.seeds
+    pools = {
+        seed: read_ranked(artifacts.scores(definition.pool), seed=seed, encoder=encoder.id) for seed in params.seeds
     }
-
-    def search(seed: int, part: int) -> bytes:
-        return soups.pack(soups.members(definition, ranked=ranked[seed], source=source, seed=seed, part=part))
-
+    searches = [Search(definition, pool, source, seed) for seed, pool in pools.items()]
     shards = [
-        Shard(owner, [*about[seed], part], partial(search, seed, part))
-        for seed in params.seeds
+        Shard(owner, [*inputs, part], partial(search.part, part))
+        for search, inputs in ((search, search.inputs) for search in searches)
         for part in range(definition.parts)
     ]
-    payloads = finish_shards(shards, label=f"soup {name}", unit="part")
+    parts = finish_shards(shards, label=f"soup {name}", unit="part")
     with store.replacing(artifacts.soups(name)) as folder:
-        for seed in params.seeds:
-            parts = [soups.unpack(payload) for payload in islice(payloads, definition.parts)]
-            soup = soups.assemble(
-                definition, parts, pool=pools[seed], source=source, seed=seed, made_with=owner.packages
-            )
-            soup.save(folder / f"seed{seed}.json")
+        for search in searches:
+            soup = search.soup(islice(parts, definition.parts), made_with=owner.packages)
+            soup.save(folder / f"seed{search.seed}.json")
             first, tokens = soup.members[0].text, soup.cost["search"].tokens
-            print(f"seed {seed}: {len(soup.members)} members, the first: {first!r}; {tokens} tokens searched")
+            print(f"seed {search.seed}: {len(soup.members)} members, the first: {first!r}; {tokens} tokens searched")
     print(f"soup {name}: {source.texts.encoded}")
 
 

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.gpu.bench import TEMPLATE, Bench
-from wsoup.search.grow.chains import word_soup_member
+from wsoup.search.grow.chains import counted_alone, draw_chain_words, grow_chain
 from wsoup.search.grow.greedy import greedy_soup, right_on
+from wsoup.search.grow.params import ChainsSoup
 from wsoup.search.rank.pools import common_words
-from wsoup.search.rank.source import Source
+from wsoup.search.rank.source import Meter, Source
 from wsoup.search.rank.statistics import right_by_name, scores
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
@@ -99,18 +100,13 @@ def searches(bench: Bench, *, descriptors: Sequence[str]) -> list[str]:
             some = max(1, bench.size.words // 3), min(len(descriptors), max(1, bench.size.words // 3))
             word = bench.seconds(partial(score, pool[: some[0]]), repeats=1) / some[0]
             clause = bench.seconds(partial(score, descriptors[: some[1]]), repeats=1) / some[1]
+            few = {"patience": 4, "max_words": 2} if on_cpu else {"patience": 250, "max_words": 10}
+            growth = ChainsSoup(kind="chains", pool="words", m=8, k0=250, k1=1000, **few)
             began = time.perf_counter()
             for member in range(1 if on_cpu else 8):
-                word_soup_member(
-                    pool,
-                    member=member,
-                    seed=0,
-                    k0=250,
-                    k1=1000,
-                    patience=4 if on_cpu else 250,
-                    max_words=2 if on_cpu else 10,
-                    count=lambda texts: source.count(texts, seed=0, period=False),  # noqa: B023
-                )
+                words = draw_chain_words(pool, growth, member=member, seed=0)
+                judge = counted_alone(Meter(source, seed=0, period=False).count)
+                grow_chain(words, judge=judge, max_words=growth.max_words)
             grown = time.perf_counter() - began
             began = time.perf_counter()
             greedy_soup(

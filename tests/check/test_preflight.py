@@ -67,7 +67,6 @@ def test_the_miniature_has_no_problem(raw: dict[str, Any]) -> None:
             {"kind": "sample", "pool": "descriptors", "m": 6, "k1": None},
             "m is 6 but the pool descr",
         ),
-        ("soups.word", {"kind": "first_words", "pool": "descriptors", "m": 2, "k0": 6}, "k0 is 6 but the pool descr"),
         ("soups.descriptor.m", 100, None),
         ("evaluate.baseline_m", 6, "evaluate.baseline_m is 6 but the pool descriptors holds 5; lower it"),
         ("evaluate.tuned_baseline_m", 6, "evaluate.tuned_baseline_m is 6 but the pool descriptors holds 5"),

@@ -40,18 +40,6 @@ def test_score_mean_is_centroid_score_times_norm_of_the_mean():
     assert torch.allclose(scoring.score_mean(images, texts), expected, atol=1e-6)
 
 
-def test_a_weight_of_three_pulls_three_times_as_much():
-    members = circle(0, 90)[:, None]  # (2, 1, 2)
-    assert torch.allclose(scoring.weighted_mean(members, [1.0, 3.0]), torch.tensor([[0.25, 0.75]]))
-    assert torch.allclose(
-        scoring.normalize(scoring.weighted_mean(members, [1.0, 3.0])), torch.tensor([[1.0, 3.0]]) / math.sqrt(10)
-    )
-    texts = random_features(4, 3, 5)
-    assert torch.allclose(
-        scoring.normalize(scoring.weighted_mean(texts, torch.ones(4))), scoring.centroids(texts), atol=1e-6
-    )
-
-
 def test_one_member_scores_the_same_either_way():
     images, texts = random_features(7, 5), random_features(1, 3, 5, seed=1)
     assert torch.allclose(scoring.centroid_scores(images, texts), scoring.score_mean(images, texts), atol=1e-6)

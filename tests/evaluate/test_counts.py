@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from wsoup.core import prompts
 from wsoup.core.scoring import centroid_scores, score_mean
-from wsoup.evaluate import counts
 from wsoup.evaluate.classifiers import Row, class_rows
 from wsoup.evaluate.counts import count, evaluate, mean_texts, tokens_stored
 from wsoup.evaluate.testsets import TestSet
@@ -136,18 +135,3 @@ def test_each_prompt_is_encoded_once(tiny_encoder, tests):
 def test_a_soup_takes_one_integer_per_token_to_store(tiny_encoder):
     rows = [Row("class_name", (1,), ("",)), Row("soup", (1,), ("old", "which is red"))]
     assert tokens_stored(rows, tokenizer=tiny_encoder.tokenizer) == [0, 4]
-
-
-def test_the_class_name_enters_the_mean_with_its_weight(tests, texts):
-    rows = [
-        Row("class_name", (1,), ("",)),
-        Row("a", (1,), ("old", "new")),
-        Row("b", (1,), ("old", "new"), class_name_weight=2.0),
-    ]
-    name, plain, joined = mean_texts(rows, class_rows={}, tests=tests, encoder=texts).of(tests[0])
-    torch.testing.assert_close(joined, (2 * plain + 2 * name) / 4)
-
-
-def test_the_class_name_weight_is_part_of_the_resume_key():
-    plain, weighted = (Row("soup", (1,), ("sharp",), class_name_weight=weight) for weight in (0.0, 2.0))
-    assert counts._deciding([plain]) != counts._deciding([weighted])

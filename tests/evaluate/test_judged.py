@@ -62,7 +62,7 @@ def test_the_ensemble_is_judged_with_prompts_of_each_datasets_classes(texts, tes
     assert len([row for row in right if row["method"] == "ensemble"]) == 2 * 2  # modes, seeds
 
 
-def test_all_seeds_combined_have_all_members_and_the_sum_of_class_name_weights():
+def test_all_seeds_combined_have_all_members():
     material = Material(
         seeds=(1, 2),
         words=[],
@@ -70,11 +70,10 @@ def test_all_seeds_combined_have_all_members_and_the_sum_of_class_name_weights()
         source_class_names=["cat"],
         soups={"word": {1: ["x y", "z"], 2: ["x y"]}},
         upper_bound=[],
-        class_name_weights={"word": 2.0},
     )
     plain, soup = together_rows("word", material=material)
     assert plain == Row("", (1, 2), ("",))
-    assert soup == Row("word_all_seeds", (1, 2), ("x y", "z", "x y"), class_name_weight=4.0)
+    assert soup == Row("word_all_seeds", (1, 2), ("x y", "z", "x y"))
 
 
 def test_selection_counts_use_the_sources_classes(classifiers, tests):

@@ -14,16 +14,20 @@ FACTS = {
     "a soup kind": """
         import numpy as np
         from wsoup.search.grow.params import Soups
-        from wsoup.search.grow import soups
+        from wsoup.search.grow.soups import Search
         from wsoup.soup.member import NOTHING
         from wsoup.search.rank.ranking import Ranked
+        from wsoup.search.rank import source
         from pydantic import TypeAdapter
         brief = TypeAdapter(Soups).validate_python({"b": {"kind": "shortest", "pool": "words", "m": 2, "k1": 3}})["b"]
         ranked = Ranked(["sharp", "red", "wet", "a"], np.array([4, 3, 2, 1]), np.zeros(4), False, NOTHING)
-        class Meter:
-            seed = 1
-        members = soups._chosen(brief, ranked=ranked, meter=Meter(), part=0)
-        assert [member.text for member in members] == ["red", "wet"]
+        class Images:
+            subsets = {1: [0]}
+            def images_of(self, seed):
+                return None
+        source.Meter.count = lambda meter, texts: np.ones(len(texts), int)
+        source.Meter.cost = lambda meter: NOTHING
+        assert b'"red"' in (part := Search(brief, ranked, Images(), 1).part(0)) and b'"sharp"' not in part
     """,
     "a loss": """
         import torch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wsoup.base.errors import PoolError
+from wsoup.core.draws import member_generator, named_generator
 from wsoup.core.scoring import centroids, count_correct, normalize
-from wsoup.search.grow.chains import draw_chain_words, word_chain, word_soup_member
+from wsoup.search.grow.chains import counted_alone, draw_chain_words, grow_chain
 from wsoup.search.grow.greedy import greedy_soup, right_on
+from wsoup.search.grow.params import ChainsSoup
 from wsoup.search.rank.ranking import rank
+from wsoup.soup.member import Member
 
 
 def blocks_of(features: torch.Tensor, pool: Sequence[str], size: int):
@@ -104,22 +108,24 @@ def noisy_count(texts: Sequence[str]) -> np.ndarray:
     return np.array([sum(map(ord, text)) * 7919 % 83 + 9 * len(text.split()) for text in texts])
 
 
+def chain_of(first: str, candidates: Sequence[str], count, *, max_words: int = 10, **options: Any) -> Member:
+    return grow_chain((first, candidates), judge=counted_alone(count), max_words=max_words, **options)[0]
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     words=st.lists(st.text("abcdefgh", min_size=1, max_size=6), min_size=1, max_size=90),
     max_words=st.integers(1, 6),
 )
 def test_speculative_batches_equal_the_plain_loop(words, max_words):
-    member = word_chain("start", candidates=words, count=noisy_count, max_words=max_words)
+    member = chain_of("start", words, noisy_count, max_words=max_words)
     assert (member.text, member.n_correct) == one_by_one_chain("start", words, noisy_count, max_words)
     assert [step.added for step in member.trace] == member.text.split()
 
 
 def test_a_word_is_added_only_if_the_count_rises_strictly():
     counts = {"a": 5, "a b": 5, "a c": 6, "a c b": 6, "a c d": 7}
-    member = word_chain(
-        "a", candidates=["b", "c", "b", "d"], count=lambda ts: [counts.get(t, 0) for t in ts], max_words=10
-    )
+    member = chain_of("a", ["b", "c", "b", "d"], lambda ts: [counts.get(t, 0) for t in ts])
     assert member.text == "a c d"
     assert [step.n_correct for step in member.trace] == [5, 6, 7]
 
@@ -127,32 +133,40 @@ def test_a_word_is_added_only_if_the_count_rises_strictly():
 def test_the_bar_rises_with_each_accepted_word():
     """If it did not (the slip in the paper's pseudo-code), 'worse', at 6 against 5, would be accepted, too."""
     counts = {"a": 5, "a best": 9, "a worse": 6, "a best worse": 6}
-    member = word_chain(
-        "a", candidates=["best", "worse"], count=lambda ts: [counts.get(t, 0) for t in ts], max_words=10
-    )
+    member = chain_of("a", ["best", "worse"], lambda ts: [counts.get(t, 0) for t in ts])
     assert member.text == "a best"
 
 
 def test_without_candidates_the_chain_is_its_first_word():
-    assert word_chain("a", candidates=[], count=lambda ts: [3], max_words=10).text == "a"
+    assert chain_of("a", [], lambda ts: [3]).text == "a"
+
+
+GROWTH = ChainsSoup(kind="chains", pool="words", m=4, k0=5, k1=20, patience=12, max_words=4)
 
 
 def test_first_words_come_from_the_top_k0_and_further_ones_from_the_top_k1():
+    """All of them, over many members: one less of either would be missed by no chain's own test."""
     words = [f"w{i}" for i in range(50)]
-    for member in range(30):
-        first, candidates = draw_chain_words(words, member=member, seed=1, k0=5, k1=20, patience=12)
-        assert first in words[:5]
-        assert len(set(candidates)) == len(candidates) == 12
-        assert set(candidates) <= set(words[:20])
+    draws = [draw_chain_words(words, GROWTH, member=member, seed=1) for member in range(60)]
+    assert {first for first, _ in draws} == set(words[:5])
+    assert all(len(set(candidates)) == len(candidates) == 12 for _, candidates in draws)
+    assert {word for _, candidates in draws for word in candidates} == set(words[:20])
+
+
+def test_a_named_draw_is_pinned():
+    """Soups of other versions are found again only if the draws of (purpose, seed, member) stay the same."""
+    assert member_generator(purpose="word_soup", seed=1, member=0).permutation(6).tolist() == [3, 0, 5, 1, 4, 2]
+    assert named_generator(1, "classes", 2).permutation(6).tolist() == [0, 1, 3, 4, 2, 5]
+    words = [f"w{i}" for i in range(50)]
+    first, candidates = draw_chain_words(words, GROWTH, member=1, seed=1)
+    assert (first, candidates[:4]) == ("w4", ["w4", "w0", "w13", "w2"])
 
 
 def test_members_are_independent_of_each_other_and_of_m():
     words = [f"w{i}" for i in range(50)]
 
     def build(member: int, seed: int) -> str:
-        return word_soup_member(
-            words, member=member, seed=seed, k0=5, k1=20, patience=12, max_words=4, count=noisy_count
-        ).text
+        return chain_of(*draw_chain_words(words, GROWTH, member=member, seed=seed), noisy_count, max_words=4).text
 
     forwards, backwards = [build(i, 1) for i in range(4)], [build(i, 1) for i in reversed(range(4))]
     assert forwards == backwards[::-1]
@@ -162,5 +176,4 @@ def test_members_are_independent_of_each_other_and_of_m():
 
 def test_batch_sizes_do_not_matter():
     words = [f"w{i}" for i in range(70)]
-    whole = word_chain("start", candidates=words, count=noisy_count, max_words=10)
-    assert word_chain("start", candidates=words, count=noisy_count, max_words=10, batches=(1, 3)) == whole
+    assert chain_of("start", words, noisy_count, batches=(1, 3)) == chain_of("start", words, noisy_count)

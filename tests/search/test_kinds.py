@@ -16,17 +16,14 @@ from wsoup.core.scoring import normalize
 from wsoup.search.grow import chains
 from wsoup.search.grow.chains import (
     draw_chain_words,
-    first_word,
     fitted_scale,
-    joint_chain,
     joint_soup,
     likely_on,
-    random_length_chain,
-    word_soup_member,
 )
+from wsoup.search.grow.params import JointSoup
 from wsoup.search.grow.soups import sample, top
 from wsoup.search.rank.ranking import Ranked
-from wsoup.soup.member import NOTHING, Member, Step
+from wsoup.soup.member import NOTHING
 
 WORDS = [f"w{i}" for i in range(40)]
 
@@ -56,22 +53,25 @@ def test_top_by_count_and_likelihood_equals_plain_sorting(k1):
     generator = np.random.default_rng(k1)
     counts = np.sort(generator.integers(20, 60, 40))[::-1]
     k2 = -generator.random(40)
-    assert top(ranked(WORDS, counts, k2), m=8, k1=k1, rank_by="count_k2") == plain_top(WORDS, counts, k2, 8, k1)
+    of_k1 = ranked(WORDS, counts, k2).cut(k1)
+    assert top(of_k1, m=8, rank_by="count_k2") == plain_top(WORDS, counts, k2, 8, k1)
 
 
 def test_top_by_count_is_the_start_of_the_ranking():
-    assert top(ranked(WORDS, np.arange(40)[::-1], np.zeros(40)), m=3, k1=40, rank_by="count") == WORDS[:3]
+    assert top(ranked(WORDS, np.arange(40)[::-1], np.zeros(40)), m=3, rank_by="count") == WORDS[:3]
 
 
 def test_top_by_hand():
     """Counts 12, 11, 10 and likelihoods -3, -1, -2: their z scores add up to 0, 1.2 and -1.2."""
     three = ranked(["a", "b", "c"], np.array([12, 11, 10]), np.array([-3.0, -1.0, -2.0]))
-    assert top(three, m=3, k1=3, rank_by="count_k2") == ["b", "a", "c"]
+    assert top(three, m=3, rank_by="count_k2") == ["b", "a", "c"]
 
 
 def test_equal_candidates_keep_their_order():
-    equal = ranked(WORDS, np.full(40, 7), np.full(40, -1.0))
-    assert top(equal, m=4, k1=10, rank_by="count_k2") == WORDS[:4]
+    """All of them, and one better than the others: sorting that is not stable would mix forty equal ones."""
+    equal, best = np.full(40, 7), np.where(np.arange(40) == 30, 8, 7)
+    assert top(ranked(WORDS, equal, np.full(40, -1.0)), m=4, rank_by="count_k2") == WORDS[:4]
+    assert top(ranked(WORDS, best, np.full(40, -1.0)), m=40, rank_by="count_k2") == ["w30", *WORDS[:30], *WORDS[31:]]
 
 
 def test_a_sample_has_distinct_texts_and_a_longer_one_starts_with_it():
@@ -86,41 +86,6 @@ def test_a_sample_has_distinct_texts_and_a_longer_one_starts_with_it():
 def test_a_sample_larger_than_the_pool():
     with pytest.raises(PoolError, match="cannot sample 9 of 8 texts"):
         sample(WORDS[:8], m=9, seed=1)
-
-
-# ------------------------------------------------------------------------------------------ controls of Algorithm 2
-
-
-def noisy_count(texts):
-    """A count that depends on the whole text in no simple way, but is the same in every process."""
-    return np.array([sum(map(ord, text)) * 7919 % 83 + 9 * len(text.split()) for text in texts])
-
-
-def grown(member: int, seed: int) -> Member:
-    return word_soup_member(WORDS, member=member, seed=seed, k0=5, k1=30, patience=20, max_words=6, count=noisy_count)
-
-
-@pytest.mark.parametrize("member", range(6))
-def test_first_words_are_those_of_algorithm_2(member):
-    assert first_word(WORDS, member=member, seed=3, k0=5) == grown(member, 3).text.split()[0]
-
-
-@pytest.mark.parametrize("member", range(6))
-def test_random_lengths_keep_only_the_first_word_and_the_length(member):
-    chain = grown(member, 3)
-    words = random_length_chain(chain, ranked=WORDS, member=member, seed=3, k1=30).split()
-    assert words[0] == chain.text.split()[0]
-    assert len(words) == len(chain.trace)
-    assert set(words[1:]) <= set(WORDS[:30])
-    assert len(set(words[1:])) == len(words) - 1
-    assert words == random_length_chain(chain, ranked=WORDS, member=member, seed=3, k1=30).split()
-
-
-def test_random_lengths_depend_only_on_the_chains_length():
-    one, other = (Member("a x y", trace=tuple(Step(word, 1) for word in words)) for words in ("axy", "apq"))
-    assert random_length_chain(one, ranked=WORDS, member=0, seed=1, k1=30) == random_length_chain(
-        other, ranked=WORDS, member=0, seed=1, k1=30
-    )
 
 
 # ------------------------------------------------------------------------------------------------ soup-aware growth
@@ -153,11 +118,10 @@ def plain_likelihood(images, labels, soup: list[torch.Tensor], scale: float) -> 
     return sum(values) / len(values)
 
 
-def one_by_one_joint_soup(images, labels, *, seed, m, k0, k1, patience, max_words, scale):
+def one_by_one_joint_soup(images, labels, *, draws, max_words, scale):
     """From the definition: keep a list of finished texts and try one word after the other."""
     finished: list[str] = []
-    for member in range(m):
-        first, candidates = draw_chain_words(WORDS, member=member, seed=seed, k0=k0, k1=k1, patience=patience)
+    for first, candidates in draws:
         chain = [first]
 
         def value(words: list[str]) -> float:
@@ -174,23 +138,33 @@ def one_by_one_joint_soup(images, labels, *, seed, m, k0, k1, patience, max_word
     return finished
 
 
-SETTINGS = {"m": 3, "k0": 5, "k1": 30, "patience": 25, "max_words": 4}
+GROWTH = JointSoup(kind="joint", pool="words", m=3, k0=5, k1=30, patience=25, max_words=4)
+
+
+def draws_of(seed: int) -> list[tuple[str, list[str]]]:
+    return [draw_chain_words(WORDS, GROWTH, member=member, seed=seed) for member in range(GROWTH.m)]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_joint_growth_equals_the_plain_loop(seed):
     images, labels = images_of_classes()
-    members = joint_soup(WORDS, seed=seed, features=encode, measure=likely_on(images, labels, scale=8.0), **SETTINGS)
-    assert [m.text for m in members] == one_by_one_joint_soup(images, labels, seed=seed, scale=8.0, **SETTINGS)
+    draws, measure = draws_of(seed), likely_on(images, labels, scale=8.0)
+    members = joint_soup(draws, features=encode, measure=measure, max_words=4)
+    assert [m.text for m in members] == one_by_one_joint_soup(images, labels, draws=draws, max_words=4, scale=8.0)
     assert max(len(m.trace) for m in members) > 1, "the seed should give chains that grow"
+    total = torch.zeros(())
+    for member in members:
+        total = total + text_features(member.text)
+        nearest = [max(range(4), key=(normalize(total) @ image).tolist().__getitem__) for image in images]
+        assert member.n_correct == sum(a == b for a, b in zip(nearest, labels.tolist(), strict=True))
 
 
 @pytest.mark.parametrize(("smallest", "largest"), [(1, 1), (1, 3), (5, 64), (64, 64)])
 def test_joint_growth_does_not_depend_on_batches(smallest, largest):
     measure = likely_on(*images_of_classes(), scale=8.0)
-    whole = joint_soup(WORDS, seed=2, features=encode, measure=measure, **SETTINGS)
+    whole = joint_soup(draws_of(2), features=encode, measure=measure, max_words=4)
     batches = (smallest, largest)
-    assert joint_soup(WORDS, seed=2, features=encode, measure=measure, batches=batches, **SETTINGS) == whole
+    assert joint_soup(draws_of(2), features=encode, measure=measure, max_words=4, batches=batches) == whole
 
 
 @settings(deadline=None, max_examples=40)
@@ -208,14 +182,7 @@ def test_ties_are_never_accepted(values, max_words):
         values = sums.flatten().tolist()
         return values, [int(value) for value in values]
 
-    member, _ = joint_chain(
-        "first",
-        candidates=list(table),
-        total=torch.zeros(()),
-        features=features,
-        measure=measure,
-        max_words=max_words,
-    )
+    (member,) = joint_soup([("first", list(table))], features=features, measure=measure, max_words=max_words)
     chain, bar = ["first"], 0.0
     for word in table:
         if len(chain) == max_words:

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from wsoup.base.errors import PoolError
 from wsoup.core.scoring import normalize
-from wsoup.search.grow import soups
 from wsoup.search.grow.params import SoupParams
+from wsoup.search.grow.soups import Search
 from wsoup.search.rank.params import RacingParams, RacingRound
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.racing import part_of, race, racing_cost, rounds_of
@@ -203,17 +203,17 @@ def test_finalists_rank_first_by_count_then_others_by_number_of_classes():
     assert plain.finalists() is plain
 
 
-def test_soups_use_finalists_only():
-    assert soups.candidates(define(kind="greedy"), raced()).texts == ["c", "b"]
-    assert soups.candidates(define(kind="top", k1=2, rank_by="count"), raced()).texts == ["c", "b"]
+def test_soups_use_finalists_only(source):
+    for definition in (define(kind="greedy"), define(kind="top", k1=2, rank_by="count")):
+        assert Search(definition, raced(), source, 1).ranked.texts == ["c", "b"]
     with pytest.raises(PoolError, match=r"k1 is 3 but 2 of the pool words went through all rounds of score.racing"):
-        soups.candidates(define(kind="top", k1=3, rank_by="count"), raced())
+        Search(define(kind="top", k1=3, rank_by="count"), raced(), source, 1).part(0)
 
 
 def test_a_sample_of_the_whole_pool_needs_no_finalists(source):
-    everything = soups.candidates(define(kind="sample", k1=None, m=5), raced())
-    assert everything.texts == raced().texts
-    members, cost = soups.members(define(kind="sample", k1=None, m=5), ranked=everything, source=source, seed=1, part=0)
-    assert cost == NOTHING
-    assert {member.text for member in members if member.trace} == {"b", "c"}
-    assert all(member.n_correct is not None for member in members)
+    search = Search(define(kind="sample", k1=None, m=5), raced(), source, 1)
+    soup = search.soup([search.part(0)], made_with={})
+    assert search.ranked.texts == raced().texts
+    assert soup.cost["search"] == NOTHING
+    assert {member.text for member in soup.members if member.trace} == {"b", "c"}
+    assert all(member.n_correct is not None for member in soup.members)

@@ -26,8 +26,6 @@ KINDS = {
     "chains": {"m": 3, **GROWTH},
     "top": {"m": 3, "k1": 12, "rank_by": "count_k2"},
     "sample": {"m": 3, "k1": 12},
-    "first_words": {"m": 3, "k0": 4},
-    "random_lengths": {"m": 3, **GROWTH},
     "joint": {"m": 3, **GROWTH},
 }
 
@@ -58,82 +56,75 @@ def ranked(source) -> Ranked:
 
 
 def build(definition: SoupParams, *, source: Source, ranked: Ranked) -> tuple[list[Member], Cost]:
-    cut = soups.candidates(definition, ranked)
-    parts = [
-        soups.members(definition, ranked=cut, source=source, seed=1, part=part) for part in range(definition.parts)
-    ]
-    return [member for members, _ in parts for member in members], sum((cost for _, cost in parts), NOTHING)
+    search = soups.Search(definition, ranked, source, 1)
+    soup = search.soup(map(search.part, range(definition.parts)), made_with={})
+    return list(soup.members), soup.cost["search"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_members_come_from_the_candidates_and_have_counts(kind, source, ranked):
     definition = define(kind)
     members, _ = build(definition, source=source, ranked=ranked)
-    allowed = set(soups.candidates(definition, ranked).texts)
+    allowed = set(soups.Search(definition, ranked, source, 1).ranked.texts)
     assert 1 <= len(members) <= 3
     assert all(set(member.text.split()) <= allowed for member in members)
     assert all(member.n_images == 45 and member.n_correct is not None for member in members)
     assert (members, _) == build(definition, source=source, ranked=ranked), "the same every time"
 
 
-@pytest.mark.parametrize("kind", ["chains", "top", "sample", "first_words", "random_lengths"])
+@pytest.mark.parametrize("kind", ["chains", "top", "sample"])
 def test_independent_members_are_counted_alone_with_the_final_period(kind, source, ranked):
     members, _ = build(define(kind), source=source, ranked=ranked)
     texts = [member.text for member in members]
-    assert [m.n_correct for m in members] == source.count(texts, seed=1, period=True).tolist()
+    assert [m.n_correct for m in members] == Meter(source, seed=1, period=True).count(texts).tolist()
 
 
 @pytest.mark.parametrize("kind", ["greedy", "joint"])
 def test_members_judged_as_a_soup_are_counted_as_that_soup(kind, source, ranked):
-    for weight in (0, 2):
-        members, _ = build(define(kind, class_name_weight=weight), source=source, ranked=ranked)
-        total = weight * next(source.text_blocks([""], period=True))[0]
-        for member in members:
-            total = total + next(source.text_blocks([member.text], period=True))[0]
-            images, labels = source.images_of(1)
-            assert member.n_correct == int(correct(images, labels, normalize(total)).sum())
+    members, _ = build(define(kind), source=source, ranked=ranked)
+    total = torch.zeros(())
+    for member in members:
+        total = total + next(source.text_blocks([member.text], period=True))[0]
+        images, labels = source.images_of(1)
+        assert member.n_correct == int(correct(images, labels, normalize(total)).sum())
 
 
-@pytest.mark.parametrize("kind", ["top", "sample", "first_words"])
+@pytest.mark.parametrize("kind", ["top", "sample"])
 def test_kinds_without_a_search_cost_only_the_ranking(kind, source, ranked):
-    definition = define(kind)
-    assert build(definition, source=source, ranked=ranked)[1] == NOTHING
-    assert soups.ranking_cost(definition, ranked) == ranked.cost
+    search = soups.Search(define(kind), ranked, source, 1)
+    assert search.soup([search.part(0)], made_with={}).cost == {"ranking": ranked.cost, "search": NOTHING}
 
 
 def test_a_sample_of_the_whole_pool_needs_no_ranking(source, ranked):
-    definition = define("sample", k1=None)
-    assert soups.ranking_cost(definition, ranked) == NOTHING
-    assert soups.candidates(definition, ranked).texts == ranked.texts
+    search = soups.Search(define("sample", k1=None), ranked, source, 1)
+    assert search.soup([search.part(0)], made_with={}).cost["ranking"] == NOTHING
+    assert search.ranked.texts == ranked.texts
 
 
-def test_a_pool_that_is_too_small_is_refused(ranked):
+def test_a_pool_that_is_too_small_is_refused(source, ranked):
     with pytest.raises(PoolError, match="k1 is 21 but the pool words holds 20; lower k1"):
-        soups.candidates(define("top", k1=21), ranked)
+        soups.Search(define("top", k1=21), ranked, source, 1).part(0)
 
 
 @pytest.mark.parametrize(
-    ("definition", "limit", "required", "parts"),
+    ("definition", "required", "parts"),
     [
-        (define("greedy", m=3), None, None, 1),
-        (define("chains", m=3, k0=2, k1=9), ("k1", 9), ("k1", 9), 3),
-        (define("random_lengths", m=3, k0=2, k1=9), ("k1", 9), ("k1", 9), 3),
-        (define("joint", m=3, k0=2, k1=9), ("k1", 9), ("k1", 9), 1),
-        (define("top", m=3, k1=9), ("k1", 9), ("k1", 9), 1),
-        (define("sample", m=3, k1=9), ("k1", 9), ("k1", 9), 1),
-        (define("sample", m=3, k1=None), None, ("m", 3), 1),
-        (define("first_words", m=3, k0=2), ("k0", 2), ("k0", 2), 1),
+        (define("greedy", m=3), None, 1),
+        (define("chains", m=3, k0=2, k1=9), ("k1", 9), 3),
+        (define("joint", m=3, k0=2, k1=9), ("k1", 9), 1),
+        (define("top", m=3, k1=9), ("k1", 9), 1),
+        (define("sample", m=3, k1=9), ("k1", 9), 1),
+        (define("sample", m=3, k1=None), ("m", 3), 1),
     ],
 )
-def test_each_kind_knows_how_many_candidates_it_requires(definition, limit, required, parts):
-    assert (definition.limit, definition.required, definition.parts) == (limit, required, parts)
-    assert definition.unranked is (definition.kind == "sample" and limit is None)
-    assert definition.shortage(9, where="the pool words holds 9", otherwise="add texts") is None
-    if required is not None:
-        problem = definition.shortage(1, where="the pool words holds 1", otherwise="add texts")
-        assert (
-            problem == f"{required[0]} is {required[1]} but the pool words holds 1; lower {required[0]}, or add texts"
-        )
+def test_each_kind_knows_how_many_candidates_it_requires(definition, required, parts):
+    assert definition.parts == parts
+    assert definition.unranked is (definition.kind == "sample" and definition.limit is None)
+    key, least = required or ("m", 0)
+    assert definition.shortage(least, where="the pool words holds 9", otherwise="add texts") is None
+    problem = definition.shortage(least - 1, where="the pool words holds 1", otherwise="add texts")
+    said = f"{key} is {least} but the pool words holds 1; lower {key}, or add texts"
+    assert problem == (said if required else None)
 
 
 @pytest.mark.parametrize("kind", ["top", "sample"])
@@ -158,9 +149,9 @@ def test_a_cost_is_what_a_new_encoder_computes(source, tiny_encoder):
     """Not counting the class prompts; here all words fit into one trie."""
     fresh = Source(tiny_encoder, source.image_features, source.labels, source.subsets, source.template, NAMES)
     assert fresh.texts.fast
-    fresh.count(["the"], seed=1, period=False)  # the class prompts
+    Meter(fresh, seed=1, period=False).count(["the"])  # the class prompts
     before, words = fresh.texts.tokens_encoded, common_words(10)
-    fresh.count(words, seed=1, period=False)
+    Meter(fresh, seed=1, period=False).count(words)
     cost = cost_of(words, period=False, source=fresh)
     assert fresh.texts.tokens_encoded - before == cost.tokens
 
@@ -183,14 +174,14 @@ def test_blocks_that_are_not_consumed_cost_nothing(source):
     assert meter.cost().texts == 2
 
 
-def test_a_soup_file_keeps_weight_and_cost(tmp_path):
+def test_a_soup_file_keeps_costs_and_an_old_one_with_a_weight_of_0_is_read(tmp_path):
     costs = {"ranking": Cost(10, 30, 300), "search": Cost(1, 2, None)}
-    soup = Soup(
-        "top", 1, "a {}.", {"model": "x", "pretrained": "y"}, (Member("sharp"),), {}, class_name_weight=2.0, cost=costs
-    )
+    soup = Soup("top", 1, "a {}.", {"model": "x", "pretrained": "y"}, (Member("sharp"),), {}, cost=costs)
     soup.save(tmp_path / "soup.json")
     assert Soup.load(tmp_path / "soup.json") == soup
-    assert soup.weighted_texts == [("sharp", 1.0), ("", 2.0)]
+    assert Soup.from_json({**soup.as_json(), "class_name_weight": 0.0}, origin="old") == soup
+    with pytest.raises(MismatchError, match="class_name_weight"):
+        Soup.from_json({**soup.as_json(), "class_name_weight": 2.0}, origin="old")
 
 
 # ------------------------------------------------------------------------------------------------------------ ranking

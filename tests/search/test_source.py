@@ -12,11 +12,11 @@ import torch
 from wsoup.base.errors import PoolError
 from wsoup.core.prompts import prompt
 from wsoup.core.scoring import count_correct, normalize
-from wsoup.search.grow import soups
 from wsoup.search.grow.params import ChainsSoup, GreedySoup
+from wsoup.search.grow.soups import Search
 from wsoup.search.rank.ranking import Ranked
-from wsoup.search.rank.source import Source, check_fits
-from wsoup.soup.member import NOTHING
+from wsoup.search.rank.source import Meter, Source, check_fits
+from wsoup.soup.member import NOTHING, Member
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 TEMPLATE = "a photo of a {}."
@@ -41,7 +41,7 @@ def test_counts_equal_those_of_plainly_encoded_prompts(source, tiny_encoder, per
             )
             for text in texts
         ]
-        assert source.count(texts, seed=seed, period=period).tolist() == expected
+        assert Meter(source, seed=seed, period=period).count(texts).tolist() == expected
 
 
 def test_a_text_that_exceeds_the_context_is_named(source):
@@ -67,12 +67,17 @@ def test_final_counts_are_of_the_texts_that_are_evaluated(source, period):
     pool = ["sharp", "which has claws", "red", "in the dark", "clean", "wet", "far away"]
     greedy = GreedySoup(kind="greedy", pool="descriptors", m=4)
     ranked = Ranked(pool, np.arange(len(pool)), np.zeros(len(pool)), period, NOTHING)
-    members, _ = soups.members(greedy, ranked=ranked, source=source, seed=1, part=0)
+    members = members_of(Search(greedy, ranked, source, 1))
     assert len(members) > 1
     features = torch.cat(list(source.text_blocks([member.text for member in members], period=True)))
     for i, member in enumerate(members):
         expected = count_correct(*source.images_of(1), normalize(features[: i + 1].mean(dim=0)))
         assert member.n_correct == expected
     chains = ChainsSoup(kind="chains", pool="words", k0=2, k1=7, patience=7, m=1, max_words=3)
-    (chain,), _ = soups.members(chains, ranked=ranked, source=source, seed=1, part=0)
-    assert chain.n_correct == source.count([chain.text], seed=1, period=True)[0]
+    (chain,) = members_of(Search(chains, ranked, source, 1))
+    assert chain.n_correct == Meter(source, seed=1, period=True).count([chain.text])[0]
+    assert 1 < len(chain.trace) <= 3
+
+
+def members_of(search: Search) -> tuple[Member, ...]:
+    return search.soup([search.part(0)], made_with={}).members

@@ -29,12 +29,11 @@ GOOD: dict[str, Any] = {
     "encoder": {"model": "m", "pretrained": "p", "precision": "fp32"},
     "members": [MEMBER],
     "made_with": {"torch": "2"},
-    "class_name_weight": 0.0,
     "class_name_correct": 1,
     "cost": {"search": COST},
 }
 BEYOND: list[tuple[str, Any]] = [
-    *(("class_name_weight", value) for value in (1e9, -1, "1", [1], None, 10**400)),
+    ("class_name_weight", 2.0),
     *(("class_name_correct", value) for value in ("x", [1], -1, True, 10**400, 1.5)),
     *(("seed", value) for value in (-1, True, 2**63, 10**4000, 1.5)),
     *(("kind", value) for value in ("x" * 10_001, "\0", "\ud800")),
@@ -76,8 +75,8 @@ def test_values_out_of_bounds_are_refused(tmp_path: Path, key: str, value: Any) 
     ("text", "message"),
     [
         (json.dumps(GOOD)[:-1] + ', "members": []}', "key 'members' appears twice"),
-        (json.dumps({**GOOD, "class_name_weight": math.nan}), "NaN is not a number"),
-        (json.dumps({**GOOD, "class_name_weight": -math.inf}), "-Infinity is not a number"),
+        (json.dumps({**GOOD, "class_name_correct": math.nan}), "NaN is not a number"),
+        (json.dumps({**GOOD, "class_name_correct": -math.inf}), "-Infinity is not a number"),
         ("\ufeff" + json.dumps(GOOD), "BOM"),
         (json.dumps(GOOD)[:-1] + ', "x": ' + "[" * 100_000, "is not JSON"),
     ],

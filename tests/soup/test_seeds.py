@@ -27,11 +27,6 @@ def test_members_are_in_the_order_of_seeds_with_duplicates(tmp_path):
     assert Soup.load(tmp_path / "whole.json") == soup
 
 
-def test_weights_of_the_class_name_are_added():
-    soups = [replace(soup, class_name_weight=2.0) for soup in (FIRST, SECOND)]
-    assert together(soups, origin="here").weighted_texts[-1] == ("", 4.0)
-
-
 def test_a_single_seed_is_returned_as_is():
     assert together([FIRST], origin="here") is FIRST
 

@@ -284,11 +284,9 @@ def _searched(definition: SoupParams, *, pool: Sequence[str], source: Source, se
     columns = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
     cost = cost_of(pool, period=period, source=source)
     ranking = ranked(list(pool), n_correct=columns["n_correct"], log_likelihood=columns["k2"], period=period, cost=cost)
-    candidates = soups.candidates(definition, ranking)
+    search = soups.Search(definition, ranking, source, seed)
     parts = progress_bar(range(definition.parts), label=f"{definition.kind} soup", unit="part")
-    members = [soups.members(definition, ranked=candidates, source=source, seed=seed, part=part) for part in parts]
-    made_with = code.packages(Path(soups.__file__))
-    return Soup.of(soups.assemble(definition, members, pool=ranking, source=source, seed=seed, made_with=made_with))
+    return Soup.of(search.soup(map(search.part, parts), made_with=code.packages(Path(soups.__file__))))
 
 
 def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) -> dict[str, np.ndarray]:

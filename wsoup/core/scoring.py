@@ -10,7 +10,6 @@ so the score mean is the centroid score times the norm of the mean. An image is 
 score; among equal scores the lowest label is predicted, as by ``argmax``.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -56,12 +55,6 @@ def normalize(features: Tensor) -> Tensor:
 def centroids(text_features: Tensor) -> Tensor:
     """Normalised mean over the members: (M, C, D) -> (C, D). A single member is returned unchanged, up to rounding."""
     return normalize(text_features.mean(dim=0))
-
-
-def weighted_mean(features: Tensor, weights: Sequence[float] | Tensor) -> Tensor:
-    """Weighted mean over the members: (M, C, D), (M,) -> (C, D), not normalised."""
-    shares = torch.as_tensor(weights, dtype=features.dtype, device=features.device) / sum(weights)
-    return torch.einsum("m,mcd->cd", shares, features)
 
 
 def centroid_scores(image_features: Tensor, text_features: Tensor) -> Tensor:

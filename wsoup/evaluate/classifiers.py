@@ -36,7 +36,6 @@ class Row:
         offsets: null tokens between class name and text; each member is repeated at every offset.
         text: the text itself, for a row of one text evaluated alone.
         offset_formula: ``evaluate.offset_formula``.
-        class_name_weight: weight of the bare class name in the mean, in members.
         prompts: C lists of any lengths; empty if texts are shared.
     """
 
@@ -46,7 +45,6 @@ class Row:
     offsets: tuple[int, ...] = (0,)
     text: str | None = None
     offset_formula: Literal["wording", "code"] = "wording"
-    class_name_weight: float = 0.0
     prompts: Sequence[Sequence[str]] = ()
 
     @property
@@ -106,8 +104,7 @@ def tuned_rows(
     rows = []
     if trained is not None:
         name, members = trained
-        texts, weight = tuple(material.soups[name][seed][:members]), material.class_name_weights.get(name, 0.0)
-        rows.append(Row(f"{name}_soup", (seed,), texts, class_name_weight=weight))
+        rows.append(Row(f"{name}_soup", (seed,), tuple(material.soups[name][seed][:members])))
     for method in methods(list(material.soups)):
         whole = _whole(method, material, seeds=(seed,), m=params.tuned_baseline_m)
         if whole.texts and method.tuned:
@@ -121,9 +118,7 @@ def _whole(method: Method, material: Material, *, seeds: tuple[int, ...], m: int
     texts: Sequence[str] = ()
     if method.texts is not None and (method.limit is None or method.limit(material)):
         texts = method.texts(material, seeds[0], m)
-    return Row(
-        method.name, seeds, tuple(texts), class_name_weight=material.class_name_weights.get(method.soup or "", 0.0)
-    )
+    return Row(method.name, seeds, tuple(texts))
 
 
 def _with_offsets(row: Row, *, params: EvaluateParams) -> list[Row]:
@@ -234,6 +229,5 @@ def load_material(
         source_class_names=next(test.class_names for test in tests if test.name == source),
         soups={name: {seed: soup.texts for seed, soup in by_seed.items()} for name, by_seed in soups.items()},
         upper_bound=(Soup.load(artifacts.upper_bound, encoder=encoder).texts if artifacts.upper_bound.exists() else []),
-        class_name_weights={name: by_seed[seeds[0]].class_name_weight for name, by_seed in soups.items()},
         pools=pools,
     )

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.core.flops import FlopCounter
-from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, mean_cosines, normalize, weighted_mean
+from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, mean_cosines, normalize
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.classifiers import Row, check_rows
@@ -128,7 +128,7 @@ def encode_rows(
 
 def _deciding(rows: Sequence[Row]) -> list[list[Any]]:
     """The fields of rows that determine their mean texts, for the resume key."""
-    return [[row.texts, row.offsets, row.offset_formula, row.class_name_weight] for row in rows]
+    return [[row.texts, row.offsets, row.offset_formula] for row in rows]
 
 
 def mean_texts(
@@ -146,10 +146,7 @@ def mean_texts(
 
 
 def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptEncoder) -> Tensor:
-    """Mean text features of R rows with each of S class prompts: (R, S, D).
-
-    Rows with a `class_name_weight` require the class-name row to be among `rows`.
-    """
+    """Mean text features of R rows with each of S class prompts: (R, S, D)."""
     means: Tensor | None = None
     for offset in sorted({offset for row in rows for offset in row.offsets}):
         users = [r for r, row in enumerate(rows) if offset in row.offsets]
@@ -166,13 +163,7 @@ def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptE
                 means = block.new_zeros(len(rows), *block.shape[1:])
             share = weights[:, where].to(block.device) @ block.flatten(1)  # (users, S * D)
             means[users] += share.view(len(users), *block.shape[1:])
-    if means is None:
-        means = torch.zeros(0, len(stems), 0)
-    for r, row in enumerate(rows):
-        if row.class_name_weight:
-            plain = means[next(i for i, other in enumerate(rows) if other.texts == ("",))]
-            means[r] = weighted_mean(torch.stack([means[r], plain]), [float(len(row.texts)), row.class_name_weight])
-    return means
+    return torch.zeros(0, len(stems), 0) if means is None else means
 
 
 def mean_weights(groups: Sequence[Sequence[str]], *, texts: Sequence[str]) -> Tensor:

@@ -92,8 +92,7 @@ def random_rows(material: Material, *, pools: Mapping[str, str]) -> list[Row]:
 def together_rows(name: str, *, material: Material) -> tuple[Row, Row]:
     """The bare class name, and a soup with all seeds combined (`wsoup.soup.seeds`)."""
     texts = tuple(chain.from_iterable(material.soups[name].values()))
-    weight = material.class_name_weights.get(name, 0.0) * len(material.seeds)
-    return Row("", material.seeds, ("",)), Row(all_seeds(name), material.seeds, texts, class_name_weight=weight)
+    return Row("", material.seeds, ("",)), Row(all_seeds(name), material.seeds, texts)
 
 
 def judged_rows(classifiers: Classifiers, *, soups: Sequence[str]) -> Iterator[tuple[Row, Tensor]]:

@@ -22,7 +22,6 @@ class Material:
         source_class_names: class names of the source, which determine Waffle's shapes.
         soups: members by soup name and seed.
         upper_bound: members of the descriptor soup selected on the targets, if any.
-        class_name_weights: weight of the class name in the mean, by soup name.
         pools: words, descriptors or mixed, by soup name.
     """
 
@@ -32,7 +31,6 @@ class Material:
     source_class_names: list[str]
     soups: Mapping[str, Mapping[int, list[str]]]
     upper_bound: list[str]
-    class_name_weights: Mapping[str, float] = field(default_factory=dict)
     pools: Mapping[str, str] = field(default_factory=dict)
 
     @property

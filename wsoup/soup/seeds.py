@@ -22,7 +22,7 @@ def load_seeds(folder: str | Path) -> Soup:
 
 
 def together(soups: Sequence[Soup], *, origin: str | Path) -> Soup:
-    """Join the members of all seeds, duplicates included; weights of the class name are added.
+    """Join the members of all seeds, duplicates included.
 
     Costs and the class name's count are those of one seed's images and are dropped. A single soup is returned as is.
 
@@ -40,7 +40,6 @@ def together(soups: Sequence[Soup], *, origin: str | Path) -> Soup:
         first,
         seed=None,
         members=tuple(member for soup in soups for member in soup.members),
-        class_name_weight=sum(soup.class_name_weight for soup in soups),
         class_name_correct=None,
         cost={},
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from wsoup.base.arguments import Natural, Place, Words, at_the_door, checked_fields
-from wsoup.base.errors import MismatchError, MissingError, ParamsError, one_line
+from wsoup.base.errors import MismatchError, MissingError, one_line
 from wsoup.core import prompts
 from wsoup.disk import store
 from wsoup.soup.member import Cost, Member
@@ -58,7 +58,6 @@ class Soup:
         members: in the order in which they were added.
         made_with: versions of the packages that decide the result, by name.
         preprocessing: of the images, for that encoder.
-        class_name_weight: weight of the bare class name in the centroid; each member has 1.
         class_name_correct: correct answers of the bare class name on the members' images, with its final period; None
             if nothing was counted.
         cost: of its ``ranking`` and its ``search``; empty if unknown.
@@ -71,7 +70,6 @@ class Soup:
     members: Members
     made_with: Mapping[Words, Words] = field(default_factory=dict)
     preprocessing: Preprocessing = field(default_factory=dict)
-    class_name_weight: Annotated[float, Field(ge=0, le=1e6, strict=True)] = 0.0
     class_name_correct: Natural | None = None
     cost: Mapping[str, Cost] = field(default_factory=dict)
 
@@ -87,12 +85,6 @@ class Soup:
     def texts(self) -> list[str]:
         """The members' bare texts: M."""
         return [member.text for member in self.members]
-
-    @property
-    def weighted_texts(self) -> list[tuple[str, float]]:
-        """Texts with their weights in the mean of text features; the bare class name is ""."""
-        class_name = [("", self.class_name_weight)] if self.class_name_weight else []
-        return [*((text, 1.0) for text in self.texts), *class_name]
 
     @property
     def drawn_by(self) -> str:
@@ -119,18 +111,9 @@ class Soup:
         Args:
             template: of another dataset (default: the soup's).
             place: placeholder of the class name.
-
-        Raises:
-            ParamsError: the class name's weight is not a whole number.
         """
         # All other braces are doubled, since users of a template call `str.format`.
-        if not float(self.class_name_weight).is_integer():
-            raise ParamsError(
-                f"the class name counts as {self.class_name_weight} members in this soup, which templates cannot "
-                "express; use Soup.classifier"
-            )
-        texts = [*self.texts, *[""] * int(self.class_name_weight)]
-        filled = [prompts.prompt(template or self.template, "\0", text) for text in texts]
+        filled = [prompts.prompt(template or self.template, "\0", text) for text in self.texts]
         return [text.replace("{", "{{").replace("}", "}}").replace("\0", place) for text in filled]
 
     def class_name_soup(self) -> Self:
@@ -150,7 +133,8 @@ class Soup:
         try:
             if not isinstance(value, Mapping):
                 raise ValueError("expected an object")
-            return cls(**value)
+            # Files of wsoup 0.2 have a weight of the class name, always 0 unless params asked for it.
+            return cls(**{key: each for key, each in value.items() if (key, each) != ("class_name_weight", 0)})
         except (ValueError, TypeError, OverflowError) as error:
             raise MismatchError(f"{one_line(origin)} is not a soup: {one_line(error, limit=300)}") from None
 

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from wsoup.base.errors import ParamsError
 from wsoup.core import prompts
-from wsoup.core.scoring import MODES, normalize, weighted_mean
+from wsoup.core.scoring import MODES, normalize
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import check_fits
@@ -28,12 +29,12 @@ def soup_features(
     if mode not in MODES:
         raise ParamsError(f"mode is {mode!r}; expected {' or '.join(MODES)}")
     stems = prompts.stems(prompts.checked(template), class_names)
-    texts, weights = zip(*of.weighted_texts, strict=True)
     step = "it would be cut; shorten the class name or the template"
-    check_fits(texts, stems=stems, tokenizer=encoder.tokenizer, step=step)
-    features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in texts])
-    mean = weighted_mean(features, weights)
-    return features[: len(of.members)], normalize(mean) if mode == "centroid" else mean
+    check_fits(of.texts, stems=stems, tokenizer=encoder.tokenizer, step=step)
+    features = encoder.encode_grid(stems, [prompts.ending(text, period=True) for text in of.texts])
+    shares = torch.ones(len(features), dtype=features.dtype, device=features.device) / len(features)
+    mean = torch.einsum("m,mcd->cd", shares, features)  # features.mean(dim=0) differs in the last bits
+    return features, normalize(mean) if mode == "centroid" else mean
 
 
 def class_texts(of: Soup, *, template: str, class_names: Sequence[str], encoder: PromptEncoder) -> Tensor:

@@ -7,7 +7,8 @@ batch sizes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,10 +20,17 @@ from wsoup.soup.member import Member, Step
 BATCHES = (8, 64)
 """First and largest speculative batch: small after an acceptance, when another is likely, then doubling."""
 
-Judgement = tuple[Any, ...]
-"""Of a candidate: the value that must rise, and whatever else accepting it requires."""
+Candidates = TypeVar("Candidates", Sequence[str], Tensor)
 Measure = Callable[[Tensor], tuple[Sequence[float], Sequence[int]]]
 """Sums of member features (B, C, D) -> the value that must rise, and the number of correct images, of each."""
+
+
+class Judgement(NamedTuple):
+    """What a candidate would do: the value that must rise, correct images, and its features (C, D), for a soup."""
+
+    value: float
+    n_correct: int
+    features: Tensor | None = None
 
 
 def greedy_soup(
@@ -49,12 +57,12 @@ def greedy_soup(
     for block in features(ranked):
         start = 0
         while len(members) < m:
-            judge = _beside(total, block, measure=measure)
-            rise = next_rise(len(block), start=start, bar=bar, judge=judge, batches=BATCHES if members else (1, 1))
+            judge = partial(judged_beside, total, measure=measure)
+            rise = next_rise(block, start=start, bar=bar, judge=judge, batches=BATCHES if members else (1, 1))
             if rise is None:
                 break
-            index, (bar, n_correct, added) = rise
-            total, start, text = total + added, index + 1, ranked[position + index]
+            index, (bar, n_correct, _) = rise
+            total, start, text = total + block[index], index + 1, ranked[position + index]
             members.append(Member(text=text, n_correct=n_correct, trace=(Step(text, n_correct),)))
         position += len(block)
         if len(members) == m:
@@ -62,40 +70,35 @@ def greedy_soup(
     return members
 
 
-def _beside(total: Tensor, block: Tensor, *, measure: Measure) -> Callable[[slice], Iterable[Judgement]]:
-    """Judge candidates of a block (b, C, D) as additions to a soup whose features sum to `total`."""
-
-    def judge(tried: slice) -> Iterable[Judgement]:
-        values, counts = measure(total + block[tried])
-        return zip(values, counts, block[tried], strict=True)
-
-    return judge
+def judged_beside(total: Tensor, block: Tensor, *, measure: Measure) -> Iterable[Judgement]:
+    """Candidates (b, C, D) as additions to a soup whose features sum to `total`."""
+    values, counts = measure(total + block)
+    return map(Judgement, values, counts, block)
 
 
 def next_rise(
-    n: int,
+    candidates: Candidates,
     *,
-    start: int,
+    start: int = 0,
     bar: float,
-    judge: Callable[[slice], Iterable[Judgement]],
+    judge: Callable[[Candidates], Iterable[Judgement]],
     batches: tuple[int, int] = BATCHES,
 ) -> tuple[int, Judgement] | None:
-    """The first of n candidates, from `start` on, that is judged above the bar: its index and judgement, or None.
+    """The first of the candidates, from `start` on, that is judged above the bar: its index and judgement, or None.
 
     Args:
-        n: number of candidates.
+        candidates: texts, or features (n, C, D).
         start: index of the first candidate to try.
         bar: value that a judgement must exceed.
-        judge: a slice of the candidates -> their judgements; called batch by batch.
-        batches: size of the first batch, and of the largest.
+        judge: some of the candidates -> their judgements; called batch by batch.
+        batches: size of the first batch, and of the largest; they affect speed only.
     """
     size, largest = batches
-    while start < n:
-        tried = slice(start, min(start + size, n))
-        for index, judgement in enumerate(judge(tried), start=start):
-            if judgement[0] > bar:
+    while start < len(candidates):
+        for index, judgement in enumerate(judge(candidates[start : start + size]), start=start):
+            if judgement.value > bar:
                 return index, judgement
-        start, size = tried.stop, min(2 * size, largest)
+        start, size = start + size, min(2 * size, largest)
     return None
 
 

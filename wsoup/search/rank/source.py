@@ -21,7 +21,7 @@ from torch import Tensor
 
 from wsoup.base.errors import MismatchError
 from wsoup.core import prompts
-from wsoup.core.scoring import ImageSet, correct_per_candidate
+from wsoup.core.scoring import ImageSet, decide
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.params.inputs import EncoderParams
@@ -105,12 +105,6 @@ class Source:
         index = self.subsets[seed]
         return self.image_features[index], self.labels[index]
 
-    def count(self, texts: Sequence[str], *, seed: int, period: bool) -> np.ndarray:
-        """Correct few-shot images of one seed for each text alone: (P,) int64."""
-        x, y = self.images_of(seed)
-        counts = [correct_per_candidate(x, y, block).sum(dim=1) for block in self.text_blocks(texts, period=period)]
-        return torch.cat(counts).cpu().numpy()
-
 
 def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], encoder: Encoder) -> Source:
     """Read the source's training features and its few-shot splits.
@@ -187,10 +181,14 @@ def _tokens(endings: Sequence[str], *, encoder: PromptEncoder) -> Iterator[tuple
 
 
 class Meter:
-    """Text features and counts for one search with one seed, keeping track of the texts used."""
+    """Text features and counts for one search with one seed, keeping track of the texts used.
+
+    Attributes:
+        images: features (N, D) and labels (N,) of the seed's few-shot images.
+    """
 
     def __init__(self, source: Source, *, seed: int, period: bool) -> None:
-        self.source, self.seed, self.period = source, seed, period
+        self.source, self.period, self.images = source, period, source.images_of(seed)
         self._texts: set[str] = set()
 
     def blocks(self, texts: Sequence[str]) -> Iterator[Tensor]:
@@ -207,8 +205,7 @@ class Meter:
 
     def count(self, texts: Sequence[str]) -> np.ndarray:
         """Correct images of the seed for each text alone: (P,) int64."""
-        self._texts.update(texts)
-        return self.source.count(texts, seed=self.seed, period=self.period)
+        return torch.cat([decide(*self.images, block)[0].sum(dim=1) for block in self.blocks(texts)]).cpu().numpy()
 
     def cost(self) -> Cost:
         """The cost of all texts so far."""
