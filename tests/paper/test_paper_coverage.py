@@ -40,19 +40,20 @@ def by_name(settings: Settings) -> dict[str, PaperRow]:
 def test_every_row_that_can_be_run_is_filled_by_the_run_of_its_encoder():
     """In the paper's order; only these are marked with the paper's own encoder."""
     rows = by_name(profile())
-    for table in TABLES:
-        labels = [row.label.split(": ")[-1] for row in rows.values() if row.table == table]
-        assert set(labels) == {line["method"] for line in tables.read(table)}
+    listed = coverage(profile(), table="all")
+    assert [row.table for row in listed] == [table for table in TABLES for _ in tables.read(table)]
     assert {row.missing for row in rows.values() if row.reported} == {
         "as reported by its authors: the paper did not run it"
     }
+    shortened = {name for name, row in rows.items() if row.missing == "the paper shortens this text"}
+    assert len(shortened) == 8
     marked = {name for name, row in rows.items() if row.marks}
     kinds = ("Waffle", "upper bound", "ProDA", "LoRA", "CoOp ensemble", "CoOp regularized")
     assert marked == {name for name, row in rows.items() if not row.missing and any(kind in name for kind in kinds)}
-    runnable = {name for name, row in rows.items() if not row.reported and row.table != "laion_source"}
-    covered = {
-        name for encoder in ENCODERS for name, row in by_name(profile(encoder=encoder)).items() if not row.missing
-    }
+    runnable = {name for name, row in rows.items() if row.row and row.table != "laion_source"}
+    profiles = [{"encoder": encoder} for encoder in ENCODERS]
+    profiles += [{"source": target, "fewshot_pickles": None} for target in ("oxford_pets", "dtd")]
+    covered = {name for choices in profiles for name, row in by_name(profile(**choices)).items() if not row.missing}
     assert runnable == covered
 
 
@@ -146,5 +147,16 @@ def test_the_command_prints_coverage_of_params_yaml(tmp_path):
     assert count.startswith("23 rows: 10 filled (x), 2 filled but marked (*), 11 not (-)")
     assert words == "not known before a run: whether candidates.words are the authors' (no such file yet)"
     assert images == "not known before a run: test images and classes of each dataset (`wsoup check`)"
-    with pytest.raises(ParamsError, match="--table 'one' must be one of zero_shot, model_scaling, few_shot"):
+    with pytest.raises(ParamsError, match="--table 'one' must be one of single_descriptors, word_chains, zero_shot"):
         coverage(profile(), table="one")
+
+
+def test_the_papers_single_texts_are_counted_and_shown_beside_its_figures():
+    assert tables.single_texts("oxford_pets")["a type of pet"] == {"alignment": 0.331, "accuracy": 89.0}
+    assert tables.single_texts("imagenet")[""] == {"alignment": 0.301, "uniformity": 0.173, "accuracy": 67.1}
+    pets = profile(source="oxford_pets", fewshot_pickles=None)
+    assert pets.values["datasets.oxford_pets.template"] == "a photo of a {}."
+    assert "which has soulful eyes" in pets.values["evaluate.texts"]
+    rows = by_name(pets)
+    assert not rows["single_descriptors/oxford_pets: a type of pet"].missing
+    assert rows["single_descriptors/dtd: a type of texture"].missing == "params.yaml has no source=dtd"

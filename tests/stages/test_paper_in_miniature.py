@@ -138,7 +138,7 @@ def test_every_row_of_the_paper_is_filled_and_marked(world):
         "dvc", "exp", "run", *(part for key, value in changes.items() for part in ("-S", f"{key}={value}"))
     )
     check_tables(world.root / "project/reports/tables", counts=TABLES)
-    check_figures(world.root / "project", made=6)
+    check_figures(world.root / "project", made=9)
     assert "* not comparable with the paper's: soups.word.k0: 3, the paper's 250" in printed
 
 
@@ -161,7 +161,7 @@ def test_rows_with_laion_as_the_source_and_with_another_model(world):
     world.commit(yaml.safe_dump(raw))
     printed = world.run("dvc", "repro")
     check_tables(world.root / "project/reports/tables", counts={"model_scaling": 5, "laion_source": 4})
-    check_figures(world.root / "project", made=4)
+    check_figures(world.root / "project", made=7)
     assert (
         "* not comparable with the paper's: datasets.laion: the authors' images of LAION are not published" in printed
     )

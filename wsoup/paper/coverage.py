@@ -10,10 +10,10 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from wsoup.base.errors import ParamsError
-from wsoup.evaluate.rows import Method, methods
+from wsoup.evaluate.rows import CLASS_NAME, Method, methods
 from wsoup.paper import pools, tables
 from wsoup.paper.settings import Settings, dataset_differs, marks
-from wsoup.paper.tables import ENCODER, ENCODERS, QUICK_GELU, SCALING_ENCODERS, TABLES, PaperRow
+from wsoup.paper.tables import ENCODER, ENCODERS, QUICK_GELU, SCALING_ENCODERS, SINGLE_TEXTS, TABLES, PaperRow
 
 
 class OurRow(NamedTuple):
@@ -47,10 +47,10 @@ def coverage(run: Settings, *, table: str) -> list[PaperRow]:
         missing = _missing(row, run)
         if not missing:
             key = row.row.partition("@")[0]
-            method = ours[key.removesuffix("_offsets").removesuffix("_score_mean").removesuffix("_centroids")]
-            our_row = OurRow(key, method, key.endswith("_offsets"))
+            name = key.removesuffix("_offsets").removesuffix("_score_mean").removesuffix("_centroids")
+            our_row = OurRow(key, ours.get(name, CLASS_NAME), key.endswith("_offsets"))
             reasons = marks(run, paper=theirs, encoder=encoder, variant=row.variant, row=our_row)
-            row = replace(row, marks=(*reasons, *datasets))
+            row = replace(row, marks=(*reasons, *(datasets if row.table not in SINGLE_TEXTS else ())))
         rows.append(replace(row, missing=missing))
     return rows
 
@@ -77,6 +77,8 @@ def _missing(row: PaperRow, run: Settings) -> str:
     """Why params.yaml does not fill a row; empty if it does. Every model of model_scaling.csv is a run of its own."""
     if row.reported:
         return "as reported by its authors: the paper did not run it"
+    if not row.row:
+        return "the paper shortens this text"
     pair, scaled = tables.pair_of(_encoder_id(run)), row.table == "model_scaling"
     titles = (each for each, title in SCALING_ENCODERS.items() if row.label.startswith(f"{title}: "))
     theirs = next(titles, ENCODER)
@@ -121,10 +123,12 @@ def figures(run: Settings) -> list[str]:
     encoder_reason = tables.encoder_differs(_encoder_id(run), tuned=True)  # all figures are of one encoder
     lines = []
     for figure in tables.read("figures"):
-        differs = "; ".join(filter(None, (encoder_reason, figure["differs"])))
-        status = f"{figure['made_by']}; beside {figure['beside']}; differs: {differs}"
-        missing = next((f"params.yaml has no {need}" for need in lacks(figure["needs"].split(), run)), None)
-        lines.append(f"  -  {figure['what']}: {missing}" if missing else f"  *  {figure['what']}: {status}")
+        lacking = [f"params.yaml has no {need}" for need in lacks([figure["needs"]], run)]
+        if not figure["made_by"] or lacking:  # no single run makes it, or not this one
+            lines.append(f"  -  {figure['what']}: {lacking[0] if figure['made_by'] else figure['needs']}")
+        else:
+            differs = "; ".join(filter(None, (encoder_reason, figure["differs"])))
+            lines.append(f"  *  {figure['what']}: {figure['made_by']}; beside {figure['beside']}; differs: {differs}")
     return lines
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wsoup.base import project
+from wsoup.core.prompts import bare
 from wsoup.disk.artifacts import PRETRAINED
 
 FOLDER = Path("data/paper")
@@ -52,7 +53,10 @@ TITLES = {
     "laion_source": "Soups from a subset of LAION",
 }
 """The paper's tables with finetuned models, in its order."""
-TABLES = ("zero_shot", "model_scaling", *TITLES)
+SINGLE_TEXTS = ("single_descriptors", "word_chains")
+"""The paper's tables 1 and 2: single texts, each alone, with the plain template whatever the dataset."""
+NO_TEXT = "(class name only)"
+TABLES = (*SINGLE_TEXTS, "zero_shot", "model_scaling", *TITLES)
 REPORTED = "\u2020"
 """Ends the name of a row whose figures are its own authors': it was not run for the paper."""
 
@@ -102,6 +106,8 @@ def rows(name: str) -> list[PaperRow]:
 
     Rows of the same name are matched in order: the first in rows.csv belongs to the paper's first.
     """
+    if name in SINGLE_TEXTS:
+        return [_single(line, table=name) for line in read(name)]
     lines = [line for line in read("rows") if line["table"] == name]
     ours = {label: cycle([line for line in lines if line["method"] == label]) for label in {x["method"] for x in lines}}
     made = []
@@ -112,6 +118,24 @@ def rows(name: str) -> list[PaperRow]:
         needs += line["needs"].split()
         made.append(PaperRow(name, label, _numbers(theirs), line["variant"], line["row"], tuple(needs)))
     return made
+
+
+def _single(line: Mapping[str, str], *, table: str) -> PaperRow:
+    """A row of table 1 or 2; a text that the paper shortens cannot be counted."""
+    target, text = line["target"], bare(line["text"])
+    needs = [f"source={target}", *([f"evaluate.texts={text}"] if text else [])]
+    row = "" if "..." in line["text"] else "given_text" if text else "class_name"
+    return PaperRow(table, f"{target}: {text or NO_TEXT}", _numbers(line), PRETRAINED if row else "", row, tuple(needs))
+
+
+def single_texts(target: str) -> dict[str, dict[str, float]]:
+    """The texts that the paper counts alone on a dataset, bare -> alignment, uniformity (table 2) and accuracy."""
+    theirs = [row for name in SINGLE_TEXTS for row in rows(name) if row.row and row.label.startswith(f"{target}: ")]
+    texts: dict[str, dict[str, float]] = {}
+    for row in theirs:
+        text = row.label.removeprefix(f"{target}: ").removeprefix(NO_TEXT)
+        texts[text] = {**texts.get(text, {}), **row.figures}
+    return texts
 
 
 def _numbers(row: Mapping[str, str]) -> dict[str, float]:

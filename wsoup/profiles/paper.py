@@ -8,6 +8,7 @@ from wsoup.check.whole import covers
 from wsoup.datasets.paper import PAPER
 from wsoup.paper import pools
 from wsoup.paper.tables import ENCODERS as PAPER_ENCODERS
+from wsoup.paper.tables import single_texts
 from wsoup.profiles.files import block, descriptor_pool, filled, lines, one_line, template
 from wsoup.profiles.toy import of_paper
 from wsoup.search.rank.pools import texts_of
@@ -16,12 +17,6 @@ ENCODERS = dict(PAPER_ENCODERS)
 """Models of the paper with their weights."""
 LANDSCAPES = ("soft_random", "soft_word_diverse")
 """Methods of the paper's figure of the loss landscape."""
-SINGLE_TEXTS = {
-    "oxford_pets": ["a type of pet"],
-    "dtd": ["a type of texture"],
-}
-"""Source -> single descriptors about it that the paper counts alone, with the plain template (the authors'
-main_crossdataset.alignment.py:74), so that "a type of pet" is not said twice."""
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
 """Keys removed from the template if there are no descriptors."""
 NEEDS = """\
@@ -85,7 +80,7 @@ def paper(
         "encoder.pretrained": ENCODERS[encoder],
         "datasets": block(datasets),
         "finetune.methods": lines(chosen, indent=4),
-        "evaluate.texts": one_line(SINGLE_TEXTS.get(source, [])),
+        "evaluate.texts": one_line([text for text in single_texts(source) if text]),
         "landscape.methods": one_line([name for name in LANDSCAPES if name in chosen]),
     }
     if words is not None:
@@ -122,7 +117,8 @@ def _datasets(source: str, *, data_root: str, gpt: str | None, laion: str | None
         sections["laion"] = sections.pop("imagenet") | {"layout": f"laion:{laion}"}
     elif source != "imagenet":
         sections["imagenet"]["role"] = "xd"
-    changes = {"role": "source"} | ({"template": PAPER["imagenet"].template} if source in SINGLE_TEXTS else {})
+    # The paper's single texts follow the plain template (the authors' main_crossdataset.alignment.py:74).
+    changes = {"role": "source"} | ({"template": PAPER["imagenet"].template} if single_texts(source) else {})
     return {source: sections.pop(source) | changes, **sections}
 
 

@@ -11,6 +11,8 @@ from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate.rows import GIVEN
 from wsoup.finetune.params import MethodParams
+from wsoup.paper.tables import NO_TEXT, encoder_differs
+from wsoup.paper.tables import single_texts as single_texts_of
 from wsoup.report.labels import methods_of, soup_label, soup_title
 from wsoup.report.plots import lambda_of
 from wsoup.report.results import MEANS, ROLES, Cells, Results, is_number, mean_and_std
@@ -62,7 +64,7 @@ def single_texts(path: Path, *, results: Results) -> Table:
 def given_texts(path: Path, *, results: Results) -> Table:
     """Texts of ``evaluate.texts`` alone, beside the class name: accuracy, alignment, uniformity and their changes.
 
-    The paper shows single descriptors such as "a type of pet." like this.
+    As the paper's tables 1 and 2, whose figures for the source are beside ours.
 
     Args:
         path: texts.parquet of stage evaluate.
@@ -70,16 +72,21 @@ def given_texts(path: Path, *, results: Results) -> Table:
     """
     class_name, groups = _class_name(results), _groups(results)
     given = {text: measured for (method, text), measured in _measured(path).items() if method == GIVEN}
-    rows = []
-    for text, measured in {"(class name only)": class_name, **given}.items():
-        row: dict[str, Any] = {"text": text}
+    theirs = {}
+    if not encoder_differs(results.encoder, tuned=True):
+        theirs = {name: single_texts_of(name) for name in results.datasets("source")}
+    rows, columns = [], list[str]()
+    for text, measured in {"": class_name, **given}.items():
+        row: dict[str, Any] = {"text": text or NO_TEXT}
         for group, measure, value, change in _changes(measured, class_name, groups):
             row[f"{group} {measure}"] = value
-            row[f"change of {group} {measure}"] = change if text in given else None
+            row[f"change of {group} {measure}"] = change if text else None
+            figure = theirs.get(group, {}).get(text, {}).get(measure)
+            row |= {f"{group} {measure} (paper)": figure} if group in theirs else {}
+        columns = list(row)
         rows.append(row)
-    columns = [f"{start}{group} {what}" for group, what in product(groups, MEASURES) for start in ("", "change of ")]
     note = "Per cent and points; alignment and uniformity are mean cosines. Changes are against the class name alone."
-    return Table("given_texts", "Texts of your own, each alone", ["text", *columns], rows, [note])
+    return Table("given_texts", "Texts of your own, each alone", columns, rows, [note])
 
 
 def _measured(path: Path) -> Mapping[tuple[str, str], Measured]:
