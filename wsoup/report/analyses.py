@@ -75,18 +75,19 @@ def given_texts(path: Path, *, results: Results) -> Table:
     theirs = {}
     if not encoder_differs(results.encoder, tuned=True):
         theirs = {name: single_texts_of(name) for name in results.datasets("source")}
-    rows, columns = [], list[str]()
+    rows = []
     for text, measured in {"": class_name, **given}.items():
         row: dict[str, Any] = {"text": text or NO_TEXT}
         for group, measure, value, change in _changes(measured, class_name, groups):
             row[f"{group} {measure}"] = value
             row[f"change of {group} {measure}"] = change if text else None
             figure = theirs.get(group, {}).get(text, {}).get(measure)
-            row |= {f"{group} {measure} (paper)": figure} if group in theirs else {}
-        columns = list(row)
+            if figure is not None:
+                row |= {f"{group} {measure} (paper)": figure, f"{group} {measure} (diff)": value - figure}
         rows.append(row)
+    columns = list(dict.fromkeys(key for row in rows for key in row if key != "text"))
     note = "Per cent and points; alignment and uniformity are mean cosines. Changes are against the class name alone."
-    return Table("given_texts", "Texts of your own, each alone", columns, rows, [note])
+    return Table("given_texts", "Texts of your own, each alone", ["text", *columns], rows, [note])
 
 
 def _measured(path: Path) -> Mapping[tuple[str, str], Measured]:

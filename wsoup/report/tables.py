@@ -162,7 +162,9 @@ def cell(row: Mapping[str, Any], column: str) -> str:
     if (deviation := row.get(f"{column} (std)", 0.0)) >= SHOWN:
         text += f" ± {deviation:.{places}f}"
     if is_number(row.get(f"{column} (paper)")):
-        text += f" ({row[f'{column} (paper)']:g}, {row[f'{column} (diff)']:+.2f}{row.get(f'{column} (mark)', '')})"
+        text += (
+            f" ({row[f'{column} (paper)']:g}, {row[f'{column} (diff)']:+.{places}f}{row.get(f'{column} (mark)', '')})"
+        )
     return text
 
 
