@@ -47,7 +47,8 @@ def main(owner: Owner, name: str) -> None:
         for soup, file in zip(soups, files, strict=True):
             (folder / f"seed{soup.seed}.safetensors").write_bytes(file)
     heads = {seed: Head.load(artifacts.head(name, seed=seed)) for seed in params.seeds}
-    tests = [store.read_features(path, encoder=encoder.id) for path in artifacts.tests()]
+    names = sorted(dataset["name"] for dataset in store.read_object(artifacts.evaluated)["datasets"])
+    tests = [store.read_features(artifacts.features(each, split="test"), encoder=encoder.id) for each in names]
     lines = [
         line
         for test in tests

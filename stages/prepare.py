@@ -1,6 +1,8 @@
 """A dataset on disk -> its manifest, a table of the images that a run uses."""
 
 from wsoup.base.errors import ParamsError
+from wsoup.check import preflight
+from wsoup.check.whole import load_params
 from wsoup.datasets import layouts, manifest
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
@@ -21,6 +23,7 @@ class Wanted(Sections):
 
 def main(owner: Owner, dataset: str) -> None:
     """Write the manifest of DATASET, a name in params.yaml."""
+    preflight.check(load_params())  # a run begins here, and its last stage may come hours later
     params = load(Wanted)
     if dataset not in params.datasets:
         raise ParamsError(f"dataset {dataset!r} is not in params.yaml; there are {', '.join(params.datasets)}")

@@ -21,7 +21,7 @@ from wsoup.cli import app as cli
 from wsoup.disk import code, store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.images import reuse
-from wsoup.pipeline import workspace
+from wsoup.pipeline import versions
 from wsoup.pipeline.cache import look, prune
 from wsoup.pipeline.graph import stage_names
 
@@ -58,8 +58,8 @@ def project(folder: Path) -> Path:
     (folder / "dvc.yaml").write_text(yaml.safe_dump(stages))
     (folder / "stages/slow.py").write_text(SLOW)
     for room in code.rooms(folder / "stages/slow.py"):  # as `wsoup init` writes them
-        store.write_json(folder / workspace.code_file(room), code.digest(room))
-    shutil.copy(ROOT / workspace.VERSIONS, folder / workspace.VERSIONS)
+        store.write_json(folder / versions.code_file(room), code.digest(room))
+    shutil.copy(ROOT / versions.VERSIONS, folder / versions.VERSIONS)
     return folder
 
 

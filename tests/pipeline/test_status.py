@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from processes import run_stage
-from project import METHODS, ROOT, Project
+from project import METHODS, Project
 
 TRAINED = {f"{stage}@{method}" for stage in ("finetune", "evaluate_tuned") for method in METHODS}
 LAYOUT = '''"""A user's own layout."""
@@ -103,33 +103,32 @@ def test_a_new_layout_prepares_again_and_changes_no_dataset(edited):
     assert edited.outs() == before
 
 
+def test_reworded_errors_checks_of_arguments_and_urls_run_nothing_again(edited):
+    append(edited, *(f"wsoup/base/{name}.py" for name in ("errors", "arguments", "remote", "project")))
+    assert edited.changed() == set()
+
+
 STAGES = {
-    "prepare": ["photo"],
-    "fewshot": [],
-    "embed": ["photo"],
-    "embed_train": [],
-    "candidates": [],
-    "evaluated": [],
-    "score": ["words"],
-    "class_name_soup": [],
-    "soup": ["word"],
-    "finetune": ["ce"],
-    "head": ["chosen"],
-    "evaluate": [],
-    "survey": [],
-    "evaluate_tuned": ["ce"],
-    "landscape": ["ce"],
-    "report": [],
+    "prepare": (["photo"], ("report", {"confidence": 95}), "report.confidence: 95 is not valid"),  # of any section
+    "fewshot": ([], ("fewshot", {"shots": 0}), "fewshot.shots: 0 is not valid"),
+    "embed": (["photo"], ("embed", {"batch_size": 0}), "embed.batch_size: 0 is not valid"),
+    "candidates": ([], ("candidates.words", {"count": -1}), "candidates.words.count: -1 is not valid"),
+    "score": (["words"], ("score", {"shard": 1}), "unknown key 'score.shard'; did you mean 'shard_size'?"),
+    "soup": (["word"], ("soups.word", {"k0": 9, "k1": 10**6}), "k1 is 1000000 but the pool words holds 13"),
+    "finetune": (["ce"], ("finetune", {"ema": 2}), "finetune.ema: 2 is not valid"),
+    "head": (["chosen"], ("heads.chosen", {"kind": "x"}), "heads.chosen"),
+    "evaluate": ([], ("evaluate", {"m": [0]}), "evaluate.m.0: 0 is not valid"),
+    "report": ([], ("soups.word", {"k2": 1}), "unknown key 'soups.word.k2'; did you mean 'k1'?"),  # of any section
 }
 
 
-def test_every_stage_refuses_bad_params_in_any_section_before_it_begins(edited):
-    """Here a key of the report, which would otherwise end a run after days."""
-    assert set(STAGES) == {path.stem for path in (ROOT / "stages").glob("*.py")} - {"__init__"}
-    edited.edit("report", confidence=95)
-    for stage, item in STAGES.items():
+def test_stages_refuse_bad_params_before_they_begin(edited):
+    """Of the sections that they read; the first stage of a run and the last one of any section."""
+    for stage, (item, (section, values), message) in STAGES.items():
+        edited.edit(section, **values)
         printed = run_stage(edited.folder, stage, *item, code=1, root=edited.folder)
-        message = "params.yaml: report.confidence: 95 is not valid: input should be less than 1"
-        assert printed == f"error: {message}\n", stage
-    edited.edit("report", confidence=0.95)
+        assert printed.startswith("error: "), stage
+        assert message in printed, stage
+        assert printed.count("\n") == 1, stage
+        edited.git("checkout", "-q", "params.yaml")
     assert edited.changed() == set(), "the outs are unchanged"

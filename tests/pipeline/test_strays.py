@@ -1,105 +1,54 @@
-"""Leftovers of earlier params in folders that are deps are removed, so that a fresh clone is up to date."""
+"""Results of names that params.yaml no longer has: removed only where DVC's cache holds them, and read by no stage."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import pytest
 import yaml
 from project import Project
 
-from wsoup.disk.artifacts import Artifacts
 
-MADE = {
-    "manifests": ["photo.parquet", "old.parquet"],
-    "embeddings/pretrained/photo-train.zarr": ["zarr.json"],
-    "embeddings/pretrained/photo-test.zarr": ["zarr.json"],
-    "embeddings/pretrained/old-test.zarr": ["zarr.json"],
-    "embeddings/pretrained/other-train.zarr": ["zarr.json"],
-    "embeddings/pretrained/other-test.zarr": ["zarr.json"],
-    "soups": ["upper_bound.json"],
-    "soups/class_name": ["seed1.json"],
-    "soups/word": ["seed1.json", "seed2.json"],
-    "soups/word_k50": ["seed1.json", "seed2.json"],
-    "finetuned/ce/seed1": ["weights.safetensors"],
-    "finetuned/old/seed1": ["weights.safetensors"],
-    "results": ["ce.parquet", "old.parquet"],
-    "results/pretrained": ["results.parquet", "texts.parquet", "flips.parquet"],
-    "results/landscape": ["ce.parquet", "old.parquet"],
-    "heads/mine": ["seed1.safetensors"],
-    "heads/old": ["seed1.safetensors"],
-    "results/heads": ["mine.parquet", "old.parquet"],
-}
-NOT_OURS = {
-    "manifests": ["notes.txt", "old.parquet.bak", ".old.parquet.1-ab.tmp"],
-    "embeddings/pretrained/kept-test.zarr": ["notes.txt"],
-    "embeddings/tuned/old-test.zarr": ["zarr.json"],
-    "soups": ["mine.json"],
-    "soups/mine": ["seed1.json", "notes.txt"],
-    "finetuned/mine/seed1": ["a"],
-    "finetuned/mine": ["notes.txt"],
-    "results/backup": ["old.parquet"],
-    "scores": ["old.parquet"],
-}
-PARAMS = {
-    "source": "photo",
-    "datasets": ["photo", "other"],
-    "soups": ["word"],
-    "methods": ["ce"],
-    "landscapes": ["ce"],
-    "heads": ["mine"],
-}
-
-
-def fill(root: Path, files: dict[str, list[str]]) -> None:
-    for folder, names in files.items():
-        (root / "artifacts" / folder).mkdir(parents=True, exist_ok=True)
-        for name in names:
-            (root / "artifacts" / folder / name).touch()
-
-
-def test_strays_are_artifacts_that_params_no_longer_name(tmp_path: Path) -> None:
-    assert list(Artifacts(tmp_path).strays(**PARAMS)) == []
-    fill(tmp_path, MADE)
-    strays = {str(path.relative_to(tmp_path / "artifacts")): why for path, why in Artifacts(tmp_path).strays(**PARAMS)}
-    assert strays == {
-        "manifests/old.parquet": "params.yaml names no dataset 'old'",
-        "embeddings/pretrained/old-test.zarr": "params.yaml names no dataset 'old'",
-        "embeddings/pretrained/other-train.zarr": "params.yaml names no source 'other'",
-        "soups/word_k50": "params.yaml names no soup 'word_k50'",
-        "finetuned/old": "params.yaml names no method 'old'",
-        "results/old.parquet": "params.yaml names no method 'old'",
-        "results/landscape/old.parquet": "params.yaml names no landscape of method 'old'",
-        "heads/old": "params.yaml names no head 'old'",
-        "results/heads/old.parquet": "params.yaml names no head 'old'",
-    }
-
-
-def test_files_that_no_stage_wrote_are_left_alone(tmp_path: Path) -> None:
-    fill(tmp_path, NOT_OURS)
-    (tmp_path / "elsewhere/seed1").mkdir(parents=True)
-    (tmp_path / "artifacts/finetuned/linked").symlink_to(tmp_path / "elsewhere")
-    assert list(Artifacts(tmp_path).strays(**PARAMS)) == []
-
-
-def test_a_fresh_clone_is_up_to_date_after_names_changed(project: Project, tmp_path: Path) -> None:
-    """A dataset renamed, a method and a soup removed: run, committed, cloned, and `dvc status` reports nothing."""
-    first = project.copy(tmp_path / "first")
+@pytest.fixture(scope="module")
+def first(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the project without the dataset `other`, the method `ce` and the soup `descriptor`; not yet run."""
+    first = project.copy(tmp_path_factory.mktemp("strays") / "first")
     params = yaml.safe_load((first.folder / "params.yaml").read_text())
     params["datasets"] = {{"other": "another"}.get(name, name): section for name, section in params["datasets"].items()}
     del params["finetune"]["methods"]["ce"], params["soups"]["descriptor"]
     first.write_params(params)
-    printed = first.run("dvc", "repro")
-    for what, why in {
-        "manifests/other.parquet": "dataset 'other'",
-        "embeddings/pretrained/other-test.zarr": "dataset 'other'",
-        "soups/descriptor": "soup 'descriptor'",
-        "finetuned/ce": "method 'ce'",
-        "results/ce.parquet": "method 'ce'",
-    }.items():
-        line = f"removed artifacts/{what}: params.yaml names no {why} (DVC's cache still has it)\n"
+    return first
+
+
+def test_what_dvc_does_not_hold_stays_and_is_said(first: Project) -> None:
+    """A copy made by hand, and results that were edited."""
+    artifacts = first.folder / "artifacts"
+    shutil.copytree(artifacts / "soups/word", artifacts / "soups/mine")
+    kept = {path: path.read_bytes() for path in (artifacts / "soups/mine").iterdir()}
+    for edited in (artifacts / "soups/descriptor/seed1.json", artifacts / "results/ce.parquet"):
+        content = edited.read_bytes()
+        edited.unlink()  # a link into DVC's cache
+        edited.write_bytes(content + b" ")
+        kept[edited] = content + b" "
+    printed = first.run("dvc", "repro", "--single-item", "candidates", "--force")
+    for path in ("soups/descriptor", "results/ce.parquet"):
+        line = f"left artifacts/{path}: params.yaml no longer names it, and DVC's cache does not hold it"
         assert printed.count(line) == 1
-        assert not (first.folder / "artifacts" / what).exists()
-    assert printed.count("removed artifacts/") == 5
+    assert "mine" not in printed
+    assert {path: path.read_bytes() for path in kept} == kept
+    for path in ("soups/mine", "soups/descriptor"):
+        shutil.rmtree(artifacts / path)
+    (artifacts / "results/ce.parquet").unlink()
+
+
+def test_a_fresh_clone_is_up_to_date_after_names_changed(project: Project, first: Project, tmp_path: Path) -> None:
+    """A dataset renamed, a method and a soup removed: run, committed, cloned, and `dvc status` reports nothing."""
+    gone = ("manifests/other.parquet", "embeddings/pretrained/other-test.zarr", "finetuned/ce")
+    printed = first.run("dvc", "repro")
+    for what in gone:
+        assert not (first.folder / "artifacts" / what).exists(), printed
+    assert "changed while" not in printed
     first.commit("other names")
 
     clone = object.__new__(Project)
@@ -115,3 +64,13 @@ def test_a_fresh_clone_is_up_to_date_after_names_changed(project: Project, tmp_p
     clone.run("dvc", "checkout")
     assert (clone.folder / "artifacts/finetuned/ce/seed1").is_dir()
     assert clone.outs() == project.outs()
+
+
+def test_a_dataset_that_is_taken_out_does_not_fail_the_next_run(project: Project, tmp_path: Path) -> None:
+    """Its manifest is removed before the stage that reads all of them looks at its inputs."""
+    run = project.copy(tmp_path / "run")
+    params = yaml.safe_load((run.folder / "params.yaml").read_text())
+    del params["datasets"]["other"]
+    run.write_params(params)
+    printed = run.run("dvc", "repro", "evaluated")
+    assert printed.count("removed artifacts/manifests/other.parquet: params.yaml no longer names it (DVC's") == 1

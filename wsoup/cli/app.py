@@ -97,12 +97,12 @@ def packages_command(
     Example: wsoup packages
     """
     from wsoup.disk import code
-    from wsoup.pipeline import workspace
+    from wsoup.pipeline import versions, workspace
 
     if accept:
         workspace.accept_packages()
-    workspace.check_packages(code.installed())
-    print(f"{workspace.VERSIONS}: {', '.join(f'{name} {version}' for name, version in code.installed().items())}")
+    versions.check_packages(code.installed())
+    print(f"{versions.VERSIONS}: {', '.join(f'{name} {version}' for name, version in code.installed().items())}")
 
 
 @app.command("plan")

@@ -39,7 +39,7 @@ def check_command(
     from wsoup.disk import code
     from wsoup.images.decode import load_rgb
     from wsoup.paper import pools
-    from wsoup.pipeline import recorded, workspace
+    from wsoup.pipeline import versions
     from wsoup.towers.encoder import imagenet_class_names
 
     settings, console = load_params(params), Terminal()
@@ -54,9 +54,9 @@ def check_command(
         console.plain(f"{'' if is_authors else 'warning: '}{text}")
     problems = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     source = next(finding for finding in findings if finding.name == settings.source)
-    problems += [*text_problems(settings, class_names=source.class_names), *recorded.doubted()]
-    if workspace.VERSIONS.is_file():
-        problems += [f"{clause} ({workspace.VERSIONS})" for clause in workspace.package_differences(code.installed())]
+    problems += text_problems(settings, class_names=source.class_names)
+    if versions.VERSIONS.is_file():
+        problems += [f"{clause} ({versions.VERSIONS})" for clause in versions.package_differences(code.installed())]
     if cache:
         from wsoup.pipeline.graph import damaged_in_cache
 

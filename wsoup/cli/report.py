@@ -1,6 +1,5 @@
 """`wsoup results` and `report` on the last run, `compare` on two."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,12 +13,9 @@ from wsoup.cli.common import ParamsFile, Terminal
 
 def results_command(params: ParamsFile = Path("params.yaml")) -> None:
     """Show the last run: accuracy on the source, XD and DG means, each target's gain, and whether it is noise."""
-    from wsoup.pipeline.recorded import doubted
     from wsoup.report.terminal import whole_run
 
     print(whole_run(params))
-    for line in doubted():
-        print(f"warning: {line}", file=sys.stderr)
 
 
 def report_command(

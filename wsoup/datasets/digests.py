@@ -113,8 +113,8 @@ def _stamp(file: str) -> tuple[int, ...] | MissingError | DataError:
         status = regular_file(container_of(file) or file)
     except (MissingError, DataError) as error:
         return error
-    inode = status.st_ino % 2**63  # unsigned on some file systems
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode
+    # An inode is unsigned on some file systems, and times after the year 2262 have more than 63 bits.
+    return status.st_size, *(each % 2**63 for each in (status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
 
 
 def _digest(file: str) -> tuple[int, str]:

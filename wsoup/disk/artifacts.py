@@ -3,15 +3,13 @@
 Stages run in the folder of params.yaml, and all paths are relative to it.
 """
 
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 PRETRAINED = "pretrained"
 """The variant of image features and results without training."""
-_NAME = r"([A-Za-z0-9][A-Za-z0-9_-]*)"
 
 
 @dataclass(frozen=True)
@@ -43,10 +41,6 @@ class Artifacts:
     def features(self, dataset: str, *, split: str) -> Path:
         """Image features of the pretrained encoder; `split` is train or test."""
         return self.folder / "embeddings" / PRETRAINED / f"{dataset}-{split}.zarr"
-
-    def tests(self) -> list[Path]:
-        """The test features of every dataset, sorted."""
-        return sorted(self.features("*", split="test").parent.glob(self.features("*", split="test").name))
 
     def pool(self, name: str) -> Path:
         """A pool of candidates, one bare text a line."""
@@ -92,51 +86,7 @@ class Artifacts:
         """Counts of texts that were not selected."""
         return self.folder / "survey"
 
-    def strays(
-        self,
-        *,
-        source: str,
-        datasets: Collection[str],
-        soups: Collection[str],
-        methods: Collection[str],
-        landscapes: Collection[str],
-        heads: Collection[str],
-    ) -> Iterator[tuple[Path, str]]:
-        """Results of earlier params: their paths, each with a clause on the name that params.yaml no longer has.
-
-        Only in folders that are deps of stages as a whole, where a fresh clone has just the names of params.yaml, and
-        only what a stage writes under such a name. Anything else there is left alone.
-        """
-        artifacts, features = self.folder, self.folder / "embeddings" / PRETRAINED
-        for folder, pattern, names, kind, is_ours in (
-            (artifacts / "manifests", r"\.parquet", datasets, "dataset", Path.is_file),
-            (features, r"-test\.zarr", datasets, "dataset", _is_zarr),
-            (features, r"-train\.zarr", (source,), "source", _is_zarr),
-            (artifacts / "soups", "", {"class_name", *soups}, "soup", _holds_seeds),  # every run has the class names
-            (artifacts / "finetuned", "", methods, "method", _holds_seeds),
-            (self.results, r"\.parquet", methods, "method", Path.is_file),
-            (self.results / "landscape", r"\.parquet", landscapes, "landscape of method", Path.is_file),
-            (artifacts / "heads", "", heads, "head", _holds_seeds),
-            (self.results / "heads", r"\.parquet", heads, "head", Path.is_file),
-        ):
-            for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-                match = re.fullmatch(_NAME + pattern, path.name)
-                if match and match[1] not in names and is_ours(path):
-                    yield path, f"params.yaml names no {kind} {match[1]!r}"
-
 
 def evaluated_soups(soups: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
     """Section soups of params.yaml as `Artifacts.evaluated` lists it: name and pool of every soup, in params' order."""
     return [{"name": name, "pool": soup["pool"]} for name, soup in soups.items()]
-
-
-def _is_zarr(path: Path) -> bool:
-    return not path.is_symlink() and (path / "zarr.json").is_file()
-
-
-def _holds_seeds(path: Path) -> bool:
-    """Whether a folder holds only seed1.json, seed2.json, ... (or .safetensors), or folders seed1, seed2, ..."""
-    if path.is_symlink() or not path.is_dir():
-        return False
-    names = [inner.name for inner in path.iterdir()]
-    return bool(names) and all(re.fullmatch(r"seed\d+(\.json|\.safetensors)?", name) for name in names)

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -127,20 +127,6 @@ def damaged_in_cache() -> tuple[int, list[str]]:
 def _md5_in_name(place: str) -> str:
     """``.dvc/cache/files/md5/ab/cdef.dir`` -> ``abcdef``."""
     return "".join(Path(place).parts[-2:]).removesuffix(".dir")
-
-
-def cached_runs(md5s: Collection[str]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Runs in DVC's run cache whose outs have these MD5s: the file, and the entry as in dvc.lock.
-
-    Raises:
-        MissingError, MismatchError: as `reasons`.
-    """
-    with _repository() as repo:
-        folder = Path(repo.stage_cache.cache_dir)
-    for path in folder.glob("*/*/*"):
-        text = path.read_text(encoding="utf-8")
-        if all(each in text for each in md5s):
-            yield path, parse_yaml(text, origin=str(path))
 
 
 @contextmanager

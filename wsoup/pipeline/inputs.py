@@ -2,7 +2,7 @@
 
 DVC hashes params, code and data after a stage has ended, so it would record an edit made during the run as what made
 the results. A stage therefore compares its inputs at its end with those at its start, and ends with an error if they
-differ: DVC records nothing, and finished shards are kept. See `wsoup.pipeline.recorded` for the moment in between.
+differ: DVC records nothing, and finished shards are kept. Nobody sees the moment between this and DVC's own look.
 """
 
 import hashlib
@@ -29,12 +29,10 @@ class Inputs(NamedTuple):
     Attributes:
         params: values by file and key: ``params.yaml: soups.word``.
         deps: dep -> path -> state of every file in it.
-        outs: paths of the stage's outs.
     """
 
     params: dict[str, Any]
     deps: dict[str, dict[str, Any]]
-    outs: list[str]
 
     def states(self) -> dict[str, Any]:
         """Params and files in one mapping."""
@@ -48,15 +46,11 @@ def read_inputs(stage: str) -> Inputs:
     is no dvc.yaml, because then nothing is recorded.
     """
     if not DVC_YAML.is_file():
-        return Inputs({}, {}, [])
+        return Inputs({}, {})
     params = read_yaml(PARAMS)
     name, _, item = stage.partition("@")
-    entry = read_yaml(DVC_YAML)["stages"][name]
-    scope = dict(params)
-    if "foreach" in entry:
-        each = _filled(entry["foreach"], params) if isinstance(entry["foreach"], str) else entry["foreach"]
-        scope |= {"key": item, "item": each[item] if isinstance(each, Mapping) else item}
-        entry = entry["do"]
+    entry, scopes = _entry(name, params)
+    scope = scopes[item]
     values: dict[str, Any] = {}
     for param in entry.get("params", []):
         for file, keys in param.items() if isinstance(param, dict) else [(PARAMS, [param])]:
@@ -64,17 +58,40 @@ def read_inputs(stage: str) -> Inputs:
             values |= {f"{file}: {key}": _at(content, key) for key in (_filled(key, scope) for key in keys)}
     deps = [Path(_filled(dep, scope)) for dep in entry.get("deps", [])]
     states = {str(dep): {str(path): _state(path) for path in files_of(dep)} for dep in deps}
-    return Inputs(values, states, [_filled(out, scope) for out in entry.get("outs", []) if isinstance(out, str)])
+    return Inputs(values, states)
 
 
-def check_unchanged(stage: str, *, since: Inputs) -> Inputs:
-    """Compare a stage's inputs with those at its start; returns those of now.
+def outs_of_all() -> set[str]:
+    """The outs of all stages that dvc.yaml and params.yaml make now; empty if there is no dvc.yaml."""
+    if not DVC_YAML.is_file():
+        return set()
+    params = read_yaml(PARAMS)
+    entries = [_entry(name, params) for name in read_yaml(DVC_YAML)["stages"]]
+    return {
+        _filled(out if isinstance(out, str) else next(iter(out)), scope)
+        for entry, scopes in entries
+        for scope in scopes.values()
+        for out in entry.get("outs", [])
+    }
+
+
+def _entry(name: str, params: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any]]]:
+    """A stage of dvc.yaml, and by item what its ``${...}`` stand for; a stage without items has one, ""."""
+    entry = read_yaml(DVC_YAML)["stages"][name]
+    if "foreach" not in entry:
+        return entry, {"": params}
+    each = _filled(entry["foreach"], params) if isinstance(entry["foreach"], str) else entry["foreach"]
+    items = each.items() if isinstance(each, Mapping) else zip(each, each, strict=True)
+    return entry["do"], {str(key): {**params, "key": key, "item": item} for key, item in items}
+
+
+def check_unchanged(stage: str, *, since: Inputs) -> None:
+    """Compare a stage's inputs with those at its start.
 
     Raises:
         ChangedError: something was edited, added or removed meanwhile; names the first.
     """
-    inputs = read_inputs(stage)
-    before, now = since.states(), inputs.states()
+    before, now = since.states(), read_inputs(stage).states()
     changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
@@ -82,7 +99,6 @@ def check_unchanged(stage: str, *, since: Inputs) -> Inputs:
             f"{one_line(changed[0], limit=200)}{more} changed while {stage} ran: its results do not belong to the "
             "present inputs, and DVC does not record them; run `dvc repro` again (finished parts are kept)"
         )
-    return inputs
 
 
 def _filled(text: str, scope: Mapping[str, Any]) -> Any:

@@ -12,7 +12,6 @@ import gc
 import json
 import os
 import platform
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,14 +21,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from wsoup.base.errors import MismatchError, ParamsError, WsoupError
-from wsoup.check import preflight
-from wsoup.check.whole import Params, load_params
 from wsoup.disk import code
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, check_no_link, make_cache_dir, remove_abandoned
-from wsoup.pipeline import recorded, workspace
 from wsoup.pipeline.inputs import check_unchanged, read_inputs
+from wsoup.pipeline.strays import remove_strays
+from wsoup.pipeline.versions import check_packages, is_of_this_wsoup
 from wsoup.runtime.process import (
     INTERRUPTED,
     errors_in_one_line,
@@ -66,18 +64,15 @@ def run(main: Callable[..., None]) -> None:
             item = _read_command_line(script, doc=main.__doc__ or "", takes_item=takes_item)
             name = name if item is None else f"{name}@{item}"
             _check_tree(script)
-            inputs = read_inputs(name)
-            recorded.check_notes(name, outs=inputs.outs)
-            workspace.check_packages(code.packages(script))
-            params = load_params()
-            preflight.check(params)
+            check_packages(code.packages(script))
             _check_folders()
             owner = Owner.of(script, name=name)
             with _locked(name):
                 remove_abandoned("artifacts", "reports", owner.folder)
-                _remove_strays(params)
+                remove_strays()
+                inputs = read_inputs(name)
                 main(owner, *([] if item is None else [item]))
-                recorded.leave_note(name, check_unchanged(name, since=inputs))
+                check_unchanged(name, since=inputs)
                 owner.finished()
     except KeyboardInterrupt:
         kept = owner is not None and owner.begun()
@@ -117,7 +112,7 @@ def _check_tree(script: Path) -> None:
             f"{script} would run {used}, not {beside} beside it; run it from {script.parents[1]} as "
             f"`python -m stages.{script.stem}` and clear PYTHONPATH"
         )
-    if not beside.is_dir() and not workspace.is_of_this_wsoup(script.parents[1], rooms=code.rooms(script)):
+    if not beside.is_dir() and not is_of_this_wsoup(script.parents[1], rooms=code.rooms(script)):
         raise MismatchError(
             f"{script.parents[1]} belongs to another wsoup than the installed {wsoup.__version__}; run `wsoup init .` "
             "there to bring it up to date, then `dvc repro`"
@@ -131,20 +126,6 @@ def _check_folders() -> None:
         for parent, folders, _ in os.walk(top):
             for folder in folders:
                 check_no_link(Path(parent) / folder)
-
-
-def _remove_strays(params: Params) -> None:
-    """Remove artifacts that params.yaml no longer names; in a fresh clone their folders, which are deps, lack them."""
-    for path, why in Artifacts().strays(
-        source=params.source,
-        datasets=params.datasets,
-        soups=params.soups,
-        methods=params.finetune.methods,
-        landscapes=params.landscape.methods,
-        heads=params.heads,
-    ):
-        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-        print(f"removed {path}: {why} (DVC's cache still has it)", file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -1,29 +1,25 @@
-"""Pipeline folders (`wsoup init`), and which code and package versions a folder's results belong to.
+"""Pipeline folders (`wsoup init`), and data/packages.yaml (`wsoup packages`).
 
 A pipeline folder holds what a checkout does except for the library: dvc.yaml, params.yaml, stages and data. Stages of a
 checkout name the library's rooms as deps; here they name ``code/<room>.json`` instead, with a digest of the room. A
 stage refuses to run with another wsoup than that; `wsoup init` again brings the folder up to date, and DVC then runs
 what the changed code decides.
-
-data/packages.yaml, in checkouts too, records the versions of the packages that decide numbers. dvc.yaml lists them
-among each stage's params, so another version is a change like any other. DVC reads that file and not what is installed,
-so every stage, `wsoup check` and `make setup` compare the two.
 """
 
 import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
 import wsoup
 from wsoup.base import project
-from wsoup.base.errors import DataError, MismatchError, MissingError
+from wsoup.base.errors import DataError
 from wsoup.disk import code, store
-from wsoup.params.section import read_yaml
+from wsoup.pipeline.versions import VERSIONS, code_file
 from wsoup.runtime.git import git
 
 RECORD = "code/wsoup.json"
@@ -32,7 +28,6 @@ USER_FILES = ("params.yaml", "data/toy/params.yaml", "data/toy/dvc.lock", ".giti
 """Files that are written once and never updated."""
 GITIGNORE = "/.cache/\n/artifacts/\n__pycache__/\n*.py[cod]\n.*.tmp\n"
 PLOT_TEMPLATES = "wsoup/report/templates"
-VERSIONS = Path("data/packages.yaml")
 VERSIONS_HEAD = (
     "# The packages that decide numbers, in the versions that the results here belong to (`wsoup packages`).\n"
 )
@@ -113,21 +108,6 @@ def pipeline(dvc_yaml: str) -> str:
     return re.sub(r"\bwsoup/([a-z/]+)\b", lambda room: code_file(room[0]), local)
 
 
-def code_file(room: str) -> str:
-    """Path of a room's digest in a pipeline folder.
-
-    >>> code_file("wsoup/search/rank")
-    'code/search/rank.json'
-    """
-    return f"code/{room.removeprefix('wsoup/')}.json"
-
-
-def is_of_this_wsoup(folder: Path, *, rooms: Iterable[str]) -> bool:
-    """Whether the digests in a pipeline folder, which DVC has hashed, are those of the installed rooms."""
-    files = {room: folder / code_file(room) for room in rooms}
-    return all(file.is_file() and store.read_json(file) == code.digest(room) for room, file in files.items())
-
-
 def _set_up_dvc(folder: Path) -> list[str]:
     """Make DVC's own folder, and a git repository if there is none, unless DVC is set up already."""
     config = folder / ".dvc" / "config"
@@ -144,31 +124,6 @@ def _set_up_dvc(folder: Path) -> list[str]:
     config.write_text(lines, encoding="utf-8")
     (config.parent / ".gitignore").write_text("/config.local\n/tmp\n/cache\n", encoding="utf-8")
     return done
-
-
-def check_packages(installed: Mapping[str, str]) -> None:
-    """Compare installed versions with those that this folder's results belong to, if there is a dvc.yaml to record any.
-
-    Raises:
-        MismatchError: other versions are installed; names all of them.
-        MissingError: data/packages.yaml does not exist.
-    """
-    if not VERSIONS.is_file():
-        if not Path("dvc.yaml").is_file():
-            return
-        raise MissingError(f"{VERSIONS} does not exist: `wsoup packages --accept` writes the installed versions there")
-    differing = package_differences(installed)
-    if differing:
-        raise MismatchError(
-            f"{'; '.join(differing)}, in {VERSIONS}, to which the results here belong: install those versions, or run "
-            "`wsoup packages --accept` and `dvc repro`, which runs again what they decide"
-        )
-
-
-def package_differences(installed: Mapping[str, str]) -> list[str]:
-    """One clause for each package that is installed in another version than data/packages.yaml records."""
-    entries = [entry.split() for group in read_yaml(VERSIONS).values() for entry in str(group).split(",")]
-    return code.differing(installed, {entry[0]: entry[-1] for entry in entries if entry})
 
 
 def accept_packages() -> None:

@@ -1,7 +1,7 @@
 """The process that wsoup runs in: interrupts, memory, terminals, and the time and FLOPs it spent. Decides no result.
 
-**Interrupts.** SIGINT and SIGTERM end a stage or a command with one line and exit code 130 at any moment, also while
-modules are still being imported. Running out of memory there ends it likewise, with exit code 1.
+**Interrupts.** SIGINT, SIGTERM and SIGHUP end a stage or a command with one line and exit code 130 at any moment, also
+while modules are still being imported. Running out of memory there ends it likewise, with exit code 1.
 
 **Streams** that are closed (``2>&-``, as by cron) are opened on the null device; else the next file that is opened
 would take their number and receive their output.
@@ -53,7 +53,7 @@ def number_in(variable: str, default: float) -> float:
 # ------------------------------------------------------------------------------------------------------- interrupts
 
 INTERRUPTED = 130
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 _exit_code: int | None = None
 """Of this process, once it is known."""
@@ -71,7 +71,7 @@ def leave_at_once() -> None:
             os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
     sys.excepthook = _show_error
-    for number in SIGNALS:
+    for number in _heard():
         signal.signal(number, _leave)
     atexit.register(_leave_with_code)  # registered first, so it runs last
 
@@ -114,12 +114,17 @@ def _show_error(kind: type[BaseException], error: BaseException, trace: Tracebac
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Raise KeyboardInterrupt for an interrupt within the block, so that half-written files are removed."""
-    before = [signal.signal(number, _raise) for number in SIGNALS]
+    before = {number: signal.signal(number, _raise) for number in _heard()}
     try:
         yield
     finally:
-        for number, handler in zip(SIGNALS, before, strict=True):
+        for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _heard() -> list[signal.Signals]:
+    """`SIGNALS` without SIGHUP under `nohup`."""
+    return [number for number in SIGNALS if number.name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN]
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
