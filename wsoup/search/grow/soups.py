@@ -65,7 +65,11 @@ class Search:
     def inputs(self) -> list[object]:
         """What determines a part, as JSON values for the resume key: for chains, all but their number."""
         definition = self.definition.model_dump(exclude={"m"} if self.definition.parts > 1 else None)
-        return [definition, identity(self.source, seed=self.seed), self.ranked.as_json()]
+        ranked = self.ranked
+        # Only this kind reads the likelihood, whose last bits depend on the images of the other seeds.
+        likelihood = ranked.log_likelihood.tolist() if self.definition.kind == "top" else None
+        ranking = [ranked.texts, ranked.n_correct.tolist(), likelihood, ranked.period]
+        return [definition, identity(self.source, seed=self.seed), ranking]
 
     def part(self, number: int) -> bytes:
         """Search the members of one part: JSON for `soup`."""

@@ -46,10 +46,6 @@ class Ranked:
         """The candidates that were scored on all classes."""
         return self if self.full is None else self.cut(self.full)
 
-    def as_json(self) -> list[object]:
-        """What determines a soup, as JSON values for the resume key."""
-        return [self.texts, self.n_correct.tolist(), self.log_likelihood.tolist(), self.period]
-
 
 def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
     """Indices by falling count; ties keep pool order. (P,) -> (P,) int64.

@@ -1,0 +1,30 @@
+"""One more seed costs itself: what was searched and trained for the others is found again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+from project import Project
+
+
+def test_one_more_seed_searches_and_trains_only_itself(project: Project, tmp_path: Path) -> None:
+    run = project.copy(tmp_path / "run")
+    params = yaml.safe_load((run.folder / "params.yaml").read_text())
+    run.write_params({**params, "seeds": [*params["seeds"], 7]})
+    before = {
+        path: path.read_bytes()
+        for pattern in ("soups/[dw]*/seed*.json", "finetuned/*/seed*/weights.safetensors")
+        for path in (run.folder / "artifacts").glob(pattern)
+    }
+    printed = run.run("dvc", "repro", "soup", "finetune", "head")
+    found = dict(re.findall(r"^(.+): (\d+ of \d+ \w+)s were finished before; going on$", printed, re.MULTILINE))
+    assert found == {
+        "soup descriptor": "2 of 3 part",
+        "soup word": "4 of 6 part",
+        "ce": "6 of 9 iteration",
+        "coop_diverse": "6 of 9 iteration",
+        "head": "2 of 3 seed",
+    }
+    assert {path: path.read_bytes() for path in before} == before
