@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from wsoup.base.errors import ParamsError
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.heads import head_line
 from wsoup.heads import fewshot
@@ -20,11 +19,11 @@ from wsoup.heads.params import HeadParams, Heads
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
-from wsoup.search.rank.source import Source, SourceParams, identity, load_source
+from wsoup.search.rank.source import Run, Source, SourceParams, identity, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.classes import class_texts, logit_scale_of
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import Encoder, load_encoder
+from wsoup.towers.encoder import Encoder
 
 
 class Wanted(SourceParams):
@@ -35,11 +34,11 @@ class Wanted(SourceParams):
 
 def main(owner: Owner, name: str) -> None:
     """Make and evaluate NAME, a head of section `heads`."""
-    params, artifacts = load(Wanted), Artifacts()
+    params = load(Wanted)
     if name not in params.heads:
         raise ParamsError(f"heads has no {name!r}; it has {', '.join(params.heads) or 'none'}")
-    definition, encoder = params.heads[name], load_encoder(params.encoder)
-    source = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
+    definition, run = params.heads[name], Run.of(owner, params)
+    artifacts, encoder, source = run.artifacts, run.encoder, load_source(run)
     soups = [Soup.load(artifacts.soup(definition.soup, seed=seed), encoder=encoder.id) for seed in params.seeds]
     files = fit(owner, definition, source=source, soups=soups, encoder=encoder)
     with store.replacing(artifacts.head(name, seed=0).parent) as folder:

@@ -3,11 +3,11 @@
 At the paper's scale (ViT-B-16, some 2,500 class prompts, 13 x 13 points) it takes about two hours on one CPU core.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from wsoup.base.errors import ParamsError
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate import landscape
 from wsoup.evaluate.params import LandscapeParams
@@ -16,9 +16,8 @@ from wsoup.finetune.tuned import load_tuned
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
-from wsoup.search.rank.source import SourceParams, load_source
+from wsoup.search.rank.source import Run, SourceParams, load_source
 from wsoup.soup.soup import Soup
-from wsoup.towers.encoder import load_encoder
 
 RANDOM_WORDS = "random words"
 """Stands for a text in the attributes if a soft descriptor started at random."""
@@ -32,12 +31,13 @@ class Wanted(SourceParams):
 
 def main(owner: Owner, method: str) -> None:
     """Count correct images over the plane of METHOD, one of landscape.methods, and members of a soup."""
-    params, artifacts = load(Wanted), Artifacts()
+    params = load(Wanted)
     section, seed = params.landscape, params.seeds[0]
     if method not in section.methods:
         known = ", ".join(section.methods) or "none"
         raise ParamsError(f"landscape.methods has no {method!r} (it has {known}); add it there in params.yaml")
-    encoder = load_encoder(params.encoder)
+    run = replace(Run.of(owner, params), seeds=(seed,))
+    artifacts, encoder = run.artifacts, run.encoder
     tests = load_tests(artifacts, encoder=encoder)
     soup = Soup.load(artifacts.soup(section.soup, seed=seed), encoder=encoder.id).texts
     tuned = load_tuned(artifacts.tuned(method, seed=seed), encoder=encoder)
@@ -45,8 +45,7 @@ def main(owner: Owner, method: str) -> None:
     plane: landscape.PromptPlane | landscape.SoftDescriptorPlane
     if tuned.model.soft_descriptors is not None:
         pair, origin = (RANDOM_WORDS, soup[0]), "tuned"
-        source = load_source(artifacts, source=params.source, seeds=[seed], encoder=encoder)
-        tests = landscape.shown_datasets(tests, source=source, seed=seed)
+        tests = landscape.shown_datasets(tests, source=load_source(run), seed=seed)
         plane = landscape.SoftDescriptorPlane(
             tuned, encoder=encoder, template=template, seed=seed, soup=soup, stems=ClassPrompts(tests).stems
         )
@@ -64,13 +63,11 @@ def main(owner: Owner, method: str) -> None:
     shards = [Shard(owner, [*inputs, y], partial(count, y)) for y in axis]
     counted = finish_shards(shards, label=f"landscape {method}", unit="row")
     rows = [store.unpack_arrays(payload, origin=method)["n_correct"] for payload in counted]
-    attributes = {
-        "encoder": encoder.id,
+    attributes = run.about | {
         "method": method,
         "members": pair,
         "origin": origin,
         "cut": any(text not in (*soup, RANDOM_WORDS) for text in pair),
-        "made_with": dict(owner.packages),
     }
     out = artifacts.results / "landscape" / f"{method}.parquet"
     store.write_table(out, landscape.table(rows, axis=axis, tests=tests, seed=seed), attributes=attributes)

@@ -5,7 +5,6 @@ from itertools import islice
 
 from wsoup.base.errors import ParamsError
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.params.section import load
 from wsoup.pipeline import stage
@@ -13,8 +12,7 @@ from wsoup.runtime.work import finish_shards
 from wsoup.search.grow.params import Soups
 from wsoup.search.grow.soups import Search
 from wsoup.search.rank.ranking import read_ranked
-from wsoup.search.rank.source import SourceParams, load_source
-from wsoup.towers.encoder import load_encoder
+from wsoup.search.rank.source import Run, SourceParams, load_source
 
 
 class Wanted(SourceParams):
@@ -25,14 +23,13 @@ class Wanted(SourceParams):
 
 def main(owner: Owner, name: str) -> None:
     """Build the soup NAME of section `soups` for every seed."""
-    params, artifacts = load(Wanted), Artifacts()
+    params = load(Wanted)
     if name not in params.soups:
         raise ParamsError(f"soups has no {name!r}; it has {', '.join(params.soups)}")
-    definition, encoder = params.soups[name], load_encoder(params.encoder)
-    source = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
-    pools = {
-        seed: read_ranked(artifacts.scores(definition.pool), seed=seed, encoder=encoder.id) for seed in params.seeds
-    }
+    definition, run = params.soups[name], Run.of(owner, params)
+    source = load_source(run)
+    scores = run.artifacts.scores(definition.pool)
+    pools = {seed: read_ranked(scores, seed=seed, encoder=run.encoder.id) for seed in run.seeds}
     searches = [Search(definition, pool, source, seed) for seed, pool in pools.items()]
     shards = [
         Shard(owner, [*inputs, part], partial(search.part, part))
@@ -40,7 +37,7 @@ def main(owner: Owner, name: str) -> None:
         for part in range(definition.parts)
     ]
     parts = finish_shards(shards, label=f"soup {name}", unit="part")
-    with store.replacing(artifacts.soups(name)) as folder:
+    with store.replacing(run.artifacts.soups(name)) as folder:
         for search in searches:
             soup = search.soup(islice(parts, definition.parts), made_with=owner.packages)
             soup.save(folder / f"seed{search.seed}.json")

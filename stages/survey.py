@@ -1,7 +1,6 @@
 """Unselected texts on every dataset, random word chains on the source, and the upper bound selected on the targets."""
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.evaluate.baselines import random_chains
 from wsoup.evaluate.params import EvaluateParams
@@ -11,10 +10,9 @@ from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.search.rank.params import CandidatesParams
 from wsoup.search.rank.pools import read_pool
-from wsoup.search.rank.source import SourceParams, load_source
+from wsoup.search.rank.source import Run, SourceParams, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import load_encoder
 
 
 class Wanted(SourceParams):
@@ -26,25 +24,23 @@ class Wanted(SourceParams):
 
 def main(owner: Owner) -> None:
     """Write descriptors.parquet and chains.parquet, and the upper bound as a soup."""
-    params, artifacts = load(Wanted), Artifacts()
-    survey = params.evaluate.survey
-    encoder = load_encoder(params.encoder)
-    tests = load_tests(artifacts, encoder=encoder)
-    texts = PromptEncoder.of(encoder)
+    params = load(Wanted)
+    run, survey = Run.of(owner, params), params.evaluate.survey
+    artifacts, texts = run.artifacts, PromptEncoder.of(run.encoder)
+    tests = load_tests(artifacts, encoder=run.encoder)
     drawn = sample(read_pool(artifacts.pool("descriptors")), size=survey.descriptors)
     grid = Grid(["", *drawn], tests=tests, encoder=texts)
     table = transfer(grid)
     members = upper_bound(ranked_on_targets(table), grid=grid, m=survey.m)
 
-    source = load_source(artifacts, source=params.source, seeds=params.seeds, encoder=encoder)
+    source = load_source(run)
     lengths = [survey.chain_length] * survey.chains
     chains = random_chains(read_pool(artifacts.pool("words")), lengths=lengths, seed=params.seeds[0])
     counts = source_counts(source, chains, period=params.candidates.words.period)
-    attributes = {"encoder": encoder.id, "made_with": dict(owner.packages)}
     with store.replacing(artifacts.survey) as folder:
-        store.write_table(folder / "descriptors.parquet", table, attributes=attributes)
-        store.write_table(folder / "chains.parquet", counts, attributes=attributes)
-    bound = Soup("upper_bound", params.seeds[0], source.template, encoder.id, tuple(members), owner.packages)
+        store.write_table(folder / "descriptors.parquet", table, attributes=run.about)
+        store.write_table(folder / "chains.parquet", counts, attributes=run.about)
+    bound = Soup("upper_bound", params.seeds[0], source.template, run.encoder.id, tuple(members), owner.packages)
     bound.save(artifacts.upper_bound)
     print(
         f"{artifacts.survey}: {len(drawn)} descriptors on {len(tests)} datasets, {len(chains)} chains; "

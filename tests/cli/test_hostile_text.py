@@ -29,8 +29,8 @@ from wsoup.api.outputs import csv_lines, write_json_line
 from wsoup.api.photos import Photo
 from wsoup.base.errors import PoolError
 from wsoup.cli.common import Terminal
-from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import mean_texts
+from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.report import tables
 from wsoup.soup.member import Member, Step
@@ -309,7 +309,7 @@ def test_rows_are_checked_before_they_are_encoded(tiny_encoder: Encoder) -> None
     test = dataset(tiny_encoder, ["cat", LONG.strip()])
     rows = [Row("class_name", (1,), ("",)), Row("word_soup", (1,), ((LONG * 2).strip(),))]
     with pytest.raises(PoolError, match="dataset birds: "):
-        mean_texts(rows, class_rows={}, tests=[test], encoder=PromptEncoder.of(tiny_encoder))
+        mean_texts(rows, tests=[test], encoder=PromptEncoder.of(tiny_encoder))
 
 
 def test_prompts_by_class_are_checked_too(tiny_encoder: Encoder) -> None:

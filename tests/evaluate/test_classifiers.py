@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-import torch
 from pydantic import ValidationError
 
-from wsoup.evaluate.classifiers import Row, class_rows, nearest_prompts, pretrained_rows, tuned_rows
+from wsoup.evaluate.classifiers import class_rows, nearest_prompts, pretrained_rows, tuned_rows
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import Material
+from wsoup.evaluate.rows import Material, Row
 from wsoup.report.labels import table
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
@@ -113,13 +112,21 @@ def test_without_an_upper_bound_there_is_no_row_of_it():
 
 
 def test_only_baselines_with_prompts_have_rows_by_class(photo):
-    bare, photo = photo, dataclasses.replace(photo, gpt={name: ["which is old"] for name in photo.class_names})
-    arguments = {"seeds": [1], "templates": ["a toy {}.".format]}
-    assert [row.method for row in class_rows([photo], **arguments)["photo"]] == ["ensemble", "gpt"]
-    assert class_rows([bare], seeds=[1], templates=[]) == {"photo": []}
-    assert class_rows([photo], tuned=True, **arguments)["photo"] == [
-        Row("gpt", (1,), prompts=[[f"a photo of a {name}, which is old."] for name in photo.class_names])
-    ]
+    described = dataclasses.replace(photo, gpt={name: ["which is old"] for name in photo.class_names})
+    rows = class_rows(Material((1,), templates=["a toy {}.".format]), [described])
+    assert [(row.method, row.dataset) for row in rows] == [("ensemble", "photo"), ("gpt", "photo")]
+    assert class_rows(Material((1,)), [photo]) == []
+    gpt = [[f"a photo of a {name}, which is old."] for name in photo.class_names]
+    assert class_rows(Material((1,)), [described]) == [Row("gpt", (1,), prompts=gpt, dataset="photo")]
+
+
+def test_a_template_of_baselines_replaces_the_datasets_own_in_their_prompts_alone(photo):
+    test = dataclasses.replace(
+        photo, gpt={n: ["which is old"] for n in photo.class_names}, baseline_template="an image of a {}, outside."
+    )
+    ensemble, gpt = class_rows(Material((1,), templates=["a toy {}.".format]), [test])
+    assert ensemble.prompts == [[f"a toy {name}, outside."] for name in photo.class_names]
+    assert gpt.prompts == [[f"an image of a {name}, outside, which is old."] for name in photo.class_names]
 
 
 def test_the_curve_soup_has_all_sizes_but_no_row_for_finetuned_models():
@@ -171,16 +178,5 @@ def test_nearest_takes_a_small_pool_whole_and_an_empty_one_gives_no_row(texts, p
     (whole,) = nearest_prompts([photo], pool=NEAR[:3], m=16, encoder=texts).values()
     assert {len(prompts) for prompts in whole} == {3}
     assert nearest_prompts([photo], pool=[], m=16, encoder=texts) == {}
-    arguments = {"seeds": [1], "templates": []}
-    (row,) = class_rows([photo], nearest={"photo": whole}, **arguments)["photo"]
+    (row,) = class_rows(Material((1,), nearest={"photo": whole}), [photo])
     assert (row.method, row.m, row.prompts) == ("nearest_descriptors", 3, whole)
-    assert class_rows([photo], **arguments)["photo"] == []
-
-
-def test_nearest_without_weights_takes_the_first_descriptors(photo):
-    class Weightless:
-        def encode(self, prompts):
-            return torch.empty(len(prompts), 4, device="meta")
-
-    (prompts,) = nearest_prompts([photo], pool=NEAR, m=1, encoder=Weightless()).values()
-    assert prompts == [[f"a photo of a {name}, which is red."] for name in photo.class_names]

@@ -13,8 +13,9 @@ from torch.nn import functional as F
 
 from wsoup.core import prompts
 from wsoup.core.scoring import centroid_scores, score_mean
-from wsoup.evaluate.classifiers import Row, class_rows
+from wsoup.evaluate.classifiers import class_rows
 from wsoup.evaluate.counts import count, evaluate, mean_texts, tokens_stored
+from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.transfer import Grid
 from wsoup.texts.encoder import PromptEncoder
@@ -30,10 +31,8 @@ def test_counts_and_cosines_on_a_circle_by_hand():
         "d", "xd", "a {}.", ["east", "north"], on_circle(10, 80, 44), torch.tensor([0, 1, 1]), np.arange(3), {}
     )
     # One row whose mean texts point east and north, the second half as long.
-    means = torch.stack([on_circle(0, 90) * torch.tensor([[1.0], [0.5]])])
-    by_mode = {
-        row["mode"]: row for row in count([Row("x", (7,), ("t",))], means=means, stored=[3], test=test, variant="v")
-    }
+    mean = on_circle(0, 90) * torch.tensor([[1.0], [0.5]])
+    by_mode = {row["mode"]: row for row in count([(Row("x", (7,), ("t",)), mean)], sizes={"t": 3}, test=test)}
     assert by_mode["centroid"]["n_correct"] == 2  # 44 degrees is nearer east
     assert by_mode["score_mean"]["n_correct"] == 2  # and 80 degrees: 0.17 against 0.49
     cos = [math.cos(math.radians(a)) for a in (10, 10, 46)]
@@ -49,7 +48,7 @@ def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, texts, t
         Row("soup", (2,), ("sharp old",)),
     ]
     counted = evaluate(
-        mean_texts(rows, class_rows={}, tests=tests, encoder=texts),
+        mean_texts(rows, tests=tests, encoder=texts),
         tests=tests,
         tokenizer=tiny_encoder.tokenizer,
         variant="pretrained",
@@ -72,7 +71,7 @@ def test_every_row_equals_the_plain_loop_over_encode_text(tiny_encoder, texts, t
 def test_token_offsets_are_null_tokens_after_the_comma(tiny_encoder, texts, tests):
     test = tests[0]
     row = Row("soup", (1,), ("which is red",), offsets=(0, 3))
-    mean = mean_texts([row], class_rows={}, tests=[test], encoder=texts).of(test)[0]
+    mean = mean_texts([row], tests=[test], encoder=texts).of(test)[0][1]
     plain = tiny_encoder.tokenizer([f"a photo of a {name}, which is red." for name in NAMES])
     stems = tiny_encoder.tokenizer([f"a photo of a {name}," for name in NAMES])
     shifted = torch.zeros_like(plain)
@@ -86,7 +85,7 @@ def test_token_offsets_are_null_tokens_after_the_comma(tiny_encoder, texts, test
 
 def test_offset_zero_alone_equals_no_offset(texts, tests):
     rows = [Row("soup", (1,), ("sharp", "old"), offsets=(0,)), Row("soup", (1,), ("old", "sharp"))]
-    first, second = mean_texts(rows, class_rows={}, tests=tests, encoder=texts).of(tests[2])
+    (_, first), (_, second) = mean_texts(rows, tests=tests, encoder=texts).of(tests[2])
     torch.testing.assert_close(first, second)
 
 
@@ -96,7 +95,7 @@ def test_a_soup_of_one_is_that_text_alone(texts, tests):
     alone = next(grid.blocks(["sharp"]))[0]
     for test in tests:
         torch.testing.assert_close(
-            mean_texts(rows, class_rows={}, tests=tests, encoder=texts).of(test)[0], alone[grid.classes.of(test)]
+            mean_texts(rows, tests=tests, encoder=texts).of(test)[0][1], alone[grid.classes.of(test)]
         )
 
 
@@ -104,10 +103,10 @@ def test_gpt_and_ensemble_rows_equal_their_plain_means(tiny_encoder, texts, test
     gpt = {"dog": ["which has a tail", "which barks"], "cat": ["which is soft"]}
     test = replace(tests[2], gpt=gpt)
     templates = ["itap of a {}.".format, "a toy {}.".format]
-    rows = class_rows([test], seeds=[1], templates=templates)
-    assert [row.method for row in rows["pets"]] == ["ensemble", "gpt"]
+    rows = class_rows(Material((1,), templates=templates), [test])
+    assert [(row.method, row.dataset) for row in rows] == [("ensemble", "pets"), ("gpt", "pets")]
     counted = evaluate(
-        mean_texts([Row("class_name", (1,), ("",))], class_rows=rows, tests=[test], encoder=texts),
+        mean_texts([Row("class_name", (1,), ("",)), *rows], tests=[test], encoder=texts),
         tests=[test],
         tokenizer=tiny_encoder.tokenizer,
         variant="pretrained",
@@ -126,12 +125,12 @@ def test_each_prompt_is_encoded_once(tiny_encoder, tests):
     once, shared = (
         PromptEncoder(tiny_encoder.model, tiny_encoder.tokenizer, device=torch.device("cpu")) for _ in range(2)
     )
-    mean_texts([Row("a", (1,), ("old", "new"))], class_rows={}, tests=tests[:1], encoder=once)
+    mean_texts([Row("a", (1,), ("old", "new"))], tests=tests[:1], encoder=once)
     rows = [Row("a", (1,), ("old", "new")), Row("b", (1,), ("new",)), Row("c", (2,), ("old", "new", "old"))]
-    mean_texts(rows, class_rows={}, tests=tests[:2], encoder=shared)  # the shift's class names are among the source's
+    mean_texts(rows, tests=tests[:2], encoder=shared)  # the shift's class names are among the source's
     assert shared.tokens_encoded == once.tokens_encoded
 
 
 def test_a_soup_takes_one_integer_per_token_to_store(tiny_encoder):
-    rows = [Row("class_name", (1,), ("",)), Row("soup", (1,), ("old", "which is red"))]
-    assert tokens_stored(rows, tokenizer=tiny_encoder.tokenizer) == [0, 4]
+    sizes = tokens_stored(["", "old", "which is red"], tokenizer=tiny_encoder.tokenizer)
+    assert sizes == {"": 0, "old": 1, "which is red": 3}

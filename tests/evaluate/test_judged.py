@@ -8,9 +8,9 @@ from evaluate_cases import line
 from torch.nn import functional as F
 
 from wsoup.evaluate.bits import unpack_right
-from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import evaluate, mean_texts
 from wsoup.evaluate.judged import (
+    _predicted,
     confusion,
     flips,
     judge,
@@ -20,7 +20,7 @@ from wsoup.evaluate.judged import (
     selection_counts,
     together_rows,
 )
-from wsoup.evaluate.rows import Material
+from wsoup.evaluate.rows import Material, Row
 
 ROWS = [
     Row("class_name", (1, 2), ("",)),
@@ -34,11 +34,11 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def classifiers(texts, tests):
-    return mean_texts(ROWS, class_rows={}, tests=tests, encoder=texts)
+    return mean_texts(ROWS, tests=tests, encoder=texts)
 
 
-def test_judged_rows_are_whole_soups_without_offsets(classifiers):
-    assert [row for row, _ in judged_rows(classifiers, soups=["word"])] == [ROWS[0], ROWS[2], ROWS[4]]
+def test_judged_rows_are_whole_soups_without_offsets(classifiers, tests):
+    assert [row for row, _ in judged_rows(classifiers.of(tests[0]), soups=["word"])] == [ROWS[0], ROWS[2], ROWS[4]]
 
 
 def test_right_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifiers, texts, tests):
@@ -55,8 +55,9 @@ def test_right_images_add_up_to_the_counts_of_the_tables(tiny_encoder, classifie
 
 def test_the_ensemble_is_judged_with_prompts_of_each_datasets_classes(texts, tests):
     test = tests[0]
-    by_class = {test.name: [Row("ensemble", (1, 2), prompts=[[f"a toy {name}."] for name in test.class_names])]}
-    made = mean_texts(ROWS, class_rows=by_class, tests=tests, encoder=texts)
+    toys = [[f"a toy {name}."] for name in test.class_names]
+    own = Row("ensemble", (1, 2), prompts=toys, dataset=test.name)
+    made = mean_texts([*ROWS, own], tests=tests, encoder=texts)
     right = right_images(made, soups=["word"], tests=tests).to_pylist()
     assert {row["dataset"] for row in right if row["method"] == "ensemble"} == {test.name}
     assert len([row for row in right if row["method"] == "ensemble"]) == 2 * 2  # modes, seeds
@@ -93,13 +94,11 @@ def test_random_controls_have_as_many_texts_of_the_same_pool_and_length():
         words=["a", "b", "c", "d"],
         descriptors=["which is red", "made of wood", "very old"],
         source_class_names=["cat"],
+        pools={"word": "words", "descriptor": "descriptors"},
         soups={"word": {1: ["x y", "z"], 2: ["x"]}, "descriptor": {1: ["which is red"] * 2, 2: ["very old"]}},
         upper_bound=[],
     )
-    drawn = {
-        (row.method, row.seeds): row.texts
-        for row in random_rows(material, pools={"word": "words", "descriptor": "descriptors"})
-    }
+    drawn = {(row.method, row.seeds): row.texts for row in random_rows(material, soups=["word", "descriptor"])}
     assert [len(text.split()) for text in drawn["random_beside_word", (1,)]] == [2, 1]
     assert set(" ".join(drawn["random_beside_word", (1,)]).split()) <= set(material.words)
     assert len(drawn["random_beside_descriptor", (1,)]) == 2
@@ -108,18 +107,19 @@ def test_random_controls_have_as_many_texts_of_the_same_pool_and_length():
 
 def test_flips_are_the_images_that_exactly_one_row_gets_right(texts, tests):
     before, after = Row("class_name", (1,), ("",)), Row("soup", (1,), ("sharp", "old"))
-    classifiers = mean_texts([before, after], class_rows={}, tests=tests, encoder=texts)
-    turned = flips(classifiers, pair=(before, after), mode="centroid", tests=tests).to_pylist()
+    classifiers = mean_texts([before, after], tests=tests, encoder=texts)
+    answers = [(test, *_predicted(classifiers, pair=(before, after), mode="centroid", test=test)) for test in tests]
+    turned = flips(answers).to_pylist()
     expected = []
     for test in tests:
         for i in range(len(test.labels)):
             x, label = test.image_features[i], int(test.labels[i])
-            first, second = (int((F.normalize(mean, dim=-1) @ x).argmax()) for mean in classifiers.of(test))
+            first, second = (int((F.normalize(mean, dim=-1) @ x).argmax()) for _, mean in classifiers.of(test))
             if (first == label) != (second == label):
                 expected.append((test.name, 100 + i, label, first, second))
     assert [tuple(row.values()) for row in turned] == expected
     assert expected
-    taken = confusion(classifiers, pair=(before, after), mode="centroid", tests=tests).to_pylist()
+    taken = confusion(answers).to_pylist()
     assert sum(line["n_images"] for line in taken) == sum(len(test.labels) for test in tests)
     one_right = [x["n_images"] for x in taken if (x["before"] == x["label"]) != (x["after"] == x["label"])]
     assert sum(one_right) == len(expected)
@@ -138,11 +138,10 @@ def test_the_verdict_covers_judged_rows_their_controls_and_all_seeds_combined(cl
     source = tests[0]
     tables = judge(
         classifiers,
-        material=material,
+        material,
         soup="word",
         mode="centroid",
         tests=tests,
-        source=source.name,
         selection=lambda seed: (source.image_features[:seed], source.labels[:seed]),
         encoder=texts,
     )

@@ -10,9 +10,9 @@ import pytest
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.evaluate import rows
-from wsoup.evaluate.classifiers import Row, pretrained_rows, tuned_rows
+from wsoup.evaluate.classifiers import pretrained_rows, tuned_rows
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import Material, Method
+from wsoup.evaluate.rows import Material, Method, Row
 from wsoup.paper.settings import Settings
 from wsoup.report import analyses, labels, plots
 from wsoup.report.accuracy import finetuned_table, metrics, size_table, zero_shot_table

@@ -10,11 +10,12 @@ import torch
 from wsoup.core.scoring import centroid_scores
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.evaluate.classifiers import Row
+from wsoup.evaluate.rows import Row
 from wsoup.evaluate.training import during_training, sample_images, trained_row
 from wsoup.finetune.params import PromptTune
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned
 from wsoup.finetune.tuners import make_student
+from wsoup.search.rank.source import Run
 
 
 def test_sampled_images_are_the_same_always_and_in_order(tests):
@@ -62,10 +63,9 @@ def tuned(in_tmp: Path, tiny_encoder) -> Artifacts:
 def test_counts_are_of_the_model_as_it_was(tuned, tiny_encoder, tests):
     sample, owner = sample_images(tests, size=15), Owner("evaluate_tuned@coop", {}, {})
     row = Row("word_soup", (1,), ("sharp old", "which is red"))
-    lines = during_training(
-        "coop", seed=1, row=row, encoder=tiny_encoder, tests=sample, artifacts=tuned, batch_size=4, owner=owner
-    )  # fmt: skip
-    assert [line[:3] for line in lines] == [[1, i, test.name] for i in (0, 2, 3) for test in sample]
+    run = Run(owner, "photo", (1,), tiny_encoder, tuned)
+    lines = during_training(run, "coop", seed=1, row=row, tests=sample, batch_size=4)
+    assert [line[:3] for line in lines] == [(1, i, test.name) for i in (0, 2, 3) for test in sample]
     for (_, iteration, _, n_correct, n_images), test in zip(lines, sample * 3, strict=True):
         then = load_tuned(tuned.tuned("coop", seed=1), encoder=tiny_encoder, iteration=iteration)
         prompts = [[f"{stem}, {text}." for stem in test.stems] for text in row.texts]

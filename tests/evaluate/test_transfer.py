@@ -7,8 +7,8 @@ import pytest
 from evaluate_cases import line
 from torch.nn import functional as F
 
-from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import count, mean_texts
+from wsoup.evaluate.rows import Row
 from wsoup.evaluate.transfer import Grid, mean_accuracy, ranked_on_targets, sample, transfer, upper_bound
 
 
@@ -18,8 +18,8 @@ def test_each_text_is_evaluated_alone(texts, tests):
     assert counted.num_rows == 9
     rows = [Row("x", (1,), ("sharp",))]
     for test in tests:
-        means = mean_texts(rows, class_rows={}, tests=tests, encoder=texts).of(test)
-        single = next(iter(count(rows, means=means, stored=[0], test=test, variant="v")))
+        pairs = mean_texts(rows, tests=tests, encoder=texts).of(test)
+        single = next(count(pairs, sizes={"sharp": 0}, test=test))
         got = line(counted, text="sharp", dataset=test.name)
         assert got["n_correct"] == single["n_correct"]
         assert got["alignment"] == pytest.approx(single["alignment"], abs=1e-5)
@@ -44,7 +44,7 @@ def test_the_upper_bound_is_the_one_by_one_loop_over_the_cross_dataset_targets(t
     for text in ranked:
         counts = []
         for test in targets:
-            mean = mean_texts([Row("x", (1,), (*kept, text))], class_rows={}, tests=targets, encoder=texts).of(test)[0]
+            mean = mean_texts([Row("x", (1,), (*kept, text))], tests=targets, encoder=texts).of(test)[0][1]
             right = (test.image_features @ F.normalize(mean, dim=-1).T).argmax(dim=1) == test.labels
             counts.append(float(right.double().mean()))
         if sum(counts) / len(counts) > best + 1e-9 and len(kept) < 4:

@@ -2,66 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any, Literal
-
-import numpy as np
-import torch
+from collections.abc import Sequence
+from dataclasses import replace
 
 from wsoup.core import prompts
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
 from wsoup.evaluate.params import EvaluateParams
-from wsoup.evaluate.rows import GIVEN, ClassMaterial, Material, Method, methods
+from wsoup.evaluate.rows import BASELINES, GIVEN, Material, Method, Row, methods
 from wsoup.evaluate.testsets import TestSet
 from wsoup.search.rank.pools import read_pool
+from wsoup.search.rank.source import Run
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer
 
 MEMBERS_SHOWN = 8
 """Members of each soup of the first seed that are also evaluated alone, along with as many random texts."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One classifier: texts shared by all classes, or prompts for each class of one dataset.
-
-    Attributes:
-        method: name in results, for example ``word_soup``.
-        seeds: seeds it is reported for; several if nothing was drawn.
-        texts: bare members; empty if there are `prompts`.
-        offsets: null tokens between class name and text; each member is repeated at every offset.
-        text: the text itself, for a row of one text evaluated alone.
-        offset_formula: ``evaluate.offset_formula``.
-        prompts: C lists of any lengths; empty if texts are shared.
-    """
-
-    method: str
-    seeds: tuple[int, ...]
-    texts: tuple[str, ...] = ()
-    offsets: tuple[int, ...] = (0,)
-    text: str | None = None
-    offset_formula: Literal["wording", "code"] = "wording"
-    prompts: Sequence[Sequence[str]] = ()
-
-    @property
-    def m(self) -> int | None:
-        """Number of members, not counting token offsets; None if it differs by class."""
-        sizes = {len(texts) for texts in self.prompts or [self.texts]}
-        return sizes.pop() if len(sizes) == 1 else None
-
-    @property
-    def texts_per_class(self) -> float:
-        """The paper's column m: texts per class, averaged over classes."""
-        return float(np.mean([len(texts) for texts in self.prompts or [self.texts]])) * len(self.offsets)
-
-    def cut(self, m: Sequence[int]) -> list[Row]:
-        """A row for each size in `m` that is smaller than this one, and the whole row."""
-        sizes = sorted({size for size in m if size < len(self.texts)})
-        return [*(replace(self, texts=self.texts[:size]) for size in sizes), self]
 
 
 def pretrained_rows(material: Material, *, params: EvaluateParams) -> list[Row]:
@@ -138,34 +94,14 @@ def _single_rows(material: Material) -> list[Row]:
     return rows
 
 
-def class_rows(
-    tests: Sequence[TestSet],
-    *,
-    seeds: Sequence[int],
-    templates: Sequence[Callable[[str], str]],
-    nearest: Mapping[str, Sequence[Sequence[str]]] = MappingProxyType({}),
-    tuned: bool = False,
-) -> dict[str, list[Row]]:
-    """Rows with prompts by class for each dataset, omitting methods without prompts there.
-
-    Args:
-        tests: the datasets.
-        seeds: seeds to report them for; nothing is drawn.
-        templates: templates of the prompt ensemble; empty to leave it out.
-        nearest: `nearest_prompts`.
-        tuned: for a finetuned model.
-    """
-    by_dataset: dict[str, list[Row]] = {}
-    differing = [method for method in methods(()) if method.prompts and (method.tuned or not tuned)]
-    for test in tests:
-        template = test.baseline_template or test.template
-        near = nearest.get(test.name, ())
-        classes = ClassMaterial(template, test.class_names, templates, test.gpt, test.gpt_names, near)
-        class_prompts = ((method.name, method.prompts(classes)) for method in differing if method.prompts)
-        by_dataset[test.name] = [
-            Row(name, tuple(seeds), prompts=of_classes) for name, of_classes in class_prompts if any(of_classes)
-        ]
-    return by_dataset
+def class_rows(material: Material, tests: Sequence[TestSet]) -> list[Row]:
+    """Rows with prompts by class for each dataset, omitting methods without prompts there."""
+    return [
+        Row(method.name, material.seeds, prompts=of_classes, dataset=test.name)
+        for test in tests
+        for method in BASELINES
+        if method.prompts is not None and any(of_classes := method.prompts(material, test))
+    ]
 
 
 def nearest_prompts(
@@ -175,17 +111,14 @@ def nearest_prompts(
 
     Similar to classification by description (Menon & Vondrick 2023), but the descriptors come from a common pool, and
     the text tower assigns them to classes without any image or label. Nearness is the cosine of class prompt and
-    descriptor; ties go by pool order. An empty pool gives no prompts. A model without weights, which `wsoup plan` uses,
-    takes the first m.
+    descriptor; ties go by pool order. An empty pool gives no prompts.
     """
     if not pool:
         return {}
     features, by_dataset = encoder.encode(pool), {}  # (P, D)
     for test in tests:
         names = encoder.encode([prompts.prompt(test.template, name, "") for name in test.class_names])  # (C, D)
-        order = torch.arange(len(pool)).expand(len(names), -1)
-        if not features.is_meta:
-            order = (names @ features.T).sort(dim=1, descending=True, stable=True).indices  # (C, P)
+        order = (names @ features.T).sort(dim=1, descending=True, stable=True).indices  # (C, P)
         by_dataset[test.name] = [
             [prompts.prompt(test.template, name, pool[i]) for i in nearest]
             for name, nearest in zip(test.class_names, order[:, :m].tolist(), strict=True)
@@ -193,41 +126,35 @@ def nearest_prompts(
     return by_dataset
 
 
-def check_rows(
-    rows: Sequence[Row], *, class_rows: Mapping[str, Sequence[Row]], tests: Sequence[TestSet], tokenizer: Tokenizer
-) -> None:
+def check_rows(rows: Sequence[Row], *, tests: Sequence[TestSet], tokenizer: Tokenizer) -> None:
     """Raise PoolError for a text or prompt that exceeds the model's context, naming dataset and class."""
     for test in tests:
-        for offset in sorted({offset for row in rows for offset in row.offsets}):
+        for offset in sorted({offset for row in rows for offset in row.offsets if row.texts}):
             texts = sorted({text for row in rows if offset in row.offsets for text in row.texts})
             test.check_texts(texts, tokenizer=tokenizer, token_offset=offset)
-        for row in class_rows.get(test.name, ()):
-            test.check_prompts(row.prompts, tokenizer=tokenizer)
+        for row in rows:
+            if row.dataset == test.name:
+                test.check_prompts(row.prompts, tokenizer=tokenizer)
 
 
-def load_material(
-    artifacts: Artifacts,
-    *,
-    source: str,
-    seeds: Sequence[int],
-    encoder: Mapping[str, Any],
-    tests: Sequence[TestSet],
-) -> Material:
+def load_material(run: Run, tests: Sequence[TestSet]) -> Material:
     """Read the pools, and the soups of all seeds as listed by stage evaluated.
 
     Raises:
-        MissingError, MismatchError: a soup is missing, or was selected with an encoder other than `encoder` (an id).
+        MissingError, MismatchError: a soup is missing, or was selected with another encoder.
     """
+    artifacts, encoder = run.artifacts, run.encoder.id
     pools = {soup["name"]: soup["pool"] for soup in store.read_object(artifacts.evaluated)["soups"]}
-    soups = {
-        name: {seed: Soup.load(artifacts.soup(name, seed=seed), encoder=encoder) for seed in seeds} for name in pools
-    }
+    bound = artifacts.upper_bound
     return Material(
-        seeds=tuple(seeds),
+        seeds=run.seeds,
         words=read_pool(artifacts.pool("words")),
         descriptors=read_pool(artifacts.pool("descriptors")),
-        source_class_names=next(test.class_names for test in tests if test.name == source),
-        soups={name: {seed: soup.texts for seed, soup in by_seed.items()} for name, by_seed in soups.items()},
-        upper_bound=(Soup.load(artifacts.upper_bound, encoder=encoder).texts if artifacts.upper_bound.exists() else []),
+        source_class_names=next(test.class_names for test in tests if test.name == run.source),
+        soups={
+            name: {seed: Soup.load(artifacts.soup(name, seed=seed), encoder=encoder).texts for seed in run.seeds}
+            for name in pools
+        },
         pools=pools,
+        upper_bound=Soup.load(bound, encoder=encoder).texts if bound.exists() else [],
     )

@@ -13,7 +13,6 @@ end-of-text token of the bare prompt before them.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import torch
@@ -21,11 +20,13 @@ from torch import Tensor
 
 from wsoup.core import prompts
 from wsoup.core.flops import FlopCounter
-from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, mean_cosines, normalize
+from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, normalize
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
-from wsoup.evaluate.classifiers import Row, check_rows
-from wsoup.evaluate.testsets import COSINES, COUNTS, WHERE, ClassPrompts, TestSet
+from wsoup.evaluate.classifiers import check_rows
+from wsoup.evaluate.metrics import METRICS, Answers
+from wsoup.evaluate.rows import Row
+from wsoup.evaluate.testsets import WHERE, ClassPrompts, TestSet
 from wsoup.runtime import process
 from wsoup.runtime.work import finish_shards
 from wsoup.texts.encoder import PromptEncoder
@@ -46,10 +47,11 @@ SCHEMA = pa.schema(
         ("stored", pa.int64()),  # integers needed to store the members, one per token; null for prompts by class
         ("seed", pa.int64()),
         *WHERE,
-        *COUNTS,
-        *COSINES,
+        *((name, kind) for name, (kind, _) in METRICS.items()),
     ]
 )
+Task = tuple[Sequence[object], Callable[[], Tensor]]
+"""What determines some mean texts, as JSON values for the resume key, and their computation."""
 
 
 @dataclass(frozen=True)
@@ -60,89 +62,84 @@ class Classifiers:
         rows: R rows with shared texts.
         prompts: S class prompts.
         means: (R, S, D) float32.
-        by_class: rows with prompts by class, and their mean text features (C, D), by dataset.
+        by_class: rows with prompts by class, and their mean text features (C, D).
     """
 
     rows: Sequence[Row]
     prompts: ClassPrompts
     means: Tensor
-    by_class: Mapping[str, Sequence[tuple[Row, Tensor]]]
+    by_class: Sequence[tuple[Row, Tensor]] = ()
 
-    def of(self, test: TestSet) -> Tensor:
-        """Mean text features of every row for the classes of one dataset: (R, C, D)."""
-        return self.means[:, self.prompts.of(test)]
+    def of(self, test: TestSet) -> list[tuple[Row, Tensor]]:
+        """The rows of one dataset, each with the mean text features of its classes (C, D)."""
+        shared = zip(self.rows, self.means[:, self.prompts.of(test)], strict=True)
+        return [*shared, *((row, mean) for row, mean in self.by_class if row.dataset == test.name)]
 
 
-def encode_rows(
-    rows: Sequence[Row],
-    *,
-    class_rows: Mapping[str, Sequence[Row]],
-    tests: Sequence[TestSet],
-    encoder: Encoder,
-    texts: PromptEncoder,
-    owner: Owner,
-    label: str,
-) -> Classifiers:
-    """Compute the mean text features of all rows, resumably.
+def at_once(tasks: Sequence[Task]) -> list[Tensor]:
+    """Compute mean texts without resume state."""
+    return [mean() for _, mean in tasks]
 
-    Shards are blocks of class prompts, and single rows with prompts by class.
+
+def in_shards(
+    encoder: Encoder, *, texts: PromptEncoder, prompt: str, owner: Owner, label: str
+) -> Callable[[Sequence[Task]], list[Tensor]]:
+    """Compute mean texts resumably.
 
     Args:
-        rows: rows with shared texts.
-        class_rows: rows with prompts by class, by dataset.
-        tests: the datasets.
         encoder: the model, whose id is part of the resume key.
-        texts: the model's text side.
+        texts: its text side.
+        prompt: any class prompt, to estimate FLOPs by.
         owner: owner of the resume state.
         label: label of the progress bar.
-
-    Raises:
-        PoolError: a text exceeds the model's context, see `check_rows`.
     """
-    check_rows(rows, class_rows=class_rows, tests=tests, tokenizer=encoder.tokenizer)
-    classes = ClassPrompts(tests)
-    stems, by_class = classes.stems, [(name, row) for name, own in class_rows.items() for row in own]
-    blocks = [stems[start : start + CLASS_PROMPTS] for start in range(0, len(stems), CLASS_PROMPTS)]
 
     def packed(mean: Callable[[], Tensor]) -> bytes:
-        flops = TextFlops(texts, encoder=encoder, prompt=f"{stems[0]}.")
+        flops = TextFlops(texts, encoder=encoder, prompt=prompt)
         with process.timed(process.TEXTS):
             means = mean()
         process.add_flops(process.TEXTS, flops.done())
         return store.pack_arrays({"means": means.cpu().numpy()})
 
-    tasks: list[tuple[list[Any], Callable[[], Tensor]]] = [
-        *(([_deciding(rows), block], partial(mean_of_stems, rows, stems=block, encoder=texts)) for block in blocks),
-        *((list(row.prompts), partial(mean_prompts, row, encoder=texts)) for _, row in by_class),
-    ]
-    shards = [Shard(owner, [encoder.id, *about], partial(packed, mean)) for about, mean in tasks]
-    arrays = [store.unpack_arrays(made, origin=label) for made in finish_shards(shards, label=label, unit="block")]
-    means = [torch.from_numpy(each["means"]).to(encoder.device) for each in arrays]
-    shared, own = means[: len(blocks)], means[len(blocks) :]
-    by_dataset = {
-        test.name: [(row, means) for (name, row), means in zip(by_class, own, strict=True) if name == test.name]
-        for test in tests
-    }
-    return Classifiers(rows, classes, torch.cat(shared, dim=1), by_dataset)
+    def finish(tasks: Sequence[Task]) -> list[Tensor]:
+        shards = [Shard(owner, [encoder.id, *about], partial(packed, mean)) for about, mean in tasks]
+        arrays = [store.unpack_arrays(made, origin=label) for made in finish_shards(shards, label=label, unit="block")]
+        return [torch.from_numpy(each["means"]).to(encoder.device) for each in arrays]
 
-
-def _deciding(rows: Sequence[Row]) -> list[list[Any]]:
-    """The fields of rows that determine their mean texts, for the resume key."""
-    return [[row.texts, row.offsets, row.offset_formula] for row in rows]
+    return finish
 
 
 def mean_texts(
     rows: Sequence[Row],
     *,
-    class_rows: Mapping[str, Sequence[Row]],
     tests: Sequence[TestSet],
     encoder: PromptEncoder,
+    finish: Callable[[Sequence[Task]], list[Tensor]] = at_once,
 ) -> Classifiers:
-    """`encode_rows` in one go, without resume state."""
-    check_rows(rows, class_rows=class_rows, tests=tests, tokenizer=encoder.tokenizer)
-    classes = ClassPrompts(tests)
-    by_class = {name: [(row, mean_prompts(row, encoder=encoder)) for row in own] for name, own in class_rows.items()}
-    return Classifiers(rows, classes, mean_of_stems(rows, stems=classes.stems, encoder=encoder), by_class)
+    """Compute the mean text features of all rows, in blocks of class prompts, and of single rows with prompts by class.
+
+    Args:
+        rows: all rows.
+        tests: the datasets.
+        encoder: encodes the texts.
+        finish: `at_once` or `in_shards`.
+
+    Raises:
+        PoolError: a text exceeds the model's context, see `check_rows`.
+    """
+    check_rows(rows, tests=tests, tokenizer=encoder.tokenizer)
+    classes, shared = ClassPrompts(tests), [row for row in rows if row.dataset is None]
+    by_class = [row for row in rows if row.dataset is not None]
+    deciding = [[row.texts, row.offsets, row.offset_formula] for row in shared]
+    blocks = [classes.stems[start : start + CLASS_PROMPTS] for start in range(0, len(classes.stems), CLASS_PROMPTS)]
+    means = finish(
+        [
+            *(([deciding, block], partial(mean_of_stems, shared, stems=block, encoder=encoder)) for block in blocks),
+            *(([list(row.prompts)], partial(mean_prompts, row, encoder=encoder)) for row in by_class),
+        ]
+    )
+    n = len(blocks)
+    return Classifiers(shared, classes, torch.cat(means[:n], dim=1), list(zip(by_class, means[n:], strict=True)))
 
 
 def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptEncoder) -> Tensor:
@@ -183,26 +180,8 @@ def mean_prompts(row: Row, *, encoder: PromptEncoder) -> Tensor:
     return mean_weights(row.prompts, texts=unique).to(features.device) @ features
 
 
-def encode_and_evaluate(
-    rows: Sequence[Row],
-    *,
-    class_rows: Mapping[str, Sequence[Row]],
-    tests: Sequence[TestSet],
-    encoder: Encoder,
-    owner: Owner,
-    label: str,
-    variant: str,
-) -> pa.Table:
-    """`encode_rows` with a new `PromptEncoder`, then `evaluate`."""
-    texts = PromptEncoder.of(encoder)
-    classifiers = encode_rows(
-        rows, class_rows=class_rows, tests=tests, encoder=encoder, texts=texts, owner=owner, label=label
-    )
-    return evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=variant)
-
-
 def evaluate(classifiers: Classifiers, *, tests: Sequence[TestSet], tokenizer: Tokenizer, variant: str) -> pa.Table:
-    """Count the correct images of every row on every dataset, in both modes (single texts in the only one they have).
+    """Measure every row on every dataset, in both modes (single texts in the only one they have).
 
     Args:
         classifiers: all rows, encoded by the model that made the image features.
@@ -213,57 +192,44 @@ def evaluate(classifiers: Classifiers, *, tests: Sequence[TestSet], tokenizer: T
     Returns:
         One line per dataset, row, mode and seed, with the columns of `SCHEMA`.
     """
-    lines: list[dict[str, object]] = []
-    stored = tokens_stored(classifiers.rows, tokenizer=tokenizer)
-    for test in tests:
-        by_class = classifiers.by_class.get(test.name, ())
-        rows: list[Row] = [*classifiers.rows, *(row for row, _ in by_class)]
-        means = classifiers.of(test)
-        if by_class:
-            means = torch.cat([means, torch.stack([mean for _, mean in by_class])])  # (R, C, D)
-        lines += count(rows, means=means, stored=stored, test=test, variant=variant)
+    texts = sorted({text for row in classifiers.rows for text in row.texts})
+    sizes = tokens_stored(texts, tokenizer=tokenizer)
+    lines = [
+        {**line, "variant": variant} for test in tests for line in count(classifiers.of(test), sizes=sizes, test=test)
+    ]
     return pa.Table.from_pylist(lines, schema=SCHEMA)
 
 
 def count(
-    rows: Sequence[Row], *, means: Tensor, stored: Sequence[int], test: TestSet, variant: str
+    rows: Sequence[tuple[Row, Tensor]], *, sizes: Mapping[str, int], test: TestSet
 ) -> Iterator[dict[str, object]]:
-    """Lines of R rows on one dataset, given mean text features (R, C, D) and `stored` of the rows with shared texts."""
-    n_images = len(test.labels)
-    sums = class_sums(test.image_features, test.labels, n_classes=len(test.class_names))
+    """Lines of rows with their mean text features (C, D) on one dataset; `sizes` are `tokens_stored` of their texts."""
+    images, labels = test.image_features, test.labels
+    sums = class_sums(images, labels, n_classes=len(test.class_names))
+    means = torch.stack([mean for _, mean in rows])  # (R, C, D)
     by_mode = {"centroid": normalize(means), "score_mean": means}
-    right = {
-        mode: correct_per_candidate(test.image_features, test.labels, classes).sum(dim=1).tolist()
-        for mode, classes in by_mode.items()
-    }
-    for r, row in enumerate(rows):
+    right = {mode: correct_per_candidate(images, labels, classes) for mode, classes in by_mode.items()}
+    for r, (row, _) in enumerate(rows):
         for mode in MODES if row.text is None else MODES[:1]:
-            alignment, uniformity = mean_cosines(by_mode[mode][r][None], sums=sums, n_images=n_images)
-            for seed in row.seeds:
-                yield {
-                    "method": row.method,
-                    "variant": variant,
-                    "mode": mode,
-                    "m": row.m,
-                    "offsets": len(row.offsets),
-                    "texts": row.texts_per_class,
-                    "text": row.text,
-                    "stored": stored[r] if r < len(stored) else None,
-                    "seed": seed,
-                    **test.where,
-                    "n_correct": right[mode][r],
-                    "n_images": n_images,
-                    "alignment": float(alignment),
-                    "uniformity": float(uniformity),
-                }
+            answers = Answers(images, labels, by_mode[mode][r], right[mode][r], sums)
+            line = {
+                "method": row.method,
+                "mode": mode,
+                "m": row.m,
+                "offsets": len(row.offsets),
+                "texts": row.texts_per_class,
+                "text": row.text,
+                "stored": None if row.prompts else sum(sizes[text] for text in row.texts),
+                **test.where,
+                **{name: measure(answers) for name, (_, measure) in METRICS.items()},
+            }
+            yield from ({**line, "seed": seed} for seed in row.seeds)
 
 
-def tokens_stored(rows: Sequence[Row], *, tokenizer: Tokenizer) -> list[int]:
-    """Total tokens of the members of each row: (R,). A soup is stored as one integer per token."""
-    texts = sorted({text for row in rows for text in row.texts})
+def tokens_stored(texts: Sequence[str], *, tokenizer: Tokenizer) -> dict[str, int]:
+    """Tokens of each text: a soup is stored as one integer per token of its members."""
     empty, *lengths = token_lengths(["", *texts], tokenizer=tokenizer).tolist()
-    size = {text: length - empty for text, length in zip(texts, lengths, strict=True)}
-    return [sum(size[text] for text in row.texts) for row in rows]
+    return {text: length - empty for text, length in zip(texts, lengths, strict=True)}
 
 
 class TextFlops:
@@ -284,14 +250,6 @@ class TextFlops:
         if self.texts.way == "fast":
             return float(self.texts.flops - self._flops)
         probe = PromptEncoder.of(self.encoder)  # measuring must not add to the counters of `texts`
-        return float(flops_per_token(probe, prompt=self.prompt) * (self.texts.tokens_encoded - self._tokens))
-
-
-def flops_per_token(texts: PromptEncoder, *, prompt: str) -> int:
-    """FLOPs per token for towers that share no prefixes; 0 for the others, which count their own."""
-    if texts.way == "fast":
-        return 0
-    before = texts.tokens_encoded
-    with FlopCounter() as counter, torch.no_grad():
-        texts.encode([prompt])
-    return counter.flops // max(1, texts.tokens_encoded - before)
+        with FlopCounter() as counter, torch.no_grad():
+            probe.encode([self.prompt])
+        return float(counter.flops // max(1, probe.tokens_encoded) * (self.texts.tokens_encoded - self._tokens))

@@ -6,19 +6,19 @@ exported. All but the templates are also evaluated on the images that soups were
 accuracy on held-out source images is the optimism of selection.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+import torch
 from torch import Tensor
 
 from wsoup.core.scoring import MODES, correct, normalize
 from wsoup.evaluate.baselines import random_chains, random_descriptors
 from wsoup.evaluate.bits import pack_right
-from wsoup.evaluate.classifiers import Row
 from wsoup.evaluate.counts import Classifiers, mean_texts
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Material, all_seeds, judged_soups, random_beside
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Material, Row, all_seeds, judged_soups, random_beside
 from wsoup.evaluate.testsets import COUNTS, WHERE, TestSet
 from wsoup.texts.encoder import PromptEncoder
 
@@ -32,12 +32,11 @@ CONFUSION = pa.schema([("dataset", pa.string()), *_PREDICTED, ("n_images", pa.in
 
 def judge(
     classifiers: Classifiers,
-    *,
     material: Material,
+    *,
     soup: str,
     mode: str,
     tests: Sequence[TestSet],
-    source: str,
     selection: Callable[[int], tuple[Tensor, Tensor]],
     encoder: PromptEncoder,
 ) -> dict[str, pa.Table]:
@@ -49,42 +48,35 @@ def judge(
         soup: name of the main soup.
         mode: the mode in which it is judged.
         tests: the datasets.
-        source: name of the source.
         selection: seed -> features (N, D) and labels (N,) of the source's few-shot images.
         encoder: encodes the random controls and the main soup.
     """
     names = judged_soups(list(material.soups))
     pair = together_rows(soup, material=material)
     # Encoded apart from the tables' rows, whose features stay the same to the last bit.
-    random = random_rows(material, pools={name: material.pools[name] for name in names})
-    controls = mean_texts([*pair, *random], class_rows={}, tests=tests, encoder=encoder)
+    controls = mean_texts([*pair, *random_rows(material, soups=names)], tests=tests, encoder=encoder)
     both = (classifiers, controls)
-    (source_test,) = (test for test in tests if test.name == source)
+    (source,) = (test for test in tests if test.role == "source")
+    answers = [(test, *_predicted(controls, pair=pair, mode=mode, test=test)) for test in tests]
     return {
         "right": pa.concat_tables(right_images(encoded, soups=names, tests=tests) for encoded in both),
         "selection": pa.concat_tables(
-            selection_counts(encoded, soups=names, source=source_test, images=selection) for encoded in both
+            selection_counts(encoded, soups=names, source=source, images=selection) for encoded in both
         ),
-        "flips": flips(controls, pair=pair, mode=mode, tests=tests),
-        "confusion": confusion(controls, pair=pair, mode=mode, tests=tests),
+        "flips": flips(answers),
+        "confusion": confusion(answers),
     }
 
 
-def random_rows(material: Material, *, pools: Mapping[str, str]) -> list[Row]:
-    """The random control of each soup and seed: as many texts from its pool, with the same numbers of words.
-
-    Args:
-        material: pools and soups.
-        pools: words, descriptors or mixed, by name of judged soup.
-    """
+def random_rows(material: Material, *, soups: Sequence[str]) -> list[Row]:
+    """The random control of each soup and seed: as many texts from its pool, with the same numbers of words."""
     rows = []
-    for name, pool in pools.items():
+    for name in soups:
         for seed, texts in material.soups[name].items():
-            if pool == "words":
+            if material.pools[name] == "words":
                 drawn = random_chains(material.words, lengths=[len(text.split()) for text in texts], seed=seed)
             else:
-                whole = material.descriptors if pool == "descriptors" else material.words + material.descriptors
-                drawn = random_descriptors(whole, m=len(texts), seed=seed)
+                drawn = random_descriptors(material.descriptors, m=len(texts), seed=seed)
             rows.append(Row(random_beside(name), (seed,), tuple(drawn)))
     return rows
 
@@ -95,26 +87,24 @@ def together_rows(name: str, *, material: Material) -> tuple[Row, Row]:
     return Row("", material.seeds, ("",)), Row(all_seeds(name), material.seeds, texts)
 
 
-def judged_rows(classifiers: Classifiers, *, soups: Sequence[str]) -> Iterator[tuple[Row, Tensor]]:
-    """Judged rows with shared texts, at full size, each with its mean text features (S, D)."""
+def judged_rows(rows: Sequence[tuple[Row, Tensor]], *, soups: Sequence[str]) -> list[tuple[Row, Tensor]]:
+    """The judged ones of some rows and their mean texts: those of shared texts at full size, then the templates."""
     of_soups = ((f"{name}_soup", random_beside(name), all_seeds(name)) for name in soups)
-    names = {CLASS_NAME.name, *chain.from_iterable(of_soups)}
+    names = {CLASS_NAME.name, ENSEMBLE.name, *chain.from_iterable(of_soups)}
     largest: dict[tuple[str, tuple[int, ...]], tuple[Row, Tensor]] = {}
-    for row, means in zip(classifiers.rows, classifiers.means, strict=True):
+    for row, means in rows:
         if row.method in names and row.text is None and row.offsets == (0,):
             key = row.method, row.seeds
             if key not in largest or len(row.texts) > len(largest[key][0].texts):
                 largest[key] = row, means
-    yield from largest.values()
+    return list(largest.values())
 
 
 def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Sequence[TestSet]) -> pa.Table:
     """Which test images each judged row gets right, by seed and mode; columns of `RIGHT`."""
     lines: list[dict[str, object]] = []
     for test in tests:
-        shared = ((row, means[classifiers.prompts.of(test)]) for row, means in judged_rows(classifiers, soups=soups))
-        templates = (pair for pair in classifiers.by_class.get(test.name, ()) if pair[0].method == ENSEMBLE.name)
-        for row, means in chain[tuple[Row, Tensor]](shared, templates):
+        for row, means in judged_rows(classifiers.of(test), soups=soups):
             for mode, right in _right(test.image_features, test.labels, means):
                 about = {"method": row.method, "mode": mode, **test.where, "n_images": len(right)}
                 lines += [{**about, "seed": seed, "right": pack_right(right)} for seed in row.seeds]
@@ -124,7 +114,7 @@ def right_images(classifiers: Classifiers, *, soups: Sequence[str], tests: Seque
 def selection_counts(
     classifiers: Classifiers, *, soups: Sequence[str], source: TestSet, images: Callable[[int], tuple[Tensor, Tensor]]
 ) -> pa.Table:
-    """Correct counts of each judged row on the images that selection saw; columns of `SELECTION`.
+    """Correct counts of each judged row with shared texts on the images that selection saw; columns of `SELECTION`.
 
     Args:
         classifiers: rows and their mean text features.
@@ -134,9 +124,10 @@ def selection_counts(
     """
     lines = [
         {"method": row.method, "mode": mode, "seed": seed, "n_correct": int(right.sum()), "n_images": len(right)}
-        for row, means in judged_rows(classifiers, soups=soups)
+        for row, means in judged_rows(classifiers.of(source), soups=soups)
+        if not row.prompts
         for seed in row.seeds
-        for mode, right in _right(*images(seed), means[classifiers.prompts.of(source)])
+        for mode, right in _right(*images(seed), means)
     ]
     return pa.Table.from_pylist(lines, schema=SELECTION)
 
@@ -148,8 +139,23 @@ def _right(image_features: Tensor, labels: Tensor, means: Tensor) -> Iterator[tu
         yield mode, correct(image_features, labels, classes).cpu().numpy()
 
 
-def flips(classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]) -> pa.Table:
-    """Images that exactly one of two rows gets right, with both predictions; columns of `FLIPS`."""
+def _predicted(
+    classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, test: TestSet
+) -> tuple[np.ndarray, np.ndarray]:
+    """Labels (N,) of one dataset, and the classes (2, N) that two rows predict."""
+    by_row = classifiers.of(test)
+    means = torch.stack([next(mean for row, mean in by_row if row == wanted) for wanted in pair])
+    classes = normalize(means) if mode == "centroid" else means  # (2, C, D)
+    predicted = (test.image_features @ classes.transpose(1, 2)).argmax(dim=2)
+    return test.labels.cpu().numpy(), predicted.cpu().numpy()
+
+
+def flips(answers: Sequence[tuple[TestSet, np.ndarray, np.ndarray]]) -> pa.Table:
+    """Images that exactly one of two rows gets right; columns of `FLIPS`.
+
+    Args:
+        answers: datasets with their labels (N,) and the two rows' predictions (2, N).
+    """
     lines = [
         {
             "dataset": test.name,
@@ -158,31 +164,19 @@ def flips(classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: 
             "before": int(before[i]),
             "after": int(after[i]),
         }
-        for test, labels, (before, after) in _predicted(classifiers, pair=pair, mode=mode, tests=tests)
+        for test, labels, (before, after) in answers
         for i in np.flatnonzero((before == labels) != (after == labels)).tolist()
     ]
     return pa.Table.from_pylist(lines, schema=FLIPS)
 
 
-def confusion(classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]) -> pa.Table:
-    """Number of images by label and the predictions of two rows; columns of `CONFUSION`, sorted."""
+def confusion(answers: Sequence[tuple[TestSet, np.ndarray, np.ndarray]]) -> pa.Table:
+    """Number of images by label and the predictions of two rows, as for `flips`; columns of `CONFUSION`, sorted."""
     lines = []
-    for test, labels, predicted in _predicted(classifiers, pair=pair, mode=mode, tests=tests):
+    for test, labels, predicted in answers:
         kinds, counts = np.unique(np.stack([labels, *predicted], axis=1), axis=0, return_counts=True)  # (kinds, 3)
         lines += [
             {"dataset": test.name, "label": label, "before": before, "after": after, "n_images": count}
             for (label, before, after), count in zip(kinds.tolist(), counts.tolist(), strict=True)
         ]
     return pa.Table.from_pylist(lines, schema=CONFUSION)
-
-
-def _predicted(
-    classifiers: Classifiers, *, pair: tuple[Row, Row], mode: str, tests: Sequence[TestSet]
-) -> Iterator[tuple[TestSet, np.ndarray, np.ndarray]]:
-    """For each dataset its labels (N,), and the classes (2, N) that two rows predict."""
-    positions = [list(classifiers.rows).index(row) for row in pair]
-    for test in tests:
-        means = classifiers.of(test)[positions]
-        classes = normalize(means) if mode == "centroid" else means  # (2, C, D)
-        predicted = (test.image_features @ classes.transpose(1, 2)).argmax(dim=2)  # (2, N)
-        yield test, test.labels.cpu().numpy(), predicted.cpu().numpy()

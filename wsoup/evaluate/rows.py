@@ -5,33 +5,82 @@ and a test. Soups of params.yaml become methods by themselves. The report import
 torch.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+import numpy as np
 
 from wsoup.evaluate import baselines
 
 
 @dataclass(frozen=True)
+class Row:
+    """One classifier: texts shared by all classes, or prompts for each class of one dataset.
+
+    Attributes:
+        method: name in results, for example ``word_soup``.
+        seeds: seeds it is reported for; several if nothing was drawn.
+        texts: bare members; empty if there are `prompts`.
+        offsets: null tokens between class name and text; each member is repeated at every offset.
+        text: the text itself, for a row of one text evaluated alone.
+        offset_formula: ``evaluate.offset_formula``.
+        prompts: C lists of any lengths; empty if texts are shared.
+        dataset: the dataset that prompts are for.
+    """
+
+    method: str
+    seeds: tuple[int, ...]
+    texts: tuple[str, ...] = ()
+    offsets: tuple[int, ...] = (0,)
+    text: str | None = None
+    offset_formula: Literal["wording", "code"] = "wording"
+    prompts: Sequence[Sequence[str]] = ()
+    dataset: str | None = None
+
+    @property
+    def m(self) -> int | None:
+        """Number of members, not counting token offsets; None if it differs by class."""
+        sizes = {len(texts) for texts in self.prompts or [self.texts]}
+        return sizes.pop() if len(sizes) == 1 else None
+
+    @property
+    def texts_per_class(self) -> float:
+        """The paper's column m: texts per class, averaged over classes."""
+        return float(np.mean([len(texts) for texts in self.prompts or [self.texts]])) * len(self.offsets)
+
+    def cut(self, m: Sequence[int]) -> list[Row]:
+        """A row for each size in `m` that is smaller than this one, and the whole row."""
+        sizes = sorted({size for size in m if size < len(self.texts)})
+        return [*(replace(self, texts=self.texts[:size]) for size in sizes), self]
+
+
+@dataclass(frozen=True)
 class Material:
-    """Inputs for texts shared by all classes.
+    """Inputs for the texts of all methods.
 
     Attributes:
         seeds: all seeds of the run.
         words, descriptors: the two pools.
         source_class_names: class names of the source, which determine Waffle's shapes.
         soups: members by soup name and seed.
+        pools: words or descriptors, by soup name.
         upper_bound: members of the descriptor soup selected on the targets, if any.
-        pools: words, descriptors or mixed, by soup name.
+        templates: templates of the prompt ensemble; empty to leave it out.
+        nearest: by dataset, prompts with the descriptors nearest to each class; empty to leave them out.
     """
 
     seeds: tuple[int, ...]
-    words: list[str]
-    descriptors: list[str]
-    source_class_names: list[str]
-    soups: Mapping[str, Mapping[int, list[str]]]
-    upper_bound: list[str]
+    words: Sequence[str] = ()
+    descriptors: Sequence[str] = ()
+    source_class_names: Sequence[str] = ()
+    soups: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
     pools: Mapping[str, str] = field(default_factory=dict)
+    upper_bound: Sequence[str] = ()
+    templates: Sequence[Callable[[str], str]] = ()
+    nearest: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
     @property
     def shown(self) -> str:
@@ -39,25 +88,21 @@ class Material:
         return "word" if "word" in self.soups else next(iter(self.soups))
 
 
-@dataclass(frozen=True)
-class ClassMaterial:
-    """Inputs for prompts that differ by class, on one dataset.
+class Dataset(Protocol):
+    """What prompts by class need of a dataset: `wsoup.evaluate.testsets.TestSet`, which imports torch."""
 
-    Attributes:
-        template: template for these baselines.
-        class_names: C names in label order.
-        templates: templates of the prompt ensemble; empty to leave it out.
-        gpt: GPT descriptors by class name, or None.
-        gpt_names: names to use with GPT descriptors instead of some class names.
-        nearest: prompts with the descriptors nearest to each class (`wsoup.evaluate.classifiers.nearest_prompts`).
-    """
-
-    template: str
-    class_names: Sequence[str]
-    templates: Sequence[Callable[[str], str]]
-    gpt: Mapping[str, Sequence[str]] | None
-    gpt_names: Mapping[str, str] = field(default_factory=dict)
-    nearest: Sequence[Sequence[str]] = ()
+    @property
+    def name(self) -> str: ...
+    @property
+    def template(self) -> str: ...
+    @property
+    def baseline_template(self) -> str | None: ...
+    @property
+    def class_names(self) -> Sequence[str]: ...
+    @property
+    def gpt(self) -> Mapping[str, Sequence[str]] | None: ...
+    @property
+    def gpt_names(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True)
@@ -67,7 +112,7 @@ class Method:
     Attributes:
         name: name in results.
         texts: (material, seed, m) -> texts shared by all classes; m matters only if they are drawn.
-        prompts: inputs of one dataset -> prompts of each class; may be empty.
+        prompts: (material, dataset) -> prompts of each class; may be empty.
         by_seed: whether the texts differ by seed.
         drawn: whether params.yaml sets how many to draw (``evaluate.baseline_m``, ``evaluate.tuned_baseline_m``).
         limit: how many can be drawn; None for no limit.
@@ -80,7 +125,7 @@ class Method:
 
     name: str
     texts: Callable[[Material, int, int], Sequence[str]] | None = None
-    prompts: Callable[[ClassMaterial], Sequence[Sequence[str]]] | None = None
+    prompts: Callable[[Material, Dataset], Sequence[Sequence[str]]] | None = None
     by_seed: bool = True
     drawn: bool = False
     limit: Callable[[Material], int] | None = None
@@ -94,19 +139,22 @@ class Method:
 CLASS_NAME = Method("class_name", lambda material, seed, m: [""], by_seed=False)
 ENSEMBLE = Method(
     "ensemble",
-    prompts=lambda classes: baselines.ensemble_prompts(
-        classes.template, class_names=classes.class_names, templates=classes.templates
+    prompts=lambda material, test: baselines.ensemble_prompts(
+        test.baseline_template or test.template, class_names=test.class_names, templates=material.templates
     ),
     by_seed=False,
     tuned=False,
 )
 GPT = Method(
     "gpt",
-    prompts=lambda classes: (
+    prompts=lambda material, test: (
         []
-        if classes.gpt is None
+        if test.gpt is None
         else baselines.gpt_prompts(
-            classes.template, class_names=classes.class_names, descriptors=classes.gpt, gpt_names=classes.gpt_names
+            test.baseline_template or test.template,
+            class_names=test.class_names,
+            descriptors=test.gpt,
+            gpt_names=test.gpt_names,
         )
     ),
     by_seed=False,
@@ -133,7 +181,12 @@ WAFFLE = Method(
     sized=True,
     offsets="pretrained",
 )
-NEAREST = Method("nearest_descriptors", prompts=lambda classes: classes.nearest, by_seed=False, tuned=False)
+NEAREST = Method(
+    "nearest_descriptors",
+    prompts=lambda material, test: material.nearest.get(test.name, ()),
+    by_seed=False,
+    tuned=False,
+)
 RANDOM_CHAINS = Method(
     "random_chains",
     lambda material, seed, m: baselines.random_chains(

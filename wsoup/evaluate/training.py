@@ -8,20 +8,20 @@ trained on (the authors' figures/python_scripts/main_crossdataset.traineval.py) 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from wsoup.core.draws import named_generator
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.shards import Owner
-from wsoup.evaluate.classifiers import Row
-from wsoup.evaluate.counts import encode_and_evaluate
+from wsoup.evaluate.counts import evaluate, in_shards, mean_texts
+from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.tuned import load_tuned, snapshots_in
 from wsoup.images.features import ImageList, embed_images
+from wsoup.search.rank.source import Run
+from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
 COLUMNS = ("seed", "iteration", "dataset", "n_correct", "n_images")
@@ -46,71 +46,63 @@ def trained_row(rows: Sequence[Row], *, soup: str) -> Row:
 
 
 def during_training(
-    method: str,
-    *,
-    seed: int,
-    row: Row,
-    encoder: Encoder,
-    tests: Sequence[TestSet],
-    artifacts: Artifacts,
-    batch_size: int,
-    owner: Owner,
-) -> list[list[Any]]:
+    run: Run, method: str, *, seed: int, row: Row, tests: Sequence[TestSet], batch_size: int
+) -> list[tuple[int, int, str, int, int]]:
     """Counts of every snapshot of one seed: lines of `COLUMNS`, none if params ask for no snapshots.
 
     Args:
+        run: the run, with the pretrained model.
         method, seed: name the training run.
         row: the texts.
-        encoder: the pretrained model.
         tests: `sample_images`, with features of the pretrained model.
-        artifacts: where tuned weights and manifests are.
         batch_size: images in one forward pass, if the image tower was trained.
-        owner: owner of the resume state.
     """
-    folder, lines = artifacts.tuned(method, seed=seed), []
+    folder, lines = run.artifacts.tuned(method, seed=seed), []
     for iteration in snapshots_in(folder):
-        tuned = load_tuned(folder, encoder=encoder, iteration=iteration)
-        seen = seen_by({seed: tuned}, tests=tests, artifacts=artifacts, batch_size=batch_size, owner=owner)[seed]
+        tuned = load_tuned(folder, encoder=run.encoder, iteration=iteration)
+        seen = seen_by(run, {seed: tuned}, tests=tests, batch_size=batch_size)[seed]
         label = f"{method} seed {seed}, iteration {iteration}"
-        table = encode_and_evaluate(
-            [row], class_rows={}, tests=seen, encoder=tuned, owner=owner, label=label, variant=method
-        )
+        table = encode_and_evaluate(run, tuned, rows=[row], tests=seen, label=label, variant=method)
         lines += [
-            [seed, iteration, line["dataset"], line["n_correct"], line["n_images"]]
+            (seed, iteration, line["dataset"], line["n_correct"], line["n_images"])
             for line in table.to_pylist()
             if line["mode"] == "centroid"
         ]
     return lines
 
 
+def encode_and_evaluate(
+    run: Run, encoder: Encoder, *, rows: Sequence[Row], tests: Sequence[TestSet], label: str, variant: str
+) -> pa.Table:
+    """Results of a finetuned model, computed resumably; `tests` have its image features."""
+    texts = PromptEncoder.of(encoder)
+    finish = in_shards(encoder, texts=texts, prompt=f"{tests[0].stems[0]}.", owner=run.owner, label=label)
+    classifiers = mean_texts(rows, tests=tests, encoder=texts, finish=finish)
+    return evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=variant)
+
+
 def seen_by(
-    tuned: Mapping[int, Encoder],
-    *,
-    tests: Sequence[TestSet],
-    artifacts: Artifacts,
-    batch_size: int,
-    owner: Owner,
+    run: Run, tuned: Mapping[int, Encoder], *, tests: Sequence[TestSet], batch_size: int
 ) -> dict[int, Sequence[TestSet]]:
     """The same datasets with the image features of each seed's model.
 
     If any model tuned its image tower, every image is decoded once for the models of all seeds.
 
     Args:
+        run: the run.
         tuned: finetuned models by seed.
         tests: datasets with features of the pretrained model; the images stay the same, so counts can be paired.
-        artifacts: where the manifests are.
         batch_size: images in one forward pass.
-        owner: owner of the resume state.
     """
     if not any(encoder.model.tunes_images for encoder in tuned.values()):
         return dict.fromkeys(tuned, tests)
     by_dataset = embed_images(
         {str(seed): encoder for seed, encoder in tuned.items()},
-        lists=[_images(test, manifest=artifacts.manifest(test.name)) for test in tests],
+        lists=[_images(test, manifest=run.artifacts.manifest(test.name)) for test in tests],
         batch_size=batch_size,
         on_bad_image="stop",  # images that cannot be decoded were left out before
         label="test images",
-        owner=owner,
+        owner=run.owner,
     )
     return {
         seed: [

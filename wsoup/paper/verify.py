@@ -17,15 +17,17 @@ from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.evaluate.classifiers import Row, class_rows
-from wsoup.evaluate.counts import mean_prompts, mean_texts
+from wsoup.disk.shards import Owner
+from wsoup.evaluate.classifiers import class_rows
+from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.params import EvaluateParams
+from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet, load_tests
 from wsoup.paper import pools, searches, tables
 from wsoup.paper.searches import Compared, Verdict, right_and_near
 from wsoup.paper.settings import Settings
 from wsoup.search.rank.pools import read_pool
-from wsoup.search.rank.source import load_source
+from wsoup.search.rank.source import Run, load_source
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, ensemble_templates
@@ -114,7 +116,7 @@ def search_log(
     """
     log = [step for step in searches.read_searches() if step.seed in seeds]
     logged = sorted({step.seed for step in log})
-    images = load_source(artifacts, source=source, seeds=logged, encoder=encoder)
+    images = load_source(Run(Owner("verify", {}, {}), source, tuple(logged), encoder, artifacts))
     compared, verdicts = searches.score(log, source=images), []
     for step, line in compared.items():
         scores = artifacts.scores(f"{step.soup}s")
@@ -189,11 +191,10 @@ def count(
     offsets = tuple(params.offsets)
     rows = [Row("class_name", (0,), ("",)), *soups]
     rows += [replace(row, offsets=offsets, offset_formula=params.offset_formula) for row in soups]
-    shared = mean_texts(rows, class_rows={}, tests=tests, encoder=encoder)
-    by_class = class_rows(tests, seeds=(0,), templates=ensemble_templates())
+    rows += class_rows(Material((0,), templates=ensemble_templates()), tests)
+    classifiers = mean_texts(rows, tests=tests, encoder=encoder)
     for test in tests:
-        means = dict(zip(map(_key, rows), shared.of(test), strict=True))
-        means |= {_key(row): mean_prompts(row, encoder=encoder) for row in by_class[test.name]}
+        means = {_key(row): mean for row, mean in classifiers.of(test)}
         for line in (line for line in log if line.dataset == test.name):
             method, mode, with_offsets = ROWS[line.method]
             seed = line.seed if (method, line.seed) in texts else 0

@@ -9,8 +9,10 @@ not at all, since every kind of soup needs them. Unlike `PromptEncoder.tokens_en
 does not depend on batches, caches, restarts or workers.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,12 +26,13 @@ from wsoup.core import prompts
 from wsoup.core.scoring import ImageSet, decide
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.shards import Owner
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import Name, Sections, Seeds
 from wsoup.soup.member import Cost
 from wsoup.texts import tokens
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import Encoder
+from wsoup.towers.encoder import Encoder, load_encoder
 
 TEXTS_AT_ONCE = 4096
 """Texts that are tokenized together to compute a cost."""
@@ -41,6 +44,35 @@ class SourceParams(Sections):
     source: Name
     seeds: Seeds
     encoder: EncoderParams
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a stage works with that encodes texts.
+
+    Attributes:
+        owner: of the stage's resume state.
+        source: name of the source dataset.
+        seeds: the run's seeds.
+        encoder: the pretrained model.
+        artifacts: where results are.
+    """
+
+    owner: Owner
+    source: str
+    seeds: tuple[int, ...]
+    encoder: Encoder
+    artifacts: Artifacts = field(default_factory=Artifacts)
+
+    @classmethod
+    def of(cls, owner: Owner, params: SourceParams) -> Run:
+        """The run of a params.yaml, with its encoder loaded."""
+        return cls(owner, params.source, tuple(params.seeds), load_encoder(params.encoder))
+
+    @property
+    def about(self) -> dict[str, object]:
+        """Attributes of every table that the stage writes."""
+        return {"encoder": self.encoder.id, "made_with": dict(self.owner.packages)}
 
 
 @dataclass(frozen=True)
@@ -106,25 +138,19 @@ class Source:
         return self.image_features[index], self.labels[index]
 
 
-def load_source(artifacts: Artifacts, *, source: str, seeds: Sequence[int], encoder: Encoder) -> Source:
+def load_source(run: Run) -> Source:
     """Read the source's training features and its few-shot splits.
-
-    Args:
-        artifacts: where they are.
-        source: name of the source.
-        seeds: the seeds.
-        encoder: must be the encoder that made the features.
 
     Raises:
         MissingError, MismatchError: a file is missing, or was made with another encoder or from other images.
     """
-    embeddings = artifacts.features(source, split="train")
-    features = store.read_features(embeddings, encoder=encoder.id, of=(source, "train"))
+    encoder, embeddings = run.encoder, run.artifacts.features(run.source, split="train")
+    features = store.read_features(embeddings, encoder=encoder.id, of=(run.source, "train"))
     position = {int(row): i for i, row in enumerate(features.rows)}
     skipped = len(features.attributes.get("skipped", []))
     subsets = {}
-    for seed in seeds:
-        path = store.require(artifacts.split(source, seed=seed), made_by="fewshot")
+    for seed in run.seeds:
+        path = store.require(run.artifacts.split(run.source, seed=seed), made_by="fewshot")
         rows = store.read_table(path, columns=["row"])["row"].to_pylist()
         subset = [position[row] for row in rows if row in position]
         if len(rows) - len(subset) > skipped:
