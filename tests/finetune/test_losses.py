@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from wsoup.finetune import losses
+from wsoup.finetune.params import CrossEntropyLoss
 
 
 def features(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -47,6 +48,34 @@ def test_the_adaptive_margin_by_hand():
     margins = losses.adaptive_margin(texts, labels=torch.tensor([0]), margin=0.1)
     torch.testing.assert_close(margins, torch.tensor([[0.0, 0.05, 0.1]]))
     assert not margins.requires_grad
+
+
+class OnACircle:
+    """Two classes at 0 and 90 degrees, for student and teacher."""
+
+    members = 1
+
+    def texts(self, member: int) -> torch.Tensor:
+        return torch.eye(2, requires_grad=True)
+
+    def teacher_texts(self, member: int) -> torch.Tensor:
+        return torch.eye(2)
+
+
+def test_the_teacher_predicts_at_its_own_scale():
+    """Student at 30 degrees and scale 60, teacher at 60 degrees and tau0 = 3, lambda 1/4, label 0."""
+    loss = CrossEntropyLoss(**{"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 3})
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    objective = losses.Objective(OnACircle(), loss=loss, logit_scale=60, parameters=[], scaler=scaler)
+    sin, cos = 0.5, math.sqrt(3) / 2
+    value, _ = objective.backward(
+        torch.tensor([[cos, sin]]), torch.tensor([[sin, cos]]), torch.tensor([0]), iteration=0
+    )
+    teacher = 1 / (1 + math.exp(3 * (cos - sin)))  # of class 0
+    own = -math.log(1 + math.exp(60 * (sin - cos)))  # log p of class 0
+    other = own + 60 * (sin - cos)
+    expected = -((0.75 + 0.25 * teacher) * own + 0.25 * (1 - teacher) * other)
+    assert float(value) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("balance", [1.0, 0.5, 0.0])

@@ -94,7 +94,7 @@ def test_snapshots_are_copies_of_the_average_and_survive_a_kill(tiny_encoder, co
 
 def test_the_average_follows_its_closed_form(tiny_encoder, colours):
     """After n steps: b^n w_0 + (1 - b) sum_i b^(n - i) w_i."""
-    run, b = trainer(tiny_encoder, colours, "coop"), 0.5
+    run, b = trainer(tiny_encoder, colours, "coop", ema=0.9), 0.9
     history = [run.student.soft_prompt.detach().double().clone()]
     for _ in range(3):
         run.step()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
+import numpy as np
+import pyarrow as pa
 import pytest
-import torch
-from oracle_world import DESCRIPTORS, NAMES, images_near
-from torch import Tensor
-from torch.nn import functional as F
+from oracle_world import DESCRIPTORS, NAMES, WORDS, images_near
 
-from wsoup.core import prompts
 from wsoup.datasets.paper import PAPER
-from wsoup.evaluate import baselines
+from wsoup.evaluate.classifiers import class_rows, pretrained_rows
+from wsoup.evaluate.counts import evaluate, mean_texts
+from wsoup.evaluate.params import EvaluateParams
+from wsoup.evaluate.rows import Material
+from wsoup.evaluate.testsets import TestSet
 from wsoup.search.rank import gpt
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import ensemble_templates
@@ -60,56 +61,51 @@ def accuracies(theirs, images):
     return {name: dict(zip(made["metrics"], values, strict=True)) for name, values in made["accuracies"].items()}
 
 
-def texts_of(encoder, template: str, *, baseline: str) -> dict[str, list[Tensor]]:
-    """Features (M, C, D) or, by class, (n, D) of every row; `baseline`: the template of rows with prompts by class."""
-    encoded = {
-        f"{kind}-soup": [
-            encoder.encode_texts([prompts.prompt(template, name, text) for name in NAMES]).clone() for text in texts
-        ]
-        for kind, texts in SOUPS.items()
-    }
+ROWS = {
+    "ZS": ("class_name", "centroid", 1),
+    "ensemble": ("ensemble", "centroid", 1),
+    "gpt-centroids": ("gpt", "centroid", 1),
+    "gpt-score-averaging": ("gpt", "score_mean", 1),
+    "word-soup": ("word_soup", "centroid", 1),
+    "descriptor-soup": ("descriptor_soup", "centroid", 1),
+    "word-soup-token-offset": ("word_soup", "centroid", len(OFFSETS)),
+    "descriptor-soup-token-offset": ("descriptor_soup", "centroid", len(OFFSETS)),
+    "word-soup-score-average": ("word_soup", "score_mean", 1),
+}
+"""Row of their table -> our method, mode and number of token offsets."""
+
+
+@pytest.fixture(scope="module")
+def counted(images, tiny_encoder) -> pa.Table:
+    """All rows on all templates by wsoup's own evaluation."""
     said = {name: [gpt.sentence(text, wording="code") for text in texts or [""]] for name, texts in SAID.items()}
-    by_class = {
-        "ensemble": baselines.ensemble_prompts(baseline, class_names=NAMES, templates=ensemble_templates()),
-        "gpt": baselines.gpt_prompts(baseline, class_names=NAMES, descriptors=said),
-    }
-    rows = {name: [encoder.encode_texts(texts).clone() for texts in groups] for name, groups in by_class.items()}
-    stems = [f"{template.format(name).removesuffix('.')}," for name in NAMES]
-    encode, whole = PromptEncoder.of(encoder), dict(encoded)
-    for name, groups in whole.items():
-        said_after = [f" {text}." for text in SOUPS[name.removesuffix("-soup")]]
-        copies = [encode.encode_grid(stems, said_after, token_offset=t, offset_formula="code") for t in OFFSETS[1:]]
-        encoded[f"{name}-token-offset"] = [*groups, *torch.cat(copies)]
-    plain = [encoder.encode_texts([template.format(name) for name in NAMES]).clone()]
-    return {"ZS": plain, **encoded, **rows}
-
-
-def right(images: tuple[Tensor, Tensor], classes: Sequence[Tensor], *, normalise: bool = True) -> int:
-    """Images whose nearest class is their own."""
-    features, labels = images
-    weights = torch.stack(list(classes))
-    return int(((features @ (F.normalize(weights, dim=-1) if normalise else weights).T).argmax(dim=1) == labels).sum())
+    tests = [
+        TestSet(
+            name, "xd", template, NAMES, *images[name], np.arange(len(images[name][1])), {}, gpt=said,
+            baseline_template=PAPER[OURS[name]].baseline_template,
+        )
+        for name, template in TEMPLATES.items()
+    ]  # fmt: skip
+    sizes = {"m": [1], "baseline_m": 1, "tuned_baseline_m": 1, "ensemble": True, "texts": []}
+    survey = {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1}
+    params = EvaluateParams(**sizes, offsets=OFFSETS, offset_formula="code", survey=survey)
+    soups = {name: {1: texts} for name, texts in SOUPS.items()}
+    material = Material((1,), WORDS, DESCRIPTORS, NAMES, soups, templates=ensemble_templates())
+    rows = [*pretrained_rows(material, params=params), *class_rows(material, tests)]
+    classifiers = mean_texts(rows, tests=tests, encoder=PromptEncoder.of(tiny_encoder))
+    return evaluate(classifiers, tests=tests, tokenizer=tiny_encoder.tokenizer, variant="pretrained")
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_every_row_has_the_authors_count(accuracies, images, tiny_encoder, name):
-    baseline = PAPER[OURS[name]].baseline_template or TEMPLATES[name]
+def test_every_row_has_the_authors_count(accuracies, counted, images, name):
     assert PAPER[OURS[name]].template == TEMPLATES[name]
-    texts, n_images = texts_of(tiny_encoder, TEMPLATES[name], baseline=baseline), len(images[name][1])
+    n_images = len(images[name][1])
     found = {row: round(value / 100 * n_images) for row, value in accuracies[name].items()}
-    word = torch.stack(texts["word-soup"])
-    ours = {
-        "ZS": right(images[name], texts["ZS"][0]),
-        "ensemble": right(images[name], [group.mean(dim=0) for group in texts["ensemble"]]),
-        "gpt-centroids": right(images[name], [group.mean(dim=0) for group in texts["gpt"]]),
-        "gpt-score-averaging": right(images[name], [group.mean(dim=0) for group in texts["gpt"]], normalise=False),
-        "word-soup": right(images[name], word.mean(dim=0)),
-        "descriptor-soup": right(images[name], torch.stack(texts["descriptor-soup"]).mean(dim=0)),
-        "word-soup-token-offset": right(images[name], torch.stack(texts["word-soup-token-offset"]).mean(dim=0)),
-        "descriptor-soup-token-offset": right(
-            images[name], torch.stack(texts["descriptor-soup-token-offset"]).mean(dim=0)
-        ),
-        "word-soup-score-average": right(images[name], word.mean(dim=0), normalise=False),
+    whole = {
+        (line["method"], line["mode"], line["offsets"]): line["n_correct"]  # the last one of a method is the whole soup
+        for line in counted.to_pylist()
+        if line["dataset"] == name and line["text"] is None
     }
+    ours = {row: whole[key] for row, key in ROWS.items()}
     assert found == ours
     assert len({*ours.values()}) > 3  # rows do differ

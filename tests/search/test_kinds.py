@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from wsoup.base.errors import PoolError
 from wsoup.core.scoring import normalize
-from wsoup.search.grow import chains
 from wsoup.search.grow.chains import (
     draw_chain_words,
     fitted_scale,
@@ -214,6 +213,8 @@ def test_the_fitted_scale_is_the_likeliest():
 
 
 def test_the_scale_of_perfect_and_hopeless_classifiers_is_bounded():
+    """With own scores 0.001 above the others the likelihood rises to the upper bound, and beyond."""
     images, labels = torch.eye(4), torch.arange(4)
-    assert 30 < fitted_scale(images, labels, torch.eye(4)) <= chains.SCALES[1]
-    assert fitted_scale(images, labels.flip(0), torch.eye(4)) == pytest.approx(chains.SCALES[0])
+    assert 30 < fitted_scale(images, labels, torch.eye(4)) <= 1000
+    assert fitted_scale(images, labels, 0.001 * torch.eye(4)) == 1000
+    assert fitted_scale(images, labels.flip(0), torch.eye(4)) == pytest.approx(1)

@@ -73,6 +73,11 @@ def test_intervals_with_datasets_resampled_cover_too(n_datasets, of_seed):
     assert 0.90 <= inside / runs <= 0.995
 
 
+@pytest.mark.parametrize(("mean", "p"), [(0.0, 1.0), (0.5, 0.0), (-0.5, 0.0)])
+def test_without_spread_any_difference_is_sure(mean, p):
+    assert Estimate(mean, 0.0, 5.0).p_value == p
+
+
 def test_few_false_discoveries_without_a_difference():
     generator = np.random.default_rng(2)
     p_values = [
