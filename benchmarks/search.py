@@ -2,7 +2,7 @@
 
     python -m benchmarks.search --model ViT-B-16 --classes 1000
 
-Random weights; about two minutes on two cores. docs/exact_texts.md has figures.
+Random weights; about two minutes on two cores. docs/notes/exact_texts.md has figures.
 """
 
 from __future__ import annotations

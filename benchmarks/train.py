@@ -2,7 +2,7 @@
 
     python -m benchmarks.train --model ViT-B-16 --classes 100
 
-Random weights; docs/methods.md has figures. The plain way: every text at the full context through the modules of
+Random weights; docs/notes/methods.md has figures. The plain way: every text at the full context through the modules of
 `model.encode_text`, image and text through the whole student, and a separate pretrained model run on the same images
 and texts for the teacher's share of the target.
 """

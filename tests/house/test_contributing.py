@@ -37,6 +37,29 @@ FACTS = {
         assert torch.isclose(losses.focal(logits, labels, gamma=2.0), torch.tensor(0.25 * 0.6931472))
         assert losses.FocalLoss is FocalLoss
     """,
+    "a tuner": """
+        import torch
+        from wsoup.finetune.params import NormsTune
+        from wsoup.finetune.tuners import make_student
+        from wsoup.towers.encoder import random_model
+        model, tokenizer = random_model("ViT-S-32-alt", seed=0)
+        draw = torch.Generator().manual_seed(0)
+        options = {"tokenizer": tokenizer, "template": "a photo of a {}.", "generator": draw}
+        student = make_student(model, tune=NormsTune(kind="norms", blocks=1), **options)
+        assert len(student.trained_names) == 8 and all(".ln_" in name for name in student.trained_names)
+    """,
+    "a baseline": """
+        from wsoup.evaluate.classifiers import pretrained_rows
+        from wsoup.evaluate.params import EvaluateParams
+        from wsoup.evaluate.rows import Material
+        from wsoup.report.labels import table
+        given = Material((1,), ["and", "the"] * 4, ["red"] * 4, ["cat"], {"word": {1: ["sharp"]}}, [])
+        survey = {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1}
+        sizes = {"m": [1], "baseline_m": 2, "tuned_baseline_m": 2, "offsets": [0]}
+        rows = pretrained_rows(given, params=EvaluateParams(**sizes, ensemble=False, texts=[], survey=survey))
+        assert ("frequent_words", ("and", "the")) in [(row.method, row.texts) for row in rows]
+        assert "Frequent words" in [row.label for row in table(["word"])]
+    """,
     "a head": """
         import torch
         from torch.nn.functional import normalize

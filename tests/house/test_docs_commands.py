@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from itertools import pairwise, product
 from pathlib import Path
 
 import click
@@ -27,17 +28,15 @@ ELSEWHERE = {
     "make repro": "its stages run in the tests of the miniature project",
     "make test": "it runs this test",
     "dvc repro": "tests/pipeline/test_pipeline.py",
-    "dvc exp run": "tests/pipeline/test_dvc_runs.py",
-    "dvc metrics diff": "tests/pipeline/test_dvc_runs.py",
-    "dvc plots diff": "tests/report/test_report_plots.py draws what it draws",
+    "source .venv/bin/activate": "a command of the shell",
+    "git commit": "a command of git",
+    "$EDITOR": "a person",
     "wsoup soup export head.safetensors": "tests/api/test_exported.py",
     "wsoup soup export word --format onnx": "tests/api/test_exported.py",
     "wsoup try": "tests/api/test_trial.py; ViT-B-32 needs its weights",
     "wsoup classify new --head": "tests/api/test_classify.py",
-    "wsoup report": "tests/report/test_report_page.py",
     "wsoup plan": "tests/pipeline/test_plan.py",
     "wsoup compare": "tests/report/test_report_compare.py",
-    "dvc queue": "a command of DVC",
     "wsoup profile own": "tests/check/test_check_encoder.py; with ViT-B-32 it needs the weights' tag alone",
     "wsoup check": "tests/check/test_check_data.py, tests/check/test_check_encoder.py",
     "pip install": "registry; .ci/wheel installs the wheel",
@@ -51,7 +50,7 @@ ELSEWHERE = {
     "python -m benchmarks": "tests/benchmarks/test_benchmarks.py",
 }
 """Beginnings of commands that do not run here -> where they run, or why not."""
-PYTHON = {"README.md", "heads.md", "python.md"}
+PYTHON = {"README.md", "python.md"}
 """Pages with Python, for test_docs_python.py."""
 
 
@@ -77,7 +76,7 @@ HERE = [(page, line) for page, line in lines_of_commands() if not line.startswit
 
 def test_every_block_has_a_language_that_is_tested():
     kinds = {kind for page in PAGES for kind in re.findall(r"^```(\w+)", page.read_text(), flags=re.MULTILINE)}
-    assert kinds == {"bash", "python", "text", "yaml", "diff"}  # text: output of Python; diff: test_contributing.py
+    assert kinds == {"bash", "python", "text", "yaml", "diff", "mermaid"}  # text: output; diff: test_contributing.py
     assert {page for page, _ in blocks("python")} <= PYTHON
     outside = [re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE) for page in PAGES]
     assert not any(re.search(r"\n\n    \w", text) for text in outside)  # no block without a language
@@ -149,8 +148,39 @@ def test_yaml_in_the_docs_is_valid_params():
     assert {"soups", "photos"} <= {key for key, _ in items}
 
 
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) < 130
+def test_the_readmes_picture_is_the_graph_of_dvc_yaml():
+    """Its arrows lead from every stage to exactly those that depend on it, directly or through others."""
+    (picture,) = [text for page, text in blocks("mermaid") if page == "README.md"]
+    drawn = set()
+    for line in picture.splitlines()[1:]:
+        groups = [re.findall(r"\w+", part) for part in line.split("-->")]
+        drawn |= {pair for first, second in pairwise(groups) for pair in product(first, second)}
+    made = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    stages = {name: stage.get("do", stage) for name, stage in made.items()}
+    outs = {(name, out) for name, stage in stages.items() for out in stage["outs"] if isinstance(out, str)}
+    deps = {(name, dep) for name, stage in stages.items() for dep in stage["deps"] if dep.startswith("artifacts/")}
+    assert closure(drawn) == closure({(a, b) for (a, out), (b, dep) in product(outs, deps) if feeds(out, dep)})
+
+
+def feeds(out: str, dep: str) -> bool:
+    """Whether an out of dvc.yaml is a dep or lies in it, for some items of a foreach."""
+    pattern = r"[^./]*".join(map(re.escape, re.split(r"\$\{[^}]*\}", dep)))
+    return re.fullmatch(f"{pattern}(/.*)?", re.sub(r"\$\{[^}]*\}", "item", out)) is not None
+
+
+def closure(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The pairs, and those that follow by going through others."""
+    while more := {(a, d) for (a, b), (c, d) in product(pairs, pairs) if b == c} - pairs:
+        pairs = pairs | more
+    return pairs
+
+
+def test_the_docs_are_short():
+    """A stranger reads all of it in an hour; measurements are in docs/notes/."""
+    words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in PAGES}
+    assert words["README.md"] <= 1000
+    assert sum(words.values()) <= 14_000
+    assert len(words) <= 11
 
 
 def test_every_layout_is_described():
@@ -160,7 +190,7 @@ def test_every_layout_is_described():
 
 def test_links_in_the_docs_exist():
     broken = []
-    for page in PAGES:
+    for page in (*PAGES, *(ROOT / "docs" / "notes").glob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in target and not (page.parent / target).exists():
                 broken.append(f"{page.name}: {target}")

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import open_clip
 import pytest
-import torch
 from project import ROOT
+from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 import wsoup
-from wsoup.soup.soup import Member
+
+REAL = ROOT.parent / "shared/real"
+"""PACS photographs and a small encoder, which are not part of the repository."""
 
 
 @pytest.fixture
@@ -53,7 +55,9 @@ def test_the_notebook_runs_from_images_to_a_classifier(in_tmp: Path, tiny_by_any
 
 
 def test_the_example_of_the_docs_runs(in_tmp: Path, tiny_by_any_name, monkeypatch, capsys):
-    first, estimator, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), flags=re.S)
+    first, head, estimator, *_ = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), flags=re.S
+    )
     root = write_image_folder(Path("photos"), splits={"train": 2}, classes=COLOURS)
     paths = sorted(root.rglob("*.png"))
     from_few_words(monkeypatch, count=1000)
@@ -61,25 +65,10 @@ def test_the_example_of_the_docs_runs(in_tmp: Path, tiny_by_any_name, monkeypatc
     names["names"] = sorted(COLOURS)
     exec(first, names)
     assert re.match(r"\d+\.\d\d % \(\d of 8\), [+-]", capsys.readouterr().out)
+    exec(head, names)
+    assert wsoup.Head.load("head.safetensors").class_names == tuple(sorted(COLOURS))
     exec(estimator, names)
     assert capsys.readouterr().out.startswith("[")
-
-
-def test_the_heads_of_the_docs_run(in_tmp: Path, tiny_encoder):
-    """Features around the texts of the colours; the head is saved and loaded."""
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "heads.md").read_text(), flags=re.S)
-    options = {"class_names": sorted(COLOURS), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
-    soup = wsoup.Soup("class_name", 0, "a photo of a {}.", {"model": "tiny", "pretrained": None}, (Member(""),))
-    classifier = soup.classifier(**options)
-    labels = torch.arange(4 * len(COLOURS)) % len(COLOURS)
-    noise = 0.05 * torch.randn(len(labels), len(classifier), generator=torch.Generator().manual_seed(0))
-    features = torch.nn.functional.normalize(classifier.T[labels] + noise, dim=1)
-    names = {"features": features, "labels": labels, "new_features": features, "pile": features}
-    exec(
-        block,
-        {"wsoup": wsoup, **names, **options, "names": options["class_names"], "soup": soup, "classifier": classifier},
-    )
-    assert wsoup.Head.load("head.safetensors").class_names == tuple(sorted(COLOURS))
 
 
 def test_every_public_name_is_in_the_docs():
@@ -87,25 +76,39 @@ def test_every_public_name_is_in_the_docs():
     assert [name for name in wsoup.__all__ if f"wsoup.{name}" not in text and name != "Accuracy"] == []
 
 
-def test_the_readmes_code_is_in_the_example():
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
-    example = (ROOT / "docs" / "python.md").read_text()
-    for line in block.splitlines():
-        assert line.partition("  #")[0].replace("new_", "") in example
+def on_the_small_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make open_clip load the small encoder of the photographs for every name, as for the output that README shows."""
+    config, weights = (REAL / "encoder" / f"mnv2-lit-text.{end}" for end in ("json", "safetensors"))
+    open_clip.add_model_config(config)
+    create, tokenizer = open_clip.create_model_and_transforms, open_clip.get_tokenizer
+    about = {"image_mean": (0.5,) * 3, "image_std": (0.5,) * 3, "image_interpolation": "bicubic"}
+    monkeypatch.setattr(
+        open_clip,
+        "create_model_and_transforms",
+        lambda name, pretrained: create("mnv2-lit-text", pretrained=str(weights), **about),
+    )
+    monkeypatch.setattr(open_clip, "get_tokenizer", lambda name: tokenizer("mnv2-lit-text"))
 
 
-def test_the_readmes_code_prints_what_it_shows(in_tmp: Path, tiny_encoder, monkeypatch, capsys):
-    """Its digits are of photos outside the repository; everything around the digits is compared."""
+@pytest.mark.parametrize(
+    "photographs", [False, pytest.param(True, marks=pytest.mark.skipif(not REAL.is_dir(), reason="no photographs"))]
+)
+def test_the_readmes_code_prints_what_it_shows(photographs, in_tmp: Path, request, monkeypatch, capsys):
+    """To the digit on the photographs that it names; elsewhere everything around the digits is compared."""
     readme = (ROOT / "README.md").read_text()
-    (block,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", readme, flags=re.S) for kind in ("python", "text"))
-    root = write_image_folder(Path("photos"), splits={"train": 2}, classes=COLOURS)
-    paths = sorted(root.rglob("*.png"))
-    names = sorted(COLOURS)
-    labels = [names.index(path.parent.name) for path in paths]
-    model, tokenizer, preprocess = tiny_encoder.model, tiny_encoder.tokenizer, tiny_encoder.preprocess
-    features = wsoup.encode_images(paths, model=model, preprocess=preprocess, progress=False)
+    (block,) = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
+    soup, shown, *_ = re.findall(r"```text\n(.*?)```", readme, flags=re.S)
+    if photographs:
+        on_the_small_encoder(monkeypatch)
+        Path("photos").symlink_to(REAL / "pacs/photo")
+        exec(block, {})
+        assert capsys.readouterr().out == shown
+        printed = run("soup", "show", "soup.json")[1]
+        assert [line.rstrip() for line in printed.splitlines()[1:7]] == soup.splitlines()[:-1]
+        return
+    request.getfixturevalue("tiny_by_any_name")
+    write_image_folder(Path("photos"), splits={"train": 2, "test": 2}, classes=COLOURS)
     from_few_words(monkeypatch, count=300, k0=20, k1=100)
-    given = {"wsoup": wsoup, "paths": paths, "labels": labels, "names": names, "new_features": features}
-    exec(block, {**given, "new_labels": labels, "model": model, "tokenizer": tokenizer, "preprocess": preprocess})
+    exec(block, {})
     printed = capsys.readouterr().out.replace(", which may be noise", "")
     assert re.sub(r"\d+(\.\d\d)?", "N", printed).replace("-", "+") == re.sub(r"\d+(\.\d\d)?", "N", shown)

@@ -1,4 +1,4 @@
-"""docs/differences.md: what its brackets say of rows beside the paper's figures is what the report does."""
+"""docs/notes/differences.md: what its brackets say of rows beside the paper's figures is what the report does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wsoup.paper.settings import Settings, differing
 from wsoup.profiles.paper import ENCODERS, paper
 from wsoup.report.labels import table
 
-DOC = (ROOT / "docs/differences.md").read_text(encoding="utf-8")
+DOC = (ROOT / "docs/notes/differences.md").read_text(encoding="utf-8")
 BRACKETS = re.findall(r"\[((?:same|chance|key|marked)[^]]*)\]", DOC)
 PAPER = Settings.of_paper()
 

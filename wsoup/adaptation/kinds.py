@@ -22,7 +22,7 @@ whole pile, and is right only if classes are about equally frequent; otherwise t
 The guard decides without a label. Adaptation hurts where the texts know almost nothing about the images, so that
 clusters get wrong names; where few of the classes occur, so that true classes are split among names; and where it
 overturns confident predictions. Where it works it predicts fewer classes than the texts did, or nearly all of them. Its
-limits come from labelled photographs (see docs/heads.md) and are the same for every pile.
+limits come from labelled photographs (see docs/notes/heads.md) and are the same for every pile.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Params(Section):
     finetune: FinetuneParams
     """Settings that finetuned methods share, and the methods by name."""
     heads: Heads
-    """Closed-form heads on the source's few-shot images, by name; {} for none (docs/heads.md)."""
+    """Closed-form heads on the source's few-shot images, by name; {} for none (docs/evidence.md)."""
     evaluate: EvaluateParams
     """Which rows are evaluated."""
     landscape: LandscapeParams

@@ -9,7 +9,7 @@ A kind is a frozen dataclass of its hyperparameters (a setting) with three funct
 
 Weights are in units of s, which makes them independent of the logit scale. Default hyperparameters are for one shot,
 where nothing can be left out; they are typical of what was chosen for two shots of two sets of photographs
-(docs/heads.md).
+(docs/notes/heads.md).
 """
 
 from __future__ import annotations
