@@ -36,7 +36,7 @@ def settings_of(**choices: Any) -> Settings:
 def marks_of(run: Settings) -> Iterator[str]:
     """Marks, by the run's settings, of all our rows beside one of the paper's."""
     keys = {row.key: row for row in table(["descriptor", "word", "word_curve"])}
-    theirs = [row for name in tables.TABLES for row in tables.rows(name) if row.row]
+    theirs = [row for name in tables.TABLES for row in tables.rows(name) if row.row not in ("", "given_text")]
     for variant, row in dict.fromkeys((row.variant, row.row.partition("@")[0]) for row in theirs):
         yield from differing(run, paper=PAPER, variant=variant, row=keys[row])
 
