@@ -129,7 +129,7 @@ def test_profile_own_takes_the_model_from_its_config_and_writes_whole_paths(in_t
     params = yaml.safe_load(Path("params.yaml").read_text())
     assert params["encoder"]["model"] == "tiny-clip"
     assert params["encoder"]["pretrained"] == str(in_tmp / "clip" / "tiny.safetensors")
-    assert params["datasets"]["photos"]["root"] == str(in_tmp / "photos")
+    assert params["datasets"]["photos"]["watch"] == str(in_tmp / "photos")
     assert params["candidates"]["descriptors"]["paths"] == [str(in_tmp / "mine.txt")]
     code, printed, errors = run("check")
     assert code == 0, printed + errors
@@ -140,4 +140,4 @@ def test_profile_own_takes_the_model_from_its_config_and_writes_whole_paths(in_t
     code, _, errors = run("profile", "own", "--images", "photos", "--pretrained", "")
     assert (code, "--pretrained is empty, which would mean random weights" in errors) == (1, True)
     printed = run("profile", "own", "--images", "photos", "--model", "hf-hub:laion/CLIP-ViT-B-32")[1]
-    assert yaml.safe_load(printed)["encoder"]["pretrained"] is None
+    assert yaml.safe_load(printed)["encoder"].get("pretrained") is None

@@ -150,11 +150,11 @@ def test_further_words_must_be_in_the_pool() -> None:
 
 def test_a_typo_in_a_union_is_answered_with_the_keys_of_its_kind() -> None:
     tune = {"kind": "last_blocks", "blocks": 2, "prompt_tokens": 3}
-    message = refusal(finetune__methods__ce__tune=tune | {"promt_tokens": 3})
+    message = refusal(finetune__methods__coop__tune=tune | {"promt_tokens": 3})
     assert message.endswith("promt_tokens'; did you mean 'prompt_tokens'?")
-    message = refusal(finetune__methods__ce__tune=tune | {"zzz": 1})
+    message = refusal(finetune__methods__coop__tune=tune | {"zzz": 1})
     assert message.endswith("known keys here: kind, blocks, prompt_tokens")
-    message = refusal(finetune__methods__ce__loss={"kind": "contrastive", "balance": 1.0, "zzz": 1})
+    message = refusal(finetune__methods__coop__loss={"kind": "contrastive", "balance": 1.0, "zzz": 1})
     assert message.endswith("known keys here: kind, balance")
     message = refusal(soups__descriptor={"kind": "greedy", "pool": "descriptors", "m": 3, "zzz": 1})
     assert message.endswith("known keys here: kind, pool, m")
@@ -198,12 +198,13 @@ def test_the_schema_is_up_to_date_and_explains_every_key() -> None:
 
 
 def test_params_and_profiles_name_the_schema_in_their_first_line(in_tmp: Path) -> None:
-    texts = [path.read_text() for path in (ROOT / "params.yaml", *FOLDER.glob("*.yaml"))]
-    texts += [toy.demo("all"), WITHOUT]
-    for text in texts:
+    """Relative to the file itself, as editors look for it; what is printed is for the top of a project."""
+    texts = {path: path.read_text() for path in (ROOT / "params.yaml", *FOLDER.glob("*.yaml"))}
+    texts |= {ROOT / "demo": toy.demo("all"), ROOT / "paper": WITHOUT}
+    for path, text in texts.items():
         first, second, *_ = text.splitlines()
         place = first.removeprefix("# yaml-language-server: $schema=")
-        assert (ROOT / place).resolve() == SCHEMA
+        assert (path.parent / place).resolve() == SCHEMA
         assert second.startswith("# ")
         assert text.count("yaml-language-server") == 1
 

@@ -21,6 +21,7 @@ PARAMS = EvaluateParams.model_validate(
         "baseline_m": 3,
         "tuned_baseline_m": 4,
         "offsets": [0, 5],
+        "offset_formula": "wording",
         "ensemble": True,
         "texts": [],
         "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},

@@ -32,7 +32,7 @@ def run_miniature(folder: Path, *, encoder: dict[str, str], device: str) -> None
     write_miniature(folder, encoder=encoder)
     params = yaml.safe_load((folder / "params.yaml").read_text())
     params["soups"] |= SOUPS
-    params["landscape"] |= {"steps": 1, "margin": 0, "methods": ["coop_diverse"]}
+    params["landscape"] |= {"steps": 1, "margin": 0, "soup": "word", "methods": ["coop_diverse"]}
     write_params(folder, params)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

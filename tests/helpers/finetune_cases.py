@@ -15,6 +15,7 @@ from wsoup.finetune.params import FinetuneParams
 SHARED: dict[str, Any] = {
     "iterations": 4,
     "batch_size": 3,
+    "batches": "distinct",
     "momentum": 0.9,
     "weight_decay": 1e-5,
     "logit_scale": 60,

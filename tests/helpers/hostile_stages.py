@@ -34,7 +34,7 @@ REST: list[Stage] = [
 def with_landscape(folder: Path) -> None:
     """Add a landscape to params.yaml, which the miniature's params leave out."""
     params = yaml.safe_load((folder / "params.yaml").read_text())
-    params["landscape"].update(steps=2, margin=0, methods=[LANDSCAPE[1]])
+    params["landscape"].update(steps=2, margin=0, soup="word", methods=[LANDSCAPE[1]])
     (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
 
 

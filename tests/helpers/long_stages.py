@@ -47,7 +47,7 @@ class Miniature:
         assert "IMAGES_PER_SHARD = 2048" in code
         (folder / FEATURES).write_text(code.replace("IMAGES_PER_SHARD = 2048", "IMAGES_PER_SHARD = 4"))
         params = yaml.safe_load((folder / "params.yaml").read_text())
-        params["landscape"].update(steps=2, margin=0, methods=["coop_diverse"])
+        params["landscape"].update(steps=2, margin=0, soup="word", methods=["coop_diverse"])
         params["finetune"]["iterations"] = 30
         params["score"]["racing"] = {"words": [{"classes": 0.5, "keep": 12}]}  # of 13: two rounds
         params["embed"]["batch_size"] = 4

@@ -20,6 +20,7 @@ EVALUATE = EvaluateParams.model_validate(
         "baseline_m": 1,
         "tuned_baseline_m": 2,
         "offsets": [0],
+        "offset_formula": "wording",
         "ensemble": False,
         "texts": [],
         "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},

@@ -14,6 +14,7 @@ from wsoup.params.section import read_yaml
 
 ROOT = Path(__file__).parents[2]
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
+PLANE = {"steps": 2, "margin": 0, "soup": "word"}
 
 
 def changed(where: str, value: object) -> dict:
@@ -49,16 +50,13 @@ def test_the_projects_own_params_are_valid():
         ("seeds", [], "seeds: [] is not valid: list should have at least 1 item"),
         ("seeds", [1, 1], "seeds: [1, 1] holds a seed twice"),
         ("source", "photos", "source 'photos' is not among the datasets"),
-        ("report.soup", "wrod", "report.soup: 'wrod' is not among the soups: descriptor, word, top, sample, joint"),
+        ("report.soup", "wrod", "report.soup: 'wrod' is not among the soups: descriptor, word, top, sample"),
         ("report.mode", "mean", "report.mode: 'mean' is not valid: input should be 'centroid'"),
         ("datasets.counts.role", "source", "exactly one dataset has role: source"),
         ("datasets.counts.template", "a photo", "must hold exactly one placeholder"),
-        ("landscape.methods", ["cop"], "landscape.methods: 'cop' is not among finetune.methods: ce, ce_diverse, coop"),
-        (
-            "landscape.methods",
-            ["ce"],
-            "'ce' has tune.kind last_blocks; the plane is of a trained prompt or of one soft desc",
-        ),
+        ("landscape", {**PLANE, "methods": ["cop"]}, "landscape.methods: 'cop' is not among finetune.methods: coop"),
+        ("landscape.methods", ["coop"], "landscape: methods needs steps, margin, soup beside it"),
+        ("finetune.ema", ..., "finetune: methods needs ema beside it (docs/params.md has usual values)"),
         ("landscape.steps", 0, "landscape.steps: 0 is not valid: input should be greater than or equal to 1"),
         ("encoder.precision", "fp8", "encoder.precision: 'fp8' is not valid: input should be 'fp32', 'bf16'"),
     ],

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from dvc.utils.hydra import apply_overrides
 from PIL import Image
+from project import ROOT
 from run_cli import run
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
@@ -44,14 +47,60 @@ def test_a_template_is_a_params_yaml_itself(name: str) -> None:
     loaded((FOLDER / f"{name}.yaml").read_text())
 
 
-def test_values_are_replaced_and_comments_stay() -> None:
-    text = "# one\n# two\na: 1      # first\nb:        # second\n  c: [1]  # third\n  d: 2\n# fourth\ne: {f: 3}\n"
-    assert filled(text, {"a": "100", "b.c": "[1, 2]"}) == text.replace("a: 1      #", "a: 100    #").replace(
-        "[1]  #", "[1, 2]  #"
+def test_values_are_set_and_comments_stay() -> None:
+    text = "# one\n# two\na: 1      # first\nb:      # second\n  c:    # third\n  - 1\n  d: 2\n\n# 4\ne: {f: 3}\n"
+    assert filled(text, {"a": 100, "b.d": "no"}) == text.replace("a: 1  ", "a: 100").replace("d: 2", "d: no")
+    assert filled(text, {"b.c": [1, 2]}) == text.replace("- 1\n", "- 1\n  - 2\n")
+    assert (
+        filled(text, {"b": {"x": 1, "y": {"z": []}}})
+        .split("# second\n")[1]
+        .startswith("  x: 1\n  y:\n    z: []\n\n# 4")
     )
-    assert filled(text, {"b": "  x: 1\n  y: 2\n"}) == text.replace("  c: [1]  # third\n  d: 2\n", "  x: 1\n  y: 2\n")
-    assert filled(text, {"b.c": None}) == text.replace("  c: [1]  # third\n", "")
-    assert filled(text, {"e": "4"}, head="# new\n").splitlines()[1:3] == ["# new", "a: 1      # first"]
+    assert filled(text, {"b.c": None}) == text.replace("  c:    # third\n  - 1\n", "")
+    assert filled(text, {"e": 4}, head="# new\n").splitlines()[1:3] == ["# new", "a: 1      # first"]
+    with pytest.raises(ParamsError, match=r"section e of params.yaml: .*; edit it by hand"):
+        filled("d: &d 1\ne:\n  f: *d\n", {"e.f": 2})
+
+
+def written(tmp_path: Path) -> dict[str, str]:
+    """Every params.yaml that wsoup writes, and the project's own."""
+    root = str(write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS))
+    return {
+        "project": (ROOT / "params.yaml").read_text(),
+        **{f"template {name}": (FOLDER / f"{name}.yaml").read_text() for name in ("demo", "own", "paper")},
+        **{f"demo {group}": toy.demo(group) for group in toy.GROUPS},
+        "own": own(images=root, encoder=TAG, test_fraction=None),
+        "paper": paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/p", words="/gpt/w.txt"),
+        "dtd": paper("/data", without_descriptors=True, source="dtd"),
+    }
+
+
+def test_dvc_changes_the_lines_of_the_values_that_are_set_and_no_other(tmp_path: Path) -> None:
+    """`dvc exp run -S`, by the function of DVC that it calls."""
+    for name, text in written(tmp_path).items():
+        values = {"fewshot.shots": 7, "soups.word.k0": 50, "report.mode": "score_mean", "evaluate.survey.m": 3}
+        file = tmp_path / "params.yaml"
+        file.write_text(text)
+        apply_overrides(file, [f"{key}={value}" for key, value in values.items()])
+        pairs = list(zip(text.splitlines(), file.read_text().splitlines(), strict=True))
+        changed = [new.split("#")[0].strip() for old, new in pairs if old != new]
+        assert changed == [f"{key.rpartition('.')[2]}: {values[key]}" for key in (
+            "fewshot.shots", "soups.word.k0", "evaluate.survey.m", "report.mode")], name  # fmt: skip
+
+
+def test_keys_that_dvc_tracks_one_by_one_must_be_there() -> None:
+    """DVC would find them missing after the stage has run, and record nothing."""
+    raw = yaml.safe_load((ROOT / "params.yaml").read_text())
+    for stage in yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"].values():
+        for key in (key for key in stage.get("do", stage)["params"] if isinstance(key, str) and "${" not in key):
+            *sections, last = key.split(".")
+            section = shortened = copy.deepcopy(raw)
+            shortened["landscape"] = {"methods": ["coop"], "steps": 1, "margin": 0, "soup": "word"}
+            for name in sections:
+                section = section[name]
+            del section[last]
+            with pytest.raises(ParamsError, match=last):
+                parse_params(shortened, origin="params.yaml")
 
 
 # ---------------------------------------------------------------------------------------------------------- paper
@@ -66,7 +115,7 @@ def test_the_paper_needs_no_data() -> None:
     assert list(params.datasets) == list(PAPER)
     assert (params.encoder.model, params.encoder.pretrained) == ("ViT-B-16", "openai")
     assert params.candidates.descriptors.paths == ["/gpt/descriptors_imagenet.json"]
-    assert list(params.soups) == ["descriptor", "word", "word_curve", "top", "sample", "joint", "descriptor_sample"]
+    assert list(params.soups) == ["descriptor", "word", "word_curve", "top", "sample", "descriptor_sample"]
 
 
 def values(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -116,7 +165,7 @@ def test_descriptors_are_an_explicit_choice() -> None:
         paper("/data", gpt_descriptors="/gpt", without_descriptors=True)
     params = of_paper(gpt=None, without_descriptors=True, methods="all")
     assert params.candidates.descriptors.paths == []
-    assert list(params.soups) == ["word", "word_curve", "top", "sample", "joint"]
+    assert list(params.soups) == ["word", "word_curve", "top", "sample"]
     assert not any(dataset.gpt_descriptors for dataset in params.datasets.values())
     assert "coop_descriptor" not in params.finetune.methods
 
@@ -173,12 +222,11 @@ def test_every_soup_of_the_profiles_has_a_sample_of_at_least_64_members_to_beat(
     """The verdict compares selections with it; of a small pool of the user's descriptors all are drawn."""
     root = write_image_folder(tmp_path / "set", splits={"train": 2, "test": 1}, classes=COLOURS)
     for params in (of_paper(), loaded(template("demo")), loaded(own(images=str(root), encoder=TAG))):
-        for name in ("word", "top", "joint"):
+        for name in ("word", "top"):
             assert params.soups["sample"].m >= 64  # 8 random words are noisy
             assert params.soups[name].pool == params.soups["sample"].pool
     paper_soups = of_paper().soups
     assert paper_soups["descriptor"].m == paper_soups["descriptor_sample"].m
-    assert paper_soups["joint"].model_dump(exclude={"kind"}) == paper_soups["word"].model_dump(exclude={"kind"})
 
 
 # -------------------------------------------------------------------------------------------------------- methods
@@ -196,8 +244,8 @@ def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
 
 
 def test_the_demos_methods_are_on_the_list() -> None:
-    shown = yaml.safe_load((FOLDER / "demo.yaml").read_text())["finetune"]["methods"]
-    assert shown == toy.of_toy("core")
+    shown, known = (loaded(toy.demo(group)).finetune.methods for group in (None, "core"))
+    assert shown == {name: known[name].model_copy(update={"snapshots": None}) for name in ("coop", "coop_diverse")}
 
 
 def test_the_number_in_a_methods_name_is_its_size() -> None:
@@ -307,26 +355,6 @@ def test_a_folder_without_a_split_is_a_source_with_a_test_fraction(in_tmp: Path)
 
 
 # -------------------------------------------------------------------------------------------------------- in place
-
-
-def test_only_committed_reports_of_another_world_are_removed(in_tmp: Path) -> None:
-    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"]
-    subprocess.run(["git", "init", "-q"], check=True)
-    Path("reports").mkdir()
-    Path("reports/metrics.json").write_text("{}")
-    assert write(template("demo"), out=Path("params.yaml")) == []
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "-q", "-m", "toy"], check=True)
-    assert write(template("demo"), out=Path("params.yaml")) == []  # the same world
-    root = write_image_folder(in_tmp.parent / f"{in_tmp.name}-pets", splits={"train": 3, "test": 1}, classes=COLOURS)
-    text = own(images=str(root), encoder=TAG)
-    Path("reports/metrics.json").write_text('{"mine": 1}')
-    assert write(text, out=Path("params.yaml")) == []  # not as git holds them: somebody's own
-    subprocess.run([*git, "checkout", "-q", "."], check=True)
-    (line,) = write(text, out=Path("params.yaml"))
-    assert "commit now" in line
-    assert not Path("reports").exists()
-    assert Path("params.yaml").read_text() == text
 
 
 def test_files_are_replaced_only_with_force_and_kept_beside(in_tmp: Path) -> None:

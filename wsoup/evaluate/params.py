@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from wsoup.base.arguments import Flag
 from wsoup.core.prompts import bare
-from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text
+from wsoup.params.section import Name, NonNegativeInt, PositiveInt, Section, Text, check_stated
 from wsoup.search.rank.params import Members, Texts
 
 Tokens = Annotated[NonNegativeInt, Field(le=1_000)]
@@ -38,7 +38,7 @@ class EvaluateParams(Section):
     """The same for finetuned models."""
     offsets: Annotated[list[Tokens], Field(min_length=1, max_length=100)]
     """The offset trick: null tokens between class name and descriptor, in rising order; each repeats every member."""
-    offset_formula: Literal["wording", "code"] = "wording"
+    offset_formula: Literal["wording", "code"]
     """Where null tokens go: `wording` as in the paper, after the comma ("a dog, ! ! ! which ..."); `code` as in the
     authors' code (models.py:429), after the whole prompt, its period and end of text ("a dog. <end> ! , which")."""
     ensemble: Flag
@@ -61,14 +61,20 @@ class EvaluateParams(Section):
 class LandscapeParams(Section):
     """The loss landscape: a grid over the plane of two initialisations and a tuned prompt."""
 
-    steps: Annotated[PositiveInt, Field(le=200)]
+    steps: Annotated[PositiveInt, Field(le=200)] = 10
     """Grid steps from one initialisation to the other, and from the start to the tuned prompt."""
-    margin: Annotated[NonNegativeInt, Field(le=200)]
+    margin: Annotated[NonNegativeInt, Field(le=200)] = 0
     """Grid steps beyond each end."""
-    soup: Name
+    soup: Name = "word"
     """Soup whose first members span the plane."""
     methods: list[Name]
     """Names in finetune.methods with tune.kind prompt, or soft_descriptors with one member (the paper's)."""
+
+    @model_validator(mode="after")
+    def _all_stated(self) -> LandscapeParams:
+        if self.methods:
+            check_stated(self, because_of="methods")
+        return self
 
 
 class ReportParams(Section):
@@ -80,7 +86,7 @@ class ReportParams(Section):
     mode: Literal["centroid", "score_mean", "paper"]
     """How soups are judged: centroid, the default of classifiers and exports; score_mean (their `--mode score_mean`);
     or paper, a descriptor soup as a centroid and any other as a score mean."""
-    confidence: Annotated[float, Field(gt=0, lt=1)]
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Confidence level of intervals, such as 0.95."""
-    gallery: Annotated[NonNegativeInt, Field(le=1_000)]
+    gallery: Annotated[NonNegativeInt, Field(le=1_000)] = 6
     """Images shown per target that the soup corrects, and as many that it gets wrong."""

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from wsoup.base.arguments import Flag
-from wsoup.params.section import Fraction, Name, NonNegativeInt, PositiveInt, Section
+from wsoup.params.section import Fraction, Name, NonNegativeInt, PositiveInt, Section, check_stated
 
 Some = Annotated[PositiveInt, Field(le=10_000)]
 """Tokens, blocks or members; the model sets much lower limits."""
@@ -301,7 +301,7 @@ class AugmentParams(Section):
 
     crop: tuple[Fraction, Fraction]
     """RandomResizedCrop: smallest and largest share of the area (the paper: [0.08, 1.0])."""
-    flip: Flag
+    flip: Flag = False
     """Flip each image with probability 1/2 (the paper: true)."""
 
     @model_validator(mode="after")
@@ -312,26 +312,32 @@ class AugmentParams(Section):
 
 
 class FinetuneParams(Section):
-    """Settings shared by all finetuned methods, and the methods by name."""
+    """Settings shared by all finetuned methods, required where there are any, and the methods by name."""
 
-    iterations: Iterations
+    iterations: Iterations = 750
     """Steps of SGD (the paper: 750)."""
-    batch_size: Images
+    batch_size: Images = 64
     """Distinct classes in a step, one image each; all classes if there are fewer."""
     batches: Literal["distinct", "wrapped"] = "distinct"
     """If a round over all classes does not fill its last batch: `distinct` drops that batch; `wrapped` fills it from
     the next round, as the authors' sampler does (samplers.py:126), so that a class may appear twice."""
-    momentum: Annotated[float, Field(ge=0, lt=1)]
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Momentum of SGD."""
-    weight_decay: NonNegative
+    weight_decay: NonNegative = 1e-5
     """Weight decay of SGD."""
-    logit_scale: Positive
+    logit_scale: Positive = 60
     """Logit scale in training (the paper's temperature: 60)."""
-    ema: Annotated[float, Field(ge=0, lt=1)]
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.995
     """average = ema x average + (1 - ema) x weights (the paper: 0.995); the average is evaluated."""
-    augment: AugmentParams | None
+    augment: AugmentParams | None = None
     """Augmentation of training images; null: the plain preprocessing."""
-    log_every: Iterations
+    log_every: Iterations = 50
     """Iterations between two rows of log.csv."""
     methods: dict[Name, MethodParams]
     """The methods by name."""
+
+    @model_validator(mode="after")
+    def _all_stated(self) -> FinetuneParams:
+        if self.methods:
+            check_stated(self, because_of="methods")
+        return self

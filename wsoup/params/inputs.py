@@ -68,12 +68,12 @@ class DatasetParams(Section):
 
     role: Role
     """source (soups are selected on it), xd (cross-dataset target) or dg (domain generalisation)."""
-    layout: Text
+    layout: Text = "imagefolder"
     """Its layout on disk: imagefolder, coop:NAME, manifest:FILE, webdataset, ... (docs/datasets.md)."""
-    root: Place
-    """Its folder."""
     watch: Place
     """What DVC tracks: the folder of the images, or a small file such as the split file."""
+    root: Place = Field(default_factory=lambda known: known.get("watch", ""))
+    """Its folder, where `watch` is a file; otherwise the same as `watch`."""
     template: Annotated[Text, AfterValidator(checked)]
     """The prompt template, with one {} for the class name."""
     test_split: Text = "test"

@@ -90,6 +90,13 @@ def _field_docstrings(model: type[Section]) -> Iterator[tuple[str, str]]:
                     yield name, inspect.cleandoc(text)
 
 
+def check_stated(section: Section, *, because_of: str) -> None:
+    """Raise ValueError if keys that dvc.yaml tracks one by one are left to their defaults; `because_of` needs them."""
+    left = [name for name in type(section).model_fields if name not in section.model_fields_set]
+    if left:
+        raise ValueError(f"{because_of} needs {', '.join(left)} beside it (docs/params.md has usual values)")
+
+
 class Sections(BaseModel):
     """Base of what one stage reads: some sections of params.yaml by name; it ignores the others."""
 
@@ -277,10 +284,6 @@ class Loader(yaml.SafeLoader):
         return int(text, 0) if text.lstrip("+-")[1:2] in ("b", "o", "x") else int(text)
 
 
-class Dumper(yaml.SafeDumper):
-    """Quotes every string that YAML 1.1 or 1.2 would read as something else."""
-
-
 SCALARS = {
     "bool": (r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
     "int": (r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|[0-9_]+|0x[0-9a-fA-F_]+)$", "-+0123456789"),
@@ -297,11 +300,5 @@ Loader.yaml_implicit_resolvers = {
     for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 for scalar, (pattern, first) in SCALARS.items():
-    for rules in (Loader, Dumper):
-        rules.add_implicit_resolver(f"tag:yaml.org,2002:{scalar}", re.compile(pattern), list(first))
+    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{scalar}", re.compile(pattern), list(first))
 Loader.add_constructor("tag:yaml.org,2002:int", Loader.integer)
-
-
-def dump(value: Any, **options: Any) -> str:
-    """`yaml.safe_dump`, for readers of YAML 1.1 and 1.2."""
-    return str(yaml.dump(value, Dumper=Dumper, **options))

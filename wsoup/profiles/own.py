@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.check.whole import parse_params
@@ -59,10 +58,10 @@ def own(
         listings[source] = folder.divided(listings[source], fraction=test_fraction, test_split="test")
     pool = _absolute(descriptors) or OWN_DESCRIPTORS
     values = {
-        "source": files.one_line(source),
+        "source": source,
         "encoder": _encoder(encoder),
-        "datasets": files.block(_own_datasets(listings, template=template, test_fraction=test_fraction)),
-        "fewshot.shots": files.one_line(_shots(listings[source]) if shots is None else shots),
+        "datasets": _own_datasets(listings, template=template, test_fraction=test_fraction),
+        "fewshot.shots": _shots(listings[source]) if shots is None else shots,
         **files.descriptor_pool(pool, watch=pool),
     }
     text = files.filled(files.template("own"), values)
@@ -87,8 +86,7 @@ def _own_datasets(
 
 def _section(role: str, *, root: str, template: str, **division: float) -> dict[str, Any]:
     """One dataset; DVC watches the folder of images itself."""
-    place = {"layout": "imagefolder", "root": root, "watch": root}
-    return {"role": role, **place, "template": template, **division, "verify": True}
+    return {"role": role, "watch": root, "template": template, **division, "verify": True}
 
 
 def _shots(source: Listing) -> int:
@@ -136,8 +134,8 @@ def _name(root: Path, *, divided: bool) -> str:
     return name or "images"
 
 
-def _encoder(encoder: Mapping[str, Any]) -> str:
-    """Section encoder with every key; null means the model's default."""
+def _encoder(encoder: Mapping[str, Any]) -> dict[str, Any]:
+    """Section encoder; a key that is missing means the model's default."""
     values = dict.fromkeys(ENCODER_KEYS) | dict(encoder)
     values |= {key: _absolute(values[key]) for key in ("pretrained", "config")}
     params = EncoderParams.model_construct(**values)  # the whole params.yaml is checked at the end
@@ -152,7 +150,8 @@ def _encoder(encoder: Mapping[str, Any]) -> str:
     watch = str(local[0]) if local else files.NOTHING_TO_WATCH
     if len(local) > 1 and local[0].parent == local[1].parent:
         watch = str(local[0].parent)
-    return files.lines({**values, "precision": "fp32", "watch": watch}, indent=2)
+    given = {key: value for key, value in values.items() if value is not None}
+    return {**given, "precision": "fp32", "watch": watch}
 
 
 def _absolute(name: str | None) -> str | None:
@@ -193,8 +192,8 @@ def edit_targets(params: Path, *, add: str | None, remove: str | None, images: s
             raise ParamsError(f"--add {add} needs --images, the folder of its test/<class>/<image> or <class>/<image>")
         source = current.datasets[current.source]
         section = _target(images, source=current.source, params=source, template=template or source.template)
-        text = _with_dataset(text, add, section)
-    parse_params(yaml.safe_load(text), origin=str(params))
+        text = files.filled(text, {f"datasets.{add}": section})
+    parse_params(parse_yaml(text, origin=str(params)), origin=str(params))
     return text
 
 
@@ -204,13 +203,3 @@ def _target(images: str, *, source: str, params: DatasetParams, template: str) -
     names = layouts.read(source, params=params, imagenet_names=imagenet_class_names).class_names
     same = folder.read(root, wanted=["test"]).class_names == names
     return _section("dg" if same else "xd", root=root, template=template)
-
-
-def _with_dataset(text: str, name: str, section: dict[str, Any]) -> str:
-    """The text with a section after the last one of `datasets`."""
-    root: Any = yaml.compose(text)
-    datasets = next(value for key, value in root.value if key.value == "datasets")
-    if datasets.flow_style:
-        raise ParamsError("datasets is on one line in braces; write one dataset per line, then --add")
-    end = text.find("\n", files.end_of(datasets)) + 1 or len(text)
-    return text[:end] + files.block({name: section}) + text[end:]

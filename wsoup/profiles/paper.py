@@ -1,4 +1,4 @@
-"""params.yaml for the paper's datasets: with ImageNet or another dataset as the source, or one dataset split in two."""
+"""params.yaml for the paper's datasets: with ImageNet or another dataset as the source."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from wsoup.datasets.paper import PAPER
 from wsoup.paper import pools
 from wsoup.paper.tables import ENCODERS as PAPER_ENCODERS
 from wsoup.paper.tables import single_texts
-from wsoup.profiles.files import block, descriptor_pool, filled, lines, one_line, template
+from wsoup.profiles.files import descriptor_pool, filled, template
 from wsoup.profiles.toy import of_paper
 from wsoup.search.rank.pools import texts_of
 
@@ -74,14 +74,14 @@ def paper(
     datasets = _datasets(source, data_root=data_root, gpt=gpt_descriptors, laion=laion)
     if fewshot_pickles is not None:
         datasets[source]["fewshot_pickles"] = fewshot_pickles
-    values: dict[str, str | None] = {
+    values: dict[str, Any] = {
         "source": source,
         "encoder.model": encoder,
         "encoder.pretrained": ENCODERS[encoder],
-        "datasets": block(datasets),
-        "finetune.methods": lines(chosen, indent=4),
-        "evaluate.texts": one_line([text for text in single_texts(source) if text]),
-        "landscape.methods": one_line([name for name in LANDSCAPES if name in chosen]),
+        "datasets": datasets,
+        "finetune.methods": chosen,
+        "evaluate.texts": [text for text in single_texts(source) if text],
+        "landscape.methods": [name for name in LANDSCAPES if name in chosen],
     }
     if words is not None:
         values |= _words(words, beside=gpt_descriptors)
@@ -91,15 +91,15 @@ def paper(
     return filled(template("paper"), {**values, **pool})
 
 
-def _words(path: str, *, beside: str | None) -> dict[str, str]:
+def _words(path: str, *, beside: str | None) -> dict[str, Any]:
     """Values for `filled`: the whole list of words, with the authors' count if the file does not exist yet."""
     if beside is not None and not covers(beside, path):
         raise ParamsError(
             f"--words {path} must lie in the folder of --gpt-descriptors, which DVC watches: put it into {beside}"
         )
     count = len(texts_of(path)) if Path(path).is_file() else pools.authors()["words"]["count"]
-    pool = {"path": path, "count": count, "period": False}
-    return {"candidates.words": one_line(pool)} | ({} if beside else {"candidates.watch": one_line(path)})
+    values = {"candidates.words.path": path, "candidates.words.count": count}
+    return values if beside else {**values, "candidates.watch": path}
 
 
 def _datasets(source: str, *, data_root: str, gpt: str | None, laion: str | None) -> dict[str, dict[str, Any]]:

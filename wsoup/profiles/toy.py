@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from wsoup.base.errors import ParamsError
-from wsoup.profiles.files import DATA, filled, lines, one_line, template
+from wsoup.profiles.files import DATA, filled, template
 
 HEAD = """\
 # The toy world with more finetuned methods and loss landscapes (`wsoup profile demo --methods {group}`): those of
@@ -27,11 +27,8 @@ def demo(group: str | None = None) -> str:
     if group is None:
         return template("demo")
     chosen = of_toy(group)
-    values = {
-        "finetune.iterations": one_line(ITERATIONS),
-        "finetune.methods": lines(chosen, indent=4),
-        "landscape.methods": one_line([name for name in LANDSCAPES if name in chosen]),
-    }
+    plane = {"methods": [name for name in LANDSCAPES if name in chosen], "steps": 6, "margin": 3, "soup": "word"}
+    values = {"finetune.iterations": ITERATIONS, "finetune.methods": chosen, "landscape": plane}
     return filled(template("demo"), values, head=HEAD.format(group=group))
 
 

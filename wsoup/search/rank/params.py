@@ -84,7 +84,7 @@ class RacingParams(Section):
 class ScoreParams(Section):
     """How the pools are scored."""
 
-    shard_size: Texts
+    shard_size: Texts = 500
     """Candidates in one shard of the resume state."""
     racing: RacingParams = RacingParams()
     """Ranking at a fraction of the cost: rounds on few classes first (wsoup/search/rank/racing.py)."""
