@@ -1,6 +1,7 @@
 """One finetuned method, all seeds: few-shot images and a soup per seed -> finetuned/<method>/seed<k>/."""
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from wsoup.base.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner, Shard
-from wsoup.finetune.data import TrainingSet, read_training_set
+from wsoup.finetune.data import read_training_set
 from wsoup.finetune.params import FinetuneParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
@@ -35,61 +36,38 @@ def main(owner: Owner, method: str) -> None:
     params, artifacts = load(Wanted), Artifacts()
     if method not in params.finetune.methods:
         raise ParamsError(f"finetune.methods has no {method!r}; it has {', '.join(params.finetune.methods)}")
-    definition, shared = params.finetune.methods[method], params.finetune
-    save_memory = bool(os.environ.get("WSOUP_SAVE_MEMORY"))  # recompute activations instead of keeping them
-    saved_every = save_seconds()
-    encoder = load_encoder(params.encoder)
+    definition, shared, encoder = params.finetune.methods[method], params.finetune, load_encoder(params.encoder)
     # Templates of targets do not affect training; a bad one is refused before hours of it.
     templates = {name: dataset["template"] for name, dataset in read_yaml("params.yaml")["datasets"].items()}
     check_templates(definition.tune, templates, source=params.source, tokenizer=encoder.tokenizer)
-    sources = [
-        read_training_set(
-            artifacts,
-            source=params.source,
-            soup=definition.soup,
-            seed=seed,
-            encoder=encoder.id,
-            on_bad_image=params.embed.on_bad_image,
-        )
-        for seed in params.seeds
-    ]
-    for text in dict.fromkeys(text for source in sources for text in source.skipped):
+    bad = params.embed.on_bad_image
+    read = partial(read_training_set, artifacts, source=params.source, soup=definition.soup, encoder=encoder.id)
+    sources = {seed: read(seed=seed, on_bad_image=bad) for seed in params.seeds}
+    for text in dict.fromkeys(text for source in sources.values() for text in source.skipped):
         print(f"skipped: {text}")
-    configs = [
-        {
-            "encoder": encoder.id,
-            "method": method,
-            "seed": seed,
-            "tune": definition.tune.model_dump(),
-            "template": source.template,
-            "params": {**definition.model_dump(by_alias=True), "shared": shared.model_dump(exclude={"methods"})},
-            "source": params.source,
-            "images": store.fingerprint([list(source.digests), source.labels.tolist()]),
-            "soup": list(source.soup),
-            "made_with": dict(owner.packages),
-        }
-        for seed, source in zip(params.seeds, sources, strict=True)
-    ]
-    inputs = [
-        [config, list(source.paths), list(source.class_names), encoder.preprocessing]
-        for config, source in zip(configs, sources, strict=True)
-    ]
-
-    def train(source: TrainingSet, seed: int, running: Path) -> bytes:
-        trainer = Trainer(encoder, source=source, method=definition, shared=shared, seed=seed, save_memory=save_memory)
-        student = trainer.run(resume=running, save_seconds=saved_every)
-        return store.pack_arrays(pack_student(student, log=trainer.log, snapshots=trainer.snapshots))
-
-    iterations = definition.iterations or shared.iterations
-    shards = [
-        Shard(owner, key, partial(train, source, seed, owner.path(key, suffix=".running")), size=iterations)
-        for key, source, seed in zip(inputs, sources, params.seeds, strict=True)
-    ]
+    settings = definition.model_dump(by_alias=True) | {"shared": shared.model_dump(exclude={"methods"})}
+    about = {"encoder": encoder.id, "method": method, "tune": definition.tune.model_dump(), "params": settings}
+    about |= {"source": params.source, "made_with": dict(owner.packages)}
+    configs = {seed: about | {"seed": seed} | source.about for seed, source in sources.items()}
+    shards, iterations = [], definition.iterations or shared.iterations
+    saving = bool(os.environ.get("WSOUP_SAVE_MEMORY"))  # recompute activations instead of keeping them
+    make_trainer = partial(Trainer, encoder, method=definition, shared=shared, save_memory=saving)
+    for seed, source in sources.items():
+        key = [configs[seed], list(source.paths), list(source.class_names), encoder.preprocessing]
+        make = partial(make_trainer, source=source, seed=seed)
+        state = owner.path(key, suffix=".running")
+        shards.append(Shard(owner, key, partial(train, make, state, save_seconds()), size=iterations))
     trained = finish_shards(shards, label=method, unit="iteration", ticks=True)
     with store.replacing(artifacts.tuned(method, seed=0).parent) as folder:
-        for seed, config, payload in zip(params.seeds, configs, trained, strict=True):
-            packed = store.unpack_arrays(payload, origin=folder)
-            save_tuned(folder / f"seed{seed}", packed=packed, config=config)
+        for (seed, config), payload in zip(configs.items(), trained, strict=True):
+            save_tuned(folder / f"seed{seed}", packed=store.unpack_arrays(payload, origin=folder), config=config)
+
+
+def train(make: Callable[[], Trainer], running: Path, saved_every: float) -> bytes:
+    """Train one seed, from its state in `running` if there is one, which is saved every so many seconds."""
+    trainer = make()
+    student = trainer.run(resume=running, save_seconds=saved_every)
+    return store.pack_arrays(pack_student(student, log=trainer.log, snapshots=trainer.snapshots))
 
 
 if __name__ == "__main__":

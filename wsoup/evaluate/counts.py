@@ -212,7 +212,7 @@ def count(
     for r, (row, _) in enumerate(rows):
         for mode in MODES if row.text is None else MODES[:1]:
             answers = Answers(images, labels, by_mode[mode][r], right[mode][r], sums)
-            line = {
+            line: dict[str, object] = {
                 "method": row.method,
                 "mode": mode,
                 "m": row.m,

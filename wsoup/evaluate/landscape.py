@@ -15,7 +15,7 @@ tuned model. A and B must have equally many tokens, see `choose_pair`.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations, product
-from typing import Any
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from wsoup.core.scoring import count_correct
 from wsoup.disk import store
 from wsoup.evaluate.testsets import COUNTS, WHERE, ClassPrompts, TestSet
 from wsoup.finetune.params import PromptTune, SoftDescriptorsTune
+from wsoup.finetune.student import Student
 from wsoup.finetune.towers import Texts, TextState, TrainableTextTower
 from wsoup.finetune.tuners import make_student
 from wsoup.search.rank.source import Source
@@ -156,13 +157,15 @@ class PromptPlane:
         stems: Sequence[str],
         batch_size: int = CLASSES_PER_PASS,
     ) -> None:
-        model: Any = tuned.model  # a Student, used in place of open_clip's model
+        model = cast(Student, tuned.model)
         self.encoder, self.tower = tuned, TrainableTextTower(model.model)
+        assert model.soft_prompt is not None
         tune = PromptTune(kind="prompt", tokens=len(model.soft_prompt))
         unused = torch.Generator()  # a prompt starts from the template
-        student: Any = make_student(
+        student = make_student(
             encoder.model, tokenizer=encoder.tokenizer, tune=tune, template=template, generator=unused
         )
+        assert student.soft_prompt is not None
         self.start, self.end = student.soft_prompt.detach(), model.soft_prompt  # (n, width) each
         groups = [stems[i : i + batch_size] for i in range(0, len(stems), batch_size)]
         self._groups = [self._prepare(group, pair=pair) for group in groups]
@@ -218,7 +221,7 @@ class SoftDescriptorPlane:
         stems: Sequence[str],
         batch_size: int = CLASSES_PER_PASS,
     ) -> None:
-        model: Any = tuned.model  # a Student, used in place of open_clip's model
+        model = cast(Student, tuned.model)
         self.encoder, self.tower = tuned, TrainableTextTower(model.model)
         end = model.soft_descriptors[0].detach().clone()
 

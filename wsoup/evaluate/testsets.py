@@ -57,7 +57,7 @@ class TestSet:
         return prompts.stems(self.template, self.class_names)
 
     @property
-    def where(self) -> dict[str, Any]:
+    def where(self) -> dict[str, str]:
         """The columns `WHERE` of a line about this dataset."""
         return {"dataset": self.name, "role": self.role}
 
@@ -83,7 +83,7 @@ class TestSet:
         return f"shorten the name (datasets.{self.name}.class_names), or remove such long texts from the pool"
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Facts about this dataset that are stored with results."""
         keys = ("role", "layout", "template", "paper_comparable", "reason", "made_with", "images")
         facts = {key: self.attributes[key] for key in keys if key in self.attributes}

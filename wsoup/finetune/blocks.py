@@ -3,8 +3,6 @@
 Each equals the block's own `forward` up to rounding.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,13 +10,30 @@ from torch.nn import functional as F
 from wsoup.texts.tower import split_heads
 
 
-def block_pass(block: Any, x: Tensor, *, mask: Tensor | None) -> Tensor:
+class Mlp(nn.Sequential):
+    """The feed-forward part of a `Block`."""
+
+    c_proj: nn.Linear
+
+
+class Block(nn.Module):
+    """What is used of open_clip's residual attention block; only to annotate."""
+
+    attn: nn.MultiheadAttention
+    ln_1: nn.LayerNorm
+    ln_2: nn.LayerNorm
+    ls_1: nn.Module
+    ls_2: nn.Module
+    mlp: Mlp
+
+
+def block_pass(block: Block, x: Tensor, *, mask: Tensor | None) -> Tensor:
     """The whole block: (B, T, width) -> (B, T, width)."""
     q, k, v = _heads(block.attn, block.ln_1(x), parts=slice(0, 3))
     return _feed_forward(block, x + _attention(block, q, k, v, mask=mask))
 
 
-def first_row_pass(block: Any, x: Tensor) -> Tensor:
+def first_row_pass(block: Block, x: Tensor) -> Tensor:
     """Only the first row of its output: (B, T, width) -> (B, 1, width)."""
     normed = block.ln_1(x)
     (q,) = _heads(block.attn, normed[:, :1], parts=slice(0, 1))
@@ -49,7 +64,7 @@ class Packing:
         return x.new_zeros(self.shape[0] * self.shape[1], x.shape[1]).index_copy(0, self.rows, x).view(*self.shape, -1)
 
 
-def prefix_pass(block: Any, head: Tensor, tail: Tensor, *, mask: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+def prefix_pass(block: Block, head: Tensor, tail: Tensor, *, mask: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
     """A causal block over texts that share a prefix: (1, P, width), packed (N, width) -> the same shapes."""
     q, k, v = _heads(block.attn, block.ln_1(head), parts=slice(0, 3))
     new_head = _feed_forward(block, head + _attention(block, q, k, v, mask=None, causal=True))
@@ -58,7 +73,7 @@ def prefix_pass(block: Any, head: Tensor, tail: Tensor, *, mask: Tensor, packing
     return new_head, _feed_forward(block, tail + _attention(block, own_q, keys, values, mask=mask, packing=packing))
 
 
-def prefix_last_row_pass(block: Any, head: Tensor, tail: Tensor, *, mask: Tensor, packing: Packing) -> Tensor:
+def prefix_last_row_pass(block: Block, head: Tensor, tail: Tensor, *, mask: Tensor, packing: Packing) -> Tensor:
     """Only the last token of each text: (1, P, width), packed (N, width) -> (B, width)."""
     k, v = _heads(block.attn, block.ln_1(head), parts=slice(1, 3))
     normed = block.ln_1(tail)
@@ -81,7 +96,7 @@ def _heads(attn: nn.MultiheadAttention, normed: Tensor, *, parts: slice, packing
 
 
 def _attention(
-    block: Any,
+    block: Block,
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -96,7 +111,7 @@ def _attention(
     return block.ls_1(block.attn.out_proj(x if packing is None else packing.pack(x)))
 
 
-def _feed_forward(block: Any, x: Tensor) -> Tensor:
+def _feed_forward(block: Block, x: Tensor) -> Tensor:
     return x + block.ls_2(block.mlp(block.ln_2(x)))
 
 

@@ -61,6 +61,12 @@ class TrainingSet:
     soup: Sequence[str]
     skipped: Sequence[str] = ()
 
+    @property
+    def about(self) -> dict[str, object]:
+        """What is stored beside weights that were trained on it."""
+        images = store.fingerprint([list(self.digests), self.labels.tolist()])
+        return {"template": self.template, "images": images, "soup": list(self.soup)}
+
 
 def read_training_set(
     artifacts: Artifacts, *, source: str, soup: str, seed: int, encoder: Mapping[str, Any], on_bad_image: str

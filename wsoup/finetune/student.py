@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,8 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from wsoup.base.errors import ModelError, PoolError
-from wsoup.finetune.towers import TrainableImageTower, TrainableTextTower
+from wsoup.finetune.blocks import Block
+from wsoup.finetune.towers import ImageTower, TextTower, TrainableImageTower, TrainableTextTower, text_tower
 from wsoup.texts.models import foreign_block
 
 
@@ -74,18 +75,18 @@ class Student(nn.Module):
             return getattr(super().__getattr__("model"), name)
 
     @property
-    def text_tower(self) -> Any:
-        """The module with the text tower's parts: the model itself (CLIP) or its `text` (CustomTextCLIP)."""
-        return getattr(self.model, "text", self.model)
+    def text_tower(self) -> TextTower:
+        """The module with the text tower's parts."""
+        return text_tower(self.model)
 
     @property
-    def image_blocks(self) -> Sequence[Any]:
+    def image_blocks(self) -> Sequence[Block]:
         """Blocks of a ViT; empty for another image tower, which is never trained."""
         return _blocks(self.model.visual) if is_vit(self.model.visual) else ()
 
     @property
     def text_blocks(self) -> nn.ModuleList:
-        return self.text_tower.transformer.resblocks
+        return cast(nn.ModuleList, self.text_tower.transformer.resblocks)
 
     def embeddings(self, tokens: Tensor) -> Tensor:
         """The pretrained embeddings of token ids (n,), without gradient: (n, width)."""
@@ -153,7 +154,7 @@ class Student(nn.Module):
         return self.requires_grad_(False).eval()
 
 
-def is_vit(visual: Any) -> bool:
+def is_vit(visual: object) -> bool:
     """Whether an image tower is open_clip's VisionTransformer."""
     return bool(hasattr(visual, "class_embedding") and hasattr(visual, "_embeds") and _blocks(visual))
 
@@ -184,18 +185,19 @@ def check_model(model: nn.Module, *, inside_images: bool) -> None:
     raise ModelError(f"finetuning needs {problem}; choose a ViT CLIP, for example encoder.model: ViT-B-16{other}")
 
 
-def _blocks(tower: Any) -> Sequence[nn.Module]:
+def _blocks(tower: object) -> Sequence[Block]:
     return getattr(getattr(tower, "transformer", None), "resblocks", ())
 
 
-def _copy_above(model: Any, *, blocks: int) -> Any:
+def _copy_above(model: nn.Module, *, blocks: int) -> nn.Module:
     """A copy that shares with `model` the embeddings and all but the last `blocks` blocks of both towers.
 
     An image tower other than a ViT is shared entirely.
     """
-    text: Any = getattr(model, "text", model)
-    shared: list[Any] = [text.token_embedding, model.visual.conv1 if is_vit(model.visual) else model.visual]
-    for tower in (model.visual, text) if is_vit(model.visual) else (text,):
+    text = text_tower(model)
+    visual = cast(ImageTower, model.visual)
+    shared: list[nn.Module] = [text.token_embedding, visual.conv1 if is_vit(visual) else visual]
+    for tower in (visual, text) if is_vit(visual) else (text,):
         layers = tower.transformer.resblocks
         shared.extend(layers[: len(layers) - blocks])
     return copy.deepcopy(model, memo={id(module): module for module in shared})

@@ -13,8 +13,10 @@ block i < depth the i-th replaces the same positions (deep prompts; MaPLe, arXiv
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,22 +24,59 @@ from torch.utils.checkpoint import checkpoint
 
 from wsoup.base.errors import PoolError
 from wsoup.core.packed import packed
-from wsoup.finetune.blocks import Packing, block_pass, first_row_pass, prefix_last_row_pass, prefix_pass
+from wsoup.finetune.blocks import Block, Packing, block_pass, first_row_pass, prefix_last_row_pass, prefix_pass
 from wsoup.texts.models import end_of_text
 from wsoup.towers.fast import reads_class_token
+
+Result = TypeVar("Result")
+
+
+class Transformer(nn.Module):
+    """What is used of open_clip's transformer; only to annotate, as the next two."""
+
+    resblocks: list[Block]
+    get_cast_dtype: Callable[[], torch.dtype]
+
+
+class ImageTower(nn.Module):
+    """What is used of open_clip's VisionTransformer."""
+
+    transformer: Transformer
+    class_embedding: Tensor
+    conv1: nn.Module
+    ln_post: nn.LayerNorm
+    proj: Tensor | None
+    _embeds: Callable[[Tensor], Tensor]
+    _pool: Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+class TextTower(nn.Module):
+    """What is used of open_clip's TextTransformer, or of the text part of its CLIP."""
+
+    transformer: Transformer
+    token_embedding: nn.Embedding
+    positional_embedding: Tensor
+    ln_final: nn.LayerNorm
+    text_projection: nn.Linear | Tensor | None
+    attn_mask: Tensor | None
+
+
+def text_tower(model: nn.Module) -> TextTower:
+    """The module with the text tower's parts: the model itself (CLIP) or its `text` (CustomTextCLIP)."""
+    return cast(TextTower, getattr(model, "text", model))
 
 
 class _Tower:
     """The blocks of a transformer; weights are read at each call, so they may change."""
 
-    def __init__(self, tower: Any, *, save_memory: bool) -> None:
-        self.blocks: list[Any] = list(tower.transformer.resblocks)
+    def __init__(self, tower: ImageTower | TextTower, *, save_memory: bool) -> None:
+        self.blocks: list[Block] = list(tower.transformer.resblocks)
         self.save_memory = save_memory
 
-    def _call(self, function: Any, i: int, *states: Tensor, **options: Any) -> Any:
+    def _call(self, function: Callable[..., Result], i: int, *states: Tensor, **options: object) -> Result:
         """Apply a pass to block i; to save memory, its activations are recomputed in the backward pass."""
         if self.save_memory and torch.is_grad_enabled():
-            return checkpoint(function, self.blocks[i], *states, use_reentrant=False, **options)
+            return checkpoint(partial(function, **options), self.blocks[i], *states, use_reentrant=False)
         return function(self.blocks[i], *states, **options)
 
 
@@ -49,9 +88,9 @@ class TrainableImageTower(_Tower):
         save_memory: recompute activations in the backward pass.
     """
 
-    def __init__(self, model: Any, *, save_memory: bool = False) -> None:
-        super().__init__(model.visual, save_memory=save_memory)
-        self.visual: Any = model.visual
+    def __init__(self, model: nn.Module, *, save_memory: bool = False) -> None:
+        self.visual = cast(ImageTower, model.visual)
+        super().__init__(self.visual, save_memory=save_memory)
 
     def start(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
         """Class token, prompts and patches before the first block: (B, 3, H, W) -> (B, T, width)."""
@@ -95,7 +134,7 @@ class FrozenImageTower(TrainableImageTower):
         dtype: autocast dtype of the calls, or None.
     """
 
-    def __init__(self, model: Any, *, dtype: torch.dtype | None) -> None:
+    def __init__(self, model: nn.Module, *, dtype: torch.dtype | None) -> None:
         super().__init__(model)
         self.packed_blocks = [block if dtype is not None else packed(block) for block in self.blocks[:-1]]
 
@@ -144,8 +183,8 @@ class TrainableTextTower(_Tower):
         save_memory: recompute activations in the backward pass.
     """
 
-    def __init__(self, model: Any, *, save_memory: bool = False) -> None:
-        self.text: Any = getattr(model, "text", model)
+    def __init__(self, model: nn.Module, *, save_memory: bool = False) -> None:
+        self.text = text_tower(model)
         super().__init__(self.text, save_memory=save_memory)
         self.causal = self.text.attn_mask is not None and end_of_text(self.text) is not None
 

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import safetensors.torch
@@ -27,7 +26,7 @@ from wsoup.finetune.ensemble import ensemble_of
 from wsoup.finetune.losses import Objective, needs_teacher_images
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
-from wsoup.finetune.sgd import SGD
+from wsoup.finetune.sgd import SGD, Group
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, LowRank, make_student
 from wsoup.runtime.progress import tick
@@ -105,7 +104,7 @@ class Trainer:
         self._ahead: dict[int, Future[tuple[Tensor, Tensor]]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1)
 
-    def _parameter_groups(self) -> list[dict[str, Any]]:
+    def _parameter_groups(self) -> list[Group]:
         """Text prompts with `prompt_factor` times the learning rate, and the other parameters."""
         rate = self.method.learning_rate
         prompts = {name: p for name, p in self.parameters.items() if name.startswith(TEXT_PROMPTS)}

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import safetensors
@@ -30,7 +29,7 @@ SNAPSHOTS = "snapshots.safetensors"
 def pack_student(
     student: Student,
     *,
-    log: Sequence[Mapping[str, Any]],
+    log: Sequence[Mapping[str, float]],
     snapshots: Mapping[int, Mapping[str, torch.Tensor]] = MappingProxyType({}),
 ) -> dict[str, np.ndarray]:
     """The results of a training as named arrays.
@@ -47,7 +46,7 @@ def pack_student(
     return {**weights, **during, "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)}
 
 
-def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> None:
+def save_tuned(folder: str | Path, *, packed: Mapping[str, np.ndarray], config: Mapping[str, object]) -> None:
     """Write weights.safetensors, config.json and log.csv, and snapshots.safetensors if there are any.
 
     Args:

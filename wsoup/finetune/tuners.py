@@ -14,7 +14,6 @@ pretrained prediction), `start: words` and `blocks` (soft_descriptors).
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +21,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from wsoup.base.errors import ModelError, ParamsError
+from wsoup.finetune.blocks import Block
 from wsoup.finetune.params import (
     AdapterTune,
     BitfitTune,
@@ -158,7 +158,7 @@ def attach(student: Student, tune: TuneParams, *, tokenizer: Tokenizer, prompt: 
             student.image_adapter = Bottleneck(size, tune.reduction, ratio=tune.ratio, blends=True, rectifies=True)
 
 
-def _adapt_block(block: Any, tune: BitfitTune | LoraTune | SsfTune | AdapterTune) -> None:
+def _adapt_block(block: Block, tune: BitfitTune | LoraTune | SsfTune | AdapterTune) -> None:
     """Unfreeze or add what `tune` trains in one block."""
     width = block.attn.embed_dim
     match tune:
@@ -169,7 +169,9 @@ def _adapt_block(block: Any, tune: BitfitTune | LoraTune | SsfTune | AdapterTune
             update.to(block.attn.in_proj_weight.device)  # registering it computes the weight
             parametrize.register_parametrization(block.attn, "in_proj_weight", update)
         case SsfTune():  # arXiv 2210.08823
-            for module in (block.ln_1, block.attn.out_proj, block.ln_2, block.mlp.c_proj):
+            layers: tuple[nn.LayerNorm | nn.Linear, ...]
+            layers = (block.ln_1, block.attn.out_proj, block.ln_2, block.mlp.c_proj)
+            for module in layers:
                 noise = [0.02 * torch.randn_like(module.bias, device="cpu") for _ in range(2)]  # same on every device
                 scale, shift = (nn.Parameter(x.to(module.bias.device)) for x in (1 + noise[0], noise[1]))
                 parametrize.register_parametrization(module, "weight", ScaleShift(scale))
