@@ -18,7 +18,6 @@ from wsoup.paper import tables
 from wsoup.paper.coverage import coverage, of_params
 from wsoup.paper.settings import Settings, differing
 from wsoup.profiles.paper import ENCODERS, paper
-from wsoup.report.labels import table
 
 DOC = (ROOT / "docs/notes/differences.md").read_text(encoding="utf-8")
 BRACKETS = re.findall(r"\[((?:same|chance|key|marked)[^]]*)\]", DOC)
@@ -35,10 +34,9 @@ def settings_of(**choices: Any) -> Settings:
 
 def marks_of(run: Settings) -> Iterator[str]:
     """Marks, by the run's settings, of all our rows beside one of the paper's."""
-    keys = {row.key: row for row in table(["descriptor", "word", "word_curve"])}
     theirs = [row for name in tables.TABLES for row in tables.rows(name) if row.row not in ("", "given_text")]
     for variant, row in dict.fromkeys((row.variant, row.row.partition("@")[0]) for row in theirs):
-        yield from differing(run, paper=PAPER, variant=variant, row=keys[row])
+        yield from differing(run, paper=PAPER, variant=variant, row=row)
 
 
 def changed(run: Settings, key: str) -> Settings:

@@ -10,7 +10,7 @@ from report_made import CLASS_NAME, PAPER_ENCODER, both_seeds, paper_settings, r
 
 from wsoup.paper.settings import Settings, dataset_differs, differing
 from wsoup.report.accuracy import paper_tables, zero_shot_table
-from wsoup.report.labels import TableRow, table
+from wsoup.report.labels import table
 from wsoup.report.terminal import summary
 
 PAPER = Settings.of_paper()
@@ -34,7 +34,7 @@ def marked(run: Settings) -> set[str]:
     return {
         key if variant == "pretrained" else f"{variant}/{key}"
         for variant, key in (*PRETRAINED, *TUNED)
-        if differing(run, paper=PAPER, variant=variant, row=ROWS[key])
+        if differing(run, paper=PAPER, variant=variant, row=key)
     }
 
 
@@ -98,14 +98,14 @@ def test_each_key_marks_the_rows_that_depend_on_it(key: str, value: Any, rows: l
     assert marked(run) == set(rows)
     for name in rows:
         variant, _, row = name.rpartition("/")
-        phrases = differing(run, paper=PAPER, variant=variant or "pretrained", row=ROWS[row])
+        phrases = differing(run, paper=PAPER, variant=variant or "pretrained", row=row)
         assert all(phrase.startswith(key) for phrase in phrases)
 
 
 def test_tuned_baselines_have_their_own_size():
     for key, row in (("evaluate__tuned_baseline_m", "random_descriptors"), ("evaluate__baseline_m", "waffle")):
         run = paper_settings(**{key: 5})
-        phrases = differing(run, paper=PAPER, variant="ce", row=ROWS[row])
+        phrases = differing(run, paper=PAPER, variant="ce", row=row)
         assert phrases == (["evaluate.tuned_baseline_m: 5, the paper's 32"] if "tuned" in key else [])
 
 
@@ -123,7 +123,7 @@ def test_another_pool_marks_every_row_drawn_from_it(pool: str, rows: list[str]):
     for pools in ({**settings.pools, pool: toy}, others):
         assert marked(replace(settings, pools=pools)) == set(rows)
     phrases = differing(
-        replace(settings, pools={**settings.pools, pool: toy}), paper=PAPER, variant="pretrained", row=ROWS["waffle"]
+        replace(settings, pools={**settings.pools, pool: toy}), paper=PAPER, variant="pretrained", row="waffle"
     )
     option = " (--words)" if pool == "words" else ""
     assert phrases == [f"candidates.{pool}: 400 texts, not the authors' list of {PAPER.pools[pool]['count']:,}{option}"]
@@ -133,7 +133,7 @@ def test_wordfreqs_words_are_another_pool():
     settings = paper_settings()
     wordfreq = replace(settings, pools={**settings.pools, "words": {"count": 10_000, "digest": "1" * 16}})
     assert marked(wordfreq) == {*WORD, *CURVE, *WAFFLE, DIVERSE}
-    phrases = differing(wordfreq, paper=PAPER, variant="pretrained", row=ROWS["word_soup"])
+    phrases = differing(wordfreq, paper=PAPER, variant="pretrained", row="word_soup")
     assert phrases == ["candidates.words: 10,000 texts, not the authors' list of 9,894 (--words)"]
 
 

@@ -7,21 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from wsoup.base.errors import ParamsError
-from wsoup.evaluate.rows import CLASS_NAME, Method, methods
 from wsoup.paper import pools, tables
 from wsoup.paper.settings import Settings, dataset_differs, marks
 from wsoup.paper.tables import ENCODER, ENCODERS, QUICK_GELU, SCALING_ENCODERS, SINGLE_TEXTS, TABLES, PaperRow
-
-
-class OurRow(NamedTuple):
-    """A `wsoup.paper.settings.Row` that was not run yet."""
-
-    key: str
-    method: Method
-    offsets: bool
 
 
 def of_params(sections: Mapping[str, Any]) -> Settings:
@@ -41,15 +32,12 @@ def coverage(run: Settings, *, table: str) -> list[PaperRow]:
         raise ParamsError(f"--table {table!r} must be one of {', '.join(TABLES)}, all")
     theirs, encoder, datasets = Settings.of_paper(), _encoder_id(run), _dataset_marks(run)
     run = replace(run, pools={**theirs.pools, **run.pools})
-    ours = {method.name: method for method in methods([*run.names("soups")])}
     rows = []
     for row in (row for name in (TABLES if table == "all" else (table,)) for row in tables.rows(name)):
         missing = _missing(row, run)
         if not missing:
             key = row.row.partition("@")[0]
-            name = key.removesuffix("_offsets").removesuffix("_score_mean").removesuffix("_centroids")
-            our_row = OurRow(key, ours.get(name, CLASS_NAME), key.endswith("_offsets"))
-            reasons = marks(run, paper=theirs, encoder=encoder, variant=row.variant, row=our_row)
+            reasons = marks(run, paper=theirs, encoder=encoder, variant=row.variant, row=key)
             row = replace(row, marks=(*reasons, *(datasets if row.table not in SINGLE_TEXTS else ())))
         rows.append(replace(row, missing=missing))
     return rows

@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from typing import Any, Protocol
+from itertools import chain
+from typing import Any
 
 import yaml
 
 from wsoup.datasets.paper import PAPER, comparable
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import Method
 from wsoup.finetune.params import MethodParams
 from wsoup.paper.tables import QUICK_GELU, encoder_differs, path_of
 
@@ -25,8 +25,6 @@ SHARED_KEYS = ("iterations", "batch_size", "batches", "momentum", "weight_decay"
 """Keys of section finetune that all methods share."""
 AS_FINE = {"encoder.precision": ("reference", "fp16")}
 """Values as good as the paper's: the authors' own texts and images are in half precision."""
-IMAGE_KEYS = ("interpolation", "image_mean", "image_std", "decoding", "precision")
-"""Keys of section encoder that change features."""
 ENSEMBLE_KEYS = ("baseline_template",)
 """Keys of a dataset that its prompt ensemble depends on."""
 GPT_KEYS = (*ENSEMBLE_KEYS, "gpt_names", "gpt_wording")
@@ -36,18 +34,9 @@ DRAWN_FROM = {
     "upper_bound": ("descriptors",),
     "waffle": ("words", "descriptors"),
 }
-"""Pools that the texts of a method other than a soup come from."""
-
-
-class Row(Protocol):
-    """A row of a run: its key in metrics.json, where its texts come from, and whether at several token offsets."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def method(self) -> Method: ...
-    @property
-    def offsets(self) -> bool: ...
+"""Beginning of a row's key, which is not a soup's -> pools that its texts come from."""
+DRAWN = ("random_descriptors", "waffle")
+"""Beginnings of rows whose number of texts params.yaml sets."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +47,13 @@ class Settings:
         values: by dotted key of params.yaml.
         pools: ``words``, ``descriptors`` -> count and digest of the texts; unknown pools are left out.
         differs: of the paper: known differences of rows whatever the settings, by name; see `differs_always`.
+        depends: of the paper: keys that decide a row, by pattern of its key.
     """
 
     values: Mapping[str, Any]
     pools: Mapping[str, Mapping[str, Any]]
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    depends: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def of_run(cls, sections: Mapping[str, Any], *, pools: Mapping[str, Mapping[str, Any]]) -> Settings:
@@ -73,7 +64,7 @@ class Settings:
     def of_paper(cls) -> Settings:
         """The paper's settings, from data/paper."""
         sections = yaml.safe_load(path_of("settings.yaml").read_text(encoding="utf-8"))
-        pools, differs = sections.pop("pools"), sections.pop("differs")
+        pools, differs, depends = (sections.pop(key) for key in ("pools", "differs", "depends"))
         methods = yaml.safe_load(path_of("methods.yaml").read_text(encoding="utf-8"))
         for method in methods.values():
             method.pop("group")
@@ -81,23 +72,19 @@ class Settings:
             name: MethodParams.model_validate(method).model_dump(mode="json", by_alias=True)
             for name, method in methods.items()
         }
-        return cls(flat(sections), pools, differs)
+        return cls(flat(sections), pools, differs, depends)
 
     def below(self, *prefixes: str) -> list[str]:
         """Every key that is one of `prefixes` or below one."""
         roots = tuple(f"{prefix}." for prefix in prefixes)
         return [key for key in self.values if key in prefixes or key.startswith(roots)]
 
-    def names(self, section: str) -> dict[str, None]:
-        """The names below a section, in order."""
-        return dict.fromkeys(key.split(".")[1] for key in self.values if key.startswith(f"{section}."))
-
     def section(self, prefix: str) -> dict[str, Any]:
         """The values below a key, by the rest of their keys."""
         return {key.removeprefix(f"{prefix}."): self.values[key] for key in self.below(prefix)}
 
 
-def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, Any], variant: str, row: Row) -> list[str]:
+def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, Any], variant: str, row: str) -> list[str]:
     """Why a row of a run is not comparable with the paper's on any dataset: another encoder, settings that differ.
 
     Args:
@@ -113,33 +100,34 @@ def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, Any], variant
     return [*([encoder_reason] if encoder_reason else []), *known, *settings]
 
 
-def differs_always(paper: Settings, *, model: str, variant: str, row: Row, column: str = "accuracy") -> Iterable[str]:
+def differs_always(paper: Settings, *, model: str, variant: str, row: str, column: str = "accuracy") -> Iterable[str]:
     """Known differences between a row's computation and the authors', whatever params.yaml says."""
-    names = {"encoders": model.removesuffix(QUICK_GELU), "variants": variant, "rows": row.key}
+    names = {"encoders": model.removesuffix(QUICK_GELU), "variants": variant, "rows": row}
     for known in paper.differs.values():
         matches = all(any(fnmatch(name, p) for p in known.get(key, ["*"])) for key, name in names.items())
         if matches and known.get("column", "accuracy") == column:
             yield known["why"]
 
 
-def differing(run: Settings, *, paper: Settings, variant: str, row: Row) -> list[str]:
+def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list[str]:
     """Settings that make a row differ from the paper's, one phrase per key; empty if there are none."""
     method = f"finetune.methods.{variant}"
     if variant != PRETRAINED and not paper.below(method):
         return [f"{method}: the paper has no such method"]
     soups = _soups(run, variant=variant, row=row)
-    prefixes = _prefixes(row, variant=variant, soups=soups)
+    prefixes = _deciding(row, variant=variant, soups=soups, paper=paper)
     phrases = []
     for key in dict.fromkeys(key for settings in (paper, run) for key in settings.below(*prefixes)):
         ours, theirs = run.values.get(key), paper.values.get(key)
         only_observes = ".snapshots" in key
         if ours != theirs and ours not in AS_FINE.get(key, ()) and not only_observes:
             phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
-    if variant != PRETRAINED or row.method.soup:
+    if variant != PRETRAINED or soups:
         phrases += _images_differ(run)
-    if row.method.name in ("ensemble", "gpt"):
-        phrases += _baselines_differ(run, keys=GPT_KEYS if row.method.name == "gpt" else ENSEMBLE_KEYS)
-    pools = dict.fromkeys([*map(_pool_of, soups), *DRAWN_FROM.get(row.method.name, ())])
+    if row == "ensemble" or row.startswith("gpt_"):
+        phrases += _baselines_differ(run, keys=ENSEMBLE_KEYS if row == "ensemble" else GPT_KEYS)
+    drawn_from = (pools for start, pools in DRAWN_FROM.items() if row.startswith(start))
+    pools = dict.fromkeys([*map(_pool_of, soups), *chain.from_iterable(drawn_from)])
     return phrases + [phrase for pool in pools for phrase in _pool_differs(pool, run, paper)]
 
 
@@ -189,32 +177,24 @@ def _baselines_differ(run: Settings, *, keys: Iterable[str]) -> Iterable[str]:
                     yield f"{key}: {_shown(value)}, the paper's {_shown(paper)}"
 
 
-def _soups(run: Settings, *, variant: str, row: Row) -> list[str]:
+def _soups(run: Settings, *, variant: str, row: str) -> list[str]:
     """Soups of params.yaml that the row is evaluated with or its model was trained over."""
+    own, is_soup, _ = row.partition("_soup")
     trained = run.values.get(f"finetune.methods.{variant}.soup")
-    return [name for name in dict.fromkeys((row.method.soup, trained)) if name not in (None, "class_name")]
+    return [name for name in dict.fromkeys((own if is_soup else None, trained)) if name not in (None, "class_name")]
 
 
-def _prefixes(row: Row, *, variant: str, soups: Sequence[str]) -> list[str]:
+def _deciding(row: str, *, variant: str, soups: Sequence[str], paper: Settings) -> list[str]:
     """Keys and sections that a row depends on."""
-    tuned, bound = variant != PRETRAINED, row.method.name == "upper_bound"
-    depends = {
-        **dict.fromkeys((f"encoder.{key}" for key in IMAGE_KEYS), True),
-        "seeds": tuned or row.method.by_seed,
-        "fewshot.shots": tuned or row.method.soup is not None,
-        "evaluate.baseline_m": row.method.drawn and not tuned,
-        "evaluate.tuned_baseline_m": row.method.drawn and tuned,
-        "evaluate.offsets": row.offsets,
-        "evaluate.offset_formula": row.offsets,
-        "evaluate.survey.descriptors": bound,
-        "evaluate.survey.m": bound,
-        f"finetune.methods.{variant}": tuned,
-        **dict.fromkeys((f"finetune.{key}" for key in SHARED_KEYS), tuned),
-        **dict.fromkeys((f"soups.{name}" for name in soups), True),
-        **dict.fromkeys((f"candidates.{_pool_of(name)}.period" for name in soups), True),
-        **dict.fromkeys((f"score.racing.{_pool_of(name)}" for name in soups), True),
-    }
-    return [key for key, needed in depends.items() if needed]
+    tuned = variant != PRETRAINED
+    keys = [key for pattern, keys in paper.depends.items() if fnmatch(row, pattern) for key in keys]
+    if row.startswith(DRAWN):
+        keys.append("evaluate.tuned_baseline_m" if tuned else "evaluate.baseline_m")
+    if tuned:
+        keys += ["seeds", "fewshot.shots", f"finetune.methods.{variant}", *(f"finetune.{key}" for key in SHARED_KEYS)]
+    for soup in soups:
+        keys += [f"soups.{soup}", f"candidates.{_pool_of(soup)}.period", f"score.racing.{_pool_of(soup)}"]
+    return keys
 
 
 def _pool_of(soup: str) -> str:

@@ -111,7 +111,7 @@ def accuracy_row(
     if cells is None:
         return None
     ours, fixed, encoder = results.settings, results.paper_settings, results.encoder
-    reasons = set(settings.marks(ours, paper=fixed, encoder=encoder, variant=variant, row=row) if theirs else ())
+    reasons = set(settings.marks(ours, paper=fixed, encoder=encoder, variant=variant, row=row.key) if theirs else ())
     line: dict[str, Any] = {"method": label, "variant": variant, "row": row.key, "m": round(cells.texts, 1)}
     line["stored"] = results.parameters.get(variant, 0) + (cells.stored or 0.0)
     for column, names in _columns(results):
@@ -121,7 +121,9 @@ def accuracy_row(
         if figure is not None and is_number(mean):
             line |= _beside(column, mean, figure, reasons=reasons.union(*(_unlike(results, name) for name in names)))
     if "parameters_thousands" in theirs and not paper.encoder_differs(encoder, tuned=variant != PRETRAINED):
-        known = settings.differs_always(fixed, model=str(encoder["model"]), variant=variant, row=row, column="stored")
+        known = settings.differs_always(
+            fixed, model=str(encoder["model"]), variant=variant, row=row.key, column="stored"
+        )
         line |= _beside("stored", line["stored"], 1000.0 * theirs["parameters_thousands"], reasons=set(known))
     line["why"] = sorted({reason for key, value in line.items() if key.endswith(" (why)") for reason in value})
     return line
