@@ -149,8 +149,7 @@ def test_another_template_or_class_names_of_the_source_mark_soups_and_tuned_rows
 
 
 def test_a_method_that_is_not_the_papers_is_marked():
-    row: TableRow = ROWS["class_name"]
-    assert differing(paper_settings(), paper=PAPER, variant="mine", row=row) == [
+    assert differing(paper_settings(), paper=PAPER, variant="mine", row="class_name") == [
         "finetune.methods.mine: the paper has no such method"
     ]
 
