@@ -13,7 +13,6 @@ from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.heads import head_line
 from wsoup.heads import fewshot
-from wsoup.heads.choose import ANY
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.params import HeadParams, Heads
 from wsoup.params.section import load
@@ -56,7 +55,7 @@ def main(owner: Owner, name: str) -> None:
     ]
     attributes = {
         "encoder": encoder.id,
-        "parameters": round(sum(head.fitted.n_numbers for head in heads.values()) / len(heads)),
+        "parameters": heads[params.seeds[0]].classifier.numel(),
         "members_kl": [],
         "soup": definition.soup,
         "left_out": [[head.kind, head.n_correct, head.n_images] for head in heads.values()],
@@ -80,9 +79,8 @@ def fit(
             logit_scale=logit_scale_of(encoder.model),
             names=source.class_names,
         )
-        kinds = ANY if definition.kind == "chosen" else (definition.kind,)
-        head = best_head(shots, kinds=kinds, soup=soup, encoder=encoder.id, note=note, **classes)
-        result = f"{head.kind}, {head.n_correct} of {head.n_images} left-out images right"
+        head = best_head(shots, kind=definition.kind, soup=soup, encoder=encoder.id, note=note, **classes)
+        result = f"{head.n_correct} of {head.n_images} left-out images right"
         print(f"seed {seed}: {'; '.join(filter(None, (result, head.note)))}")
         return head.as_bytes()
 

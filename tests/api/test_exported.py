@@ -25,7 +25,7 @@ NAMES = sorted(COLOURS)
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, tiny_encoder, tiny_encoder_files) -> tuple[Path, torch.Tensor]:
-    """A folder of photos, a soup, two heads and a params.yaml with the path of the weights; the photos' pixels."""
+    """A folder of photos, a soup, a head and a params.yaml with the path of the weights; the photos' pixels."""
     folder = tmp_path_factory.mktemp("exported") / "made"
     paths = sorted(write_image_folder(folder / "new", splits={"a": 3}, classes=COLOURS).rglob("*.png"))
     members = tuple(Member(text) for text in ("sharp", "which is flat"))
@@ -36,9 +36,8 @@ def world(tmp_path_factory, tiny_encoder, tiny_encoder_files) -> tuple[Path, tor
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(str(path))) for path in paths])
     how = {"class_names": NAMES, "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
     features, labels = tiny_encoder.encode_images(pixels), [path.parent.name for path in paths]
-    for kind in ("gda", "ridge"):
-        head = wsoup.fit_head(features, labels, soup=soup, kind=kind, encoder={"model": "tiny-clip"}, **how)
-        head.save(folder / f"{kind}.safetensors")
+    head = wsoup.fit_head(features, labels, soup=soup, encoder={"model": "tiny-clip"}, **how)
+    head.save(folder / "head.safetensors")
     return folder, pixels
 
 
@@ -52,8 +51,7 @@ def photos(world, in_tmp) -> torch.Tensor:
 
 WHAT = {
     "soup": (["soup.json", "--classes", ",".join(NAMES)], ["--soup", "soup.json", "--classes", ",".join(NAMES)]),
-    "gda": (["gda.safetensors"], ["--head", "gda.safetensors"]),
-    "ridge": (["ridge.safetensors"], ["--head", "ridge.safetensors"]),
+    "head": (["head.safetensors"], ["--head", "head.safetensors"]),
 }
 
 
@@ -83,9 +81,7 @@ def exported(arguments: list[str], file: str, *options: str) -> str:
 
 def by_hand(features: np.ndarray, arrays) -> np.ndarray:
     """The formula of the docs."""
-    scores = features @ arrays["classifier"] + arrays["bias"]
-    if "support" in arrays:
-        scores += np.exp(-arrays["sharpness"] * (1 - features @ arrays["support"].T)) @ arrays["weights"]
+    scores = features @ arrays["classifier"]
     scores = np.exp(arrays["logit_scale"] * (scores - scores.max(1, keepdims=True)))
     return scores / scores.sum(1, keepdims=True)
 

@@ -252,7 +252,7 @@ ARGUMENTS = {
     "common_words": "count",
     "zero_shot_accuracy": "features labels classifier baseline class_names confidence",
     "fit_head": "features labels class_names model tokenizer soup kind template precision encoder",
-    "adapt": "features classifier kind model logit_scale",
+    "adapt": "features classifier model logit_scale",
     "encode_images": "paths model preprocess batch_size precision on_bad_image progress",
     "classifier": "class_names model tokenizer template precision",
     "Soup": "kind seed template encoder members made_with",

@@ -56,7 +56,7 @@ def test_y_may_hold_names_and_classes_may_have_no_images(given):
         SoupClassifier(model, tokenizer, kind="chain").fit(features, labels)
 
 
-@pytest.mark.parametrize("head", ["any", "gda", "tip"])
+@pytest.mark.parametrize("head", ["both", "ridge"])
 def test_a_head_on_the_soup(given, head):
     features, labels, (model, tokenizer) = given
     classifier = SoupClassifier(model, tokenizer, NAMES, kind="descriptor", pool=DESCRIPTORS, head=head)
@@ -64,7 +64,7 @@ def test_a_head_on_the_soup(given, head):
     alone = wsoup.fit_head(
         *(features, labels),
         soup=fitted.soup_,
-        kind=None if head == "any" else head,
+        kind=head,
         class_names=NAMES,
         model=model,
         tokenizer=tokenizer,

@@ -16,9 +16,9 @@ from safetensors.numpy import load, save
 
 from wsoup.base.errors import MismatchError, MissingError, ParamsError
 from wsoup.heads import file
-from wsoup.heads.choose import ANY
+from wsoup.heads.choose import NOTHING_LEFT_OUT
 from wsoup.heads.head import Head, best_head
-from wsoup.heads.kinds import KINDS
+from wsoup.heads.kinds import PARTS
 from wsoup.soup.soup import Member, Soup
 
 ENCODER = {"model": "tiny", "pretrained": None, "precision": "fp32"}
@@ -26,19 +26,19 @@ SOUP = Soup("class_name", 0, "a photo of a {}.", ENCODER, (Member(""),))
 NAMES = ["cat", "dog", "bird", "fish"]
 
 
-def head(kind="prototypes", *, counts=(6, 6, 6, 6)) -> Head:
+def head(kind="prototypes", *, counts=(6, 6, 6, 6), note="") -> Head:
     return best_head(
         few_shots(counts=counts),
-        kinds=[kind],
+        kind=kind,
         soup=SOUP,
         template=SOUP.template,
         class_names=NAMES[: len(counts)],
         encoder=ENCODER,
-        note="",
+        note=note,
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PARTS)
 def test_saving_and_loading_round_trips(tmp_path, kind):
     original = head(kind)
     original.save(tmp_path / "head.safetensors")
@@ -59,16 +59,9 @@ def test_a_head_of_another_encoder_is_refused(tmp_path):
         Head.load(tmp_path / "head.safetensors", encoder={**ENCODER, "model": "other"})
 
 
-@pytest.mark.parametrize("kind", ["prototypes", "gda"])
-def test_a_linear_head_is_a_matrix_and_a_bias(kind):
-    original, features = head(kind), few_shots(seed=8).features.float()
-    assert torch.equal((features @ original.classifier + original.bias).argmax(dim=1), original.predict(features))
-
-
-@pytest.mark.parametrize("kind", ["tip", "ridge"])
-def test_a_kernel_head_has_no_single_matrix(kind):
-    with pytest.raises(ParamsError, match=f"a {kind} head is not a single matrix; use head.predict"):
-        _ = head(kind).classifier
+def test_a_head_is_a_matrix():
+    original, features = head(), few_shots(seed=8).features.float()
+    assert torch.equal((features @ original.classifier).argmax(dim=1), original.predict(features))
 
 
 def test_features_may_be_numpy_arrays_of_the_right_size():
@@ -103,18 +96,38 @@ def test_few_images_promise_little():
         small.threshold(1.5)
 
 
-def test_with_one_shot_the_note_says_what_was_not_chosen():
-    original = best_head(
-        few_shots(counts=(1, 1, 1)),
-        kinds=ANY,
-        soup=SOUP,
-        template=SOUP.template,
-        class_names=NAMES[:3],
-        encoder=ENCODER,
-        note="dropped 1 of 4 images as duplicates",
-    )
-    assert original.kind == ANY[0]
-    assert original.note.startswith("dropped 1 of 4 images as duplicates; no class has two images")
+@pytest.mark.parametrize(
+    ("counts", "note", "expected"),
+    [
+        ((2, 2, 2), "", ""),
+        ((2, 2, 2), "dropped 1 of 7 images as duplicates", "dropped 1 of 7 images as duplicates"),
+        ((1, 1, 1), "", NOTHING_LEFT_OUT),
+        ((1, 1, 1), "dropped 1 of 4 images as duplicates", f"dropped 1 of 4 images as duplicates; {NOTHING_LEFT_OUT}"),
+    ],
+)
+def test_the_note_says_what_was_dropped_and_what_was_not_chosen(counts, note, expected):
+    assert head(counts=counts, note=note).note == expected
+
+
+def test_the_threshold_is_that_of_95_per_cent():
+    """Of 40 left-out images all are right: the smallest confidence is the threshold up to 1 - 1/41."""
+    original = dataclasses.replace(head(), confidences=torch.linspace(0.5, 0.9, 40), right=torch.ones(40).bool())
+    assert original.threshold() == original.threshold(0.95) == 0.5
+    wrong = torch.arange(40) > 0  # the least confident one: (1 + 1) / 41 is not within 4 per cent
+    assert dataclasses.replace(original, right=wrong).threshold() == pytest.approx(0.5)
+    assert dataclasses.replace(original, right=wrong).threshold(0.96) > 0.51
+
+
+def test_states_of_torch_change_no_head():
+    """Another default dtype, and autocast, which would multiply in bfloat16."""
+    expected, features = head("both"), few_shots(seed=8).features
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert torch.equal(expected.predict_proba(features), head("both").predict_proba(features))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(expected.predict_proba(features), head("both").predict_proba(features))
 
 
 # ------------------------------------------------------------------------------------------------- untrusted files
@@ -176,17 +189,15 @@ def test_a_consistent_forgery_is_read(saved):
     [
         ({"kind": "forest"}, "its kind is unknown or its setting is of another kind"),
         ({"kind": 3}, "kind: 3 is not valid: input should be a valid string"),
-        ({"kind": "tip", "setting": {"weight": 1}}, "its kind is unknown or its setting is of another kind"),
-        ({"setting": {"penalty": "x", "sharpness": 1}}, "setting.penalty: 'x' is not valid"),
-        ({"setting": {"penalty": -1, "sharpness": 1}}, "setting.penalty: -1 is not valid"),
+        ({"kind": "both"}, "its kind is unknown or its setting is of another kind"),
+        ({"setting": {"penalty": "x"}}, "setting.penalty: 'x' is not valid"),
+        ({"setting": {"penalty": -1}}, "setting.penalty: -1 is not valid"),
         ({"class_names": ["a"]}, "class_names: .* should have at least 2 items"),
         ({"class_names": ["a", "b", "b", "c"]}, "class_names: a name appears twice"),
         ({"class_names": ["a", "b", "c", "d\n"]}, "class_names.3: .* holds control characters"),
         ({"class_names": ["a", "b", "c"]}, r"classifier has shape \(6, 4\), expected \(6, 3\)"),
         ({"logit_scale": 0}, "logit_scale: 0 is not valid"),
         ({"logit_scale": math.nan}, "logit_scale: nan is not valid"),
-        ({"n_correct": 30}, "n_correct is 30 of n_images 24"),
-        ({"n_correct": True}, "n_correct: True is not valid"),
         ({"encoder": [1]}, "encoder: .* is not valid"),
         ({"soup": {}}, "is not a soup"),
         ({"soup": {**SOUP.as_json(), "template": "a"}}, "is not a soup"),
@@ -204,9 +215,8 @@ def test_values_out_of_bounds_are_refused(saved, metadata, message):
     [
         ({"temperature": np.array([0.0])}, "temperature is not above 0"),
         ({"temperature": np.array([1.0, 2.0])}, "temperature has shape"),
-        ({"bias": np.array([np.nan] * 4, dtype=np.float32)}, "bias has NaN or infinity"),
-        ({"bias": np.zeros(5, dtype=np.float32)}, r"bias has shape \(5,\), expected \(4,\)"),
-        ({"support": np.zeros((24, 5), dtype=np.float32)}, "support has shape"),
+        ({"classifier": np.full((6, 4), np.nan, dtype=np.float32)}, "classifier has NaN or infinity"),
+        ({"classifier": np.zeros((6, 5), dtype=np.float32)}, r"classifier has shape \(6, 5\), expected \(6, 4\)"),
         ({"right": np.zeros(24)}, "right is float64 with 1 axes"),
         ({"more": np.zeros(1)}, "it holds other arrays"),
     ],

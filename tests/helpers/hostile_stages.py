@@ -26,7 +26,7 @@ REST: list[Stage] = [
         ("score", "descriptors"),
         ("class_name_soup",),
     ),
-    *(("soup", "descriptor"), ("head", "chosen"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce")),
+    *(("soup", "descriptor"), ("head", "both"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce")),
     ("report",),
 ]
 

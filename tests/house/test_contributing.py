@@ -60,22 +60,6 @@ FACTS = {
         assert ("frequent_words", ("and", "the")) in [(row.method, row.texts) for row in rows]
         assert "Frequent words" in [row.label for row in table(["word"])]
     """,
-    "a head": """
-        import torch
-        from torch.nn.functional import normalize
-        from wsoup.heads.choose import choose
-        from wsoup.heads.fewshot import FewShot
-        from wsoup.heads.kinds import KINDS
-        from wsoup.heads.params import HeadParams
-        draw = torch.Generator().manual_seed(0)
-        features = normalize(torch.randn(6, 16, generator=draw), dim=1).double()
-        texts = normalize(torch.randn(16, 3, generator=draw), dim=0).double()
-        shots = FewShot(features, torch.arange(3).repeat(2), texts, 10.0)
-        exact = KINDS["least_squares"](1e-9).fit(shots).logits(features)
-        torch.testing.assert_close(exact, 10 * shots.one_hot, rtol=0, atol=1e-5)
-        assert choose(shots, kinds=["least_squares"]).n_images == 6
-        HeadParams(kind="least_squares", soup="word")
-    """,
     "a dataset layout": """
         import sys
         from pathlib import Path

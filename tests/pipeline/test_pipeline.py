@@ -34,7 +34,7 @@ def test_a_word_soup_param_runs_the_word_soup_and_the_stages_behind_it(project):
         "evaluated",
         "soup@word",
         "finetune@coop_diverse",
-        "head@chosen",
+        "head@both",
         "evaluate",
         "evaluate_tuned@ce",
         "evaluate_tuned@coop_diverse",

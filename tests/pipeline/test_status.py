@@ -52,7 +52,7 @@ def test_a_new_table_runs_only_the_report(edited):
 def test_a_new_baseline_is_evaluated_and_runs_nothing_before(edited):
     append(edited, "wsoup/evaluate/baselines.py", "wsoup/evaluate/params.py")
     evaluated = {name for name in TRAINED if name.startswith("evaluate_tuned")}
-    assert edited.changed() == evaluated | {"evaluate", "head@chosen", "survey", "report"}
+    assert edited.changed() == evaluated | {"evaluate", "head@both", "survey", "report"}
 
 
 def test_a_new_kind_of_soup_embeds_scores_and_trains_nothing_again(edited):
@@ -116,7 +116,7 @@ STAGES = {
     "score": (["words"], ("score", {"shard": 1}), "unknown key 'score.shard'; did you mean 'shard_size'?"),
     "soup": (["word"], ("soups.word", {"k0": 9, "k1": 10**6}), "k1 is 1000000 but the pool words holds 13"),
     "finetune": (["ce"], ("finetune", {"ema": 2}), "finetune.ema: 2 is not valid"),
-    "head": (["chosen"], ("heads.chosen", {"kind": "x"}), "heads.chosen"),
+    "head": (["both"], ("heads.both", {"kind": "x"}), "heads.both"),
     "evaluate": ([], ("evaluate", {"m": [0]}), "evaluate.m.0: 0 is not valid"),
     "report": ([], ("soups.word", {"k2": 1}), "unknown key 'soups.word.k2'; did you mean 'k1'?"),  # of any section
 }

@@ -50,9 +50,10 @@ def world(in_tmp: Path, tiny_encoder, tiny_encoder_files, monkeypatch) -> Path:
     for seed in (1, 2):
         rows = [row for row in range(24) if row % 6 != seed]
         store.write_table(f"artifacts/splits/photo/seed{seed}.parquet", pa.table({"row": rows}))
+    store.write_json("artifacts/evaluated.json", {"datasets": [{"name": name} for name in TESTS]})
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     params |= {"source": "photo", "seeds": [1, 2], "encoder": tiny_encoder_files}
-    params["heads"] = {"mine": {"kind": "gda", "soup": "word"}, "plain": {"kind": "prototypes", "soup": "class_name"}}
+    params["heads"] = {"mine": {"kind": "both", "soup": "word"}, "plain": {"kind": "prototypes", "soup": "class_name"}}
     Path("params.yaml").write_text(yaml.safe_dump(params))
     return in_tmp
 
@@ -61,7 +62,7 @@ def test_a_head_is_made_for_each_seed(world, tiny_encoder):
     call_stage("head", "mine")
     for seed in (1, 2):
         head = Head.load(f"artifacts/heads/mine/seed{seed}.safetensors", encoder=tiny_encoder.id)
-        assert (head.kind, head.n_images, list(head.class_names), head.soup.seed) == ("gda", 20, NAMES, seed)
+        assert (head.kind, head.n_images, list(head.class_names), head.soup.seed) == ("both", 20, NAMES, seed)
         assert head.logit_scale == pytest.approx(float(tiny_encoder.model.logit_scale.exp()))
 
 
@@ -99,8 +100,8 @@ def test_a_head_has_rows_for_datasets_of_its_classes_only(world):
     (line,) = [line for line in lines if (line["dataset"], line["seed"]) == ("sketch", 2)]
     assert (line["n_correct"], line["n_images"]) == (by_hand, 60)
     about = store.table_attributes(RESULTS)
-    assert (about["parameters"], about["soup"]) == (16 * 4 + 4, "word")
-    assert about["left_out"] == [["gda", head_.n_correct, 20] for head_ in map(load, (1, 2))]
+    assert (about["parameters"], about["soup"]) == (16 * 4, "word")
+    assert about["left_out"] == [["both", head_.n_correct, 20] for head_ in map(load, (1, 2))]
     assert store.read_table("artifacts/results/heads/plain.parquet")["method"][0].as_py() == "class_name"
 
 

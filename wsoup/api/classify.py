@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wsoup.adaptation import kinds as adapting
+from wsoup.adaptation import em
 from wsoup.api.model import HF, load_transformers
 from wsoup.api.photos import Photo
 from wsoup.base.errors import MismatchError, MissingError, ModelError, ParamsError
 from wsoup.core.scoring import normalize
 from wsoup.heads.head import Head
-from wsoup.heads.kinds import Fitted
 from wsoup.images.decode import batches
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import parse, read_yaml
@@ -62,19 +61,21 @@ class Classifier:
     Attributes:
         encoder: image and text towers.
         class_names: C names.
-        fitted: image features -> logits before scaling.
-        logit_scale: factor of the logits.
+        weights: (D, C).
+        logit_scale: factor of the logits f weights.
         texts, members: the soup's texts, M, and their features, (M, C, D); empty and None for a head.
+        adapted: what predicts instead, after `adapt`.
         note: result of the adaptation.
         bad: what is wrong with each photo that could not be read, by path; filled by `predictions`.
     """
 
     encoder: Encoder
     class_names: Sequence[str]
-    fitted: Fitted
+    weights: Tensor
     logit_scale: float
     texts: Sequence[str] = ()
     members: Tensor | None = None
+    adapted: em.Adapted | None = None
     note: str = ""
     bad: dict[str, str] = field(default_factory=dict)
 
@@ -90,16 +91,16 @@ class Classifier:
             encoder=PromptEncoder.of(encoder),
             mode=mode,
         )  # (M, C, D), (C, D)
-        fitted, scale = Fitted.linear(weights.T.cpu()), logit_scale_of(encoder.model)
-        return cls(encoder, class_names, fitted, scale, texts=soup.texts, members=members.cpu())
+        scale = logit_scale_of(encoder.model)
+        return cls(encoder, class_names, weights.T.cpu(), scale, texts=soup.texts, members=members.cpu())
 
     @classmethod
     def of_head(cls, head: Head, *, encoder: Encoder) -> Classifier:
         """Classifier of a head, for the head's own classes."""
-        return cls(encoder, head.class_names, head.fitted, 1 / head.temperature)
+        return cls(encoder, head.class_names, head.classifier, 1 / head.temperature)
 
     def predictions(
-        self, photos: Sequence[Photo], *, top: int, threshold: float, explain: bool, batch_size: int, adapt: str | None
+        self, photos: Sequence[Photo], *, top: int, threshold: float, explain: bool, batch_size: int, adapt: bool
     ) -> Iterator[Prediction]:
         """Classify photos in order; problems of photos that cannot be read go to `bad`.
 
@@ -109,18 +110,18 @@ class Classifier:
             threshold: photos below this probability are unsure.
             explain: whether to list the members that agree.
             batch_size: photos in one forward pass.
-            adapt: kind of adaptation to these photos, which are then all encoded before the first answer; None: none.
+            adapt: whether to adapt to these photos, which are then all encoded before the first answer.
 
         Raises:
             ParamsError: adaptation of a head.
         """
-        if adapt is not None and self.members is None:
+        if adapt and self.members is None:
             raise ParamsError("--adapt is for a soup, not for a head; leave one of them out")
         encoded: Iterable[tuple[list[int], Tensor, list[int]]]
         encoded = self._encoded([photo.path for photo in photos], batch_size=batch_size)
-        if adapt is not None:
+        if adapt:
             encoded = list(encoded)
-            self._adapt([features for _, features, _ in encoded if len(features)], kind=adapt)
+            self._adapt([features for _, features, _ in encoded if len(features)])
         for positions, features, unreadable in encoded:
             batch = [photos[position] for position in positions]
             answers = self.answers(batch, features, top=top, threshold=threshold, explain=explain)
@@ -136,7 +137,9 @@ class Classifier:
         """Classify photos whose features (B, D) are known; arguments as `predictions`."""
         if not photos:
             return
-        logits = self.logit_scale * self.fitted.logits(features)  # (B, C)
+        logits = self.logit_scale * features @ self.weights  # (B, C)
+        if self.adapted is not None:
+            logits = self.adapted.logits(features)
         probabilities, order = logits.softmax(dim=1).sort(dim=1, descending=True, stable=True)
         votes = None
         if explain and self.members is not None:
@@ -162,13 +165,12 @@ class Classifier:
                 yield positions, features, [*batch.bad]
                 bar.update(len(positions) + len(batch.bad))
 
-    def _adapt(self, features: Sequence[Tensor], *, kind: str) -> None:
+    def _adapt(self, features: Sequence[Tensor]) -> None:
         """Adapt the classifier to these features, unless the texts' own is safer."""
         if features:
-            texts = normalize(self.fitted.classifier.T).T
-            adapted = adapting.adapt(torch.cat([*features]), texts=texts, logit_scale=self.logit_scale, kind=kind)
-            self.fitted, self.logit_scale = Fitted.linear(adapted.classifier, adapted.bias), 1.0
-            self.note = adapted.note or f"adapted to {sum(map(len, features))} photos ({kind})"
+            texts = normalize(self.weights.T).T
+            self.adapted = em.adapt(torch.cat([*features]), texts=texts, logit_scale=self.logit_scale)
+            self.note = self.adapted.note or f"adapted to {sum(map(len, features))} photos"
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 With the arrays of the file, for image features f of length 1:
 
-    probabilities = softmax(logit_scale (f classifier + bias + exp(-sharpness (1 - f support^T)) weights))
-
-Only heads with a kernel on their photos (tip, ridge) have `support`, `weights` and `sharpness`.
+    probabilities = softmax(logit_scale f classifier)
 """
 
 from __future__ import annotations
@@ -80,14 +78,8 @@ def _json(value: Any) -> str:
 
 def _arrays(classifier: Classifier) -> dict[str, np.ndarray]:
     """Arrays by their names in the formula above."""
-    fitted = classifier.fitted
-    tensors = {"classifier": fitted.classifier, "bias": fitted.bias}
-    numbers = {"logit_scale": classifier.logit_scale}
-    if not fitted.is_linear:
-        tensors |= {"support": fitted.support, "weights": fitted.weights}
-        numbers["sharpness"] = fitted.sharpness
-    arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-    return {**arrays, **{name: np.float32(number).reshape(1) for name, number in numbers.items()}}
+    scale = np.float32(classifier.logit_scale).reshape(1)
+    return {"classifier": classifier.weights.cpu().numpy(), "logit_scale": scale}
 
 
 class _Head(nn.Module):
@@ -99,7 +91,7 @@ class _Head(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         features = images if self.tower is None else self.tower.encode_image(images)  # type: ignore[operator]
-        logits = self.classifier.logit_scale * self.classifier.fitted.logits(nn.functional.normalize(features, dim=-1))
+        logits = self.classifier.logit_scale * nn.functional.normalize(features, dim=-1) @ self.classifier.weights
         return logits, logits.softmax(dim=1)
 
 
@@ -109,7 +101,7 @@ def _traced(classifier: Classifier, *, pixels: bool) -> onnx.ModelProto:
     if pixels:
         example = encoder.preprocess(Image.new("RGB", (64, 64)))[None].repeat(2, 1, 1, 1).to(encoder.device)
     else:
-        example = torch.ones(2, len(classifier.fitted.classifier))
+        example = torch.ones(2, len(classifier.weights))
     with needing():
         import onnx
         import onnxscript  # noqa: F401  torch.onnx needs it

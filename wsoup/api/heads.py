@@ -1,18 +1,16 @@
 """Heads from a few labelled images, and adaptation to unlabelled ones, for a model in memory."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from wsoup.adaptation import kinds as adapting
-from wsoup.adaptation.adapted import Adapted
+from wsoup.adaptation import em
+from wsoup.adaptation.em import Adapted
 from wsoup.api.arguments import EncoderNames, Features, Names, Precision, checked_classifier, checked_labels
 from wsoup.api.model import Tokenizer, at_work, device_of, in_memory
 from wsoup.api.soups import TEMPLATE
 from wsoup.base.arguments import at_the_door
-from wsoup.core.arrays import Positive
+from wsoup.core.arrays import Positive, usual_torch
 from wsoup.core.scoring import normalize
 from wsoup.heads import fewshot
-from wsoup.heads.choose import ANY
 from wsoup.heads.head import Head, best_head
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup, Template
@@ -21,6 +19,7 @@ from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import AUTOCAST
 
 
+@usual_torch()
 @at_the_door
 def fit_head(
     features: Features,
@@ -30,14 +29,14 @@ def fit_head(
     model: Any,
     tokenizer: Tokenizer,
     soup: Soup | None = None,
-    kind: str | Sequence[str] | None = None,
+    kind: str = "both",
     template: Template | None = None,
     precision: Precision = "fp32",
     encoder: EncoderNames | None = None,
 ) -> Head:
     """A classifier from a few labelled images of each class: closed form, in seconds.
 
-    Kind, hyperparameters, temperature and abstention are chosen on these images alone, leaving out each shot in turn.
+    Hyperparameters, temperature and abstention are chosen on these images alone, leaving out each shot in turn.
     This needs two images or more of each class; `Head.note` says if there were fewer.
 
     Args:
@@ -46,8 +45,7 @@ def fit_head(
         class_names: C names in label order, each with at least one image.
         model, tokenizer: an open_clip model, or any object with `encode_text`, and its tokenizer.
         soup: whose texts the head builds on (default: the class name alone).
-        kind: of `wsoup.heads.kinds`, or several in order, of which a later one has to be better by more than chance
-            (default: prototypes, ridge and gda).
+        kind: ``"prototypes"``, ``"ridge"`` or ``"both"``, their mean; see `wsoup.heads.kinds`.
         template: prompt template with one ``{}`` (default: the soup's).
         precision: of the text features: fp32, bf16, fp16 (autocast) or reference.
         encoder: {"model": ..., "pretrained": ...} as open_clip names them, recorded in the head.
@@ -69,20 +67,17 @@ def fit_head(
     shots, note = fewshot.checked(
         features.cpu(), y.cpu(), texts=centroids.T.cpu(), logit_scale=logit_scale_of(model), names=names
     )
-    kinds = [kind] if isinstance(kind, str) else list(ANY if kind is None else kind)
-    return best_head(shots, kinds=kinds, soup=soup, template=template, class_names=names, encoder=tower.id, note=note)
+    return best_head(shots, kind=kind, soup=soup, template=template, class_names=names, encoder=tower.id, note=note)
 
 
+@usual_torch()
 @at_the_door
-def adapt(
-    features: Features, *, classifier: Any, kind: str = "em", model: Any = None, logit_scale: Positive | None = None
-) -> Adapted:
+def adapt(features: Features, *, classifier: Any, model: Any = None, logit_scale: Positive | None = None) -> Adapted:
     """A classifier adapted to unlabelled images, or the one given if that is safer.
 
     Args:
         features: (N, D) image features, L2-normalised: all images that the classifier is meant for.
         classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`.
-        kind: ``"em"`` (class centres and weights) or ``"center"`` (the mean image is subtracted).
         model: the model of these features, for its logit scale (default: a logit scale of 100).
         logit_scale: factor of cosines, instead of the model's.
 
@@ -90,8 +85,8 @@ def adapt(
         `predict`, `predict_proba`, `classifier`, `bias`; `adapted` says whether it was adapted, and `note` why.
 
     Raises:
-        DataError, MismatchError, ParamsError: shapes that do not fit together, NaN, no images, unknown kind.
+        DataError, MismatchError, ParamsError: shapes that do not fit together, NaN, no images.
     """
     texts = normalize(checked_classifier(classifier, n_features=features.shape[1])).T.cpu()
     scale = logit_scale_of(model) if logit_scale is None else logit_scale
-    return adapting.adapt(features.cpu(), texts=texts, logit_scale=scale, kind=kind)
+    return em.adapt(features.cpu(), texts=texts, logit_scale=scale)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from wsoup.api.heads import fit_head
 from wsoup.api.soups import TEMPLATE, descriptor_soup, word_soup
@@ -33,8 +32,8 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         pool: words or descriptors to search (default: wsoup's own).
         template: prompt template with one ``{}``.
         seed: of the draws.
-        head: a kind of head of `wsoup.fit_head` on the soup, or ``"any"`` to choose one; every class then needs an
-            image. None: the soup alone.
+        head: a kind of head of `wsoup.fit_head` on the soup, such as ``"both"``; every class then needs an image. None:
+            the soup alone.
         options: further arguments of `wsoup.word_soup` or `wsoup.descriptor_soup`, such as ``{"k0": 50, "m": 4}``.
 
     Attributes:
@@ -77,8 +76,7 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         self.logit_scale_ = logit_scale_of(self.model)
         self.head_ = None
         if self.head is not None:
-            kind = None if self.head == "any" else self.head
-            self.head_ = fit_head(_unit(features), labels, soup=self.soup_, kind=kind, **towers)
+            self.head_ = fit_head(_unit(features), labels, soup=self.soup_, kind=self.head, **towers)
         return self
 
     def _labels(self, y: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -119,9 +117,8 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         """Cosines, or a head's logits, (N, C) float64, so that answers do not depend on the other images."""
         check_is_fitted(self)
         x = _unit(validate_data(self, X, dtype=np.float64, reset=False))
-        if self.head_ is None:
-            return x @ self.weights_.astype(np.float64)
-        return self.head_.fitted.to(torch.float64).logits(torch.from_numpy(x)).numpy()
+        weights = self.weights_ if self.head_ is None else self.head_.classifier.numpy()
+        return x @ weights.astype(np.float64)
 
 
 def _unit(features: np.ndarray) -> np.ndarray:

@@ -28,10 +28,8 @@ from wsoup.datasets import fewshot, folder
 from wsoup.datasets.listing import Listing, Split, validated
 from wsoup.disk.store import write_bytes
 from wsoup.evaluate.baselines import ensemble_prompts
-from wsoup.heads.choose import ANY
 from wsoup.heads.fewshot import SAME, FewShot, checked
 from wsoup.heads.head import Head, best_head
-from wsoup.heads.kinds import Fitted
 from wsoup.runtime.progress import progress
 from wsoup.search.grow.soups import sample
 from wsoup.soup.member import Member
@@ -134,7 +132,7 @@ class Trial:
             classifier = Classifier.of_head(self.head, encoder=self.encoder)
         else:
             weights, scale = self.texts[self.soup_row].T, logit_scale_of(self.encoder.model)
-            classifier = Classifier(self.encoder, self.class_names, Fitted.linear(weights), scale)
+            classifier = Classifier(self.encoder, self.class_names, weights, scale)
         step = max(1, len(self.held_out.paths) // PICTURES)
         labels = [self.class_names[label] for label in self.held_out.labels.tolist()]
         photos = [Photo(path, label) for path, label in zip(self.held_out.paths, labels, strict=True)][::step]
@@ -189,7 +187,7 @@ def trial(root: str, *, encoder: Encoder, shots: int, m: int, seed: int, templat
         names=names,
     )
     head = best_head(
-        few_shot, kinds=ANY, soup=soup, template=template, class_names=names, encoder=encoder.id, note=note
+        few_shot, kind="both", soup=soup, template=template, class_names=names, encoder=encoder.id, note=note
     )
     return Trial(encoder, names, few_shot, held_out, soup, head, texts, notes)
 

@@ -31,9 +31,7 @@ def classify_command(
         Path | None, typer.Option(help="Also write a .csv table of labels and answers, if photos have labels.")
     ] = None,
     mode: common.Mode = None,
-    adapt: Annotated[
-        str | None, typer.Option(help="Adapt the soup to these photos, without labels: em or center.")
-    ] = None,
+    adapt: Annotated[bool, typer.Option("--adapt", help="Adapt the soup to these photos, without labels.")] = False,
     template: common.Template = None,
     params: common.WeightsIn = Path("params.yaml"),
     model: common.Model = None,

@@ -2,6 +2,8 @@
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,6 +29,18 @@ def _device(value: Any) -> Any:
         return torch.device(value)
     except (RuntimeError, TypeError) as error:
         raise ValueError("expected a device of torch, such as cpu or cuda:1") from error
+
+
+@contextmanager
+def usual_torch() -> Iterator[None]:
+    """float32 by default, on the CPU unless said otherwise, no autocast there: whatever the process has set."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with torch.device("cpu"), torch.autocast("cpu", enabled=False):
+            yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 Device = Annotated[torch.device, BeforeValidator(_device)]

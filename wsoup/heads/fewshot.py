@@ -66,11 +66,6 @@ class FewShot:
         """s f.T: (N, D) -> (N, C)."""
         return self.logit_scale * features @ self.texts
 
-    def without(self, fold: int) -> FewShot:
-        """The images outside one fold."""
-        kept = self.folds != fold
-        return FewShot(self.features[kept], self.labels[kept], self.texts, self.logit_scale)
-
 
 def checked(
     features: Tensor, labels: Tensor, *, texts: Tensor, logit_scale: float, names: list[str]

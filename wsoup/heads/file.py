@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from wsoup.base.arguments import Natural
 from wsoup.base.errors import DataError, MismatchError, MissingError, ParamsError, one_line
 from wsoup.disk import store
 from wsoup.disk.files import regular_file
@@ -23,16 +22,13 @@ LARGEST = 1 << 32
 MOST_CLASSES = 1_000_000
 ARRAYS = {
     "classifier": ("f", "DC"),
-    "bias": ("f", "C"),
-    "support": ("f", "SD"),
-    "weights": ("f", "SC"),
     "confidences": ("f", "M"),
     "right": ("b", "M"),
     "temperature": ("f", "1"),
     "threshold": ("f", "1"),
 }
-"""Name -> NumPy's kind of dtype, and axes: D features, C classes, S support images, M left-out images."""
-PLAIN = ("kind", "template", "logit_scale", "n_correct", "n_images", "note")
+"""Name -> NumPy's kind of dtype, and axes: D features, C classes, M left-out images."""
+PLAIN = ("kind", "template", "logit_scale", "note")
 """Texts and numbers among the metadata."""
 
 
@@ -63,15 +59,7 @@ class Metadata(BaseModel):
     encoder: dict[Line, Line | bool | int | float | None]
     setting: dict[Line, Annotated[float, Field(ge=0, lt=1e30)]]
     logit_scale: Annotated[float, Field(gt=0, lt=1e30)]
-    n_correct: Natural
-    n_images: Natural
     soup: Any
-
-    @model_validator(mode="after")
-    def _counts_fit(self) -> Metadata:
-        if self.n_correct > self.n_images:
-            raise ValueError(f"n_correct is {self.n_correct} of n_images {self.n_images}")
-        return self
 
 
 def pack(arrays: Mapping[str, np.ndarray], *, metadata: Mapping[str, Any]) -> bytes:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -11,19 +12,22 @@ from pydantic import Field
 from torch import Tensor
 
 from wsoup.base.arguments import Place, Share, at_the_door
-from wsoup.base.errors import MismatchError, ParamsError
-from wsoup.core.arrays import rows
+from wsoup.base.errors import MismatchError
+from wsoup.core.arrays import rows, usual_torch
 from wsoup.disk import store
 from wsoup.heads import file
 from wsoup.heads.choose import choose, threshold
 from wsoup.heads.fewshot import FewShot
-from wsoup.heads.kinds import ARRAYS, KINDS, Fitted
+from wsoup.heads.kinds import PARTS
+from wsoup.runtime import threads
 from wsoup.soup.soup import Soup
 
 PRECISION = 0.95
 """Precision of the abstention threshold stored in a file."""
 ABSTAINED = -1
 """Label of an image that is abstained from."""
+SMALL = 1 << 28
+"""Products n D C below which handing them to a second thread costs more than it saves."""
 AtLeast = Annotated[float, Field(ge=0)]
 
 
@@ -32,12 +36,11 @@ class Head:
     """A classifier fitted to a few labelled images and the class texts of a soup.
 
     Attributes:
-        kind: prototypes, tip, gda or ridge; see `wsoup.heads.kinds`.
+        kind: prototypes, ridge or both; see `wsoup.heads.kinds`.
         setting: its hyperparameters by name.
-        fitted: what it computes, float32.
+        classifier: W (D, C) float32; logits are `features @ head.classifier`.
         temperature: divisor of the logits before the softmax.
         confidences, right: (m,) largest probability of each left-out image, and whether its prediction was right.
-        n_correct, n_images: counts of the left-out images.
         class_names: C names in label order.
         template: prompt template of the class texts.
         logit_scale: s.
@@ -48,12 +51,10 @@ class Head:
 
     kind: str
     setting: Mapping[str, float]
-    fitted: Fitted
+    classifier: Tensor
     temperature: float
     confidences: Tensor
     right: Tensor
-    n_correct: int
-    n_images: int
     class_names: Sequence[str]
     template: str
     logit_scale: float
@@ -62,24 +63,19 @@ class Head:
     note: str = ""
 
     @property
-    def classifier(self) -> Tensor:
-        """W (D, C) float32 of a linear head, which predicts `(features @ head.classifier + head.bias).argmax(1)`.
-
-        Raises:
-            ParamsError: a tip or ridge head, which also has a kernel; use `predict`.
-        """
-        if not self.fitted.is_linear:
-            raise ParamsError(f"a {self.kind} head is not a single matrix; use head.predict or head.predict_proba")
-        return self.fitted.classifier
+    def n_correct(self) -> int:
+        """Left-out images that were right."""
+        return int(self.right.sum())
 
     @property
-    def bias(self) -> Tensor:
-        """b (C,) float32."""
-        return self.fitted.bias
+    def n_images(self) -> int:
+        """Left-out images."""
+        return len(self.right)
 
+    @usual_torch()
     def logits(self, features: Any) -> Tensor:
         """(N, D) L2-normalised, torch or NumPy -> (N, C) float32; MismatchError if D differs."""
-        return self.fitted.logits(rows(features, name="features", size=len(self.fitted.classifier)).cpu())
+        return rows(features, name="features", size=len(self.classifier)).cpu() @ self.classifier
 
     def predict_proba(self, features: Any) -> Tensor:
         """Probabilities at the head's temperature: (N, D) -> (N, C) float32."""
@@ -107,7 +103,7 @@ class Head:
     def as_bytes(self) -> bytes:
         """The bytes that `save` writes."""
         arrays = {
-            **{name: getattr(self.fitted, name) for name in ARRAYS},
+            "classifier": self.classifier,
             "confidences": self.confidences,
             "right": self.right,
             "temperature": torch.tensor([self.temperature], dtype=torch.float64),
@@ -137,7 +133,7 @@ class Head:
         """
         arrays, metadata = file.read(path)
         setting = metadata["setting"]
-        if metadata["kind"] not in KINDS or {*setting} != {f.name for f in dataclasses.fields(KINDS[metadata["kind"]])}:
+        if {*setting} != {field.name for part in PARTS.get(metadata["kind"], ()) for field in dataclasses.fields(part)}:
             raise MismatchError(f"{path} is not a head: its kind is unknown or its setting is of another kind")
         soup = Soup.from_json(metadata["soup"], origin=path)
         if encoder is not None:
@@ -145,9 +141,7 @@ class Head:
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
         return cls(
             setting=setting,
-            fitted=Fitted(
-                **{name: tensors[name].float() for name in ARRAYS}, sharpness=float(setting.get("sharpness", 0.0))
-            ),
+            classifier=tensors["classifier"].float(),
             temperature=float(tensors["temperature"][0]),
             confidences=tensors["confidences"],
             right=tensors["right"],
@@ -161,31 +155,30 @@ class Head:
 def best_head(
     shots: FewShot,
     *,
-    kinds: Sequence[str],
+    kind: str,
     soup: Soup,
     template: str,
     class_names: Sequence[str],
     encoder: Mapping[str, Any],
     note: str,
 ) -> Head:
-    """Choose a kind and a setting and fit them.
+    """Choose settings and fit them.
 
     Args:
         shots: the few-shot images.
-        kinds: of `KINDS`, to choose from.
+        kind: of `wsoup.heads.kinds.PARTS`.
         soup, template, class_names, encoder: where the texts of `shots` come from.
         note: what was dropped before, or "".
     """
-    chosen = choose(shots, kinds=kinds)
+    with threads.one_thread() if shots.features.numel() * shots.n_classes < SMALL else nullcontext():
+        chosen = choose(shots, kind=kind)
     return Head(
-        kind=chosen.kind,
-        setting=dataclasses.asdict(chosen.setting),
-        fitted=chosen.setting.fit(shots).to(torch.float32),
+        kind=kind,
+        setting=chosen.setting,
+        classifier=chosen.classifier.float().contiguous(),
         temperature=chosen.temperature,
         confidences=chosen.confidences,
         right=chosen.right,
-        n_correct=chosen.n_correct,
-        n_images=chosen.n_images,
         class_names=tuple(class_names),
         template=template,
         logit_scale=shots.logit_scale,

@@ -1,0 +1,276 @@
+"""Adaptation of class texts to a pile of unlabelled images, and the guard that keeps the zero-shot classifier.
+
+Class centres and class weights are re-estimated by expectation maximisation. An image's soft prediction is
+
+    p_ic ~ pi_c exp(s (f_i - OFF f_mean).t_c + A s f_i.m_c),
+
+t_c being the class text, f_mean the mean image and m_c the class's centre among the images. Starting from the texts
+alone, centres and weights follow from the predictions and the predictions from them, for a few rounds:
+
+    n_c = sum_i p_ic,   m_c = normalised (sum_i p_ic f_i + ANCHOR f_mean) / (n_c + ANCHOR),
+    pi_c = (n_c + ANCHOR) / (N + C ANCHOR)
+
+The texts anchor every prediction, as TransCLIP's text term does (arXiv 2406.01837). A centre moves away from the mean
+image by n_c / (n_c + ANCHOR), as StatA's statistics move from theirs (arXiv 2501.03729), so a class with few images has
+an uninformative centre. Class weights are estimated, not assumed equal, and shrunk towards equal for small piles. A
+text that is close to the mean image may favour all images, or its class may be frequent: OFF = 1/2 of the mean image is
+subtracted, splitting the difference. The result is linear in f: W = s T + A s M, b = log pi - OFF s T.f_mean.
+
+The guard decides without a label. Adaptation hurts where there are few images for each class; where the texts know
+almost nothing about the images, so that clusters get wrong names; where few of the classes occur, so that true classes
+are split among names; and where it overturns confident predictions. Where it works it predicts fewer classes than the
+texts did, or nearly all of them. Its limits come from labelled photographs (docs/notes/heads.md), the same for every
+pile.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wsoup.base.errors import DataError, MismatchError, ParamsError
+from wsoup.core.arrays import rows, tensor, usual_torch
+from wsoup.core.scoring import normalize
+
+LOGITS_PER_BLOCK = 1 << 24
+"""Logits in memory at a time (64 MiB in float32)."""
+OFF = 0.5
+"""Share of the mean image subtracted before the texts see an image."""
+CENTRES = 2.0
+"""A: weight of a class's centre relative to its text."""
+ANCHOR = 32.0
+"""Images at which a class's centre and weight are half its own."""
+ROUNDS = 10
+SETTLED = 1e-3
+"""EM stops when no more than this share of predictions changes in a round."""
+FEWEST = 8
+"""Fewest images in a pile, for each class of the classifier."""
+INFORMATION = 0.1
+"""Smallest information of the texts' predictions. Sketches at chance have 0.08, photographs 0.4."""
+OVERTURNED = 2 / 3
+"""Largest share of predictions that may change, times 1 - information: confident texts may be overturned less."""
+SPREAD = 0.8
+"""Effective classes, as a share of C, from which predictions may spread over more classes than the texts'."""
+KEPT = ": kept the zero-shot classifier"
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """logits = f W + b: adapted to a pile, or the zero-shot classifier where the guard kept it.
+
+    Attributes:
+        classifier: W (D, C) float32, including the logit scale.
+        bias: b (C,) float32.
+        adapted: whether it differs from the zero-shot classifier.
+        note: if not, why: one line with the numbers that decided.
+    """
+
+    classifier: Tensor
+    bias: Tensor
+    adapted: bool
+    note: str
+
+    @usual_torch()
+    def logits(self, features: Any) -> Tensor:
+        """(N, D) -> (N, C) float32."""
+        return rows(features, name="features", size=len(self.classifier)) @ self.classifier + self.bias
+
+    def predict_proba(self, features: Any) -> Tensor:
+        """(N, D) -> (N, C) float32, each row summing to 1; not calibrated."""
+        return self.logits(features).softmax(dim=1)
+
+    def predict(self, features: Any) -> Tensor:
+        """(N, D) -> (N,) int64, in blocks; ties go to the lowest label."""
+        x = tensor(features, name="features")
+        blocks = x.split(_block_size(self.bias)) if x.dim() else (x,)
+        return torch.cat([self.logits(block).argmax(dim=1) for block in blocks])
+
+
+def adapt(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
+    """A classifier adapted to one pile of unlabelled images, or the zero-shot one; the order of images is irrelevant.
+
+    Args:
+        features: (N, D) L2-normalised, N >= 1; read in blocks, so it may be memory-mapped.
+        texts: (D, C) columns of length 1, C >= 2, on the CPU like the features.
+        logit_scale: s of the model, above 0: `model.logit_scale.exp()`. The guard relies on it.
+
+    Raises:
+        DataError: no images, or fewer than two classes.
+        MismatchError: texts and images of different sizes.
+        ParamsError: a logit scale that is not positive and finite.
+    """
+    zero_shot = _zero_shot_classifier(features, texts=texts, logit_scale=logit_scale)
+    if rejection := reject_few(len(features), n_classes=texts.shape[1]):
+        return replace(zero_shot, note=rejection)
+    before, predicted_before = predict_softly(features, by=zero_shot)
+    if rejection := reject_texts(before):
+        return replace(zero_shot, note=rejection)
+    adapted, after, predicted_after = estimate(features, zero_shot=zero_shot, logit_scale=logit_scale, mean=before.mean)
+    unchanged = float((predicted_before == predicted_after).double().mean())
+    if rejection := reject_adapted(before, after, unchanged=unchanged):
+        return replace(zero_shot, note=rejection)
+    return adapted
+
+
+def _zero_shot_classifier(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
+    """The classifier before any adaptation, after checking the arguments of `adapt`."""
+    if not 0 < logit_scale < float("inf"):
+        raise ParamsError(f"logit_scale is {logit_scale}; expected a number above 0, such as model.logit_scale.exp()")
+    if features.dim() != 2 or not len(features):
+        raise DataError(f"features has shape {tuple(features.shape)}; expected (N, D), one row for each image")
+    if texts.dim() != 2 or texts.shape[0] != features.shape[1]:
+        expected = f"({features.shape[1]}, C)"
+        raise MismatchError(f"class texts have shape {tuple(texts.shape)}; expected {expected}, features by classes")
+    if texts.shape[1] < 2:
+        raise DataError("adaptation needs at least two classes")
+    classifier = (logit_scale * texts.float()).T.contiguous().T  # each class contiguous, as the centres are
+    return Adapted(classifier, texts.new_zeros(texts.shape[1]).float(), False, "")
+
+
+def estimate(
+    features: Tensor, *, zero_shot: Adapted, logit_scale: float, mean: Tensor, settled: float = SETTLED
+) -> tuple[Adapted, Statistics, Tensor]:
+    """Run EM.
+
+    Args:
+        features: (N, D).
+        zero_shot: the texts' own classifier.
+        logit_scale: s.
+        mean: (D,) float64, the mean image.
+        settled: stop when no more than this share of predictions changes.
+
+    Returns:
+        The classifier of texts, centres and class weights, with statistics of its predictions, and them, (N,).
+    """
+    n, n_classes = len(features), len(zero_shot.bias)
+    off = OFF * (mean.float() @ zero_shot.classifier)
+    pile, predictions = predict_softly(features, by=replace(zero_shot, bias=-off))
+    for _ in range(ROUNDS):
+        centres = normalize(pile.sums + ANCHOR * mean.float())  # (C, D); dividing by n_c + ANCHOR changes no direction
+        weights = (pile.soft_counts + ANCHOR) / (n + n_classes * ANCHOR)
+        classifier = torch.add(zero_shot.classifier, centres.T, alpha=CENTRES * logit_scale)
+        adapted = Adapted(classifier, weights.log().float() - off, True, "")
+        last, (pile, predictions) = predictions, predict_softly(features, by=adapted)
+        if float((last != predictions).double().mean()) <= settled:
+            break
+    return adapted, pile, predictions
+
+
+# ------------------------------------------------------------------------------------------------- statistics
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Sums over a classifier's predictions on some images.
+
+    Attributes:
+        sums: (C, D) float32, images weighted by their probability of each class.
+        soft_counts: (C,) float64, those probabilities.
+        counts: (C,) float64, images predicted as each class.
+        entropy: of the soft predictions, in nats, summed over images.
+    """
+
+    sums: Tensor
+    soft_counts: Tensor
+    counts: Tensor
+    entropy: float
+
+    @property
+    def n(self) -> float:
+        """Number of images."""
+        return float(self.counts.sum())
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean image (D,) float64: the probabilities of an image sum to 1."""
+        return self.sums.sum(dim=0, dtype=torch.float64) / self.n
+
+    @property
+    def information(self) -> float:
+        """Mutual information of image and predicted class as a share of log C: 0 if all images get the same prediction.
+
+        That is, the entropy of the mean soft prediction minus the mean entropy of the soft predictions.
+        """
+        nats = max(0.0, float(_entropy(self.soft_counts / self.n)) - self.entropy / self.n)
+        return nats / math.log(len(self.soft_counts))
+
+    @property
+    def effective_classes(self) -> float:
+        """exp(entropy of the predicted classes) / C: 1 if every class is predicted equally often."""
+        return float(_entropy(self.counts / self.n).exp()) / len(self.counts)
+
+
+def predict_softly(features: Tensor, *, by: Adapted) -> tuple[Statistics, Tensor]:
+    """One pass over features (N, D), in blocks of logits: statistics and predictions (N,) int32."""
+    n_classes = len(by.bias)
+    sums = torch.zeros(n_classes, features.shape[1])
+    soft_counts = torch.zeros(n_classes, dtype=torch.float64)
+    predictions = torch.empty(len(features), dtype=torch.int32)
+    entropy = 0.0
+    size = _block_size(by.bias)
+    for start in range(0, len(features), size):
+        block = features[start : start + size].float()
+        logits = torch.addmm(by.bias, block, by.classifier)
+        predictions[start : start + size] = logits.argmax(dim=1)
+        log_p = logits.log_softmax(dim=1)
+        p = log_p.exp()
+        entropy -= float(log_p.mul_(p).sum(dim=1).sum(dtype=torch.float64))
+        sums.addmm_(p.T, block)
+        soft_counts += p.sum(dim=0, dtype=torch.float64)
+    counts = torch.bincount(predictions, minlength=n_classes).double()
+    return Statistics(sums, soft_counts, counts, entropy), predictions
+
+
+def _block_size(bias: Tensor) -> int:
+    """Images per block for the classes of `bias` (C,)."""
+    return max(1, LOGITS_PER_BLOCK // len(bias))
+
+
+def _entropy(shares: Tensor) -> Tensor:
+    return -(shares * shares.clamp_min(1e-300).log()).sum()
+
+
+# ------------------------------------------------------------------------------------------------- the guard
+
+
+def reject_few(n_images: int, *, n_classes: int) -> str:
+    """Why a pile is too small, or ""."""
+    if n_images < FEWEST * n_classes:
+        return f"{n_images} images for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
+    return ""
+
+
+def reject_texts(texts: Statistics) -> str:
+    """Why the zero-shot predictions are no basis for adaptation, or ""."""
+    if texts.information < INFORMATION:
+        return (
+            f"class texts barely tell these images apart (information {texts.information:.2f}, adaptation needs "
+            f"{INFORMATION:.2f}){KEPT}"
+        )
+    return ""
+
+
+def reject_adapted(texts: Statistics, adapted: Statistics, *, unchanged: float) -> str:
+    """Why not to trust adapted predictions, or "".
+
+    Args:
+        texts: of the zero-shot predictions.
+        adapted: of the same images, by centres and weights.
+        unchanged: share of the images predicted alike.
+    """
+    changed, most = 1 - unchanged, OVERTURNED * (1 - texts.information)
+    if changed > most:
+        return (
+            f"adaptation would change {100 * changed:.0f} % of the predictions, more than the {100 * most:.0f} % "
+            f"allowed for texts of information {texts.information:.2f}{KEPT}"
+        )
+    if texts.effective_classes < adapted.effective_classes < SPREAD:
+        return (
+            f"adaptation would spread predictions over more classes ({adapted.effective_classes:.2f} of all, "
+            f"effective; zero-shot {texts.effective_classes:.2f}), but not nearly all{KEPT}"
+        )
+    return ""
