@@ -16,6 +16,7 @@ from wsoup.disk.store import sha256_file
 from wsoup.evaluate.testsets import TestSet
 from wsoup.evaluate.training import seen_by
 from wsoup.images.features import ImageList, embed_images
+from wsoup.search.rank.source import Run
 
 OWNER = Owner("embed@x", {"stages/embed.py": "1"}, {"torch": "2.6"})
 
@@ -143,7 +144,8 @@ def test_test_sets_are_encoded_again_in_their_own_order(five_images, tiny_encode
     labels = torch.tensor([1, 0, 1])
     test = TestSet("x", "xd", "a {}.", ["a", "b"], torch.zeros(3, 16), labels, rows, {"root": "."})
     monkeypatch.setattr(tiny_encoder.model, "tunes_images", True, raising=False)
-    seen = seen_by({7: tiny_encoder, 8: other}, tests=[test], artifacts=artifacts, batch_size=2, owner=OWNER)
+    run = Run(OWNER, "x", (7, 8), tiny_encoder, artifacts)
+    seen = seen_by(run, {7: tiny_encoder, 8: other}, tests=[test], batch_size=2)
     whole = embed(tiny_encoder, images).features["only"]
     assert np.allclose(seen[7][0].image_features.numpy(), whole[rows], atol=1e-6)
     assert seen[8][0].labels is labels

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from wsoup.texts.tower import split_heads
+from wsoup.towers.blocks import split_heads
 
 
 class Mlp(nn.Sequential):

@@ -17,7 +17,7 @@ from torch.nn.utils import parametrize
 from wsoup.base.errors import ModelError, PoolError
 from wsoup.finetune.blocks import Block
 from wsoup.finetune.towers import ImageTower, TextTower, TrainableImageTower, TrainableTextTower, text_tower
-from wsoup.texts.models import foreign_block
+from wsoup.towers.blocks import foreign_block
 
 
 class Student(nn.Module):

@@ -23,10 +23,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from wsoup.base.errors import PoolError
-from wsoup.core.packed import packed
 from wsoup.finetune.blocks import Block, Packing, block_pass, first_row_pass, prefix_last_row_pass, prefix_pass
 from wsoup.texts.models import end_of_text
-from wsoup.towers.fast import reads_class_token
+from wsoup.towers.images import PackedViT, is_covered, reads_class_token
 
 Result = TypeVar("Result")
 
@@ -125,9 +124,7 @@ class TrainableImageTower(_Tower):
 
 
 class FrozenImageTower(TrainableImageTower):
-    """The pretrained image tower, called without gradients or prompts.
-
-    On a CPU in float32 all blocks but the last are packed for oneDNN: the same result up to rounding.
+    """The pretrained image tower, called without gradients or prompts; blocks but the last have packed weights.
 
     Args:
         model: a model that passes `check_model`; later changes of its weights have no effect.
@@ -136,14 +133,12 @@ class FrozenImageTower(TrainableImageTower):
 
     def __init__(self, model: nn.Module, *, dtype: torch.dtype | None) -> None:
         super().__init__(model)
-        self.packed_blocks = [block if dtype is not None else packed(block) for block in self.blocks[:-1]]
+        self.packed = PackedViT(model.visual, dtype=dtype) if is_covered(model.visual) else None
 
     def run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None = None) -> Tensor:
         """See `TrainableImageTower.run`."""
-        assert prompts is None
-        for block in self.packed_blocks[first:stop]:
-            x = block(x)
-        return x
+        run = super().run if self.packed is None else self.packed.run
+        return run(x, first=first, stop=stop)
 
 
 @dataclass(frozen=True)

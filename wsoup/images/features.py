@@ -26,7 +26,7 @@ from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.runtime import process
 from wsoup.runtime.progress import tick
 from wsoup.runtime.work import finish_shards, save_seconds
-from wsoup.towers.encoder import CPU_IMAGES, Encoder, check_finite, load_encoder
+from wsoup.towers.encoder import CPU_IMAGES, Encoder, check_finite, load_encoder, sharing_images
 
 IMAGES_PER_SHARD = 2048
 """Approximately: a shard holds whole batches, so its size changes no feature."""
@@ -100,12 +100,13 @@ def encode_files(
         on_bad_image=on_bad_image,
         as_stored=encoder.as_stored,
     )
-    for batch in decoded:
-        parts.append(_encode(encoders, batch, first=first, paths=paths))
-        tick(len(batch.positions) + len(batch.bad))
-        if running is not None and time.monotonic() - saved >= interval:
-            store.write_checked(running, store.pack_arrays(_packed(_concatenated(parts), start=0)))
-            saved = time.monotonic()
+    with sharing_images(encoders.values()):
+        for batch in decoded:
+            parts.append(_encode(encoders, batch, first=first, paths=paths))
+            tick(len(batch.positions) + len(batch.bad))
+            if running is not None and time.monotonic() - saved >= interval:
+                store.write_checked(running, store.pack_arrays(_packed(_concatenated(parts), start=0)))
+                saved = time.monotonic()
     return _concatenated(parts)
 
 
@@ -116,6 +117,7 @@ def _encode(encoders: Mapping[str, Encoder], batch: Batch, *, first: int, paths:
     if len(positions):
         padding = batch.pixels.new_zeros(len(batch.bad), *batch.pixels.shape[1:])  # keeps the size of the batch
         pixels = torch.cat([batch.pixels, padding]) if len(padding) else batch.pixels
+        pixels = pixels.to(next(iter(encoders.values())).device, non_blocking=True)
         for name, encoder in encoders.items():
             encoded = encoder.encode_images(pixels)[: len(positions)].cpu()
             check_finite(encoded, paths=[str(paths[i]) for i in positions.tolist()])

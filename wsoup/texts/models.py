@@ -11,7 +11,7 @@ A model's `soft_prompt` (n, width), learned embeddings of tokens 1..n, is covere
 """
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from wsoup.base.errors import ModelError, WsoupError, one_line, shown_value
 from wsoup.texts.tokens import ClassToken, last_token
-from wsoup.texts.tower import CountedTower, TextTower, activation_name
+from wsoup.texts.tower import CountedTower, TextTower
+from wsoup.towers.blocks import foreign_block
 
 PROBES = ("a photo of a cat", "a photo of a dog, which has a wet nose.")
 
@@ -132,27 +133,3 @@ def _is_causal(mask: object) -> bool:
     if mask.is_meta:
         return True  # it has no values; open_clip's text towers have a causal mask or none
     return torch.equal(mask, torch.full_like(mask, float("-inf")).triu_(1))
-
-
-def foreign_block(blocks: Iterable[nn.Module]) -> str | None:
-    """The class and the parts of the first block that is not a standard one; None if all are."""
-    for block in blocks:
-        if not _is_standard_block(block):
-            parts = ", ".join(f"{name} {type(part).__name__}" for name, part in block.named_children())
-            return f"{type(block).__name__} ({parts})"
-    return None
-
-
-def _is_standard_block(block: nn.Module) -> bool:
-    """Whether a block has the parts of open_clip's `ResidualAttentionBlock`, whatever its name."""
-    children = dict(block.named_children())
-    attn, mlp = children.get("attn"), children.get("mlp")
-    if set(children) != {"ln_1", "attn", "ls_1", "ln_2", "mlp", "ls_2"} or type(attn) is not nn.MultiheadAttention:
-        return False
-    if attn.in_proj_weight is None or attn.in_proj_bias is None or attn.bias_k is not None or attn.add_zero_attn:
-        return False
-    if not isinstance(mlp, nn.Sequential) or [name for name, _ in mlp.named_children()] != ["c_fc", "gelu", "c_proj"]:
-        return False
-    plain = all(type(mlp.get_submodule(name)) is nn.Linear for name in ("c_fc", "c_proj"))
-    scales = all(isinstance(children[n], nn.Identity) or hasattr(children[n], "gamma") for n in ("ls_1", "ls_2"))
-    return plain and scales and activation_name(mlp.get_submodule("gelu")) is not None

@@ -23,9 +23,7 @@ from torch.nn import functional as F
 
 from wsoup.core.packed import Linear
 from wsoup.texts.tokens import ClassToken
-
-QUICK_GELU = 1.702
-"""QuickGELU(x) = x sigmoid(1.702 x) = SiLU(1.702 x) / 1.702; the factor is folded into the weights on both sides."""
+from wsoup.towers.blocks import PackedBlock, split_heads
 
 
 class TextTower:
@@ -60,7 +58,7 @@ class TextTower:
         self.positions: Tensor = tower.positional_embedding
         self.soft_prompt, self.class_token = soft_prompt, class_token
         self.class_embedding: Any = getattr(tower, "cls_emb", None)
-        self.blocks = [Block(b, dtype=self.dtype, last=b is blocks[-1]) for b in blocks]
+        self.blocks = [PackedBlock(b, dtype=self.dtype, last=b is blocks[-1]) for b in blocks]
         self.ln_final = tower.ln_final
         self.heads, self.width = blocks[0].attn.num_heads, blocks[0].attn.embed_dim
         self.layers, self.head_size = len(blocks), self.width // self.heads
@@ -133,12 +131,12 @@ class TextTower:
         """
         x = self._all_but_last(x, mask=mask, past=past, repeat=repeat)  # (B, T, width)
         block, rows = self.blocks[-1], reads.expand(len(x), -1)
-        normed = self._norm(block.ln_1, x)
+        normed = block.normed(x)
         kv = [*(p[-1] for p in past), split_heads(block.kv(normed), parts=2, heads=self.heads)]
         (q,) = split_heads(block.q(_take(normed, rows)), parts=1, heads=self.heads)  # (B, heads, R, d)
         mixed = self._mix(q, kv, mask=torch.take_along_dim(mask, reads[..., None], dim=1))
-        x = self._feed_forward(block, block.out.add_to(_take(x, rows), mixed))  # (B, R, width)
-        x = self._norm(self.ln_final, x)
+        x = block.after_attention(_take(x, rows), mixed)  # (B, R, width)
+        x = self.ln_final(x).to(self.dtype)
         return F.normalize((x if self.projection is None else self.projection(x)).float(), dim=-1)
 
     def states(self, x: Tensor, *, mask: Tensor, past: Sequence[Tensor] = ()) -> Tensor:
@@ -147,7 +145,7 @@ class TextTower:
         states = torch.empty(shape, dtype=self.dtype, device=x.device)
         x = self._all_but_last(x, mask=mask, past=past, keep=states)
         block = self.blocks[-1]
-        states[-1] = split_heads(block.kv(self._norm(block.ln_1, x)), parts=2, heads=self.heads)
+        states[-1] = split_heads(block.kv(block.normed(x)), parts=2, heads=self.heads)
         return states
 
     def _all_but_last(
@@ -160,21 +158,15 @@ class TextTower:
         keep: Tensor | None = None,
     ) -> Tensor:
         for layer, block in enumerate(self.blocks[:-1]):
-            qkv = block.qkv(self._norm(block.ln_1, x))
+            qkv = block.qkv(block.normed(x))
             if repeat is not None:
                 x, qkv, repeat = x.index_select(0, repeat), qkv.index_select(0, repeat), None
             split = split_heads(qkv, parts=3, heads=self.heads)
             if keep is not None:
                 keep[layer] = split[1:]
             mixed = self._mix(split[0], [*(p[layer] for p in past), split[1:]], mask=mask)
-            x = self._feed_forward(block, block.out.add_to(x, mixed))
+            x = block.after_attention(x, mixed)
         return x if repeat is None else x[repeat]
-
-    def _feed_forward(self, block: Block, x: Tensor) -> Tensor:
-        return block.proj.add_to(x, block.fc(self._norm(block.ln_2, x), act=block.act))
-
-    def _norm(self, norm: nn.Module, x: Tensor) -> Tensor:
-        return norm(x).to(self.dtype)
 
     def _mix(self, q: Tensor, kv: Sequence[Tensor], *, mask: Tensor) -> Tensor:
         """Attention, softmax(q k^T / sqrt(d) + mask) v.
@@ -219,38 +211,6 @@ class CountedTower(TextTower):
 
     def _empty(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         return torch.empty(shape, dtype=dtype or self.dtype, device=self.device)
-
-
-class Block:
-    """A residual attention block with packed weights, and LayerScale folded into the projections."""
-
-    def __init__(self, block: Any, *, dtype: torch.dtype, last: bool) -> None:
-        attn, mlp = block.attn, block.mlp
-        weight, bias, width = attn.in_proj_weight, attn.in_proj_bias, attn.embed_dim
-        self.ln_1, self.ln_2 = block.ln_1, block.ln_2
-        if last:
-            self.q = Linear(weight[:width], bias[:width], dtype=dtype)
-            self.kv = Linear(weight[width:], bias[width:], dtype=dtype)
-        else:
-            self.qkv = Linear(weight, bias, dtype=dtype)
-        self.act = activation_name(mlp.gelu) or "none"
-        scale = QUICK_GELU if self.act == "swish" else 1.0
-        self.fc = Linear(mlp.c_fc.weight * scale, mlp.c_fc.bias * scale, dtype=dtype)
-        gamma_1, gamma_2 = (getattr(ls, "gamma", weight.new_ones(1)) for ls in (block.ls_1, block.ls_2))
-        self.out = Linear(attn.out_proj.weight * gamma_1[:, None], attn.out_proj.bias * gamma_1, dtype=dtype)
-        self.proj = Linear(mlp.c_proj.weight * (gamma_2 / scale)[:, None], mlp.c_proj.bias * gamma_2, dtype=dtype)
-
-
-def activation_name(module: nn.Module) -> str | None:
-    """An activation module's name in fused products, or None if it has none."""
-    if isinstance(module, nn.GELU):
-        return "gelu_tanh" if module.approximate == "tanh" else "gelu"
-    return "swish" if type(module).__name__ == "QuickGELU" else None
-
-
-def split_heads(x: Tensor, *, parts: int, heads: int) -> Tensor:
-    """(B, T, parts * width) -> (parts, B, heads, T, head size), a view; the parts are some of q, k and v."""
-    return x.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4)
 
 
 def additive(visible: Tensor) -> Tensor:

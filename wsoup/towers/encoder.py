@@ -13,7 +13,7 @@ import logging
 import os
 import pickle
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from wsoup.towers.startup import deferring
 with deferring():
     import open_clip
 
-    from wsoup.towers.fast import with_fast_images
+    from wsoup.towers.images import sharing_blocks, with_fast_images
 
 QUICK_GELU = "-quickgelu"
 """Suffix of the names of open_clip's models that use QuickGELU."""
@@ -122,6 +122,11 @@ class Encoder:
                 tokens = self.tokenizer(list(texts[start : start + batch_size])).to(self.device)
                 parts.append(F.normalize(self.model.encode_text(tokens).float(), dim=-1))  # type: ignore[operator]
         return torch.cat(parts) if parts else torch.empty(0, 0, device=self.device)
+
+
+def sharing_images(encoders: Iterable[Encoder]) -> contextlib.AbstractContextManager[None]:
+    """Within the block, image blocks that the encoders have in common compute a batch, the same tensor, once."""
+    return sharing_blocks([encoder._fast_model for encoder in encoders])
 
 
 def check_finite(features: Tensor, *, paths: Sequence[str]) -> None:
