@@ -61,15 +61,18 @@ def statistics(
         K results. k2 is a mean of float32 logarithms, summed in float64; NaN without images.
     """
     n_candidates, n_classes, _ = text_features.shape
-    right, near = torch.empty(2, n_candidates, len(images.labels), dtype=torch.bool, device=images.labels.device)
+    right, near = torch.zeros(2, n_candidates, len(images.labels), dtype=torch.bool, device=images.labels.device)
     log_likelihood = torch.empty(len(images.subsets), n_candidates, dtype=torch.float64, device=images.labels.device)
     fitting = at_once.scores // max(1, len(images.labels) * n_classes)
     together = max(1, min(n_candidates, at_once.texts // max(1, n_classes), fitting))
-    for start in range(0, n_candidates, together):
-        part = slice(start, start + together)
-        block = _Block(images, text_features[part], at_once=at_once)
-        right[part], near[part] = block.decide()
-        log_likelihood[:, part] = torch.stack([block.likelihood(index) for index in images.subsets])
+    for rows, subsets in _passes(images, most=at_once.kept // max(1, n_classes)):
+        x, y = images.image_features[rows], images.labels[rows]
+        for start in range(0, n_candidates, together):
+            part = slice(start, start + together)
+            block = _Block(x, y, text_features[part], at_once=at_once)
+            right[part, rows], near[part, rows] = block.decide()
+            for k, inside in subsets.items():
+                log_likelihood[k, part] = block.likelihood(inside)
     results = []
     for k, (index, scores) in enumerate(
         zip(images.subsets, images.summed(text_features, right=right, near=near), strict=True)
@@ -82,29 +85,40 @@ def statistics(
     return results
 
 
+def _passes(images: ImageSet, *, most: int) -> list[tuple[slice | Tensor, dict[int, Tensor]]]:
+    """Which images to score together, and where the images of each subset (seed) are among them.
+
+    All images together if the scores of no more than `most` images are kept; else each subset alone, because its spread
+    must be known before its likelihood, and all scores would be computed again for every subset.
+    """
+    if len(images.labels) <= most:
+        return [(slice(None), dict(enumerate(images.subsets)))]
+    return [(index, {k: torch.arange(len(index), device=index.device)}) for k, index in enumerate(images.subsets)]
+
+
 class _Block:
-    """Some candidates (p, C, D) on all images. Their scores are kept if `AtOnce.kept` allows it.
+    """Some candidates (p, C, D) on n images (n, D). Their scores are kept if `AtOnce.kept` allows it.
 
     Scores are relative to the label's score, which changes no likelihood and is more precise in float32.
     """
 
-    def __init__(self, images: ImageSet, texts: Tensor, *, at_once: AtOnce) -> None:
-        self.images, self.shape, self.at_once = images, texts.shape, at_once
+    def __init__(self, image_features: Tensor, labels: Tensor, texts: Tensor, *, at_once: AtOnce) -> None:
+        self.image_features, self.labels, self.shape, self.at_once = image_features, labels, texts.shape, at_once
         self.cosines = Linear(texts.flatten(0, 1), None, dtype=texts.dtype)
-        self.deviations = texts.new_empty(len(images.labels), len(texts))  # (N, p) over classes
+        self.deviations = texts.new_empty(len(labels), len(texts))  # (N, p) over classes
         each = max(1, texts.shape[0] * texts.shape[1])
         self.rows = max(1, (at_once.kept if len(texts) == 1 else at_once.scores) // each)
         self.kept: Tensor | None = None
 
     def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
         """Scores (n, p, C) of some images."""
-        for start in range(0, len(self.images.labels), self.rows):
-            x = self.images.image_features[start : start + self.rows]
+        for start in range(0, len(self.labels), self.rows):
+            x = self.image_features[start : start + self.rows]
             yield slice(start, start + len(x)), self.cosines(x).view(len(x), *self.shape[:2])
 
     def decide(self) -> tuple[Tensor, Tensor]:
         """`wsoup.core.scoring.decide`, (p, N) bool each, while computing the deviations."""
-        labels = self.images.labels
+        labels = self.labels
         right, near = torch.empty(2, self.shape[0], len(labels), dtype=torch.bool, device=labels.device)
         for where, scores in self._blocks():
             y = labels[where]
@@ -121,11 +135,11 @@ class _Block:
         total = torch.zeros_like(sigma)
         for where, scores in self._again():
             inside = index  # filtering would make a GPU wait
-            if len(scores) < len(self.images.labels):
+            if len(scores) < len(self.labels):
                 inside = index[(index >= where.start) & (index < where.stop)] - where.start
             for rows in inside.split(self._rows_at_once(scores)):
                 logits = scores[rows].mul_(scale[:, None])  # (n, p, C)
-                labels = self.images.labels[where][rows][:, None, None].expand(-1, len(scale), 1)
+                labels = self.labels[where][rows][:, None, None].expand(-1, len(scale), 1)
                 total += logits.log_softmax(dim=2).gather(2, labels)[..., 0].double().sum(dim=0)
         return total / len(index)
 
@@ -140,7 +154,7 @@ class _Block:
             yield slice(0, len(self.kept)), self.kept
             return
         for where, scores in self._blocks():
-            labels = self.images.labels[where][:, None, None].expand(-1, self.shape[0], 1)
+            labels = self.labels[where][:, None, None].expand(-1, self.shape[0], 1)
             yield where, scores.sub_(scores.gather(2, labels))
 
 
