@@ -53,12 +53,24 @@ FACTS = {
         from wsoup.evaluate.params import EvaluateParams
         from wsoup.evaluate.rows import Material
         from wsoup.report.labels import table
-        given = Material((1,), ["and", "the"] * 4, ["red"] * 4, ["cat"], {"word": {1: ["sharp"]}}, [])
+        given = Material((1,), ["and", "the"] * 4, ["red"] * 4, ["cat"], {"word": {1: ["sharp"]}})
         survey = {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1}
-        sizes = {"m": [1], "baseline_m": 2, "tuned_baseline_m": 2, "offsets": [0]}
+        sizes = {"m": [1], "baseline_m": 2, "tuned_baseline_m": 2, "offsets": [0], "offset_formula": "wording"}
         rows = pretrained_rows(given, params=EvaluateParams(**sizes, ensemble=False, texts=[], survey=survey))
         assert ("frequent_words", ("and", "the")) in [(row.method, row.texts) for row in rows]
         assert "Frequent words" in [row.label for row in table(["word"])]
+    """,
+    "a metric of a row": """
+        import numpy as np
+        import torch
+        from wsoup.evaluate.counts import SCHEMA, count
+        from wsoup.evaluate.rows import Row
+        from wsoup.evaluate.testsets import TestSet
+        images, labels = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 0, 1, 1])
+        test = TestSet("pets", "xd", "a {}.", ["cat", "dog"], images, labels, np.arange(4), {})
+        (line, _) = count([(Row("x", (1,), ("a",)), torch.eye(2))], sizes={"a": 1}, test=test)
+        assert (line["n_correct"], line["macro_accuracy"]) == (3, (1.0 + 0.5) / 2)
+        assert "macro_accuracy" in SCHEMA.names
     """,
     "a dataset layout": """
         import sys
