@@ -1,6 +1,8 @@
 """The pools of words and descriptors, one bare text per line."""
 
+import unicodedata
 from collections.abc import Sequence
+from functools import partial
 
 from wsoup.base.errors import one_line
 from wsoup.core import prompts
@@ -29,11 +31,27 @@ def main(owner: Owner) -> None:
     count = section.words.count
     words = pools.words_from_file(section.words.path, count=count) if section.words.path else pools.common_words(count)
     for pool, texts in (("words", words), ("descriptors", pools.descriptors(section.descriptors.paths))):
+        texts = _distinct(texts, params, pool=pool)
         long = _too_long(texts, params) if section.on_long_text == "skip" else []
         pools.write_pool(artifacts.pool(pool), [text for text in texts if text not in long])
         if long:
             listed = one_line(", ".join(map(repr, long)), limit=300)
             print(f"{pool}: {len(long)} of {len(texts)} do not fit the model's context and are left out: {listed}")
+
+
+def _distinct(texts: Sequence[str], params: Wanted, *, pool: str) -> list[str]:
+    """The texts without those whose tokens equal an earlier one's, which are said."""
+    if len({text.casefold() for text in map(partial(unicodedata.normalize, "NFKC"), texts)}) == len(texts):
+        return [*texts]  # as usual, and known without a tokenizer, which is slow to import
+    from wsoup.texts.tokens import alike
+    from wsoup.towers.encoder import weightless_encoder
+
+    same = alike([f" {text}" for text in texts], tokenizer=weightless_encoder(params.encoder).tokenizer)
+    left_out = {second[1:]: first[1:] for first, second in same}
+    if left_out:
+        listed = one_line(", ".join(f"{text!r} ({first!r})" for text, first in left_out.items()), limit=300)
+        print(f"{pool}: {len(left_out)} have the tokens of another and are left out: {listed}")
+    return [text for text in texts if text not in left_out]
 
 
 def _too_long(texts: Sequence[str], params: Wanted) -> list[str]:

@@ -148,7 +148,7 @@ def test_a_long_list_resumes_after_an_interrupt(files, tiny_encoder, short_shard
 
 
 def test_another_preprocessing_reuses_nothing(files, tiny_encoder, short_shards, monkeypatch):
-    monkeypatch.setattr("wsoup.api.images.shutil.rmtree", lambda *_, **__: None)  # as if killed just before
+    monkeypatch.setattr("wsoup.disk.shards.Owner.finished", lambda _: None)  # as if killed just before
     plain = encode(files, tiny_encoder, resume="v1")
     darker = encode(files, tiny_encoder, preprocess=lambda image: tiny_encoder.preprocess(image) - 1, resume="v1")
     assert not torch.allclose(plain, darker)
@@ -171,7 +171,7 @@ def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
         ({"paths": []}, DataError, "paths is empty"),
         ({"model": object()}, ModelError, "model is object, which has no encode_image"),
         ({"on_bad_image": "skip"}, ParamsError, "on_bad_image is 'skip'; expected 'stop' or 'nan'"),
-        ({"resume": " "}, ParamsError, "resume is ' '; expected a name"),
+        ({"resume": " "}, ParamsError, "resume is ' '; expected plain text: it is blank"),
         ({"preprocess": Image.Image.copy}, ModelError, "preprocess gives Image for an image; expected a tensor"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from run_cli import run
 from small_world import COLOURS, write_image_folder
 
 import wsoup
-from wsoup.api.photos import class_names, find_photos
+from wsoup.api.photos import class_names, find_photos, ignored
 from wsoup.api.soups import Soup
 from wsoup.base.errors import DataError, MissingError
 from wsoup.images.decode import load_rgb
@@ -67,30 +68,28 @@ def test_probabilities_equal_a_plain_computation(photos, soup, tiny_encoder):
         assert probabilities == pytest.approx(values.tolist(), abs=2e-6)
 
 
-def test_csv_parquet_and_json_lines_agree(photos):
-    options = ("--soup", "word-seed1", "--classes", CLASSES, "--top", "2", "--explain")
+def test_csv_and_parquet_agree(photos):
+    options = ("--soup", "word-seed1", "--classes", CLASSES, "--top", "2")
     rows = rows_of(run("classify", "new", *options)[1])
-    assert list(rows[0]) == ["path", "status", "class", "probability", "class_2", "probability_2", "agree", "members"]
+    assert list(rows[0]) == ["path", "status", "class", "probability", "class_2", "probability_2"]
     assert run("classify", "new", *options, "--out", "found.csv")[:2] == (0, "")
     assert rows_of(Path("found.csv").read_text()) == rows
     assert run("classify", "new", *options, "--out", "found.parquet")[0] == 0
     table = [{name: str(value) for name, value in row.items()} for row in pq.read_table("found.parquet").to_pylist()]
-    assert [row["path"] for row in table] == [row["path"] for row in rows]
-    assert [row["members"] for row in table] == [row["members"] for row in rows]
-    lines = [json.loads(line) for line in run("classify", "new", *options, "--json")[1].splitlines()]
-    assert [line["predictions"][1]["class"] for line in lines] == [row["class_2"] for row in rows]
-    assert [len(line["members"]) for line in lines] == [int(row["agree"]) for row in rows]
+    assert table == rows
 
 
-def test_explain_names_the_members_that_agree(photos, soup, tiny_encoder):
-    rows = rows_of(run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, "--explain")[1])
-    for row, path in zip(rows, photos, strict=True):
-        agreeing = []
-        for member in soup.members:
-            alone = Soup(soup.kind, 1, soup.template, {"model": "m", "pretrained": None}, (member,))
-            if CLASSES.split(",")[int(expected([path], alone, tiny_encoder).argmax())] == row["class"]:
-                agreeing.append(member.text)
-        assert row["members"] == "; ".join(agreeing)
+def test_texts_without_a_soup_file(photos, tiny_encoder):
+    """The class name alone and OpenAI's 80 templates, by the encoder of params.yaml."""
+    names = CLASSES.split(",")
+    pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in photos])
+    features = tiny_encoder.encode_images(pixels)
+    templates = {"class_name": ["a photo of a {}.".format], "templates": open_clip.OPENAI_IMAGENET_TEMPLATES}
+    for name, of_one in templates.items():
+        weights = open_clip.build_zero_shot_classifier(tiny_encoder.model, tiny_encoder.tokenizer, names, of_one)
+        expected_labels = (features @ weights).argmax(1).tolist()
+        rows = rows_of(run("classify", "new", "--soup", name, "--classes", CLASSES)[1])
+        assert [names.index(row["class"]) for row in rows] == expected_labels
 
 
 def test_bad_photos_are_listed_and_the_rest_is_classified(photos):
@@ -166,7 +165,7 @@ def test_a_soup_made_in_memory_asks_for_its_encoder(photos, soup):
         (("new", "--classes", "red,red"), "class_names holds 'red' 2 times"),
         (("new", "--classes", "lost.txt"), "--classes lost.txt does not exist"),
         (("new", "--classes", CLASSES, "--out", "found.xls"), "--out found.xls must end in .csv or .parquet"),
-        (("new", "--classes", CLASSES, "--out", "a.csv", "--json"), "--json writes to stdout"),
+        (("new", "--classes", CLASSES, "--config", "/no.json"), "--config /no.json is not a file"),
         (("new", "--classes", CLASSES, "--template", "no"), "must hold exactly one placeholder"),
     ],
 )
@@ -186,7 +185,9 @@ def test_photos_are_files_folders_and_lists(in_tmp):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(b"x")
     Path("b/loop").symlink_to("../b")
-    assert paths_of("b", "a.png", "b/1.png") == ["b/1.png", "b/2.JPG", "a.png"]
+    assert paths_of("b", "a.png", "b/1.png") == ["b/1.png", "b/2.JPG", "a.png", "b/1.png"]
+    Path("b/3.heic").touch()
+    assert ignored(["b"]) == "left out, convert them to .jpg: 1 .heic"
     Path("b/list.tsv").write_text("label\tfilename\n1\t1.png\n2\ta.png\n")
     assert paths_of("b/list.tsv") == ["b/1.png", "a.png"]
     Path("empty").mkdir()
@@ -200,9 +201,11 @@ def test_photos_are_files_folders_and_lists(in_tmp):
 
 
 def test_class_names_come_from_the_option_or_a_file(in_tmp):
-    assert class_names("cat, hot dog ,") == ["cat", "hot dog"]
+    assert [*class_names("cat, hot dog ,")] == ["cat", "hot dog"]
     Path("names.txt").write_text("fir, silver\n\noak\n")
-    assert class_names("names.txt") == ["fir, silver", "oak"]
+    assert [*class_names("names.txt").values()] == ["fir, silver", "oak"]
+    Path("names.txt").write_text("n01\tfir\nn02\thot dog\n")
+    assert class_names("names.txt") == {"n01": "fir", "n02": "hot dog"}
 
 
 # ------------------------------------------------------------------------------------------------- preprocessing
@@ -238,15 +241,11 @@ def test_a_soup_carries_its_preprocessing(grey, tiny_encoder_files):
     code, printed, errors = run("classify", "new", *options, *where_of(tiny_encoder_files))
     assert code == 0, errors
     assert [names.index(row["class"]) for row in rows_of(printed)] == json.loads(Path("expected.json").read_text())
-    mean = ["--image-mean", "0.4", "0.5", "0.5"]
-    code, _, errors = run("classify", "new", *options, *where_of(tiny_encoder_files), *mean)
-    assert code == 1
-    assert "(mean [0.5, 0.5, 0.5] there, [0.4, 0.5, 0.5] here)" in errors
 
 
 def test_a_head_classifies_its_own_classes(grey, tiny_encoder_files):
     head = wsoup.Head.load("head.safetensors")
-    code, printed, errors = run("classify", "new", "--head", "head.safetensors", *where_of(tiny_encoder_files))
+    code, printed, errors = run("classify", "new", "--soup", "head.safetensors", *where_of(tiny_encoder_files))
     assert code == 0, errors
     encoder = load_encoder(EncoderParams(**tiny_encoder_files, image_mean=(0.5,) * 3, image_std=(0.5,) * 3))
     pixels = torch.stack([encoder.preprocess(load_rgb(row["path"])) for row in rows_of(printed)])
@@ -255,14 +254,12 @@ def test_a_head_classifies_its_own_classes(grey, tiny_encoder_files):
         expected_probabilities.amax(1).tolist(), abs=2e-6
     )
     assert [row["class"] for row in rows_of(printed)] == [head.class_names[i] for i in expected_probabilities.argmax(1)]
-    for options in (["--soup", "grey.json"], ["--classes", "red,blue"]):
-        assert "--head knows its soup" in run("classify", "new", "--head", "head.safetensors", *options)[2]
-    assert "--adapt is for a soup" in run("classify", "new", "--head", "head.safetensors", "--adapt",
-                                          *where_of(tiny_encoder_files))[2]  # fmt: skip
+    for options in (["--template", "a {}."], ["--classes", "red,blue"], ["--adapt"]):
+        assert "a head knows its classes" in run("classify", "new", "--soup", "head.safetensors", *options)[2]
     assert "name the classes, and a soup unless it is the run's own" in run("classify", "new")[2]
 
 
-def test_the_default_soup_is_the_runs_own_with_all_seeds(photos, soup, tiny_encoder_files):
+def test_the_default_soup_is_the_runs_own_with_all_seeds(photos, soup, tiny_encoder, tiny_encoder_files):
     other = replace(soup, seed=2, members=(Member("old", n_correct=5, n_images=9),))
     other.save("artifacts/soups/word/seed2.json")
     together = replace(soup, members=(*soup.members, *other.members))
@@ -270,10 +267,15 @@ def test_the_default_soup_is_the_runs_own_with_all_seeds(photos, soup, tiny_enco
     assert "whose report.soup names a soup" in run("classify", "new", "--classes", CLASSES, "--params", "no")[2]
     how = {"soup": "word", "mode": "score_mean", "confidence": 0.95, "gallery": 0}
     Path("params.yaml").write_text(json.dumps({"encoder": tiny_encoder_files, "report": how}))
-    wanted = run("classify", "new", "--soup", "together.json", "--classes", CLASSES, "--mode", "score_mean")[1]
-    assert run("classify", "new", "--classes", CLASSES)[1] == wanted  # as it is judged
+    judged = rows_of(run("classify", "new", "--classes", CLASSES)[1])
+    mean = {"class_names": CLASSES.split(","), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
+    weights = together.classifier(**mean, mode="score_mean")
+    pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in photos])
+    chances = (tiny_encoder.model.logit_scale.exp() * tiny_encoder.encode_images(pixels) @ weights).softmax(1).amax(1)
+    assert [float(row["probability"]) for row in judged] == pytest.approx(chances.tolist(), abs=2e-6)  # as it is judged
     named = run("classify", "new", "--soup", "word", "--classes", CLASSES)[1]
-    assert named == run("classify", "new", "--soup", "together.json", "--classes", CLASSES)[1] != wanted
+    assert named == run("classify", "new", "--soup", "together.json", "--classes", CLASSES)[1]
+    assert rows_of(named) != judged
     assert run("soup", "export", "--format", "text")[1] == run("soup", "export", "together.json", "--format", "text")[1]
     assert "all seeds, 4 members" in run("soup", "show")[1]
     assert "name such as word or word-seed1" in run("soup", "show", "neither")[2]
@@ -282,34 +284,66 @@ def test_the_default_soup_is_the_runs_own_with_all_seeds(photos, soup, tiny_enco
 # ------------------------------------------------------------------------------------ labels, unsure, mode, adapt
 
 
-def test_columns_of_a_list_are_kept_and_its_labels_counted(photos):
-    given = "path,label,class,note\nnew/a/red/00.png,0,x,=1\nnew/a/blue/00.png,blue,y,\nnew/a/green/00.png,grey,z,n\n"
-    Path("list.csv").write_text(given)
-    options = ("--soup", "word-seed1", "--classes", CLASSES, "--confusion", "table.csv")
-    code, printed, errors = run("classify", "list.csv", *options)
+OPTIONS = ("--soup", "word-seed1", "--classes", CLASSES)
+
+
+def test_every_row_of_a_list_comes_back_in_order(photos):
+    given = "path,label,class,input_class,note\nnew/a/red/00.png,0,x,u,=1\n,red,y,v,\nnew/a/green/00.png,grey,z,w,n\n"
+    Path("list.csv").write_text(given + "new/a/red/00.png,BLUE,,,\n")
+    code, printed, errors = run("classify", "list.csv", *OPTIONS, "--confusion", "table.csv")
     rows = rows_of(printed)
     assert code == 0
-    assert [(row["label"], row["input_class"], row["note"]) for row in rows] == [
-        ("0", "x", "'=1"), ("blue", "y", ""), ("grey", "z", "n")
+    assert [row["path"] for row in rows] == ["new/a/red/00.png", "", "new/a/green/00.png", "new/a/red/00.png"]
+    assert [row["status"] for row in rows] == ["ok", "not read", "ok", "ok"]
+    assert [(row["label"], row["input_input_class"], row["input_class"], row["note"]) for row in rows] == [
+        ("0", "x", "u", "'=1"), ("red", "y", "v", ""), ("grey", "z", "w", "n"), ("BLUE", "", "", "")
     ]  # fmt: skip
-    right = (rows[0]["class"] == "red") + (rows[1]["class"] == "blue")
+    right = (rows[0]["class"] == "red") + (rows[3]["class"] == "blue")
     assert f"accuracy {50 * right:.2f} % ({right} of 2)" in errors
+    assert "1 of 4 photos have a label that is no class name, and are not counted: 'grey' (1)" in errors
     table = rows_of(Path("table.csv").read_text())
     assert [row["label"] for row in table] == CLASSES.split(",")
     assert sum(int(row[name]) for row in table for name in CLASSES.split(",")) == 2
-    line = json.loads(run("classify", "list.csv", *options[:4], "--json")[1].splitlines()[0])
-    assert line["input"] == {"label": "0", "class": "x", "note": "=1"}
+
+
+def test_an_earlier_answer_is_no_label(photos):
+    for number, path in enumerate(photos):
+        shutil.move(path, f"{number}.png")
+    assert run("classify", *(f"{number}.png" for number in range(8)), *OPTIONS, "--out", "found.csv")[0] == 0
+    code, printed, errors = run("classify", "found.csv", *OPTIONS)
+    assert (code, "accuracy" in errors) == (0, False)
+    assert {"class", "input_class", "input_status"} <= {*rows_of(printed)[0]}
+
+
+def test_labels_are_compared_as_names_not_as_bytes(photos):
+    Path("new/a/red").rename("new/a/café")
+    Path("new/a/blue").rename("new/a/cafe\u0301Bar")
+    rows = rows_of(run("classify", "new", "--soup", "word-seed1", "--classes", "cafe\u0301,green,white,Café bar")[1])
+    errors = run("classify", "new", "--soup", "word-seed1", "--classes", "cafe\u0301,green,white,Café bar")[2]
+    assert "of 8)" in errors
+    assert len(rows) == 8
 
 
 def test_folders_named_like_classes_are_labels(photos):
-    rows = rows_of(run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES)[1])
-    errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, "--html", "sheet.html")[2]
-    known = [(Path(row["path"]).parent.name, row["class"]) for row in rows if "white" not in row["path"]]
-    right = sum(label == answer for label, answer in known)
-    assert f"accuracy {100 * right / 6:.2f} % ({right} of 6)" in errors
-    wrong = Counter(pair for pair in known if pair[0] != pair[1]).most_common()
-    assert "most confused: " + ", ".join(f"{a} as {b} ({n})" for (a, b), n in wrong[:3]) in errors
-    assert Path("sheet.html").read_text().count("class='wrong'") == 6 - right
+    Path("names.txt").write_text("red\tscarlet\ngreen\tgreen\nblue\tblue\n")
+    for classes, red in ((CLASSES, "red"), ("names.txt", "scarlet")):
+        code, printed, errors = run(
+            "classify", "new", "--soup", "word-seed1", "--classes", classes, "--html", f"{red}.html"
+        )
+        assert code == 0
+        known = [(Path(row["path"]).parent.name.replace("red", red), row["class"]) for row in rows_of(printed)]
+        known = [pair for pair in known if pair[0] != "white"]
+        right = sum(label == answer for label, answer in known)
+        assert f"accuracy {100 * right / 6:.2f} % ({right} of 6)" in errors
+        assert "2 of 8 photos have a label that is no class name, and are not counted: 'white' (2)" in errors
+        wrong = Counter(pair for pair in known if pair[0] != pair[1]).most_common()
+        assert "most confused: " + ", ".join(f"{a} as {b} ({n})" for (a, b), n in wrong[:3]) in errors
+        assert Path(f"{red}.html").read_text().count("class='wrong'") == 6 - right
+
+
+def test_names_that_may_read_better_are_proposed(photos):
+    errors = run("classify", "new", "--soup", "word-seed1", "--classes", "AnnualCrop,car_side")[2]
+    assert "names that may read better: AnnualCrop -> annual crop, car_side -> car side" in errors
 
 
 def test_photos_below_the_threshold_are_unsure(photos):
@@ -320,19 +354,6 @@ def test_photos_below_the_threshold_are_unsure(photos):
     assert [row["status"] for row in rows_of(printed)].count("unsure") == 4
     assert all((row["status"] == "unsure") == (float(row["probability"]) < limit) for row in rows_of(printed))
     assert "that are sure: " in errors
-
-
-def test_mode_score_mean_is_the_same_everywhere(photos, soup, tiny_encoder):
-    how = {"class_names": CLASSES.split(","), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
-    members = [replace(soup, members=(member,)).classifier(**how) for member in soup.members]
-    mean = soup.classifier(**how, mode="score_mean")
-    torch.testing.assert_close(mean, torch.stack(members).mean(0), rtol=1e-5, atol=1e-6)
-    pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in photos])
-    logits = tiny_encoder.model.logit_scale.exp() * tiny_encoder.encode_images(pixels) @ mean
-    options = ("--soup", "word-seed1", "--classes", CLASSES, "--mode")
-    rows = rows_of(run("classify", "new", *options, "score_mean")[1])
-    assert [float(row["probability"]) for row in rows] == pytest.approx(logits.softmax(1).amax(1).tolist(), abs=2e-6)
-    assert "mode is 'mean'; expected centroid or score_mean" in run("classify", "new", *options, "mean")[2]
 
 
 def test_adaptation_equals_that_of_python(photos, soup, tiny_encoder):

@@ -51,7 +51,7 @@ def photos(world, in_tmp) -> torch.Tensor:
 
 WHAT = {
     "soup": (["soup.json", "--classes", ",".join(NAMES)], ["--soup", "soup.json", "--classes", ",".join(NAMES)]),
-    "head": (["head.safetensors"], ["--head", "head.safetensors"]),
+    "head": (["head.safetensors"], ["--soup", "head.safetensors"]),
 }
 
 
@@ -131,11 +131,13 @@ def test_onnx_takes_pixels_if_the_tower_can_be_exported(photos):
     np.testing.assert_allclose(chances.max(1), [float(row["probability"]) for row in rows], atol=2e-5)
 
 
-def test_mode_score_mean_is_exported(photos, tiny_encoder):
-    how = {"class_names": NAMES, "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer, "mode": "score_mean"}
-    arrays = np.load(exported(WHAT["soup"][0], "c.npz", "--mode", "score_mean"))
-    np.testing.assert_allclose(arrays["classifier"], wsoup.Soup.load("soup.json").classifier(**how), atol=1e-6)
-    assert json.loads(str(arrays["about"]))["mode"] == "score_mean"
+def test_a_head_is_exported_without_its_encoder(photos):
+    Path("params.yaml").unlink()
+    about = json.loads(str(np.load(exported(["head.safetensors"], "c.npz"))["about"]))
+    assert about["class_names"] == NAMES
+    assert run("soup", "export", "head.safetensors", "--format", "npz", "--out", "c.npz")[2].startswith(
+        "error: --out c.npz exists already"
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,8 @@ def test_mode_score_mean_is_exported(photos, tiny_encoder):
             ["soup.json", "--format", "npz", "--out", "a.npz", "--classes", "a,b", "--pixels"],
             "--pixels is for --format onnx, not npz",
         ),
-        (["soup.json", "--format", "yaml"], "must be one of open_clip, clip_benchmark, text, csv"),
+        (["soup.json", "--format", "yaml"], "must be one of open_clip, clip_benchmark, text, csv, npz, safetensors"),
+        (["head.safetensors", "--format", "npz", "--out", "a.npz", "--classes", "a,b"], "a head knows its classes"),
     ],
 )
 def test_unusable_options_are_one_line(photos, arguments, message):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import logging
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -98,18 +100,17 @@ def test_a_soup_and_a_head_load_their_model_by_name(folder, paths):
     code, printed, errors = run("classify", "photos", "--soup", "soup.json", "--classes", ",".join(NAMES))
     assert code == 0, errors
     assert [row["class"] for row in csv.DictReader(io.StringIO(printed))] == answers
-    assert run("classify", "photos", "--head", "head.safetensors")[0] == 0
-    code, _, errors = run("classify", "photos", "--head", "head.safetensors", "--image-mean", "0", "0", "0")
-    assert (code, "brings its own weights and preprocessing; leave out image_mean" in errors) == (1, True)
+    assert run("classify", "photos", "--soup", "head.safetensors")[0] == 0
+    code, _, errors = run("classify", "photos", "--soup", "head.safetensors", "--pretrained", "openai")
+    assert (code, "brings its own weights and preprocessing; leave out pretrained" in errors) == (1, True)
 
 
 def test_wsoup_try_takes_such_a_model(folder, paths):
-    code, printed, errors = run(
-        "try", "photos", "--model", f"hf:{folder}", "--words", "3", "--template", "a {}.", "--shots", "1"
-    )
+    code, printed, errors = run("try", "photos", "--model", f"hf:{folder}", "--template", "a {}.", "--shots", "1")
     assert code == 0, errors
     assert "class name" in printed
-    assert f"--model hf:{folder}" in printed
+    command = re.search(r"next: wsoup (classify .*) >", printed)[1].replace("PHOTOS", "photos")
+    assert run(*shlex.split(command))[0] == 0
 
 
 def test_a_model_in_memory_needs_its_processor(folder):

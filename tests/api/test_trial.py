@@ -1,14 +1,16 @@
-"""`wsoup try`: its counts equal a plain recount, and the files that it writes give those counts."""
+"""`wsoup try`: its counts equal a plain recount, its advice is that of the held-out photos, and its files give both."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import re
 import shlex
 import shutil
 from pathlib import Path
 
+import open_clip
 import pytest
 import torch
 from run_cli import run
@@ -23,19 +25,28 @@ NAMES = sorted(COLOURS)
 
 @pytest.fixture
 def where(tiny_encoder_files) -> list[str]:
-    names = ("model", "pretrained", "config", "interpolation")
+    names = ("pretrained", "config", "interpolation")
     return [part for name in names for part in (f"--{name}", tiny_encoder_files[name])]
+
+
+@pytest.fixture(autouse=True)
+def five_words(monkeypatch):
+    monkeypatch.setattr(trial, "WORDS", 5)
 
 
 def tried(photos: Path, where: list[str], *options: str) -> tuple[list[str], str]:
     """Lines of stdout and stderr."""
-    code, printed, errors = run("try", str(photos), "--words", "5", *where, *options)
+    code, printed, errors = run("try", str(photos), *where, *options)
     assert code == 0, errors
     return printed.splitlines(), errors
 
 
-def features_of(paths, encoder) -> torch.Tensor:
-    return encoder.encode_images(torch.stack([encoder.preprocess(load_rgb(str(path))) for path in paths]))
+def looked(root: Path | str, *, shots: int = 16, classes: str | None = None) -> trial.Wanted:
+    return trial.look(str(root), shots=shots, seed=1, template="a {}.", classes=classes)
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
 
 
 def test_counts_equal_a_plain_recount(in_tmp, where, tiny_encoder):
@@ -43,90 +54,117 @@ def test_counts_equal_a_plain_recount(in_tmp, where, tiny_encoder):
     lines, _ = tried(root, where, "--shots", "2")
     soup, head = wsoup.Soup.load("tried/soup.json"), wsoup.Head.load("tried/head.safetensors")
     assert (len(soup.members), head.soup.as_json(), [*head.class_names]) == (5, soup.as_json(), NAMES)
-    assert Path("tried/classes.txt").read_text().split() == NAMES
+    assert Path("tried/classes.txt").read_text().split() == [name for name in NAMES for _ in range(2)]
     paths = sorted((root / "test").rglob("*.png"))
-    x, y = features_of(paths, tiny_encoder), torch.tensor([NAMES.index(path.parent.name) for path in paths])
+    pixels = torch.stack([tiny_encoder.preprocess(load_rgb(str(path))) for path in paths])
+    x, y = tiny_encoder.encode_images(pixels), torch.tensor([NAMES.index(path.parent.name) for path in paths])
     how = {"class_names": NAMES, "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
-    counts = [
-        int(((x @ soup.class_name_soup().classifier(**how)).argmax(1) == y).sum()),
-        int(((x @ soup.classifier(**how)).argmax(1) == y).sum()),
-        int((head.predict(x) == y).sum()),
+    model, tokenizer, templates = tiny_encoder.model, tiny_encoder.tokenizer, open_clip.OPENAI_IMAGENET_TEMPLATES
+    answers = [
+        (x @ soup.class_name_soup().classifier(**how)).argmax(1),
+        (x @ open_clip.build_zero_shot_classifier(model, tokenizer, NAMES, templates)).argmax(1),
+        (x @ soup.classifier(**how)).argmax(1),
+        head.predict(x),
     ]
     printed = [int(re.search(r"\((\d+) of 16\)", line)[1]) for line in lines[:4]]
-    assert [printed[0], printed[2], printed[3]] == counts
-    assert head.n_images == 8
+    assert printed == [int((given == y).sum()) for given in answers]
+    table = rows_of(Path("tried/predictions.csv").read_text())
+    assert [row["path"] for row in table] == [*map(str, paths)]
+    for column, given in zip([*table[0]][2:], answers, strict=True):
+        assert [row[column] for row in table] == [NAMES[label] for label in given]
     assert Path("tried/sheet.html").read_text().count("<figure") == 16
 
 
-def test_the_printed_command_gives_the_printed_accuracy(in_tmp, where):
+@pytest.mark.parametrize("use", [trial.CLASS_NAME, trial.TEMPLATES, trial.SOUP, trial.HEAD])
+def test_the_printed_command_gives_the_printed_accuracy(in_tmp, where, use, monkeypatch):
     root = write_image_folder(Path("photos"), splits={"train": 3, "test": 4}, classes=COLOURS)
+    advised = trial.advise
+    monkeypatch.setattr(trial, "advise", lambda *rows, **how: dataclasses.replace(advised(*rows, **how), use=use))
     lines, _ = tried(root, where)
     command = re.search(r"next: (wsoup classify PHOTOS .*) >", lines[-1])[1]
     code, printed, errors = run(*shlex.split(command.replace("PHOTOS", str(root / "test")))[1:])
     assert code == 0, errors
-    rows = list(csv.DictReader(io.StringIO(printed)))
-    right = sum(Path(row["path"]).parent.name == row["class"] for row in rows)
-    row = lines[3] if "--head" in command else lines[2]
-    assert f"({right} of 16)" in row
-    assert f"{100 * right / 16:.1f} % of 16 held-out photos right" in lines[-2]
+    right = sum(Path(row["path"]).parent.name == row["class"] for row in rows_of(printed))
+    assert next(f"({right} of 16)" in line for line in lines if line.startswith(use))
 
 
-def test_a_folder_without_a_split_is_split_without_duplicates(in_tmp, where, tiny_encoder):
+def test_every_class_gives_as_many_shots_as_it_has(in_tmp, tiny_encoder, where):
+    root = write_image_folder(Path("photos"), splits={".": 6}, classes=COLOURS)
+    for name in ("02.png", "03.png", "04.png", "05.png"):
+        (root / "red" / name).unlink()
+    wanted = looked(root)
+    assert torch.bincount(wanted.labels[: wanted.n_train]).tolist() == [3, 3, 1, 3]
+    assert torch.bincount(wanted.labels[wanted.n_train :]).tolist() == [3, 3, 1, 3]
+    assert trial.trial(wanted, encoder=tiny_encoder).head.class_names == tuple(NAMES)
+    shutil.rmtree(write_image_folder(Path("other"), splits={"train": 4, "test": 4}, classes=COLOURS) / "train/red")
+    lines, errors = tried(Path("other"), where)
+    assert "no head: nothing to learn 'red' from" in errors
+    assert not Path("tried/head.safetensors").exists()
+    assert not any(line.startswith("head") for line in lines)
+
+
+def test_a_folder_without_a_split_is_split_without_duplicates(in_tmp, tiny_encoder):
     root = write_image_folder(Path("photos"), splits={".": 6}, classes=COLOURS)
     shutil.copy(root / "red/00.png", root / "red/copy.png")
     shutil.copy(root / "red/00.png", root / "red/again.png")
     Path("photos/blue/00.png").write_bytes(b"broken")
-    result = trial.trial(
-        str(root), encoder=tiny_encoder, shots=16, m=3, seed=1, template="a {}.", batch_size=4
-    )  # half of the smallest class: 3
-    assert len(result.shots.labels) <= 12
-    near = torch.cdist(result.held_out.features.double(), result.shots.features) < 1e-3
+    Path("photos/blue/01.heic").write_bytes(b"unknown")
+    wanted = looked(root)
+    result = trial.trial(wanted, encoder=tiny_encoder)
+    shown = wanted.paths[: wanted.n_train]
+    assert not {*shown} & {*result.paths}
+    pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in shown if "blue/00" not in path])
+    near = torch.cdist(result.features.double(), tiny_encoder.encode_images(pixels).double()) < 1e-3
     assert not near.any()
-    assert "1 photos could not be read" in result.notes
+    assert "1 photos could not be read: 'photos/blue/00.png'" in result.notes
+    assert "left out, convert them to .jpg: 1 .heic" in result.notes
 
 
-def test_the_recommendation_uses_shots_and_no_held_out_photos(in_tmp, tiny_encoder):
-    root = write_image_folder(Path("photos"), splits={"train": 4, "test": 4}, classes=COLOURS)
-    how = {"encoder": tiny_encoder, "shots": 4, "m": 3, "seed": 1, "template": "a {}.", "batch_size": 8}
-    before = trial.trial(str(root), **how)
-    x, y = before.shots.features.float(), before.shots.labels
-    of_soup = int(((x @ before.texts["soup of 3 words"].T).argmax(1) == y).sum())
-    assert before.wants_head == (before.head.n_correct > of_soup)
-    for red, blue in zip(sorted(root.glob("test/red/*")), sorted(root.glob("test/blue/*")), strict=True):
-        red.rename("kept.png"), blue.rename(red), Path("kept.png").rename(blue)
-    after = trial.trial(str(root), **how)
-    assert after.wants_head == before.wants_head
-    assert torch.equal(after.head.fitted.classifier, before.head.fitted.classifier)
+def test_names_are_proposed_said_and_compared(in_tmp, where):
+    classes = {"redRose_easy": COLOURS["red"], "green_tea": COLOURS["green"], "blue": COLOURS["blue"]}
+    root = write_image_folder(Path("photos"), splits={"train": 2, "test": 2}, classes=classes)
+    lines, errors = tried(root, where)
+    assert "classes are named green_tea -> green tea, redRose_easy -> red rose; --classes FILE" in errors
+    assert any(line.startswith("names of folders") for line in lines)
+    assert Path("tried/classes.txt").read_text() == "blue\tblue\ngreen_tea\tgreen tea\nredRose_easy\tred rose\n"
+    Path("names.txt").write_text("blue\tsky\ngreen_tea\ttea\nredRose_easy\trose\n")
+    wanted = looked(root, classes="names.txt")
+    assert (wanted.folders, wanted.class_names) == (["blue", "green_tea", "redRose_easy"], ["sky", "tea", "rose"])
+    assert not wanted.notes
 
 
-def test_the_verdict_says_better_worse_or_noise(in_tmp, tiny_encoder):
-    root = write_image_folder(Path("photos"), splits={"train": 1, "test": 30}, classes=COLOURS)
-    how = {"encoder": tiny_encoder, "shots": 1, "m": 3, "seed": 1, "template": "a {}.", "batch_size": 8}
-    result = trial.trial(str(root), **how)
-    assert not result.wants_head, "with one shot nothing can be left out"
-    x, y = result.held_out.features, result.held_out.labels
-    perfect = torch.stack([torch.nn.functional.normalize(x[y == c].mean(0) - x.mean(0), dim=0) for c in range(4)])
-    rows = list(result.texts)
-    result.texts.update({rows[0]: -perfect, rows[2]: perfect})
-    assert result.verdict().startswith("Use the soup of 3 words. It gets ")
-    assert result.verdict().endswith("more than noise.")
-    result.texts.update({rows[0]: perfect, rows[2]: -perfect})
-    assert result.verdict().startswith("Use class names alone. The soup of 3 words gets ")
-    result.texts[rows[2]] = perfect
-    assert result.verdict().startswith("Use the soup of 3 words or class names alone.")
-    assert result.verdict().endswith("which may be noise.")
+def test_a_name_that_hurts_is_one_with_most_others_nearer():
+    cosines = torch.tensor([[0.9, 0.1, 0.0]] * 5 + [[0.5, 0.1, 0.4]] * 5 + [[0.0, 0.1, 0.2]] * 4)
+    labels = torch.tensor([0] * 5 + [1] * 5 + [2] * 4)
+    assert trial.hurting_names(cosines, labels) == [1]
+    assert trial.hurting_names(-cosines, labels) == [0], "too few photos of the last class"
 
 
 @pytest.mark.parametrize(
     ("splits", "classes", "message"),
     [
-        ({"train": 1, "test": 1}, {"red": COLOURS["red"]}, "a head needs two classes"),
+        ({"train": 1, "test": 1}, {"red": COLOURS["red"]}, "photos has one class, 'red'"),
         ({"train": 1}, COLOURS, "no photos are left to be held out"),
     ],
 )
-def test_unusable_folders_are_one_line(in_tmp, where, splits, classes, message):
+def test_unusable_folders_are_one_line_before_a_model_is_loaded(in_tmp, where, splits, classes, message, monkeypatch):
+    monkeypatch.setattr("wsoup.api.encoders.load_encoder", lambda *_, **__: pytest.fail("a model was loaded"))
     write_image_folder(Path("photos"), splits=splits, classes=classes)
     code, printed, errors = run("try", "photos", *where)
     assert (code, printed) == (1, "")
     assert message in errors.splitlines()[-1]
     assert "lost is not a folder; give one of lost/<class>/<image>" in run("try", "lost", *where)[2]
+    assert "--pretrained no.pt is not a file" in run("try", "photos", "--pretrained", "no.pt")[2]
+    Path("tried").mkdir()
+    Path("tried/soup.json").write_text("mine")
+    assert "--out tried/soup.json exists already; give another name, or --force" in run("try", "photos", *where)[2]
+
+
+def test_without_network_it_ends_at_once(in_tmp, monkeypatch):
+    monkeypatch.setattr("wsoup.api.encoders._hub_answers", lambda: False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_CACHE", str(in_tmp))
+    write_image_folder(Path("photos"), splits={"train": 1, "test": 1}, classes=COLOURS)
+    code, _, errors = run("try", "photos", "--model", "ViT-B-32", "--pretrained", "laion400m_e31")
+    assert code == 1
+    assert "the hub cannot be reached; give --pretrained FILE, a file with these weights" in errors

@@ -34,7 +34,7 @@ ELSEWHERE = {
     "wsoup soup export head.safetensors": "tests/api/test_exported.py",
     "wsoup soup export word --format onnx": "tests/api/test_exported.py",
     "wsoup try": "tests/api/test_trial.py; ViT-B-32 needs its weights",
-    "wsoup classify new --head": "tests/api/test_classify.py",
+    "wsoup classify new --soup head": "tests/api/test_classify.py",
     "wsoup plan": "tests/pipeline/test_plan.py",
     "wsoup compare": "tests/report/test_report_compare.py",
     "wsoup profile own": "tests/check/test_check_encoder.py; with ViT-B-32 it needs the weights' tag alone",

@@ -67,11 +67,6 @@ def test_clip_benchmark_fills_the_exported_templates_with_the_same_texts(soup):
         "a photo of a ice {cube}, sharp clean.",
         "a photo of a ice {cube}, which is {flat}.",
     ]
-    code, printed, _ = run(
-        "soup", "export", "word-seed1", "--format", "clip_benchmark", "--dataset", "cars", "--dataset", "vtab/dtd"
-    )
-    assert code == 0
-    assert list(json.loads(printed)) == ["cars", "vtab/dtd"]
 
 
 def test_braces_of_a_member_are_not_placeholders(soup):
@@ -87,9 +82,12 @@ def test_a_soup_is_not_replaced_by_its_export(soup):
     before = file.read_bytes()
     code, _, errors = run("soup", "export", str(file), "--format", "open_clip", "--out", str(file))
     assert (code, file.read_bytes()) == (1, before)
-    assert "seed1.json exists already; --force replaces it and keeps it as seed1.json.1, or name another" in errors
-    assert run("soup", "export", str(file), "--format", "text", "--out", str(file), "--force")[0] == 0
-    assert Path(f"{file}.1").read_bytes() == before
+    assert "seed1.json is also an input; give another name" in errors
+    assert run("soup", "export", str(file), "--format", "text", "--out", str(file), "--force")[0] == 1
+    Path("mine.txt").write_text("mine")
+    assert "mine.txt exists already" in run("soup", "export", str(file), "--format", "text", "--out", "mine.txt")[2]
+    assert run("soup", "export", str(file), "--format", "text", "--out", "mine.txt", "--force")[0] == 0
+    assert file.read_bytes() == before
 
 
 def test_clip_benchmark_gets_the_same_accuracy(soup, tiny_encoder):
@@ -110,14 +108,25 @@ def test_text_has_one_template_or_prompt_per_line(soup):
 def test_csv_has_counts_and_prompts(soup):
     rows = list(csv.DictReader(io.StringIO(export(soup, form="csv"))))
     assert rows[0] == {
-        "member": "1",
         "text": "sharp clean",
         "template": "a photo of a {}, sharp clean.",
+        "weight": "1",
         "n_correct": "40",
         "n_images": "60",
     }
     rows = list(csv.DictReader(io.StringIO(export(soup, form="csv", class_names=["cat", "dog"], template="a {c}"))))
     assert [row["prompt"] for row in rows][:2] == ["a cat, sharp clean.", "a dog, sharp clean."]
+
+
+def test_equal_members_of_several_seeds_are_one_line_with_their_weight(soup):
+    twice = Soup("chains", None, soup.template, ENCODER, (*MEMBERS, MEMBERS[0]))
+    namespace: dict = {}
+    exec(export(twice, form="open_clip"), namespace)
+    assert sorted(namespace["templates"]) == sorted(twice.templates())
+    rows = list(csv.DictReader(io.StringIO(export(twice, form="csv"))))
+    assert [(row["weight"], row["n_correct"], row["n_images"]) for row in rows] == [
+        ("2", "80", "120"), ("1", "35", "60")
+    ]  # fmt: skip
 
 
 def test_an_unknown_format_is_named(soup):

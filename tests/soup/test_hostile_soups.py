@@ -134,7 +134,7 @@ def test_an_export_never_replaces_a_folder(in_tmp: Path) -> None:
     (in_tmp / "mine").mkdir()
     code, _, errors = run("soup", "export", "soup.json", "--format", "csv", "--out", "mine", "--force")
     assert code == 1
-    assert "is a folder, expected a file" in errors
+    assert "--out mine exists already" in errors
 
 
 # --------------------------------------------------------------------------------------------------------- drawn

@@ -32,8 +32,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wsoup.base.arguments import usual_torch
 from wsoup.base.errors import DataError, MismatchError, ParamsError
-from wsoup.core.arrays import rows, tensor, usual_torch
+from wsoup.core.arrays import rows, tensor
 from wsoup.core.scoring import normalize
 
 LOGITS_PER_BLOCK = 1 << 24

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
+import torch
+from pydantic import SkipValidation
 from torch import Tensor
 
-from wsoup.api.arguments import Features, Names, checked_classifier, checked_labels
+from wsoup.api.arguments import Classifier, Features, Labels, Names, checked_classifier, checked_labels
 from wsoup.base.arguments import Natural, Share, Whole, at_the_door, checked_fields
 from wsoup.base.errors import MismatchError
 from wsoup.core.scoring import correct
 from wsoup.statistics.noise import compare_images
+
+MANY = 10
+"""Images from which it is said that labels seem to count from 1."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +82,23 @@ class Accuracy:
         return f"{self.percent:.2f} % ({self.n_correct} of {self.n_images}){gain}"
 
 
+@runtime_checkable
+class Predicts(Protocol):
+    """A `Head`, or what `adapt` returns."""
+
+    classifier: Tensor
+
+    def predict(self, features: Any, /) -> Tensor:
+        """(N, D) -> labels (N,)."""
+
+
 @at_the_door
 def zero_shot_accuracy(
     features: Features,
-    labels: Any,
+    labels: Labels,
     *,
-    classifier: Any,
-    baseline: Any = None,
+    classifier: Classifier | Annotated[Predicts, SkipValidation],
+    baseline: Classifier | Annotated[Predicts, SkipValidation] | None = None,
     class_names: Names | None = None,
     confidence: Share = 0.95,
 ) -> Accuracy:
@@ -91,7 +107,7 @@ def zero_shot_accuracy(
     Args:
         features: (N, D) image features, L2-normalised.
         labels: (N,) whole numbers in [0, C), or class names.
-        classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`.
+        classifier: (D, C), from `Soup.classifier` or `open_clip.build_zero_shot_classifier`; or a head.
         baseline: another classifier, for example `soup.class_name_soup().classifier(...)`: class names alone.
         class_names: C names in label order, if labels are names.
         confidence: level of the gain's interval.
@@ -99,21 +115,34 @@ def zero_shot_accuracy(
     Raises:
         DataError, MismatchError: shapes that do not fit together, labels out of range.
     """
-    right = _right(features, labels, classifier, class_names=class_names, name="classifier")
+    x = torch.as_tensor(features)
+    right = _right(x, labels, classifier, class_names=class_names, name="classifier")
     gain = None
     if baseline is not None:
-        baseline_right = _right(features, labels, baseline, class_names=class_names, name="baseline")
+        baseline_right = _right(x, labels, baseline, class_names=class_names, name="baseline")
         gain = Gain.of(right, baseline_right, confidence=confidence)
     return Accuracy(int(right.sum()), len(right), gain)
 
 
 def _right(
-    features: Tensor, labels: Any, classifier: Any, *, class_names: Sequence[str] | None, name: str
+    x: Tensor, labels: Labels, classifier: Classifier | Predicts, *, class_names: Sequence[str] | None, name: str
 ) -> np.ndarray:
-    """(N,) bool: which images a classifier gets right."""
-    weights = checked_classifier(classifier, n_features=features.shape[1], name=name)  # (C, D)
+    """(N,) bool: which images a classifier gets right, with a warning if labels seem to count from 1."""
+    head = classifier if isinstance(classifier, Predicts) else None
+    if isinstance(classifier, Predicts):
+        weights = classifier.classifier.T  # (C, D)
+    else:
+        weights = checked_classifier(classifier, n_features=x.shape[1], name=name)  # (C, D)
     names = [str(i) for i in range(len(weights))] if class_names is None else class_names
     if len(names) != len(weights):
         raise MismatchError(f"{name} has {len(weights)} classes, class_names has {len(names)}")
-    y = checked_labels(labels, n_images=len(features), class_names=names)
-    return correct(features.to(weights.device), y.to(weights.device), weights).cpu().numpy()
+    y, on_device = checked_labels(labels, n_images=len(x), class_names=names), x.to(weights.device)
+
+    def right(y: Tensor) -> np.ndarray:
+        hits = head.predict(x) == y if head else correct(on_device, y.to(weights.device), weights)
+        return hits.cpu().numpy()
+
+    counted = right(y)
+    if len(y) >= MANY and 0 not in y and (others := int(right(y - 1).sum())) > 2 * int(counted.sum()):
+        warnings.warn(f"labels seem to count from 1: with 1 subtracted {others} are right", stacklevel=2)
+    return counted

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import json
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ import wsoup
 from wsoup.api.classify import Classifier
 from wsoup.base.errors import ModelError, ParamsError, needing, one_line
 from wsoup.disk import store
+from wsoup.towers.encoder import Encoder
 
 if TYPE_CHECKING:
     import onnx
@@ -31,34 +31,31 @@ FORMATS = ("npz", "safetensors", "onnx")
 OPSET = 18
 
 
-def write(path: Path, classifier: Classifier, *, form: str, made_of: Mapping[str, Any], pixels: bool) -> None:
+def write(path: Path, classifier: Classifier, *, form: str, tower: Encoder | None) -> None:
     """Write a classifier atomically.
 
     Args:
         path: the file.
         classifier: of a soup or a head.
         form: one of `FORMATS`.
-        made_of: provenance, as JSON values.
-        pixels: whether ONNX includes the image tower and takes preprocessed images (N, 3, H, W).
+        tower: ONNX with this encoder's image tower takes preprocessed images (N, 3, H, W); None: image features.
 
     Raises:
-        ParamsError: unknown form, or pixels with a form other than ONNX.
+        ParamsError: unknown form, or a tower with a form other than ONNX.
         ModelError: the image tower cannot be exported.
         PackageError: onnx is not installed.
     """
     about = {
         "class_names": list(classifier.class_names),
         "made_by": f"wsoup {wsoup.__version__}",
-        "encoder": dict(classifier.encoder.id),
-        "preprocessing": dict(classifier.encoder.preprocessing),
-        **made_of,
+        **classifier.made_of,
     }
     if form == "onnx":
-        model = _traced(classifier, pixels=pixels)
+        model = _traced(classifier, tower=tower)
         for key, value in about.items():
             model.metadata_props.add(key=key, value=value if isinstance(value, str) else _json(value))
         payload = model.SerializeToString(deterministic=True)
-    elif pixels:
+    elif tower is not None:
         raise ParamsError(f"--pixels is for --format onnx, not {form}")
     elif form == "npz":
         file, texts = io.BytesIO(), {"class_names": np.array(classifier.class_names), "about": np.array(_json(about))}
@@ -95,13 +92,12 @@ class _Head(nn.Module):
         return logits, logits.softmax(dim=1)
 
 
-def _traced(classifier: Classifier, *, pixels: bool) -> onnx.ModelProto:
+def _traced(classifier: Classifier, *, tower: Encoder | None) -> onnx.ModelProto:
     """The classifier as an ONNX model for any number of images."""
-    encoder = classifier.encoder
-    if pixels:
-        example = encoder.preprocess(Image.new("RGB", (64, 64)))[None].repeat(2, 1, 1, 1).to(encoder.device)
-    else:
-        example = torch.ones(2, len(classifier.weights))
+    example, model = torch.ones(2, len(classifier.weights)), None
+    if tower is not None:
+        example = tower.preprocess(Image.new("RGB", (64, 64)))[None].repeat(2, 1, 1, 1).to(tower.device)
+        model = tower.model
     with needing():
         import onnx
         import onnxscript  # noqa: F401  torch.onnx needs it
@@ -109,10 +105,10 @@ def _traced(classifier: Classifier, *, pixels: bool) -> onnx.ModelProto:
         file = Path(folder) / "model.onnx"
         try:
             torch.onnx.export(
-                _Head(classifier, encoder.model if pixels else None).eval(),
+                _Head(classifier, model).eval(),
                 (example,),
                 file,
-                input_names=["pixels" if pixels else "image_features"],
+                input_names=["image_features" if tower is None else "pixels"],
                 output_names=["logits", "probabilities"],
                 dynamic_shapes={"images": {0: "images"}},
                 opset_version=OPSET,

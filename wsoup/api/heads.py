@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import torch
+
 from wsoup.adaptation import em
 from wsoup.adaptation.em import Adapted
 from wsoup.api.arguments import EncoderNames, Features, Names, Precision, checked_classifier, checked_labels
 from wsoup.api.model import Tokenizer, at_work, device_of, in_memory
 from wsoup.api.soups import TEMPLATE
 from wsoup.base.arguments import at_the_door
-from wsoup.core.arrays import Positive, usual_torch
+from wsoup.core.arrays import Positive
 from wsoup.core.scoring import normalize
 from wsoup.heads import fewshot
 from wsoup.heads.head import Head, best_head
@@ -19,7 +21,6 @@ from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import AUTOCAST
 
 
-@usual_torch()
 @at_the_door
 def fit_head(
     features: Features,
@@ -56,7 +57,8 @@ def fit_head(
         ParamsError, ModelError, MismatchError: unknown kind, or an unusable model.
     """
     names = list(class_names)
-    y = checked_labels(labels, n_images=len(features), class_names=names)
+    x = torch.as_tensor(features)
+    y = checked_labels(labels, n_images=len(x), class_names=names)
     with at_work(model, bars=False):
         texts = PromptEncoder(model, tokenizer, device=device_of(model), dtype=AUTOCAST[precision])
         tower = in_memory(model, tokenizer=tokenizer, names=encoder, precision=precision)
@@ -65,12 +67,11 @@ def fit_head(
         template = template or soup.template
         centroids = soup_features(soup, template=template, class_names=names, encoder=texts)[1]  # (C, D)
     shots, note = fewshot.checked(
-        features.cpu(), y.cpu(), texts=centroids.T.cpu(), logit_scale=logit_scale_of(model), names=names
+        x.cpu(), y.cpu(), texts=centroids.T.cpu(), logit_scale=logit_scale_of(model), names=names
     )
     return best_head(shots, kind=kind, soup=soup, template=template, class_names=names, encoder=tower.id, note=note)
 
 
-@usual_torch()
 @at_the_door
 def adapt(features: Features, *, classifier: Any, model: Any = None, logit_scale: Positive | None = None) -> Adapted:
     """A classifier adapted to unlabelled images, or the one given if that is safer.
@@ -87,6 +88,7 @@ def adapt(features: Features, *, classifier: Any, model: Any = None, logit_scale
     Raises:
         DataError, MismatchError, ParamsError: shapes that do not fit together, NaN, no images.
     """
-    texts = normalize(checked_classifier(classifier, n_features=features.shape[1])).T.cpu()
+    x = torch.as_tensor(features)
+    texts = normalize(checked_classifier(classifier, n_features=x.shape[1])).T.cpu()
     scale = logit_scale_of(model) if logit_scale is None else logit_scale
-    return em.adapt(features.cpu(), texts=texts, logit_scale=scale)
+    return em.adapt(x.cpu(), texts=texts, logit_scale=scale)

@@ -1,26 +1,21 @@
-"""Where predictions go: a table (CSV, JSON lines or Parquet), a contact sheet, and a confusion table."""
+"""What is written about photos: tables of rows, counts of answers by label, and a contact sheet."""
 
 import base64
 import csv
 import io
-import json
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from contextlib import contextmanager, nullcontext
 from html import escape
 from pathlib import Path
-from typing import IO, Any
 
 from PIL import Image
 
 from wsoup.api.classify import Prediction
-from wsoup.api.photos import Photo
-from wsoup.base.errors import DataError, ParamsError, needing
+from wsoup.base.errors import DataError, needing
 from wsoup.disk import store
-from wsoup.disk.files import check_ending, defused, defused_path, shown
+from wsoup.disk.files import defused, defused_path, shown
 from wsoup.images.decode import load_rgb
 
 MOST_CONFUSED = 3
@@ -30,120 +25,77 @@ SIDE = 144
 MOST_PICTURES = 2000
 """Pictures on a contact sheet; browsers are slow with more."""
 STYLE = """
-body { font: 15px/1.4 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222 }
+:root { color-scheme: light dark }
+body { font: 15px/1.4 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem }
 h1 { font-size: 1.3rem } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem }
-h2 small, p { color: #666; font-weight: normal }
+h2 small, p { opacity: .7; font-weight: normal }
 .sheet { display: flex; flex-wrap: wrap; gap: .75rem }
 figure { margin: 0; width: 150px } img { max-width: 144px; max-height: 144px; border-radius: 4px }
 figcaption { font-size: .75rem; overflow-wrap: anywhere }
-.unsure img { outline: 3px solid #d99000 } .wrong img { outline: 3px solid #c03030 }
+.unsure img { outline: 3px solid #d99000 } .wrong img { outline: 3px solid #d04040 }
 li { overflow-wrap: anywhere }
 """
 
+Cell = str | int | float | None
+Row = Mapping[str, Cell]
 
-def columns(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[str, Any]:
-    """A row of the table: path, status, class, probability, class_2, ..., and agree and members if explained.
 
-    Columns of the list that named the photo follow, with a prefix ``input_`` if the name is taken. No cell is a formula
-    to a spreadsheet, and all are valid UTF-8, whatever a file's name is.
+@contextmanager
+def rows_to(file: Path | None) -> Iterator[Callable[[Row], None]]:
+    """A function that writes a row with the same columns as the first one.
+
+    A file is complete at the end, .csv or .parquet; None is stdout, row by row. No cell of a CSV is a formula to a
+    spreadsheet, and all text is valid UTF-8, whatever a file's name is.
     """
-    path = prediction.photo.path.encode(errors="backslashreplace").decode()
-    row: dict[str, Any] = {"path": defused_path(path), "status": prediction.status}
+    if file is not None and file.suffix.lower() == ".parquet":
+        with needing():
+            import pyarrow as pa
+        rows: list[Row] = []
+        yield lambda row: rows.append({name: _text(name, cell) for name, cell in row.items()})
+        store.write_table(str(file), pa.Table.from_pylist(rows))
+        return
+    writing = nullcontext(None) if file is None else store.replacing(file)
+    with (
+        writing as new,
+        nullcontext(sys.stdout) if new is None else open(new, "w", encoding="utf-8", newline="") as out,
+    ):
+        writer, terminal = csv.writer(out, lineterminator="\n"), out.isatty()
+        begun: list[bool] = []
+
+        def write(row: Row) -> None:
+            if not begun:
+                writer.writerow([defused(name) for name in row])
+                begun.append(True)
+            cells = [_text(name, cell) for name, cell in row.items()]
+            writer.writerow([shown(cell) if terminal and isinstance(cell, str) else cell for cell in cells])
+
+        yield write
+
+
+def _text(column: str, cell: Cell) -> Cell:
+    if not isinstance(cell, str):
+        return cell
+    text = cell.encode(errors="backslashreplace").decode()
+    return defused_path(text) if column == "path" else defused(text)
+
+
+def row_of(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[str, Cell]:
+    """A row of predictions: path, status, class, probability, class_2, ...; then all columns of the input.
+
+    A column of the input whose name is taken gets the prefix ``input_``, as often as it needs to be its own.
+    """
+    row: dict[str, Cell] = {"path": prediction.photo.path, "status": prediction.status}
     for rank in range(top):
         suffix = "" if rank == 0 else f"_{rank + 1}"
         known = rank < len(prediction.classes)
-        row[f"class{suffix}"] = defused(prediction.classes[rank]) if known else None
+        row[f"class{suffix}"] = prediction.classes[rank] if known else None
         row[f"probability{suffix}"] = round(prediction.probabilities[rank], 6) if known else None
-    if prediction.agreeing is not None:
-        row |= {"agree": len(prediction.agreeing), "members": defused("; ".join(prediction.agreeing))}
-    cells = {name: defused(prediction.photo.columns.get(name, "")) for name in inputs}
-    return row | {defused(f"input_{name}" if name in row else name): cell for name, cell in cells.items()}
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Where predictions go.
-
-    Attributes:
-        table: a .csv or .parquet file, written atomically; None: CSV on stdout.
-        as_json: one JSON object per line on stdout instead.
-        sheet: an .html file for the contact sheet, or None.
-        confusion: a .csv file for the confusion table, or None.
-
-    Raises:
-        ParamsError: another file ending, or both a table and JSON.
-    """
-
-    table: Path | None = None
-    as_json: bool = False
-    sheet: Path | None = None
-    confusion: Path | None = None
-
-    def __post_init__(self) -> None:
-        endings = {"--out": (".csv", ".parquet"), "--html": (".html", ".htm"), "--confusion": (".csv",)}
-        for option, file in self.files.items():
-            check_ending(file, *endings[option], option=option)
-        if self.as_json and self.table is not None:
-            raise ParamsError("--json writes to stdout: leave out --out, or redirect stdout into a file")
-
-    @property
-    def files(self) -> dict[str, Path]:
-        """Files to write, by option."""
-        files = {"--out": self.table, "--html": self.sheet, "--confusion": self.confusion}
-        return {option: file for option, file in files.items() if file is not None}
-
-    def check_apart(self, inputs: Sequence[str]) -> None:
-        """Raise ParamsError if an output file is also an input."""
-        for option, file in self.files.items():
-            if file.resolve() in [Path(path).resolve() for path in inputs]:
-                raise ParamsError(f"{option} {file} is also an input, and would be replaced; give another name")
-
-    @contextmanager
-    def writing(self, *, top: int, explain: bool, inputs: Sequence[str]) -> Iterator[Callable[[Prediction], object]]:
-        """A function that writes one prediction; files are complete at the end."""
-        if self.as_json:
-            yield partial(write_json_line, file=sys.stdout)
-        elif self.table is None:
-            yield csv_lines(sys.stdout, top=top, explain=explain, inputs=inputs)
-        elif self.table.suffix.lower() == ".csv":
-            with store.replacing(self.table) as new, open(new, "w", encoding="utf-8", newline="") as file:
-                yield csv_lines(file, top=top, explain=explain, inputs=inputs)
-        else:
-            with needing():
-                import pyarrow as pa
-            rows: list[dict[str, Any]] = []
-            yield lambda prediction: rows.append(columns(prediction, top=top, inputs=inputs))
-            store.write_table(str(self.table), pa.Table.from_pylist(rows))
-
-
-def csv_lines(file: IO[str], *, top: int, explain: bool, inputs: Sequence[str]) -> Callable[[Prediction], object]:
-    """Write the header, and return a function that writes a row."""
-    empty = Prediction(Photo(""), agreeing=() if explain else None)
-    writer = csv.DictWriter(file, list(columns(empty, top=top, inputs=inputs)), lineterminator="\n")
-    writer.writeheader()
-    terminal = file.isatty()
-    return lambda prediction: writer.writerow(
-        {
-            column: shown(value) if terminal and isinstance(value, str) else value
-            for column, value in columns(prediction, top=top, inputs=inputs).items()
-        }
-    )
-
-
-def write_json_line(prediction: Prediction, *, file: IO[str]) -> None:
-    """Write a JSON object on one line, in ASCII on a terminal or if the stream is not UTF-8."""
-    only_ascii = file.isatty() or "utf" not in str(getattr(file, "encoding", "")).lower()
-    pairs = zip(prediction.classes, prediction.probabilities, strict=True)
-    line: dict[str, Any] = {
-        "path": prediction.photo.path,
-        "status": prediction.status,
-        "predictions": [{"class": name, "probability": round(probability, 6)} for name, probability in pairs],
-    }
-    if prediction.agreeing is not None:
-        line["members"] = list(prediction.agreeing)
-    if prediction.photo.columns:
-        line["input"] = dict(prediction.photo.columns)
-    print(json.dumps(line, ensure_ascii=only_ascii), file=file, flush=True)
+    for name in inputs:
+        column = name
+        while column in row or (column != name and column in inputs):
+            column = f"input_{column}"
+        row[column] = prediction.photo.columns.get(name, "")
+    return row
 
 
 class Confusion:
@@ -174,13 +126,12 @@ class Confusion:
             lines.append(f"most confused: {confused}")
         return lines
 
-    def write(self, path: Path, *, class_names: Sequence[str]) -> None:
+    def write(self, file: Path, *, class_names: Sequence[str]) -> None:
         """Write a CSV table with a row per label and a column per answer."""
-        with store.replacing(path) as new, open(new, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["label", *map(defused, class_names)])
+        first = "label" if "label" not in class_names else "input_label"
+        with rows_to(file) as write:
             for label in class_names:
-                writer.writerow([defused(label), *(self.counts[label, answer] for answer in class_names)])
+                write({first: label, **{answer: self.counts[label, answer] for answer in class_names}})
 
 
 def _share(n_correct: int, n_images: int) -> str:
@@ -190,7 +141,7 @@ def _share(n_correct: int, n_images: int) -> str:
 def write_sheet(
     path: str | Path, predictions: Sequence[Prediction], *, title: str, bad: Mapping[str, str], threshold: float = 0.5
 ) -> None:
-    """Write a contact sheet: one self-contained HTML page of small pictures under their predicted classes.
+    """Write a contact sheet: one self-contained HTML page of small pictures, errors first, the others by their class.
 
     Args:
         path: the page.
@@ -199,19 +150,25 @@ def write_sheet(
         bad: what is wrong with each photo that could not be read, by path; listed at the end.
         threshold: photos below this probability are framed; those of another label are framed in red.
     """
-    by_class = defaultdict(list)
-    for prediction in predictions[:MOST_PICTURES]:
-        by_class[prediction.classes[0]].append(prediction)
+    groups = defaultdict(list)
+    wrong = [prediction for prediction in predictions if prediction.right is False]
+    groups["Errors: the answer, and after it the label"] = wrong
+    for prediction in predictions:
+        if prediction.right is not False:
+            groups[prediction.classes[0]].append(prediction)
+    known = sum(prediction.right is not None for prediction in predictions)
     parts = [f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{STYLE}</style>"]
-    parts.append(f"<h1>{escape(title)}</h1><p>{len(predictions):,} photos in {len(by_class)} classes")
+    parts.append(f"<h1>{escape(title)}</h1><p>{len(predictions):,} photos")
+    parts.append(f", {_share(known - len(wrong), known)} right" if known else "")
     parts.append(f"; the first {MOST_PICTURES:,} are shown" if len(predictions) > MOST_PICTURES else "")
-    parts.append(f"; framed: under {threshold:.0%} sure")
-    parts.append("; in red: of another class</p>" if any(p.right is False for p in predictions) else "</p>")
-    for name, members in sorted(by_class.items(), key=lambda item: -len(item[1])):
-        parts.append(f"<h2>{escape(name)} <small>{len(members):,}</small></h2><div class=sheet>")
-        surest = sorted(members, key=lambda p: -p.probabilities[0])
-        parts += [_figure(prediction, threshold=threshold) for prediction in surest]
-        parts.append("</div>")
+    parts.append(f"; framed: under {threshold:.0%} sure</p>")
+    left = MOST_PICTURES
+    for name, members in groups.items():
+        surest = sorted(members, key=lambda p: -p.probabilities[0])[:left]
+        left -= len(surest)
+        if surest:
+            figures = "".join(_figure(prediction, threshold=threshold) for prediction in surest)
+            parts.append(f"<h2>{escape(name)} <small>{len(members):,}</small></h2><div class=sheet>{figures}</div>")
     if bad:
         lines = "".join(f"<li>{escape(text)}</li>" for text in bad.values())
         parts.append(f"<h2>Could not be read <small>{len(bad):,}</small></h2><ul>{lines}</ul>")
@@ -219,18 +176,16 @@ def write_sheet(
 
 
 def _figure(prediction: Prediction, *, threshold: float) -> str:
-    photo = prediction.photo
-    frame = "wrong" if prediction.right is False else "unsure" if prediction.probabilities[0] < threshold else ""
+    photo, wrong = prediction.photo, prediction.right is False
+    frame = "wrong" if wrong else "unsure" if prediction.probabilities[0] < threshold else ""
     pairs = zip(prediction.classes, prediction.probabilities, strict=True)
     ranking = ", ".join(f"{name} {probability:.0%}" for name, probability in pairs)
-    caption = f"{prediction.probabilities[0]:.0%} {Path(photo.path).name}"
-    caption += f", {photo.label}" if prediction.right is False else ""
-    if prediction.agreeing is not None:
-        ranking += f" | {len(prediction.agreeing)} members agree: {'; '.join(prediction.agreeing) or 'none'}"
-    picture = _thumbnail(photo.path)
+    answer = f"<b>{escape(prediction.classes[0])}</b>, is {escape(str(photo.label))}<br>" if wrong else ""
+    place = "/".join(Path(photo.path).parts[-2:])
     return (
-        f"<figure class='{frame}'><img src='{picture}' alt='{escape(photo.path, quote=True)}' "
-        f"title='{escape(ranking, quote=True)}'><figcaption>{escape(caption)}</figcaption></figure>"
+        f"<figure class='{frame}'><img src='{_thumbnail(photo.path)}' alt='{escape(photo.path, quote=True)}' "
+        f"title='{escape(ranking, quote=True)}'><figcaption>{answer}{prediction.probabilities[0]:.0%} "
+        f"{escape(place)}</figcaption></figure>"
     )
 
 

@@ -1,15 +1,22 @@
-"""Photos given as files, folders or lists, and class names given on the command line or in a file."""
+"""Photos given as files, folders or lists, their labels, and class names given on the command line or in a file.
+
+Every file of a folder and every row of a list is a photo, in the order given, so that a table of answers can be joined
+by position.
+"""
 
 import csv
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from wsoup.api.arguments import checked_names
-from wsoup.base.errors import DataError, MissingError
-from wsoup.core.prompts import clean_class_name
+from wsoup.base.errors import DataError, MissingError, one_line
+from wsoup.base.names import key
+from wsoup.datasets.folder import read_class_names
 from wsoup.datasets.listing import IMAGE_SUFFIXES
 from wsoup.disk.files import read_text, reason_of, shown
 
@@ -17,8 +24,14 @@ PATH_COLUMNS = ("path", "file", "filename", "filepath", "image")
 """Possible columns of paths in a list; the first that exists is used."""
 LABEL_COLUMNS = ("label", "class", "class_name", "target")
 """Possible columns of labels in a list; the first that exists is used."""
+OWN_COLUMNS = {"status", "class", "probability"}
+"""A list with these was written by `wsoup classify`: its class is an answer, and a label is in input_class."""
 LARGEST_NAMES = 1 << 24
 """Bytes of a file of class names."""
+UNKNOWN_KINDS = {".heic", ".heif", ".jxl", ".dng", ".cr2", ".nef", ".arw", ".svg", ".psd"}
+"""Endings of images that cannot be decoded; a folder's are counted in a message."""
+SHOWN = 5
+"""Labels that are listed in a message."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +39,7 @@ class Photo:
     """One photo.
 
     Attributes:
-        path: its file.
+        path: its file; empty if the row of a list names none.
         label: name of its class, if known (`labelled`).
         columns: its other cells in the list that named it, by column.
     """
@@ -37,7 +50,7 @@ class Photo:
 
 
 def find_photos(places: Sequence[str]) -> list[Photo]:
-    """Image files in the order given, without duplicates; folders are searched recursively, in the order of names.
+    """Photos in the order given; folders are searched recursively, in the order of names.
 
     Args:
         places: image files, folders, or CSV files with a column of `PATH_COLUMNS`.
@@ -46,53 +59,79 @@ def find_photos(places: Sequence[str]) -> list[Photo]:
         MissingError: a place does not exist.
         DataError: no images at all, or a list without a column of paths.
     """
-    photos: dict[str, Photo] = {}
+    photos: list[Photo] = []
     for place in places:
         if os.path.isdir(place):
-            photos_here: Iterable[Photo] = map(Photo, _in_folder(place))
+            photos += [Photo(path) for path in files_in(place) if _ending(path) in IMAGE_SUFFIXES]
         elif not os.path.lexists(place):
             raise MissingError(
                 f"{shown(place)} does not exist; name photos, folders of photos, or a CSV with a column path"
             )
-        elif place.lower().endswith((".csv", ".tsv")):
-            photos_here = _in_list(Path(place))
         else:
-            photos_here = [Photo(place)]
-        for photo in photos_here:
-            photos.setdefault(photo.path, photo)
+            photos += _in_list(Path(place)) if _ending(place) in (".csv", ".tsv") else [Photo(place)]
     if not photos:
         kinds = " ".join(sorted(IMAGE_SUFFIXES))
         raise DataError(f"no images in {', '.join(shown(place) for place in places)}; expected {kinds} files")
-    return list(photos.values())
+    return photos
 
 
-def labelled(photos: Sequence[Photo], *, class_names: Sequence[str]) -> list[Photo]:
+def ignored(places: Sequence[str]) -> str:
+    """A line about images in folders whose kind cannot be decoded; empty if there are none."""
+    count = Counter(_ending(path) for place in places if os.path.isdir(place) for path in files_in(place))
+    kinds = [f"{number} {ending}" for ending, number in sorted(count.items()) if ending in UNKNOWN_KINDS]
+    return f"left out, convert them to .jpg: {', '.join(kinds)}" if kinds else ""
+
+
+def labelled(
+    photos: Sequence[Photo], *, class_names: Sequence[str], folders: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[Photo], str]:
     """The photos with their labels, from a column of their list or else from the nearest folder named like a class.
 
-    A label is a class name, with underscores or spaces, or a number in label order; anything else is ignored.
+    A label is a class name in any spelling that `wsoup.base.names.key` equates, a folder's name of `folders` (folder ->
+    class name), or a number in label order.
+
+    Returns:
+        The photos, and a line about labels that are no class names; "" if there are none.
     """
-    by_text = {clean_class_name(name): name for name in class_names}
-    by_number = {str(number): name for number, name in enumerate(class_names)}
-
-    def label(photo: Photo) -> str | None:
-        cell = next((photo.columns[name] for name in LABEL_COLUMNS if name in photo.columns), None)
+    by_text = {str(number): name for number, name in enumerate(class_names)}
+    by_text |= {key(folder): name for folder, name in folders.items()} | {key(name): name for name in class_names}
+    unknown: Counter[str] = Counter()
+    found, outside = [], []
+    for photo in photos:
+        names = ("label", "input_class", *LABEL_COLUMNS[2:]) if {*photo.columns} >= OWN_COLUMNS else LABEL_COLUMNS
+        cell = next((photo.columns[name] for name in names if name in photo.columns), None)
         if cell is not None:
-            return by_text.get(clean_class_name(cell), by_number.get(cell.strip()))
-        folders = (clean_class_name(folder.name) for folder in Path(photo.path).parents)
-        return next((by_text[folder] for folder in folders if folder in by_text), None)
+            label = by_text.get(key(cell))
+            unknown[cell] += label is None and bool(cell.strip())
+        else:
+            parents = [folder.name for folder in Path(photo.path).parents if folder.name]
+            label = next((by_text[key(name)] for name in parents if key(name) in by_text), None)
+            outside += parents[:1] if label is None else []
+        found.append(replace(photo, label=label))
+    if any(photo.label is not None for photo in found):  # else the folders are just folders
+        unknown.update(outside)
+    if not (total := unknown.total()):
+        return found, ""
+    listed = ", ".join(f"{one_line(name, limit=60)!r} ({count})" for name, count in unknown.most_common(SHOWN) if count)
+    return found, f"{total} of {len(photos)} photos have a label that is no class name, and are not counted: {listed}"
 
-    return [Photo(photo.path, label(photo), photo.columns) for photo in photos]
 
+def class_names(text: str) -> dict[str, str]:
+    """Class names from ``"cat,dog"``, or from a text file with one per line, perhaps after a folder's name and a tab.
 
-def class_names(text: str) -> list[str]:
-    """Class names from ``"cat,dog"``, or from a text file with one per line.
+    Returns:
+        Class name by folder, in label order; the name itself where there is no folder.
 
     Raises:
         DataError: fewer than two, duplicates, or a file that is not text.
         MissingError: no such file.
     """
+    folders: list[str] = []
     if os.path.isfile(text):
         names = read_text(text, largest=LARGEST_NAMES).splitlines()
+        if any("\t" in line for line in names):
+            by_folder = read_class_names(Path(text))
+            folders, names = [*by_folder], [*by_folder.values()]
     elif text.lower().endswith(".txt"):
         raise MissingError(f"--classes {text} does not exist; expected a file of names, or names such as 'cat,dog'")
     else:
@@ -100,11 +139,11 @@ def class_names(text: str) -> list[str]:
     names = checked_names([name.strip() for name in names if name.strip()])
     if len(names) < 2:
         raise DataError(f"--classes names {names[0]!r} alone; expected two names or more, such as 'cat,dog', or a file")
-    return names
+    return dict(zip(folders or names, names, strict=True))
 
 
-def _in_folder(folder: str) -> Iterator[str]:
-    """Images in a folder and its subfolders, except hidden ones."""
+def files_in(folder: str) -> Iterator[str]:
+    """Files in a folder and its subfolders, except hidden ones."""
     seen: set[str] = set()
     for place, subfolders, names in os.walk(folder, followlinks=True):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
@@ -112,27 +151,33 @@ def _in_folder(folder: str) -> Iterator[str]:
             subfolders.clear()
             continue
         seen.add(real)
-        for name in sorted(names):
-            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith("."):
-                yield os.path.join(place, name)
+        yield from (os.path.join(place, name) for name in sorted(names) if not name.startswith("."))
+
+
+def _ending(path: str) -> str:
+    return os.path.splitext(path)[1].lower()
 
 
 def _in_list(path: Path) -> list[Photo]:
     """The photos of a CSV or TSV file; relative paths are relative to it, or else to the working folder."""
     file = io.StringIO(read_text(path), newline="")
     try:
-        rows = list(csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
+        rows = list(csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
     except csv.Error as error:
         raise DataError(f"{path} cannot be read as CSV ({reason_of(error)}); save it again") from None
-    column = next((name for name in PATH_COLUMNS if rows and name in rows[0]), None)
-    if column is None:
-        has = ", ".join(str(name) for name in rows[0]) if rows else "no rows"
+    header, *rows = [row for row in rows if row] or [[]]
+    column = next((name for name in PATH_COLUMNS if name in header), None)
+    if column is None or not rows:
+        has = ", ".join(header) if rows else "no rows"
         raise DataError(f"{path} has {has}; expected a column {', '.join(PATH_COLUMNS[:-1])} or {PATH_COLUMNS[-1]}")
-    named = [(Path(row.pop(column)), row) for row in rows if row[column]]
-    return [
-        Photo(
-            str(path.parent / file if os.path.exists(path.parent / file) else file),  # never fetched, even if a URL
-            columns={name: cell or "" for name, cell in cells.items() if name is not None},
-        )
-        for file, cells in named
-    ]
+    if len({*header}) < len(header) or any(len(row) > len(header) for row in rows):
+        raise DataError(f"{path} has two columns of one name, or a row longer than its header; correct the list")
+    photos = []
+    for row in rows:
+        cells = dict(zip(header, [*row, *[""] * (len(header) - len(row))], strict=True))
+        name = cells.pop(column)
+        beside = path.parent / name
+        photos.append(
+            Photo(str(beside) if name and os.path.exists(beside) else name, columns=cells)
+        )  # a URL is never fetched
+    return photos

@@ -3,6 +3,7 @@
 Defaults are the paper's values (arXiv 2311.13612, section 3), as in params.yaml.
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsoup.api.arguments import EncoderNames, Features, Names, Pool, Precision, checked_labels
+from wsoup.api.arguments import (
+    EncoderNames,
+    Features,
+    Labels,
+    Model,
+    Names,
+    Pool,
+    Precision,
+    checked_labels,
+)
 from wsoup.api.model import Tokenizer, at_work, device_of, in_memory
 from wsoup.base import project
 from wsoup.base.arguments import Flag, Natural, Whole, at_the_door
-from wsoup.base.errors import DataError, MismatchError
+from wsoup.base.errors import DataError, MismatchError, one_line
 from wsoup.core.scoring import Mode
 from wsoup.disk import code
 from wsoup.params.section import parse
@@ -32,6 +42,7 @@ from wsoup.soup.soup import Template
 from wsoup.texts.classes import soup_features
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.models import check_texts
+from wsoup.texts.tokens import alike
 from wsoup.towers.encoder import AUTOCAST, check_device
 
 TEMPLATE = "a photo of a {}."
@@ -53,7 +64,7 @@ class Soup(soup.Soup):
         self,
         *,
         class_names: Names,
-        model: Any,
+        model: Model,
         tokenizer: Tokenizer,
         template: Template | None = None,
         mode: Mode = "centroid",
@@ -86,10 +97,10 @@ class Soup(soup.Soup):
 @at_the_door
 def word_soup(
     features: Features,
-    labels: Any,
+    labels: Labels,
     *,
     class_names: Names,
-    model: Any,
+    model: Model,
     tokenizer: Tokenizer,
     seed: Natural,
     template: Template = TEMPLATE,
@@ -146,10 +157,10 @@ def word_soup(
 @at_the_door
 def descriptor_soup(
     features: Features,
-    labels: Any,
+    labels: Labels,
     *,
     class_names: Names,
-    model: Any,
+    model: Model,
     tokenizer: Tokenizer,
     seed: Natural = 0,
     template: Template = TEMPLATE,
@@ -189,11 +200,11 @@ def descriptor_soup(
 @at_the_door
 def score_texts(
     features: Features,
-    labels: Any,
+    labels: Labels,
     *,
     texts: Pool,
     class_names: Names,
-    model: Any,
+    model: Model,
     tokenizer: Tokenizer,
     template: Template = TEMPLATE,
     period: Flag = True,
@@ -238,11 +249,11 @@ def common_words(count: Whole) -> list[str]:
 
 @contextmanager
 def _source(
-    features: Tensor,
-    labels: Any,
+    features: Features,
+    labels: Labels,
     *,
     class_names: Names,
-    model: Any,
+    model: Model,
     tokenizer: Tokenizer,
     names: EncoderNames | None,
     precision: str,
@@ -256,7 +267,8 @@ def _source(
         DataError: labels that do not fit, or of one class only.
         MismatchError: features of another size than the model's texts.
     """
-    y = checked_labels(labels, n_images=len(features), class_names=class_names)
+    x = torch.as_tensor(features)
+    y = checked_labels(labels, n_images=len(x), class_names=class_names)
     if len(y.unique()) < 2:
         raise DataError(
             f"{len(y)} images of {len(y.unique())} class are too few: a search needs images of two classes or more, "
@@ -266,7 +278,7 @@ def _source(
     with at_work(model, bars=progress):
         check_texts(model, tokenizer, device=device)
         encoder = in_memory(model, tokenizer=tokenizer, names=names, precision=precision)
-        x, y = features.to(check_device(device)), y.to(device)
+        x, y = x.to(check_device(device)), y.to(device)
         everything = {seed: torch.arange(len(y), device=device)}
         source = Source(encoder, x, y, everything, template, list(class_names))
         size = source.texts.encode(["a photo"]).shape[1]
@@ -280,6 +292,13 @@ def _source(
 
 def _searched(definition: SoupParams, *, pool: Sequence[str], source: Source, seed: int, period: bool) -> Soup:
     """Rank the pool and search, as stages score and soup do."""
+    same = [second[1:] for _, second in alike([f" {text}" for text in pool], tokenizer=source.encoder.tokenizer)]
+    if same:
+        listed = one_line(", ".join(map(repr, same)), limit=200)
+        warnings.warn(
+            f"{len(same)} of the {definition.pool} have another's tokens and are left out: {listed}", stacklevel=2
+        )
+        pool = [text for text in pool if text not in same]
     check_fits(pool, source=source, origin=definition.pool)
     columns = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
     cost = cost_of(pool, period=period, source=source)

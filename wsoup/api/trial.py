@@ -1,223 +1,296 @@
-"""`wsoup try`: is a soup or a head better than class names on a folder of labelled photos?
+"""`wsoup try`: class names alone, 80 templates, a soup or a head on a folder of labelled photos?
 
-A few photos per class (shots) make a head; all others are held out as test images. The soup is a random sample of
-common words, which on photographs gained as much as any selection (docs/evidence.md). Since nothing is selected, the
-recommendation between soup and head is made on the shots alone, with leave-one-out answers of the head.
+As many photos of each class as it has, up to a number (shots), make the head; all others are held out and judge. The
+soup is a random sample of common words, which on photographs gained as much as any selection (docs/evidence.md), so
+that no row has seen a held-out photo. `wsoup.statistics.advice` decides, as for a pipeline's run.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+import yaml
 from torch import Tensor
 
-from wsoup.api.accuracy import Accuracy, Gain
-from wsoup.api.classify import Classifier
+from wsoup.api.classify import Classifier, built_in_texts
+from wsoup.api.encoders import EncoderOptions
 from wsoup.api.images import encode_images
-from wsoup.api.outputs import write_sheet
-from wsoup.api.photos import Photo
+from wsoup.api.outputs import rows_to, write_sheet
+from wsoup.api.photos import Photo, ignored
 from wsoup.api.soups import COMMON_WORDS, common_words
-from wsoup.base.errors import DataError, MissingError
-from wsoup.core.scoring import correct, count_correct, normalize
+from wsoup.base.errors import DataError, MissingError, one_line
+from wsoup.base.names import changes, proposed
+from wsoup.core import prompts
 from wsoup.datasets import fewshot, folder
-from wsoup.datasets.listing import Listing, Split, validated
+from wsoup.datasets.listing import Listing, Split, some, validated
 from wsoup.disk.store import write_bytes
-from wsoup.evaluate.baselines import ensemble_prompts
-from wsoup.heads.fewshot import SAME, FewShot, checked
+from wsoup.heads.fewshot import SAME, checked
 from wsoup.heads.head import Head, best_head
 from wsoup.runtime.progress import progress
 from wsoup.search.grow.soups import sample
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
+from wsoup.statistics.advice import Advice, advise, in_words
 from wsoup.texts.classes import class_texts, logit_scale_of
 from wsoup.texts.encoder import PromptEncoder
-from wsoup.towers.encoder import Encoder, ensemble_templates
+from wsoup.towers.encoder import Encoder
 
-PICTURES = 300
+FILES = ("predictions.csv", "soup.json", "head.safetensors", "classes.txt", "encoder.yaml", "sheet.html")
+"""What a trial writes into its folder."""
+WORDS = 64
+"""Words in the soup."""
+PICTURES = 400
 """Pictures on the contact sheet, spread over the held-out photos."""
 CONFIDENCE = 0.95
+CLASS_NAME, TEMPLATES, SOUP, HEAD = "class name", "80 templates", f"soup of {WORDS} words", "head"
+FEWEST = 5
+"""Held-out photos of a class from which its name is judged."""
 
 
 @dataclass(frozen=True)
-class Photos:
-    """Labelled photos with their features.
+class Wanted:
+    """A folder of photos before any model is loaded.
 
     Attributes:
-        paths: N files.
-        features: (N, D) on the CPU.
+        paths: files, those of the head first.
         labels: (N,) int64.
+        n_train: number of photos for the head.
+        folders, class_names: C names of folders and of classes.
+        template, seed: of the prompts and of the draws.
+        notes: lines to say.
     """
 
     paths: list[str]
-    features: Tensor
     labels: Tensor
-
-    def where(self, kept: Tensor) -> Photos:
-        """Some of them: (N,) bool."""
-        return Photos([self.paths[i] for i in kept.nonzero()[:, 0].tolist()], self.features[kept], self.labels[kept])
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A soup and a head with their results.
-
-    Attributes:
-        encoder: the model.
-        class_names: C names.
-        shots: training images of the head.
-        held_out: test images.
-        soup, head: the soup, and the head on it.
-        texts: text classifiers (C, D) by name of their row; the soup's is the last.
-        notes: photos left out and why, one line each.
-    """
-
-    encoder: Encoder
+    n_train: int
+    folders: list[str]
     class_names: list[str]
-    shots: FewShot
-    held_out: Photos
-    soup: Soup
-    head: Head
-    texts: dict[str, Tensor]
+    template: str
+    seed: int
     notes: list[str]
 
-    @property
-    def soup_row(self) -> str:
-        """Name of the soup's row."""
-        return [*self.texts][-1]
 
-    @property
-    def wants_head(self) -> bool:
-        """Whether the head gets more left-out shots right than the soup; False if none were left out."""
-        left_out = self.shots.folds >= 0
-        x, y = self.shots.features[left_out].float(), self.shots.labels[left_out]
-        return self.head.n_correct > count_correct(x, y, self.texts[self.soup_row])
-
-    def accuracies(self) -> dict[str, Accuracy]:
-        """Accuracy of each row on the held-out photos, with its gain over the class name."""
-        x, y = self.held_out.features, self.held_out.labels
-        right = {row: correct(x, y, weights).numpy() for row, weights in self.texts.items()}
-        right[f"head ({self.head.kind}) on the soup"] = (self.head.predict(x) == y).numpy()
-        (baseline_row, baseline), *_ = right.items()
-        gains = {row: Gain.of(hits, baseline, confidence=CONFIDENCE) for row, hits in right.items()}
-        gains.pop(baseline_row)
-        return {row: Accuracy(int(hits.sum()), len(hits), gains.get(row)) for row, hits in right.items()}
-
-    def verdict(self) -> str:
-        """The recommendation and its gain, in two sentences."""
-        rows = self.accuracies()
-        baseline, row = next(iter(rows.values())), ([*rows][-1] if self.wants_head else self.soup_row)
-        accuracy, gain = rows[row], rows[row].gain
-        assert gain is not None
-        points = f"{gain.points:+.1f} points [{gain.low:+.1f}, {gain.high:+.1f}]"
-        result = (
-            f"{accuracy.percent:.1f} % of {accuracy.n_images} held-out photos right instead of {baseline.percent:.1f} %"
-        )
-        if gain.high < 0:
-            return f"Use class names alone. The {row} gets {result}: {points}, worse by more than noise."
-        if gain.low > 0:
-            return f"Use the {row}. It gets {result}: {points}, more than noise."
-        return f"Use the {row} or class names alone. It gets {result}: {points}, which may be noise."
-
-    def save(self, out: Path) -> None:
-        """Write soup.json, head.safetensors, classes.txt and sheet.html."""
-        self.soup.save(out / "soup.json")
-        self.head.save(out / "head.safetensors")
-        write_bytes(out / "classes.txt", "".join(f"{name}\n" for name in self.class_names).encode())
-        if self.wants_head:
-            classifier = Classifier.of_head(self.head, encoder=self.encoder)
-        else:
-            weights, scale = self.texts[self.soup_row].T, logit_scale_of(self.encoder.model)
-            classifier = Classifier(self.encoder, self.class_names, weights, scale)
-        step = max(1, len(self.held_out.paths) // PICTURES)
-        labels = [self.class_names[label] for label in self.held_out.labels.tolist()]
-        photos = [Photo(path, label) for path, label in zip(self.held_out.paths, labels, strict=True)][::step]
-        top = min(3, len(self.class_names))
-        answers = classifier.answers(photos, self.held_out.features[::step], top=top)
-        predictions = list(progress(answers, label="contact sheet", total=len(photos), unit="photo"))
-        write_sheet(out / "sheet.html", predictions, title=self.verdict(), bad={})
-
-
-def trial(root: str, *, encoder: Encoder, shots: int, m: int, seed: int, template: str, batch_size: int) -> Trial:
-    """Make a soup and a head for a folder of photos, and test them on held-out photos.
+def look(root: str, *, shots: int, seed: int, template: str, classes: str | None) -> Wanted:
+    """List a folder, name its classes and divide its photos.
 
     Args:
         root: <class>/<image>, or train/<class>/<image> and test/<class>/<image>.
-        encoder: image and text towers.
-        shots: photos per class for the head; without a train/ at most half of the smallest class.
-        m: words in the soup.
+        shots: photos of each class for the head, or as many as it has; without a train/ at most half of them.
         seed: of the draws.
         template: prompt template with one ``{}``.
-        batch_size: photos in one forward pass.
+        classes: a file of class names by folder; None: those of root/classnames.txt, or else proposed ones.
 
     Raises:
-        MissingError, DataError: no such folder, fewer than two classes, or no photos to hold out.
+        MissingError, DataError, ParamsError: no such folder, one class, nothing to hold out, or a bad template.
     """
     if not os.path.isdir(root):
         raise MissingError(f"{root} is not a folder; give one of {root}/<class>/<image>")
-    listing = validated(folder.read(root))
-    names = listing.class_names
-    train, test = _split(listing, shots=shots, seed=seed)
-    paths = [str(Path(root) / path) for path in train.paths + test.paths]
-    features = encode_images(
-        paths, model=encoder.model, preprocess=encoder.preprocess, batch_size=batch_size, on_bad_image="nan"
-    )
-    photos = Photos(paths, features, torch.from_numpy(np.concatenate([train.labels, test.labels])))
-    in_train, readable = torch.arange(len(paths)) < len(train.paths), features.isfinite().all(dim=1)
-    shown, held_out = photos.where(in_train & readable), photos.where(~in_train & readable)
-    notes = [f"{int((~readable).sum())} photos could not be read"] if not readable.all() else []
-    duplicates = (torch.cdist(held_out.features.double(), shown.features.double()) < SAME).any(dim=1)
-    if duplicates.any():
-        notes.append(f"{int(duplicates.sum())} held-out photos are also among the shots and are left out")
-        held_out = held_out.where(~duplicates)
-    if not held_out.paths:
+    listing = validated(folder.read(root, class_names=classes))
+    folders, names = _folders(listing), listing.class_names
+    if len(names) < 2:
+        raise DataError(f"{root} has one class, {names[0]!r}; photos are told apart between two or more")
+    notes = [line for line in (ignored([root]),) if line]
+    if classes is None and not os.path.lexists(Path(root) / "classnames.txt"):
+        names = proposed(folders)
+        if changed := changes(dict(zip(folders, names, strict=True))):
+            notes.append(f"classes are named {changed}; --classes FILE gives other names, like classes.txt in --out")
+    train, test = _divided(listing, shots=shots, seed=seed)
+    if not test.paths:
         raise DataError(f"{root}: no photos are left to be held out; add some to test/, or lower --shots")
-    words = tuple(map(Member, sample(common_words(COMMON_WORDS), m=m, seed=seed)))
-    soup = Soup("sample", seed, template, encoder.id, words, preprocessing=encoder.preprocessing)
-    texts = _texts(encoder, soup=soup, class_names=names)
-    few_shot, note = checked(
-        shown.features,
-        shown.labels,
-        texts=[*texts.values()][-1].T,
-        logit_scale=logit_scale_of(encoder.model),
-        names=names,
-    )
-    head = best_head(
-        few_shot, kind="both", soup=soup, template=template, class_names=names, encoder=encoder.id, note=note
-    )
-    return Trial(encoder, names, few_shot, held_out, soup, head, texts, notes)
+    paths = [str(Path(root) / path) for path in train.paths + test.paths]
+    labels = torch.from_numpy(np.concatenate([train.labels, test.labels]))
+    return Wanted(paths, labels, len(train.paths), folders, names, prompts.checked(template), seed, notes)
 
 
-def _split(listing: Listing, *, shots: int, seed: int) -> tuple[Split, Split]:
+def _folders(listing: Listing) -> list[str]:
+    """The folder of each class, in label order."""
+    found: dict[int, str] = {}
+    for name, split in listing.splits.items():
+        below = name if all(path.startswith(f"{name}/") and path.count("/") > 1 for path in split.paths) else ""
+        for path, label in zip(split.paths, split.labels.tolist(), strict=True):
+            found.setdefault(label, path.removeprefix(f"{below}/").split("/")[0])
+    return [found[label] for label in range(len(listing.class_names))]
+
+
+def _divided(listing: Listing, *, shots: int, seed: int) -> tuple[Split, Split]:
     """Photos for the head and held-out photos: of train and test, or both of the only split."""
     splits = {name: split for name, split in listing.splits.items() if split.paths}
     source = splits.get("train", next(iter(splits.values())))
     other = splits.get("test", splits.get("val", source))
-    smallest = min(map(len, fewshot.by_label(source, n_classes=len(listing.class_names))))
-    most = smallest if other is not source else smallest // 2
-    drawn = fewshot.draw(
-        source, class_names=listing.class_names, shots=max(1, min(shots, most)), seed=seed, origin=listing.root
-    )
+    drawn = []
+    for label, members in enumerate(fewshot.by_label(source, n_classes=len(listing.class_names))):
+        most = len(members) if other is not source else max(1, len(members) // 2)
+        by_path = members[np.argsort([source.paths[i] for i in members], kind="stable")]
+        drawn.append(
+            by_path[np.sort(np.random.default_rng([seed, label]).permutation(len(members))[: min(shots, most)])]
+        )
+    train = np.concatenate(drawn)
     if other is source:
-        other = _part(source, np.setdiff1d(np.arange(len(source.paths)), drawn))
-    return _part(source, drawn), other
+        other = _part(source, np.setdiff1d(np.arange(len(source.paths)), train))
+    return _part(source, train), other
 
 
 def _part(split: Split, positions: np.ndarray) -> Split:
     return Split([split.paths[i] for i in positions.tolist()], split.labels[positions])
 
 
-def _texts(encoder: Encoder, *, soup: Soup, class_names: list[str]) -> dict[str, Tensor]:
-    """Classifiers (C, D) of the class names, of OpenAI's 80 templates, and of the soup."""
-    options: Any = {"template": soup.template, "class_names": class_names, "encoder": PromptEncoder.of(encoder)}
-    rows = {"class name": class_texts(soup.class_name_soup(), **options)}
-    ensemble = ensemble_prompts(soup.template, class_names=class_names, templates=ensemble_templates())
-    labels = progress(ensemble, label="templates", unit="class")
-    templates = torch.stack([options["encoder"].encode(texts).mean(dim=0) for texts in labels])
-    rows[f"{len(ensemble[0])} templates"] = normalize(templates).cpu()
-    rows[f"soup of {len(soup.members)} words"] = class_texts(soup, **options)
-    return rows
+@dataclass(frozen=True)
+class Trial:
+    """Four rows on the held-out photos.
+
+    Attributes:
+        wanted: the folder.
+        encoder: the model.
+        paths: files of the H held-out photos that could be read.
+        features, labels: (H, D) and (H,) of them.
+        soup: the soup.
+        head: the head; None if a class has no photo to learn from.
+        texts: text classifiers (C, D) by row.
+        notes: what was left out and why, one line each.
+    """
+
+    wanted: Wanted
+    encoder: Encoder
+    paths: list[str]
+    features: Tensor
+    labels: Tensor
+    soup: Soup
+    head: Head | None
+    texts: dict[str, Tensor]
+    notes: list[str]
+
+    @cached_property
+    def classifiers(self) -> dict[str, Classifier]:
+        """A classifier of each row, the simplest first."""
+        names = self.wanted.class_names
+        rows = {
+            row: Classifier.of_texts(weights, class_names=names, encoder=self.encoder)
+            for row, weights in self.texts.items()
+        }
+        return rows if self.head is None else {**rows, HEAD: Classifier.of_head(self.head)}
+
+    @cached_property
+    def answers(self) -> dict[str, Tensor]:
+        """Labels (H,) that each row gives."""
+        return {row: (self.features @ one.weights).argmax(dim=1) for row, one in self.classifiers.items()}
+
+    @cached_property
+    def advice(self) -> Advice:
+        """Which row to use."""
+        right = {row: {"photos": (answers == self.labels).numpy()} for row, answers in self.answers.items()}
+        return advise(right, n_classes={"photos": len(self.wanted.class_names)}, confidence=CONFIDENCE)
+
+    def lines(self) -> list[str]:
+        """A line on each row, what the names of classes do, and the advice."""
+        lines = []
+        for row, answers in self.answers.items():
+            gain = f", {in_words(self.advice.gains[row])}" if row in self.advice.gains else ""
+            lines.append(_count(row, answers == self.labels) + gain)
+        names, folders = self.wanted.class_names, [*map(prompts.clean_class_name, self.wanted.folders)]
+        if names != folders:
+            template = self.wanted.template
+            weights = built_in_texts("class_name", class_names=folders, template=template, encoder=self.encoder)
+            lines.append(_count("names of folders", (self.features @ weights.T).argmax(dim=1) == self.labels))
+        if labels := hurting_names(self.features @ self.texts[CLASS_NAME].T, self.labels):
+            named = some([names[label] for label in labels])
+            lines.append(f"these names tell little of their own photos, other words may help (--classes): {named}")
+        return [*lines, "", self.advice.sentence]
+
+    def save(self, out: Path, *, options: EncoderOptions) -> None:
+        """Write `FILES`; encoder.yaml says how the encoder is loaded."""
+        self.soup.save(out / "soup.json")
+        write_bytes(out / "encoder.yaml", yaml.safe_dump({"encoder": options.section()}).encode())
+        if self.head is not None:
+            self.head.save(out / "head.safetensors")
+        pairs = zip(self.wanted.folders, self.wanted.class_names, strict=True)
+        write_bytes(out / "classes.txt", "".join(f"{folder}\t{name}\n" for folder, name in pairs).encode())
+        names = self.wanted.class_names
+        with rows_to(out / "predictions.csv") as write:
+            for i, (path, label) in enumerate(zip(self.paths, self.labels.tolist(), strict=True)):
+                answers = {row: names[int(given[i])] for row, given in self.answers.items()}
+                write({"path": path, "label": names[label], **answers})
+        step = max(1, len(self.paths) // PICTURES)
+        photos = [Photo(path, names[label]) for path, label in zip(self.paths, self.labels.tolist(), strict=True)][
+            ::step
+        ]
+        used = self.classifiers[self.advice.use].answers(photos, self.features[::step], top=min(3, len(names)))
+        predictions = list(progress(used, label="contact sheet", total=len(photos), unit="photo"))
+        write_sheet(out / "sheet.html", predictions, title=self.advice.sentence, bad={})
+
+    def command(self, out: Path) -> str:
+        """The command that classifies photos with the row to use."""
+        use = {CLASS_NAME: "class_name", TEMPLATES: "templates", SOUP: str(out / "soup.json")}.get(self.advice.use)
+        words = ["--soup", use or str(out / "head.safetensors"), "--params", str(out / "encoder.yaml")]
+        words += ["--classes", str(out / "classes.txt")] if use else []
+        words += ["--template", self.wanted.template] if self.advice.use in (CLASS_NAME, TEMPLATES) else []
+        return f"wsoup classify PHOTOS {shlex.join(words)} > predictions.csv"
+
+
+def _count(row: str, right: Tensor) -> str:
+    n_correct = int(right.sum())
+    return f"{row:<20} {100 * n_correct / len(right):.2f} % ({n_correct} of {len(right)})"
+
+
+def hurting_names(cosines: Tensor, labels: Tensor) -> list[int]:
+    """Classes whose own photos have more than half of the other names nearer than theirs, the worst first.
+
+    Args:
+        cosines: of photos and class texts (H, C).
+        labels: (H,); a class with fewer than `FEWEST` photos is not judged.
+    """
+    own = cosines.gather(1, labels[:, None])
+    nearer = (cosines > own).float().mean(dim=1) * cosines.shape[1] / (cosines.shape[1] - 1)  # (H,), of the others
+    n_photos = torch.bincount(labels, minlength=cosines.shape[1])
+    shares = torch.zeros(cosines.shape[1]).index_add(0, labels, nearer) / n_photos.clamp(min=1)
+    judged = [label for label in shares.argsort(descending=True).tolist() if n_photos[label] >= FEWEST]
+    return [label for label in judged if shares[label] > 0.5]
+
+
+def trial(wanted: Wanted, *, encoder: Encoder) -> Trial:
+    """Make a soup and a head, and let all rows answer the held-out photos.
+
+    Raises:
+        DataError: no photo to hold out can be read, or a photo under two labels.
+    """
+    names, template, notes = wanted.class_names, wanted.template, [*wanted.notes]
+    soup = Soup("sample", wanted.seed, template, encoder.id, _words(wanted.seed), preprocessing=encoder.preprocessing)
+    texts = {
+        CLASS_NAME: built_in_texts("class_name", class_names=names, template=template, encoder=encoder),
+        TEMPLATES: built_in_texts("templates", class_names=names, template=template, encoder=encoder),
+        SOUP: class_texts(soup, class_names=names, template=template, encoder=PromptEncoder.of(encoder)),
+    }  # before the photos: a name that is too long is said at once
+    features = encode_images(wanted.paths, model=encoder.model, preprocess=encoder.preprocess, on_bad_image="nan")
+    readable, in_train = features.isfinite().all(dim=1), torch.arange(len(features)) < wanted.n_train
+    if bad := [wanted.paths[i] for i in (~readable).nonzero()[:, 0].tolist()]:
+        notes.append(one_line(f"{len(bad)} photos could not be read: {some(bad, limit=5)}"))
+    shown = in_train & readable
+    same = torch.cdist(features.double(), features[shown].double()).lt(SAME).any(dim=1) & ~in_train & readable
+    if same.any():
+        notes.append(f"{int(same.sum())} held-out photos are also among the shots and are left out")
+    kept = ~in_train & readable & ~same
+    if not kept.any():
+        raise DataError("no photo that could be read is left to be held out; add some to test/, or lower --shots")
+    head = None
+    missing = [names[label] for label in range(len(names)) if label not in wanted.labels[shown]]
+    if missing:
+        notes.append(f"no head: nothing to learn {some(missing)} from, since half of a class is held out; add photos")
+    else:
+        scale = logit_scale_of(encoder.model)
+        shots, note = checked(
+            features[shown], wanted.labels[shown], texts=texts[SOUP].T, logit_scale=scale, names=names
+        )
+        head = best_head(
+            shots, kind="both", soup=soup, template=template, class_names=names, encoder=encoder.id, note=note
+        )
+    paths = [wanted.paths[i] for i in kept.nonzero()[:, 0].tolist()]
+    return Trial(wanted, encoder, paths, features[kept], wanted.labels[kept], soup, head, texts, notes)
+
+
+def _words(seed: int) -> tuple[Member, ...]:
+    return tuple(map(Member, sample(common_words(COMMON_WORDS), m=WORDS, seed=seed)))

@@ -5,8 +5,9 @@
 
 import inspect
 import os
-import unicodedata
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cache, wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
@@ -21,7 +22,7 @@ R = TypeVar("R")
 
 
 def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that its arguments are validated and converted before any work.
+    """Decorate a function so that its arguments are validated and converted before any work, under `usual_torch`.
 
     Raises:
         WsoupError: from an annotation's own check; ParamsError for a value that pydantic rejects.
@@ -31,27 +32,44 @@ def at_the_door(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def validated(*args: P.args, **kwargs: P.kwargs) -> R:
         call = signature.bind(*args, **kwargs)
-        for name, value in [*call.arguments.items()]:
-            call.arguments[name] = _validate(function, name, value)
-        return function(*call.args, **call.kwargs)
+        with usual_torch():
+            call.arguments |= {name: _validate(function, name, value) for name, value in call.arguments.items()}
+            return function(*call.args, **call.kwargs)
 
     return validated
 
 
-def checked_fields(instance: Any) -> None:
+@contextmanager
+def usual_torch() -> Iterator[None]:
+    """Within, torch has its defaults, whatever the caller set: float32, the CPU, and no autocast."""
+    torch: Any = sys.modules.get("torch")  # one that is not imported has nothing set
+    with ExitStack() as stack:
+        if torch is not None and hasattr(torch, "get_default_device"):
+            for kind in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(kind):
+                    stack.enter_context(torch.autocast(kind, enabled=False))
+            if torch.get_default_device().type != "cpu":
+                stack.enter_context(torch.device("cpu"))
+            if torch.get_default_dtype() != torch.float32:
+                stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+                torch.set_default_dtype(torch.float32)
+        yield
+
+
+def checked_fields(instance: object) -> None:
     """Validate the fields of a frozen dataclass, in its `__post_init__`; raises as `at_the_door`."""
     for name, value in [*vars(instance).items()]:
         object.__setattr__(instance, name, _validate(type(instance), name, value))
 
 
 @cache
-def _adapters(annotated: Any) -> dict[str, TypeAdapter[Any]]:
+def _adapters(annotated: object) -> dict[str, TypeAdapter[Any]]:
     hints = get_type_hints(annotated, include_extras=True)
     config = ConfigDict(arbitrary_types_allowed=True)
     return {name: TypeAdapter(hint, config=config) for name, hint in hints.items() if name != "return"}
 
 
-def _validate(annotated: Any, name: str, value: Any) -> Any:
+def _validate(annotated: object, name: str, value: Any) -> Any:
     adapter = _adapters(annotated).get(name)
     if adapter is None:
         return value
@@ -64,16 +82,25 @@ def _validate(annotated: Any, name: str, value: Any) -> Any:
         if isinstance(reason, WsoupError):
             raise reason from None
         where = ".".join([name, *(str(part) for part in problem["loc"] if isinstance(part, int))])
-        expected = str(reason) if reason else problem["msg"].replace("Input should be", "expected")
+        expected = str(reason or EXPECTED.get(problem["type"]) or problem["msg"].replace("Input should be", "expected"))
         raise ParamsError(one_line(f"{where} is {shown_value(problem['input'])}; {expected}")) from None
 
 
 # --------------------------------------------------------------------------------------------------- annotations
 
+EXPECTED = {
+    "string_pattern_mismatch": "expected plain text: it is blank, or holds NUL or another control character",
+    "string_unicode": "expected plain text: it holds a lone surrogate",
+}
+"""What was expected, by pydantic's type of error, where its own words would mislead."""
 Flag = Annotated[bool, Field(strict=True)]
 Whole = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
 Natural = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Share = Annotated[float, Field(gt=0, lt=1, strict=True)]
+Words = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00]*$")]
+"""Any text of a soup; no model's context holds a tenth of these characters."""
+Label = Annotated[str, Field(max_length=10_000, pattern=r"^\P{Cc}*[^\s\p{Cc}]\P{Cc}*$")]
+"""A name on one line that is not blank."""
 
 
 def _place(path: str | Path) -> str | Path:
@@ -86,24 +113,15 @@ def _place(path: str | Path) -> str | Path:
 Place = Annotated[str | Path, AfterValidator(_place)]
 
 
-def _unicode(text: str) -> str:
-    if any(letter == "\0" or unicodedata.category(letter) == "Cs" for letter in text):
-        raise ValueError(f"{text[:40]!r} is not text: it holds NUL or a lone surrogate")
-    return text
-
-
-Words = Annotated[str, Field(max_length=10_000), AfterValidator(_unicode)]
-"""Any text of a soup; no model's context holds a tenth of these characters."""
-
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("expected a name")
-    return text
-
-
-Label = Annotated[Words, AfterValidator(_not_blank)]
-"""A name that is not blank."""
+def ordered(value: Any, info: ValidationInfo) -> list[Any]:
+    """The items of any ordered iterable, as a validator; else DataError."""
+    try:
+        if isinstance(value, (str, bytes, os.PathLike, set, frozenset)):
+            raise TypeError
+        return list(value)
+    except TypeError:
+        kind = "one string, " if isinstance(value, str) else ""
+        raise DataError(f"{name_of(info)} is {kind}{shown_value(value)}; expected a list") from None
 
 
 def name_of(info: ValidationInfo) -> str:
@@ -111,20 +129,4 @@ def name_of(info: ValidationInfo) -> str:
     return str((info.context or {})["name"])
 
 
-def ordered(value: Any, info: ValidationInfo) -> list[Any]:
-    """`listed`, as a validator."""
-    return listed(value, name=name_of(info))
-
-
 Texts = Annotated[Sequence[str], BeforeValidator(ordered)]
-
-
-def listed(value: Any, *, name: str) -> list[Any]:
-    """The items of any ordered iterable; else DataError."""
-    try:
-        if isinstance(value, (str, bytes, os.PathLike, set, frozenset)):
-            raise TypeError
-        return list(value)
-    except TypeError:
-        kind = "one string, " if isinstance(value, str) else ""
-        raise DataError(f"{name} is {kind}{shown_value(value)}; expected a list") from None

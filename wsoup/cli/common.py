@@ -16,29 +16,36 @@ UNCUT = 100_000
 """Width in columns of a file or a pipe, where rich would cut tables at 80."""
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace existing files; each is kept under another name.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
-BatchSize = Annotated[int, typer.Option(min=1, help="Photos in one forward pass.")]
-Classes = Annotated[str | None, typer.Option(help="Class names such as 'cat,dog', or a text file with one per line.")]
-Template = Annotated[str | None, typer.Option(help="Prompt template with one {} (default: the soup's).")]
-Mode = Annotated[
+Classes = Annotated[
     str | None,
-    typer.Option(
-        help="centroid (the normalised mean of the texts) or score_mean (the mean of the scores) (default: centroid; "
-        "report.mode of params.yaml for the run's own soup)."
-    ),
+    typer.Option(help="Class names such as 'cat,dog', or a text file with one per line (or folder, tab, name)."),
 ]
+Names = Annotated[
+    str | None, typer.Option("--classes", help="A text file of class names: folder, a tab, name (default: proposed).")
+]
+Template = Annotated[str | None, typer.Option(help="Prompt template with one {} (default: the soup's).")]
+
+
+def _three(text: str) -> tuple[float, ...]:
+    numbers = tuple(map(float, text.split(",")))
+    if len(numbers) != 3:
+        raise ValueError
+    return numbers
+
 
 # The encoder: an option that is not given is that of the soup or the head, or as the command's help says.
-Rgb = tuple[float, float, float] | None
 WeightsIn = Annotated[Path, typer.Option("--params", help="The params file with the paths of local weights.")]
 Model = Annotated[
     str | None, typer.Option(help="An open_clip model; `try` and `classify` also take hf:NAME of transformers.")
 ]
 Pretrained = Annotated[str | None, typer.Option(help="Its tag in open_clip, or a weights file.")]
 Config = Annotated[str | None, typer.Option(help="An open_clip JSON config, for a local model.")]
-ImageMean = Annotated[Rgb, typer.Option(help="Mean of red, green and blue, for a local model.")]
-ImageStd = Annotated[Rgb, typer.Option(help="Their standard deviation, for a local model.")]
+ImageMean = Annotated[
+    Any, typer.Option(parser=_three, metavar="R,G,B", help="Mean of red, green and blue: .5,.5,.5, for a local model.")
+]
+ImageStd = Annotated[Any, typer.Option(parser=_three, metavar="R,G,B", help="Their standard deviation.")]
 Interpolation = Annotated[str | None, typer.Option(help="bicubic or bilinear, for a local model.")]
 
 

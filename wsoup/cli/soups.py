@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wsoup.base import remote
 from wsoup.base.errors import MissingError, ParamsError
+from wsoup.base.outputs import claim
 from wsoup.cli import common
 from wsoup.cli.common import Terminal, put
 from wsoup.disk.files import check_ending
 
 if TYPE_CHECKING:
-    from wsoup.api.classify import Classifier, EncoderOptions
+    from wsoup.api.classify import Classifier
+    from wsoup.api.encoders import EncoderOptions
     from wsoup.soup.soup import Soup
+    from wsoup.towers.encoder import Encoder
 
 soup_app = typer.Typer(help="Show, compare and export soups.", no_args_is_help=True)
 
@@ -66,23 +71,15 @@ def soup_export(
     ],
     path: OwnSoup = None,
     classes: common.Classes = None,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(help="A dataset's name in clip_benchmark; may be repeated (default: any)."),
-    ] = None,
     template: common.Template = None,
     out: Annotated[
         Path | None, typer.Option(help="The file to write (default: stdout; required for a classifier).")
     ] = None,
-    mode: common.Mode = None,
     pixels: Annotated[bool, typer.Option("--pixels", help="Include the image tower in ONNX.")] = False,
     params: common.WeightsIn = Path("params.yaml"),
     model: common.Model = None,
     pretrained: common.Pretrained = None,
     config: common.Config = None,
-    image_mean: common.ImageMean = None,
-    image_std: common.ImageStd = None,
-    interpolation: common.Interpolation = None,
     device: common.Device = "auto",
     force: common.Force = False,
 ) -> None:
@@ -95,38 +92,35 @@ def soup_export(
     Example: wsoup soup export word --format open_clip > templates.py
     """
     from wsoup.api.exported import FORMATS, write
-    from wsoup.disk.store import kept_aside, write_bytes
+    from wsoup.soup.formats import FORMATS as TEXTS
+    from wsoup.soup.formats import export
 
+    if form not in (*TEXTS, *FORMATS):
+        raise ParamsError(f"--format {form!r} must be one of {', '.join((*TEXTS, *FORMATS))}")
+    claim([("--out", out)], inputs=[path, classes], force=force)
     if form in FORMATS:
-        from wsoup.api.classify import EncoderOptions
+        from wsoup.api.encoders import EncoderOptions
 
         if out is None:
             raise ParamsError(f"--format {form} is not text; give --out FILE.{form}")
         check_ending(out, f".{form}", option="--out")
-        head = Path(path) if path is not None and path.endswith(".safetensors") else None
-        classifier, made_of, _ = load_classifier(
-            None if head else path,
-            head,
-            classes=classes,
-            template=template,
-            mode=mode,
-            params=params,
-            options=EncoderOptions(model, pretrained, config, image_mean, image_std, interpolation),
-            device=device,
+        if pixels and form != "onnx":
+            raise ParamsError(f"--pixels is for --format onnx, not {form}")
+        options = EncoderOptions(model, pretrained, config)
+        classifier, encoder = load_classifier(
+            path, classes=classes, template=template, params=params, options=options, device=device
         )
-        kept_aside(out, force=force)
-        write(out, classifier, form=form, made_of=made_of, pixels=pixels)
+        write(out, classifier, form=form, tower=encoder() if pixels else None)
         return
     from wsoup.api.photos import class_names
-    from wsoup.soup.formats import ANY_DATASET, export
+    from wsoup.disk.store import write_bytes
 
-    names = None if classes is None else class_names(classes)
-    content = export(load(path), form=form, class_names=names, datasets=dataset or [ANY_DATASET], template=template)
+    names = None if classes is None else [*class_names(classes).values()]
+    content = export(load(path), form=form, class_names=names, template=template)
     if out is None:
         put(content)
-        return
-    kept_aside(out, force=force)
-    write_bytes(out, content.encode())
+    else:
+        write_bytes(out, content.encode())
 
 
 def load(name: str | None) -> Soup:
@@ -178,41 +172,48 @@ def run_soup(params: Path) -> tuple[str, str]:
 
 
 def load_classifier(
-    soup: str | None,
-    head: Path | None,
+    name: str | None,
     *,
     classes: str | None,
     template: str | None,
-    mode: str | None,
     params: Path,
     options: EncoderOptions,
     device: str,
-) -> tuple[Classifier, dict[str, Any], str]:
-    """The classifier of a soup with classes, or of a head; its provenance as JSON values; and a title."""
-    from wsoup.api.classify import Classifier, encoder_of
+    adapt: bool = False,
+) -> tuple[Classifier, Callable[[], Encoder]]:
+    """The classifier of a soup with classes, or of a head, and how to get its encoder; a head's is only then loaded.
+
+    Whatever can be wrong with the other arguments is said before an encoder is loaded.
+    """
+    from wsoup.api.classify import BUILT_IN, Classifier, built_in_texts
+    from wsoup.api.encoders import encoder_of
     from wsoup.api.photos import class_names
+    from wsoup.core.prompts import checked
     from wsoup.heads.head import Head
 
-    how: Any = {"params": params, "options": options, "device": device}
-    if head is not None:
-        if (soup, classes, template) != (None, None, None):
-            raise ParamsError("--head knows its soup, its classes and its template; leave those options out")
-        loaded = Head.load(head)
-        encoder = encoder_of(loaded.soup, encoder_id=loaded.encoder, origin=str(head), **how)
-        made_of = {"kind": loaded.kind, "template": loaded.template, "soup": loaded.soup.as_json()}
-        title = f"{len(loaded.class_names)} classes with {head.name}"
-        return Classifier.of_head(loaded, encoder=encoder), made_of, title
+    options.check()
+    encoder_for = partial(encoder_of, params=params, options=options, device=device)
+    if name is not None and Path(name).suffix == ".safetensors":
+        if (classes, template, adapt) != (None, None, False):
+            raise ParamsError("a head knows its classes and its template, and is not adapted; leave those options out")
+        head = Head.load(name)
+        return Classifier.of_head(head), partial(encoder_for, head.soup, encoder_id=head.encoder, origin=name)
     if classes is None:
         raise ParamsError(
             "name the classes, and a soup unless it is the run's own (--classes 'cat,dog' --soup word), or a head "
-            "(--head FILE)"
+            "(--soup head.safetensors)"
         )
-    if soup is None:
-        soup, judged = run_soup(params)
-        mode = mode or judged
-    file, names, mode = soup_file(soup), class_names(classes), mode or "centroid"
-    texts = load_soup(file)
-    encoder = encoder_of(texts, encoder_id=texts.encoder, origin=str(file), **how)
-    classifier = Classifier.of_soup(texts, encoder=encoder, class_names=names, template=template, mode=mode)
-    made_of = {"mode": mode, "template": template or texts.template, "soup": texts.as_json()}
-    return classifier, made_of, f"{len(names)} classes with {soup}"
+    names, mode = [*class_names(classes).values()], "centroid"
+    template = None if template is None else checked(template)
+    if name in BUILT_IN:
+        encoder = options.of_params(params, device=device)
+        template = template or "a photo of a {}."
+        weights = built_in_texts(name, class_names=names, template=template, encoder=encoder)
+        classifier = Classifier.of_texts(weights, class_names=names, encoder=encoder, template=template, texts=name)
+        return classifier, lambda: encoder
+    if name is None:
+        name, mode = run_soup(params)
+    file = soup_file(name)
+    soup = load_soup(file)
+    encoder = encoder_for(soup, encoder_id=soup.encoder, origin=str(file))
+    return Classifier.of_soup(soup, encoder=encoder, class_names=names, template=template, mode=mode), lambda: encoder

@@ -22,7 +22,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,6 @@ from wsoup.base.errors import (
     DataError,
     MismatchError,
     MissingError,
-    ParamsError,
     StorageError,
     WsoupError,
     needing,
@@ -97,24 +95,6 @@ def write_bytes(path: str | Path, payload: bytes) -> None:
     """Write a file atomically."""
     with replacing(path) as temporary:
         temporary.write_bytes(payload)
-
-
-def kept_aside(path: Path, *, force: bool) -> str:
-    """Copy an existing file to a free name beside it, before a user's command overwrites it.
-
-    Returns:
-        A line about it, "" if there is no such file.
-
-    Raises:
-        ParamsError: the file exists, and `force` is False.
-    """
-    if not os.path.lexists(path) or path.is_dir():  # no command overwrites a folder
-        return ""
-    copy = next(place for n in count(1) if not os.path.lexists(place := path.with_name(f"{path.name}.{n}")))
-    if not force:
-        raise ParamsError(f"{path} exists already; --force replaces it and keeps it as {copy.name}, or name another")
-    shutil.copy2(path, copy)
-    return f"the former {path} is kept as {copy.name}"
 
 
 def check_no_link(folder: Path) -> None:

@@ -11,9 +11,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from wsoup.base.arguments import Place, Share, at_the_door
+from wsoup.base.arguments import Place, Share, at_the_door, usual_torch
 from wsoup.base.errors import MismatchError
-from wsoup.core.arrays import rows, usual_torch
+from wsoup.core.arrays import rows
 from wsoup.disk import store
 from wsoup.heads import file
 from wsoup.heads.choose import choose, threshold

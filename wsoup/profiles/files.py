@@ -16,7 +16,8 @@ from ruamel.yaml.error import YAMLError
 
 from wsoup.base import project
 from wsoup.base.errors import ParamsError, one_line
-from wsoup.disk.store import kept_aside, write_bytes
+from wsoup.base.outputs import claim
+from wsoup.disk.store import write_bytes
 from wsoup.params.section import parse_yaml
 from wsoup.runtime.git import git
 
@@ -86,17 +87,16 @@ def descriptor_pool(path: str, *, watch: str) -> dict[str, Any]:
 def write(text: str, *, out: Path, force: bool = False) -> list[str]:
     """Write a profile to `out` atomically; returns one line on each thing done besides.
 
-    An existing file is replaced only with `force`, and a copy is kept beside it; the unchanged params.yaml of a fresh
-    clone is replaced without asking. Folders of images inside the project that git would offer to add go into
-    .gitignore: DVC reads them in place.
+    An existing file is replaced only with `force`; the unchanged params.yaml of a fresh clone without asking. Folders
+    of images inside the project that git would offer to add go into .gitignore: DVC reads them in place.
     """
     existing = out.read_bytes() if out.is_file() else b""
     known = existing in (template("demo").encode(), text.encode())
-    kept = "" if known else kept_aside(out, force=force)
+    if not known:
+        claim([("--out", out)], force=force)
     write_bytes(out, text.encode())
     ignored = _ignore(text, folder=out.resolve().parent)
-    done = [f".gitignore names {', '.join(ignored)}: images stay out of git"] if ignored else []
-    return [kept, *done] if kept else done
+    return [f".gitignore names {', '.join(ignored)}: images stay out of git"] if ignored else []
 
 
 def _ignore(text: str, *, folder: Path) -> list[str]:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Group
@@ -79,7 +80,6 @@ def export(
     *,
     form: str,
     class_names: Sequence[str] | None = None,
-    datasets: Sequence[str] = (ANY_DATASET,),
     template: str | None = None,
 ) -> str:
     """A soup as the content of a file, with template, comma and final period: exactly the texts that were measured.
@@ -90,7 +90,6 @@ def export(
             ``clip_benchmark``: JSON for its ``--custom_template_file``; ``text``: one template per line, or one prompt
             per class and member; ``csv``: the same as a table with the members' counts.
         class_names: for ``text`` and ``csv``.
-        datasets: keys for ``clip_benchmark`` (default: the key for any dataset).
         template: of another dataset (default: the soup's).
 
     Raises:
@@ -102,7 +101,7 @@ def export(
     if form == "clip_benchmark":
         # Its classifier fills `{c}` by name.
         by_name = soup.templates(template, place="{c}")
-        return json.dumps(dict.fromkeys(datasets, by_name), indent=2, ensure_ascii=False) + "\n"
+        return json.dumps({ANY_DATASET: by_name}, indent=2, ensure_ascii=False) + "\n"
     if form == "text":
         lines = [text.format(name) for name in class_names for text in templates] if class_names else templates
         broken = next((line for line in lines if len(line.splitlines()) > 1), None)
@@ -126,7 +125,8 @@ def _counts(member: Member) -> tuple[str, str]:
 
 
 def _python(soup: Soup, templates: Sequence[str]) -> str:
-    lines = "".join(f"    {text!r},\n" for text in templates)
+    counts = Counter(templates)  # seeds may share members, which then count as often in the mean
+    lines = "".join(f"    {text!r},\n" if n == 1 else f"    *{n} * [{text!r}],\n" for text, n in counts.items())
     encoder = f"{soup.encoder.get('model')} / {soup.encoder.get('pretrained')}"
     about = shown(f"{len(templates)} members, kind {soup.kind}, {soup.drawn_by}, found with {encoder}.")
     return (
@@ -137,18 +137,21 @@ def _python(soup: Soup, templates: Sequence[str]) -> str:
 
 
 def _csv(soup: Soup, *, template: str, class_names: Sequence[str] | None) -> str:
-    """One row per member, or per member and class."""
+    """One row per text, or per text and class; the counts of equal members of several seeds are added."""
     file = io.StringIO()
-    text_columns = ["class", "prompt"] if class_names else ["template"]
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["member", "text", *text_columns, "n_correct", "n_images"])
-    for number, (member, filled) in enumerate(zip(soup.members, soup.templates(template), strict=False), start=1):
-        counts = [member.n_correct, member.n_images]
-        if class_names is None:
-            writer.writerow([number, defused(member.text), defused(filled), *counts])
-        else:
-            writer.writerows(
-                [number, *map(defused, (member.text, name, prompts.prompt(template, name, member.text))), *counts]
-                for name in class_names
-            )
+    writer.writerow(
+        ["text", *(["class", "prompt"] if class_names else ["template"]), "weight", "n_correct", "n_images"]
+    )
+    filled_of = dict(zip(soup.texts, soup.templates(template), strict=True))
+    for text, filled in filled_of.items():
+        equal = [member for member in soup.members if member.text == text]
+        pairs = [(member.n_correct, member.n_images) for member in equal]
+        known = all(number is not None for pair in pairs for number in pair)
+        counts = [
+            len(equal),
+            *(sum(number or 0 for number in column) if known else None for column in zip(*pairs, strict=True)),
+        ]
+        filled_rows = [[name, prompts.prompt(template, name, text)] for name in class_names or ()] or [[filled]]
+        writer.writerows([*map(defused, (text, *row)), *counts] for row in filled_rows)
     return file.getvalue()

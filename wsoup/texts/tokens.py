@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+import torch
 from torch import Tensor
 
-from wsoup.base.errors import ModelError, PoolError, one_line
+from wsoup.base.errors import DataError, ModelError, PoolError, one_line, shown_value
 from wsoup.core import prompts
 
 Tokenizer = Callable[[Sequence[str]], Tensor]
@@ -153,7 +154,8 @@ def token_lengths(texts: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:
     shows its id: 0 for CLIP, 1 for SigLIP and some Hugging Face tokenizers.
     """
     tokens = tokenizer(["", *texts])
-    return (tokens[1:] != tokens[0, -1]).sum(dim=1)
+    places = torch.arange(1, tokens.shape[1] + 1)
+    return (places * (tokens[1:] != tokens[0, -1]).cpu()).amax(dim=1)  # up to the last one: "!" has CLIP's padding id
 
 
 def last_token(null: int) -> Callable[[Tensor], Tensor]:
@@ -189,6 +191,8 @@ def check_fits(
 ) -> None:
     """Raise PoolError for the first text that does not fit the context after the longest class prompt.
 
+    Raise DataError if two class prompts differ as strings alone: of their equal columns the second is never predicted.
+
     Args:
         texts: P texts, bare.
         stems: C class prompts without their final period.
@@ -199,6 +203,21 @@ def check_fits(
     """
     for stem, text in too_long(texts, stems=stems, tokenizer=tokenizer, token_offset=token_offset):
         refuse(text, after=stem, tokenizer=tokenizer, origin=origin, step=step, token_offset=token_offset)
+    for first, second in alike(stems, tokenizer=tokenizer):
+        pair = f"{shown_value(first)} and {shown_value(second)}"
+        raise DataError(f"{origin}{': ' if origin else ''}{pair} are the same tokens to this model; rename one class")
+
+
+def alike(texts: Sequence[str], *, tokenizer: Tokenizer) -> list[tuple[str, str]]:
+    """Pairs (first, later) of different texts with the same tokens, such as ``blue`` and ``Blue`` for CLIP."""
+    if not texts:
+        return []
+    first: dict[Tokens, str] = {}
+    named = [
+        (first.setdefault(tuple(row), text), text)
+        for row, text in zip(tokenizer(list(texts)).tolist(), texts, strict=True)
+    ]
+    return [pair for pair in named if pair[0] != pair[1]]
 
 
 def too_long(

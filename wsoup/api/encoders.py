@@ -1,0 +1,168 @@
+"""The encoder of a soup or a head, from its own record, params.yaml and a user's options."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from wsoup.api.model import HF, load_transformers
+from wsoup.base.errors import MismatchError, MissingError, ModelError, ParamsError
+from wsoup.params.inputs import EncoderParams
+from wsoup.params.section import parse, read_yaml
+from wsoup.soup.soup import Soup
+from wsoup.towers.encoder import Encoder, choose_device, load_encoder
+
+IDENTITY = ("config", "weights", "sha256", "quick_gelu", "precision")
+"""Keys of an encoder id that decide its features; the other keys are names."""
+PREPROCESSING = {"image_mean": "mean", "image_std": "std", "interpolation": "interpolation"}
+"""Keys of section `encoder` -> keys of a soup's preprocessing."""
+DEFAULTS = {"model": "ViT-B-32", "pretrained": "openai"}
+"""The encoder where nothing names one."""
+WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".npz", ".safetensors")
+"""Endings that no tag of open_clip has."""
+PATIENCE = 5.0
+"""Seconds to wait for the hub."""
+
+
+@dataclass(frozen=True)
+class EncoderOptions:
+    """Options about the encoder, as in section `encoder` of params.yaml; None if not given."""
+
+    model: str | None = None
+    pretrained: str | None = None
+    config: str | None = None
+    image_mean: tuple[float, float, float] | None = None
+    image_std: tuple[float, float, float] | None = None
+    interpolation: str | None = None
+
+    def load(self, *, device: str | None, origin: str, defaults: Mapping[str, Any]) -> Encoder:
+        """Load the encoder of these options, completed by `defaults`; messages name `origin`.
+
+        Raises:
+            ModelError, MissingError: its weights are unknown, missing or cannot be loaded.
+            ParamsError: options that a model of transformers does not take.
+        """
+        given = self._given()
+        section = {"precision": "fp32", "watch": "data/nothing_to_watch.txt", **defaults, **given}
+        if str(section["model"]).startswith(HF):
+            if unused := {*given} - {"model"}:
+                raise ParamsError(
+                    f"{section['model']} brings its own weights and preprocessing; leave out {min(unused)}"
+                )
+            return load_transformers(section["model"], device=choose_device(device), precision=section["precision"])
+        params = parse(EncoderParams, section, origin=f"encoder of {origin}")
+        if params.pretrained is None and not params.comes_with_weights:
+            raise ModelError(
+                f"{origin} does not say how its encoder ({params.model}) is loaded; give --model and --pretrained, or "
+                "make it with encoder={'model': ..., 'pretrained': ...}"
+            )
+        if params.weights_file is not None and not params.weights_file.is_file():
+            raise MissingError(
+                f"{origin} was made with local weights, {params.pretrained}, which are not here; run in the folder of "
+                "its params.yaml, or give --pretrained FILE (and --config FILE)"
+            )
+        where = choose_device(device)
+        if params.weights_file is not None or _hub_answers():
+            return load_encoder(params, device=where)
+        logging.disable(logging.ERROR)  # open_clip's own words about the download
+        try:
+            return load_encoder(params, device=where)
+        except ModelError as error:
+            if "download" not in str(error):
+                raise
+            raise ModelError(
+                f"{params.model} / {params.pretrained} is not in the cache here, and the hub cannot be reached; give "
+                "--pretrained FILE, a file with these weights"
+            ) from None
+        finally:
+            logging.disable(logging.NOTSET)
+
+    def _given(self) -> dict[str, Any]:
+        model = {"model": Path(self.config).stem} if self.config is not None else {}
+        return model | {name: value for name, value in asdict(self).items() if value is not None}
+
+    def section(self) -> dict[str, Any]:
+        """Section `encoder` of a params.yaml that loads the same encoder from any folder."""
+        section = {**DEFAULTS, **self._given()}
+        return {
+            key: str(Path(value).resolve()) if key in ("pretrained", "config") and Path(value).is_file() else value
+            for key, value in section.items()
+        } | {key: [*section[key]] for key in ("image_mean", "image_std") if key in section}
+
+    def of_params(self, params: Path, *, device: str) -> Encoder:
+        """Load the encoder of a params.yaml, or the default one where there is none."""
+        section = read_yaml(params).get("encoder") if params.is_file() else None
+        known = {key: value for key, value in section.items() if value is not None} if isinstance(section, dict) else {}
+        return self.load(device=device, origin=str(params), defaults=DEFAULTS if self.model else known or DEFAULTS)
+
+    def check(self) -> None:
+        """Raise MissingError if a local file is not there, before anything is loaded."""
+        for option, file in (("--config", self.config), ("--pretrained", self.pretrained)):
+            is_tag = option == "--pretrained" and Path(str(file)).suffix not in WEIGHTS
+            if file is not None and not is_tag and not Path(file).is_file():
+                raise MissingError(f"{option} {file} is not a file; correct the path")
+
+
+def _hub_answers() -> bool:
+    """Whether Hugging Face's hub can be reached; if not, only its cache is used, instead of a minute of retries."""
+    from huggingface_hub import constants, get_session
+
+    if not constants.HF_HUB_OFFLINE:
+        try:
+            get_session().head(constants.ENDPOINT, timeout=PATIENCE)
+        except Exception:  # whatever keeps it from answering
+            constants.HF_HUB_OFFLINE = True
+    return not constants.HF_HUB_OFFLINE
+
+
+def encoder_of(
+    soup: Soup, *, encoder_id: Mapping[str, Any], origin: str, params: Path, options: EncoderOptions, device: str
+) -> Encoder:
+    """Load the encoder of a soup, or of a head on it, with the soup's preprocessing.
+
+    Its names come from `encoder_id`, and local files from params.yaml if that is about the same encoder; options
+    override both.
+
+    Args:
+        soup: the soup.
+        encoder_id: of the soup or the head.
+        origin: the file, for messages.
+        params: a params.yaml, which may be missing.
+        options: of the user.
+        device: auto, cpu, cuda...
+
+    Raises:
+        ModelError, MissingError: its weights are unknown, missing or cannot be loaded.
+        MismatchError: its config, weights or preprocessing differ from those the soup was made with.
+    """
+    names = {"model": encoder_id.get("model"), "pretrained": encoder_id.get("pretrained")}
+    images = {key: soup.preprocessing.get(name) for key, name in PREPROCESSING.items() if soup.preprocessing.get(name)}
+    defaults = {**names, "precision": encoder_id.get("precision", "fp32"), **images}
+    if options.model is None:
+        defaults |= _local_files(params, names=names)
+    encoder = options.load(device=device, origin=origin, defaults=defaults)
+    loaded = {**encoder.id, **encoder.preprocessing}
+    expected = {key: encoder_id[key] for key in IDENTITY if encoder_id.get(key) is not None} | dict(soup.preprocessing)
+    differing = [key for key, value in expected.items() if loaded.get(key) != value]
+    if differing:
+        pairs = ", ".join(f"{key} {expected[key]} there, {loaded.get(key)} here" for key in differing)
+        raise MismatchError(
+            f"{origin} was made with another encoder than {encoder.id['model']} / {encoder.id['pretrained']} "
+            f"({pairs}); name that one with --model, --pretrained, --config, --image-mean and --image-std, or make a "
+            "soup for this one"
+        )
+    return encoder
+
+
+def _local_files(params: Path, *, names: Mapping[str, Any]) -> dict[str, Any]:
+    """Section encoder of params.yaml, if it is about the same model and weights."""
+    section = read_yaml(params).get("encoder") if params.is_file() else None
+    if not isinstance(section, dict) or section.get("model") != names["model"]:
+        return {}
+    pretrained = str(section.get("pretrained"))
+    if names["pretrained"] not in (pretrained, Path(pretrained).name):
+        return {}
+    return {key: value for key, value in section.items() if value is not None}

@@ -1,0 +1,53 @@
+"""Class names as people write them, proposed from the names of folders: cleaning some gains more than most soups."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+NOISE = re.compile(r"\beasy$|\b\d+\b")
+"""Words that sort or grade folders and name nothing: Caltech-101's ``Faces_easy``, CUB's ``001.Albatross``."""
+SHOWN = 4
+"""Changes that are listed."""
+
+
+def key(name: str) -> str:
+    """What two spellings of a class name have in common: Unicode form, case, underscores and camel case left aside.
+
+    >>> key("AnnualCrop") == key("annual_crop"), key("cafe" + chr(0x301)) == key("café")
+    (True, True)
+    """
+    return tidy(name).casefold()
+
+
+def tidy(name: str) -> str:
+    """One folder's name in words, unless no letter would be left.
+
+    >>> tidy("AnnualCrop"), tidy("001.Black_footed_Albatross"), tidy("Faces_easy"), tidy("42")
+    ('annual crop', 'Black footed Albatross', 'Faces', '42')
+    """
+    name = unicodedata.normalize("NFC", name)
+    split = CAMEL.sub(" ", name)
+    words = re.sub(r"[_.\s]+", " ", split.lower() if split != name and " " not in name else split)
+    bare = " ".join(NOISE.sub(" ", words).split())
+    return bare if any(letter.isalpha() for letter in bare) else " ".join(words.split())
+
+
+def proposed(folders: Sequence[str]) -> list[str]:
+    """A class name for each folder; where two folders would get the same one, they keep their words.
+
+    >>> proposed(["Faces", "Faces_easy", "car_side"])
+    ['Faces', 'Faces easy', 'car side']
+    """
+    names = [tidy(folder) for folder in folders]
+    count = Counter(name.casefold() for name in names)
+    plain = [" ".join(folder.replace("_", " ").split()) for folder in folders]
+    return [name if count[name.casefold()] == 1 else words for name, words in zip(names, plain, strict=True)]
+
+
+def changes(names: Mapping[str, str]) -> str:
+    """What is named otherwise than it was (folder -> name), for a message; empty if nothing is."""
+    changed = [f"{folder} -> {name}" for folder, name in names.items() if name != folder]
+    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+    return ", ".join(changed[:SHOWN]) + more
