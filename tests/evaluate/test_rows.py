@@ -15,11 +15,10 @@ from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, Method, Row
 from wsoup.paper.settings import Settings
 from wsoup.report import analyses, labels, plots
-from wsoup.report.accuracy import finetuned_table, metrics, size_table, zero_shot_table
+from wsoup.report.accuracy import averages, finetuned_table, size_table, zero_shot_table
 from wsoup.report.analyses import paired_table
 from wsoup.report.labels import TableRow, soup_rows, table
 from wsoup.report.results import Results
-from wsoup.report.terminal import summary
 
 PARAMS = EvaluateParams.model_validate(
     {
@@ -41,7 +40,7 @@ REVERSED = Method(
     alone=True,
 )
 LABEL = {"curve": "reversed words", "alone": "reversed word"}
-NEW = TableRow("reversed_words", "Reversed words", REVERSED, terminal=True, **LABEL)
+NEW = TableRow("reversed_words", "Reversed words", REVERSED, **LABEL)
 
 
 def material(**soups: dict[int, list[str]]) -> Material:
@@ -88,13 +87,12 @@ def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
         "by m": size_table(run),
         "single": analyses.single_texts(folder / "texts.parquet", results=run),
         "alignment": analyses.alignment(run),
-        "counts": analyses.counts(run),
+        "counts": analyses.counts(run, together={}),
     }
     return {
         **{name: made.as_csv() for name, made in tables.items()},
-        "metrics": str(metrics(run)),
+        "record": str(averages(run)),
         "figure": str(plots.by_size(run, mode="centroid")),
-        "terminal": summary(run),
     }
 
 
@@ -117,7 +115,7 @@ def test_a_soup_of_params_appears_in_every_table_and_curve(tmp_path, name):
         assert f"{name}_soup" in text or labels.soup_title(name) in text or labels.soup_label(name) in text, view
     keys = [row.key for row in soup_rows(name)]
     assert keys == [f"{name}_soup", f"{name}_soup_score_mean", f"{name}_soup_offsets"]
-    assert set(metrics(run)[PRETRAINED]) == {"class_name", *keys[:2]}
+    assert set(averages(run)[PRETRAINED]) == {"class_name", *keys[:2]}
 
 
 def test_labels_are_the_papers_for_its_soups_and_names_for_others():

@@ -36,7 +36,7 @@ ELSEWHERE = {
     "wsoup try": "tests/api/test_trial.py; ViT-B-32 needs its weights",
     "wsoup classify new --soup head": "tests/api/test_classify.py",
     "wsoup plan": "tests/pipeline/test_plan.py",
-    "wsoup compare": "tests/report/test_report_compare.py",
+    "wsoup compare": "tests/report/test_report_loop.py",
     "wsoup profile own": "tests/check/test_check_encoder.py; with ViT-B-32 it needs the weights' tag alone",
     "wsoup check": "tests/check/test_check_data.py, tests/check/test_check_encoder.py",
     "pip install": "registry; .ci/wheel installs the wheel",

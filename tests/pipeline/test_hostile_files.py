@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -27,9 +26,8 @@ from wsoup.disk import store
 from wsoup.params.section import parse_yaml, read_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.workspace import create
-from wsoup.report import compare
 from wsoup.report.reading import as_written, attributes_of, result_lines
-from wsoup.report.run import timings
+from wsoup.report.record import Record
 
 
 def one_line_of(error: BaseException) -> str:
@@ -146,47 +144,21 @@ def test_features_of_another_dataset_or_split_are_named(tmp_path: Path) -> None:
             store.read_features(tmp_path / "x.zarr", of=of)
 
 
-# ------------------------------------------------------------------------------------------------------- timings
-
-TIMED = {"stage": "a", "seconds": 1.0, "cpu_seconds": 1, "peak_mib": 3, "device": "cpu", "run": 1, "time": 9}
-WRONG_TIMES: list[bytes] = [
-    os.urandom(3_000),
-    b"[]\n1\nnull\n",
-    b"[" * 20_000,
-    b"9" * 5_000,
-    *(json.dumps({**TIMED, key: value}).encode() for key in TIMED for value in (None, [], {}, True)),
-    *(json.dumps({**TIMED, key: value}).encode() for key in TIMED for value in (float("nan"), 1e308, -1e308, 10**400)),
-    *(json.dumps({**TIMED, "spent": value}).encode() for value in (None, [], "x", {"images_seconds": "x"}, {"x": [1]})),
-    *(
-        json.dumps({**TIMED, "spent": {"images_seconds": value}}).encode()
-        for value in (float("nan"), 1e308, -1, 10**400)
-    ),
-]
-
-
-@pytest.mark.parametrize("data", WRONG_TIMES, ids=range(len(WRONG_TIMES)))
-def test_invalid_timings_are_left_out(tmp_path: Path, data: bytes) -> None:
-    good = json.dumps(TIMED).encode()
-    (tmp_path / "timings.jsonl").write_bytes(b"\n".join([good, data, data, good]) + b"\n{half")
-    read = timings(tmp_path / "timings.jsonl")
-    assert read[-1].stage == "a"
-    assert all(row.seconds < 2**53 for row in read)
-
-
-def test_timings_in_a_pipe_are_left_out(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "timings.jsonl")
-    assert timings(tmp_path / "timings.jsonl") == []
-
-
 # -------------------------------------------------------------------------------- params and dvc.yaml of others
 
 BOMB = "\n".join(["a0: &a0 [x, x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12))])
 
 
 @pytest.mark.parametrize("text", [BOMB, "[" * 20_000, "seeds: [2001-13-45]", "\0", "- 1", ""])
-def test_params_of_another_revision_are_read_with_the_same_bounds(text: str) -> None:
+def test_params_of_others_are_read_with_bounds(text: str) -> None:
     with pytest.raises(ParamsError):
-        compare.params_changes("a: 1", text)
+        parse_yaml(text, origin="params.yaml of others")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 20_000, '{"answer": 1}', '{"answer": ["x"], "y": 1}'])
+def test_a_record_that_is_not_as_written_is_one_line(text: str) -> None:
+    with pytest.raises(MismatchError, match=r"verdict.json of HEAD is not as stage report of this wsoup writes it"):
+        Record.parse(text, origin="reports/verdict.json of HEAD")
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])

@@ -15,13 +15,6 @@ from wsoup.disk import store
 from wsoup.finetune.tuned import load_tuned
 
 
-def test_metrics_are_per_cent_and_per_method(project):
-    metrics = json.loads((project.folder / "reports/metrics.json").read_text())
-    flat = json.dumps(metrics)
-    for key in ("source", "xd_mean", "dg_mean"):
-        assert key in flat
-
-
 def test_nothing_runs_again_when_nothing_changed(project):
     assert project.repro() == set()
 
@@ -41,10 +34,6 @@ def test_a_word_soup_param_runs_the_word_soup_and_the_stages_behind_it(project):
         "report",
     }
     assert before["artifacts/soups/word"] != project.outs()["artifacts/soups/word"]
-    changed = json.loads(project.run("dvc", "metrics", "diff", "--json"))
-    assert changed
-    project.run("dvc", "plots", "diff", "-o", "diffed")
-    assert (project.folder / "diffed" / "index.html").is_file()
     project.git("checkout", "-q", "--", ".")
     assert project.repro() == set() or project.outs() == before  # back to the first results, from the run cache
 
@@ -73,8 +62,6 @@ def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder
     changed = {path for path, md5 in project.outs().items() if before.get(path) != md5}
     assert changed == {"artifacts/results/landscape/coop_diverse.parquet", "reports/plots"}
     corners_are_ordinary_predictions(project, tiny_encoder)
-    project.run("wsoup", "report")
-    assert "<svg" in (project.folder / "reports/figures/landscape.svg").read_text()
     assert "reports/plots/landscape.json" in project.run("dvc", "plots", "diff", "--json")
     assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")
     project.git("checkout", "-q", "--", ".")

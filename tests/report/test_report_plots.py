@@ -17,9 +17,11 @@ from wsoup.report import analyses, plots
 from wsoup.report.analyses import cost_table, gain_by_cost
 from wsoup.report.page import FIGURES
 from wsoup.report.run import scored
+from wsoup.report.verdict import SoupVerdict
 from wsoup.search.grow.params import SoupParams
 from wsoup.soup.member import NOTHING, Cost, Member, Step
 from wsoup.soup.soup import Soup
+from wsoup.statistics.noise import Verdict
 
 TRACE = (Step("sharp", 5), Step("old", 6))
 SOUPS = {
@@ -47,7 +49,7 @@ def costing(ranking: int, search: int) -> list[Soup]:
 
 COSTS = {"free": costing(0, 0), "dear": costing(10**6, 0), "dearer": costing(10**6, 1000), "dearest": costing(10**9, 0)}
 GAINS = [
-    {"soup": f"soup {name}", "mean": "XD mean", "gain": 1.0, "low": -1.0, "high": 3.0, "verdict": "noise"}
+    SoupVerdict(name, "class_name", "xd", Verdict(1.0, -1.0, 3.0, p=0.5, level=0.05, word="noise"), None, None)
     for name in COSTS
 ]
 
@@ -216,7 +218,7 @@ def test_every_figure_draws_its_data(scores, surveyed, plane):
         soups=("word",),
     )
     data = {
-        "gains": [{"soup": "word soup", "mean": "XD mean", "gain": 1.0, "low": -1.0, "high": 3.0, "verdict": "noise"}],
+        "gains": [{"row": "word soup", "place": "XD mean", "gain": 1.0, "low": -1.0, "high": 3.0, "verdict": "noise"}],
         "gain_by_cost": gain_by_cost(GAINS, soups=COSTS),
         "candidates": plots.candidates(scores, seed=1),
         "transfer": plots.transfer(surveyed),

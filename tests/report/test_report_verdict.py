@@ -10,13 +10,13 @@ from wsoup.base.errors import MissingError
 from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right
 from wsoup.evaluate.params import ReportParams
-from wsoup.report.terminal import headline
+from wsoup.report.terminal import WIDTH, answer
 from wsoup.report.verdict import (
     Judgement,
     gains,
     load_judgement,
+    metrics,
     optimism_table,
-    verdict_metrics,
     verdict_table,
 )
 from wsoup.search.grow.params import ChainsSoup, SampleSoup
@@ -51,10 +51,28 @@ def write(folder, *, chances=CHANCES, roles=ROLES, only=None, only_mode=None) ->
     store.write_table(folder / "pretrained/selection.parquet", pa.Table.from_pylist(selection))
 
 
-def judge(folder, *, soups=None, roles=ROLES, mode="centroid", **written) -> Judgement:
-    write(folder, roles=roles, **written)
+def write_head(folder, name: str, *, chance: float) -> None:
+    """The rows of a head, on the source and on DG."""
+    lines = [
+        {"method": "word_soup", "mode": "centroid", "seed": seed, "dataset": data, "n_images": N}
+        | {"right": pack_right(np.random.default_rng(seed).random(N) < chance)}
+        for data in ("photo", "sketch")
+        for seed in (1, 2, 3)
+    ]
+    store.write_table(folder / f"heads/{name}.parquet", pa.Table.from_pylist(lines))
+
+
+def load(folder, *, soups=None, heads=(), roles=ROLES, mode="centroid") -> Judgement:
     report = ReportParams(soup="word", mode=mode, confidence=0.95, gallery=0)
-    return load_judgement(folder, soups=soups or {"word": WORD, "any": SAMPLE}, roles=roles, report=report)
+    soups = soups or {"word": WORD, "any": SAMPLE}
+    return load_judgement(
+        folder, soups=soups, heads=heads, roles=roles, n_classes=dict.fromkeys(roles, 10), report=report
+    )
+
+
+def judge(folder, *, soups=None, heads=(), roles=ROLES, mode="centroid", **written) -> Judgement:
+    write(folder, roles=roles, **written)
+    return load(folder, soups=soups, heads=heads, roles=roles, mode=mode)
 
 
 @pytest.fixture
@@ -80,27 +98,41 @@ def test_a_gain_of_thirty_points_is_more_than_noise_and_no_gain_is_noise(judgeme
     assert words["soup any", "random texts of the same m", "XD mean"] == "noise"
 
 
-def test_the_runs_soup_is_judged_with_all_seeds_together_and_uncorrected(judgement):
-    first, second, *others = verdict_table(judgement).rows
-    assert [(row["soup"], row["on"]) for row in (first, second)] == [
-        ("word soup, all seeds", "source"),
-        ("word soup, all seeds", "all targets"),
-    ]
-    assert not any(row["soup"].endswith("all seeds") for row in others)
-    assert first["gain"] == pytest.approx(judgement.source.accuracy - judgement.source.rival_accuracy["class_name"])
-    assert judgement.targets.datasets == ("pets", "sketch")
-    metrics = verdict_metrics(judgement)["all_seeds"]
-    assert (metrics["soup"], metrics["mode"]) == ("word", "centroid")
-    assert metrics["over_class_name"]["source"]["accuracy"] == pytest.approx(judgement.source.accuracy, abs=1e-3)
+def test_class_name_templates_soup_and_head_compete_for_the_answer(tmp_path):
+    """The head is the best where it has the classes, the soup elsewhere; only the first head competes."""
+    write_head(tmp_path, "ridge", chance=0.95)
+    write_head(tmp_path, "worse", chance=0.1)
+    judgement = judge(tmp_path, chances=CHANCES | {"ensemble": 0.6}, heads=["ridge", "worse"])
+    assert {role: each.use for role, each in judgement.answers.items()} == {
+        "source": "head",
+        "xd": "word soup",
+        "dg": "head",
+    }
+    assert {key: set(places) for key, places in metrics(judgement).items()} == {
+        "class_name": {"source", "xd", "dg"},
+        "templates": {"source", "xd", "dg"},
+        "soup": {"source", "xd", "dg"},
+        "head": {"source", "dg"},
+    }
+    assert metrics(judgement)["head"]["dg"] == pytest.approx(95, abs=2)
+    lines = answer(judgement)
+    assert len(lines) <= 13
+    assert max(map(len, lines)) <= WIDTH
+    assert lines[0].startswith("Test images of the source. Use the head: ")
+    assert [row["over"] for row in verdict_table(judgement).rows[:3]] == ["class name only"] * 3
 
 
 def test_without_targets_verdicts_are_about_the_source_alone(tmp_path):
     judgement = judge(tmp_path, roles={"photo": "source"})
-    assert judgement.targets is None
+    assert list(judgement.answers) == ["source"]
     assert {row["on"] for row in verdict_table(judgement).rows} == {"source"}
-    assert {row["mean"] for row in gains(judgement)} == {"source"}
-    assert headline(judgement).startswith("Use `word`, centroid of all seeds. Test images of photo: ")
-    assert set(verdict_metrics(judgement)["all_seeds"]["over_class_name"]) == {"source"}
+    assert {row["place"] for row in gains(judgement)} == {"source"}
+    assert metrics(judgement)["soup"].keys() == {"source"}
+
+
+def test_rows_at_chance_are_said_to_be_no_better_than_guessing(tmp_path):
+    judgement = judge(tmp_path, chances=dict.fromkeys(CHANCES, 0.1))
+    assert answer(judgement)[0].startswith("Test images of the source. No better than guessing: ")
 
 
 def test_soups_are_judged_in_the_requested_mode(tmp_path):
@@ -130,9 +162,7 @@ def test_a_gain_that_hangs_on_one_dataset_names_it(tmp_path):
     roles = {"photo": "source", "pets": "xd", "eurosat": "xd", "cars": "xd"}
     judgement = judge(tmp_path, soups={"word": WORD}, roles=roles, only="eurosat")
     assert {judged.hangs_on for judged in judgement.comparisons if judged.role == "xd"} == {"eurosat"}
-    assert headline(judgement).endswith(", more than noise, but not without eurosat.")
-    assert verdict_table(judgement).rows[1]["hangs on"] == "eurosat"
-    assert verdict_metrics(judgement)["word_soup"]["over_class_name"]["xd"]["hangs_on"] == "eurosat"
+    assert {row.get("hangs on") for row in verdict_table(judgement).rows if row["on"] == "XD mean"} == {None, "eurosat"}
 
 
 def test_the_curve_soup_is_not_judged(tmp_path):
@@ -143,7 +173,6 @@ def test_the_curve_soup_is_not_judged(tmp_path):
 def test_a_single_dataset_has_no_verdict_for_other_datasets(judgement):
     assert all(judged.resampled is None for judged in judgement.comparisons)
     assert "low, other datasets" not in verdict_table(judgement).rows[0]
-    assert "other_datasets" not in verdict_metrics(judgement)["word_soup"]["over_class_name"]["xd"]
 
 
 def test_optimism_is_the_loss_beyond_the_class_names_own(judgement):
@@ -163,9 +192,7 @@ def test_p_values_are_corrected_over_all_comparisons_of_the_run(judgement, tmp_p
 
 def test_missing_results_name_the_stage(tmp_path):
     with pytest.raises(MissingError, match="made by stage 'evaluate'"):
-        load_judgement(
-            tmp_path,
-            soups={"word": WORD},
-            roles=ROLES,
-            report=ReportParams(soup="word", mode="centroid", confidence=0.95, gallery=0),
-        )
+        load(tmp_path)
+    write(tmp_path)
+    with pytest.raises(MissingError, match="made by stage 'head@ridge'"):
+        load(tmp_path, heads=["ridge"])

@@ -19,7 +19,7 @@ def report(value: float) -> dict:
     return {
         "tables": [Table("t", "T", ["a"], [{"a": value}])],
         "figures": {"f": [{"x": value}]},
-        "metrics": {"pretrained": {"word_soup": value}},
+        "values": {"metrics": {"soup": value}},
     }
 
 
@@ -28,7 +28,7 @@ def report(value: float) -> dict:
     [
         {"tables": [Table("t", "T", ["a"], [{"a": 2.0}]), Table("u", "U", ["a"], [None])]},
         {"figures": {"f": [{"x": 2.0}], "g": [{"x": {1}}]}},
-        {"metrics": {"pretrained": {1, 2}}},
+        {"values": {"metrics": {"soup": {1, 2}}}},
     ],
     ids=["tables", "figures", "metrics"],
 )
@@ -43,7 +43,7 @@ def test_a_failure_half_way_keeps_the_last_report(tmp_path, broken):
 
 def test_a_new_report_replaces_the_last_one_and_its_tables(tmp_path):
     write_reports(tmp_path, **report(1.0))
-    write_reports(tmp_path, tables=[Table("u", "U", ["a"], [])], figures={}, metrics={})
+    write_reports(tmp_path, tables=[Table("u", "U", ["a"], [])], figures={}, values={"metrics": {}})
     assert set(files(tmp_path)) == {"tables/u.csv", "tables/u.md", "metrics.json"}
 
 

@@ -1,29 +1,29 @@
 """`wsoup results` and `report` on the last run, `compare` on two."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from wsoup.base.errors import ParamsError
-from wsoup.cli.common import ParamsFile, Terminal
+from wsoup.cli.common import visible
+
+Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, not only the answer.")]
 
 
-def results_command(params: ParamsFile = Path("params.yaml")) -> None:
-    """Show the last run: accuracy on the source, XD and DG means, each target's gain, and whether it is noise."""
-    from wsoup.report.terminal import whole_run
+def results_command(everything: Everything = False) -> None:
+    """Show the last run's answer: which texts to use on the source, XD and DG, and whether the gain is noise."""
+    from wsoup.report.reading import as_written
+    from wsoup.report.terminal import shown
 
-    print(whole_run(params))
+    with as_written():
+        print(visible(shown(everything=everything)))
 
 
 def report_command(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("reports/index.html"),
-    params: ParamsFile = Path("params.yaml"),
     title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
 ) -> None:
-    """Write one self-contained page: the result, tables, figures, soups, and images whose answer a soup changed.
+    """Write one self-contained page: the answer, a figure, the worst errors; tables and pictures folded.
 
     Example: wsoup report --out reports/index.html --title "Photos of my garden"
     """
@@ -33,44 +33,22 @@ def report_command(
 
     check_ending(out, ".html", ".htm", option="--out")
     with as_written():
-        print(write_page(out, params_file=params, title=title or TITLE))
+        print(write_page(out, title=title or TITLE))
 
 
 def compare_command(
-    first: Annotated[str, typer.Argument(metavar="REV1", help="A git revision or a DVC experiment.")],
+    first: Annotated[str, typer.Argument(metavar="[REV1]", help="A git revision or a DVC experiment.")] = "HEAD",
     second: Annotated[
         str, typer.Argument(metavar="[REV2]", help="Another one; `workspace` is the current folder.")
     ] = "workspace",
-    row: Annotated[str, typer.Option(help="A row of reports/metrics.json, or `all`.")] = "word_soup",
+    everything: Everything = False,
 ) -> None:
-    """Compare two revisions: params that differ, and accuracy per dataset with its interval.
+    """Compare two runs image by image: params, the run's soup and its members, and other rows beyond noise.
 
-    Example: wsoup compare HEAD
+    Example: wsoup compare HEAD~1 HEAD
     """
     from wsoup.report.compare import compare
     from wsoup.report.reading import as_written
 
     with as_written():
-        params, accuracies = compare(first, second)
-    lines = [line for line in accuracies.rows if row in ("all", line["row"])]
-    if accuracies.rows and not lines:
-        known = ", ".join(dict.fromkeys(line["row"] for line in accuracies.rows))
-        raise ParamsError(f"--row {row!r} is in neither revision; there are {known}, and all")
-    _print_table(params)
-    _print_table(replace(accuracies, rows=lines))
-
-
-def _print_table(table: Any) -> None:
-    """Print a report's table."""
-    from wsoup.report.tables import cell, shown_columns
-
-    columns = shown_columns(table.columns)
-    drawn = Table(box=None, pad_edge=False, title=table.title, title_justify="left", title_style="bold")
-    for column in columns:
-        drawn.add_column(column, overflow="fold", no_wrap=column == "row")
-    for row in table.rows:
-        drawn.add_row(*(cell(row, column) for column in columns))
-    console = Terminal()
-    console.print(drawn, markup=False)
-    for note in table.notes:
-        console.print(note, markup=False)
+        print(visible(compare(first, second, everything=everything)))

@@ -1,27 +1,22 @@
-"""Accuracies: metrics.json, and tables of ours beside the paper's, marked where they are not like for like."""
+"""Accuracies: tables of ours beside the paper's, marked where they are not like for like."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from wsoup.disk.artifacts import PRETRAINED
 from wsoup.paper import settings
 from wsoup.paper import tables as paper
 from wsoup.report.labels import TableRow, methods_of
 from wsoup.report.results import MEANS, ROLES, Results, is_number, mean_and_std
-from wsoup.report.tables import MARK, Table, averaged, with_std
+from wsoup.report.tables import MARK, Cell, Row, Table, averaged, with_std
 
 
-def metrics(results: Results) -> dict[str, Any]:
-    """What ``dvc metrics diff`` compares: variant -> row -> mean and deviation of source, XD and DG, per cent."""
-    by_variant: dict[str, Any] = {}
+def averages(results: Results) -> dict[str, dict[str, dict[str, float]]]:
+    """variant -> row -> mean and deviation over seeds of source, XD and DG, per cent; without what is missing."""
+    by_variant: dict[str, dict[str, dict[str, float]]] = {}
     for variant, row, cells in results.rows():
-        entry: dict[str, float] = {}
-        for name, by_seed in results.by_role(cells).items():
-            mean, deviation = mean_and_std(by_seed)
-            if is_number(mean):
-                entry["source" if name == "source" else f"{name}_mean"] = round(mean, 3)
-                entry[f"{name}_std"] = round(deviation, 3)
-        by_variant.setdefault(variant, {})[row.key] = entry
+        figures = averaged(results.by_role(cells))
+        known = {name: round(value, 3) for name, value in figures.items() if is_number(value)}
+        by_variant.setdefault(variant, {})[row.key] = known
     return by_variant
 
 
@@ -78,19 +73,15 @@ def accuracy_table(
     columns = ["method", "m"]
     columns += ["stored", "stored (paper)", "stored (diff)"] if name == "parameter_efficiency" else []
     columns += [f"{column}{end}" for column, _ in _columns(results) for end in ("", " (std)", " (paper)", " (diff)")]
-    lines = [line for row in rows if (line := accuracy_row(results, *row)) is not None]
+    found = [line for row in rows if (line := accuracy_row(results, *row)) is not None]
+    lines, reasons = [line for line, _ in found], sorted({reason for _, why in found for reason in why})
     notes = ["Per cent; means over seeds, ± standard deviation over seeds."]
     if any(f"{column} (paper)" in line for line in lines for column in columns):
         notes.append("In brackets the paper's figure (arXiv 2311.13612) and ours minus theirs.")
-    reasons = sorted({reason for line in lines for reason in line["why"]})
     notes += [f"{MARK} not comparable with the paper's: {reason}." for reason in reasons]
-    return Table(name, title, columns, lines, notes + _bound_notes(lines))
-
-
-def _bound_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The note below a table that shows the upper bound."""
-    shown = any(line["method"].endswith("upper bound") for line in lines)
-    return ["The upper bound was selected on the targets' test images: it is no result."] if shown else []
+    if any(str(line["method"]).endswith("upper bound") for line in lines):
+        notes.append("The upper bound was selected on the targets' test images: it is no result.")
+    return Table(name, title, columns, lines, notes)
 
 
 def _columns(results: Results) -> list[tuple[str, list[str]]]:
@@ -105,34 +96,40 @@ def _columns(results: Results) -> list[tuple[str, list[str]]]:
 
 def accuracy_row(
     results: Results, label: str, variant: str, row: TableRow, theirs: Mapping[str, float]
-) -> dict[str, Any] | None:
-    """One row: ours, deviation, the paper's, difference and mark for every column; None if there are no results."""
+) -> tuple[Row, set[str]] | None:
+    """One row: ours, deviation, the paper's, difference and mark for every column, and why there are marks.
+
+    None if there are no results.
+    """
     cells = results.cells(variant, row)
     if cells is None:
         return None
     ours, fixed, encoder = results.settings, results.paper_settings, results.encoder
     reasons = set(settings.marks(ours, paper=fixed, encoder=encoder, variant=variant, row=row.key) if theirs else ())
-    line: dict[str, Any] = {"method": label, "variant": variant, "row": row.key, "m": round(cells.texts, 1)}
-    line["stored"] = results.parameters.get(variant, 0) + (cells.stored or 0.0)
+    line: dict[str, Cell] = {"method": label, "variant": variant, "m": round(cells.texts, 1)}
+    stored, why = results.parameters.get(variant, 0) + (cells.stored or 0.0), set[str]()
+    line["stored"] = stored
     for column, names in _columns(results):
         mean, deviation = mean_and_std(cells.of(names))
         line |= {column: mean, f"{column} (std)": deviation}
         figure = theirs.get(_papers_column(results, column, names))
         if figure is not None and is_number(mean):
-            line |= _beside(column, mean, figure, reasons=reasons.union(*(_unlike(results, name) for name in names)))
+            unlike = reasons.union(*(_unlike(results, name) for name in names))
+            line |= _beside(column, mean, figure, marked=bool(unlike))
+            why |= unlike
     if "parameters_thousands" in theirs and not paper.encoder_differs(encoder, tuned=variant != PRETRAINED):
         known = settings.differs_always(
             fixed, model=str(encoder["model"]), variant=variant, row=row.key, column="stored"
         )
-        line |= _beside("stored", line["stored"], 1000.0 * theirs["parameters_thousands"], reasons=set(known))
-    line["why"] = sorted({reason for key, value in line.items() if key.endswith(" (why)") for reason in value})
-    return line
+        line |= _beside("stored", stored, 1000.0 * theirs["parameters_thousands"], marked=bool(set(known)))
+        why |= set(known)
+    return line, why
 
 
-def _beside(column: str, ours: float, theirs: float, *, reasons: set[str]) -> dict[str, Any]:
-    """The paper's figure, the difference and, where they are not comparable, the mark and the reasons."""
-    cell: dict[str, Any] = {f"{column} (paper)": theirs, f"{column} (diff)": ours - theirs}
-    return cell | ({f"{column} (mark)": MARK, f"{column} (why)": sorted(reasons)} if reasons else {})
+def _beside(column: str, ours: float, theirs: float, *, marked: bool) -> dict[str, Cell]:
+    """The paper's figure, the difference and, where they are not comparable, the mark."""
+    cell: dict[str, Cell] = {f"{column} (paper)": theirs, f"{column} (diff)": ours - theirs}
+    return cell | ({f"{column} (mark)": MARK} if marked else {})
 
 
 def _papers_column(results: Results, column: str, names: Sequence[str]) -> str:
@@ -159,21 +156,6 @@ def _unlike(results: Results, name: str) -> set[str]:
     facts = results.facts.get(name, {})
     split = () if facts.get("paper_comparable", True) else (f"{name}: {facts.get('reason', 'another split')}",)
     return {*split, *settings.dataset_differs(results.settings, name)}
-
-
-def figures_beside(results: Results) -> dict[tuple[str, str], set[str]]:
-    """(variant, row's key) of every row that the paper has figures of -> why they are not comparable.
-
-    Empty if no dataset has the name of one of the paper's.
-    """
-    if not results.has_paper_datasets:
-        return {}
-    return {
-        (line["variant"], line["row"]): set(line["why"])
-        for table in (zero_shot_table(results), *paper_tables(results))
-        for line in table.rows
-        if any(key.endswith(" (paper)") for key in line)
-    }
 
 
 def size_table(results: Results) -> Table:

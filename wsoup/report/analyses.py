@@ -3,20 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED
-from wsoup.evaluate.rows import GIVEN
+from wsoup.evaluate.bits import Right
+from wsoup.evaluate.rows import CLASS_NAME, GIVEN
 from wsoup.finetune.params import MethodParams
 from wsoup.paper.tables import NO_TEXT, encoder_differs
 from wsoup.paper.tables import single_texts as single_texts_of
 from wsoup.report.labels import methods_of, soup_label, soup_title
 from wsoup.report.plots import lambda_of
-from wsoup.report.results import MEANS, ROLES, Cells, Results, is_number, mean_and_std
-from wsoup.report.tables import Table, averaged, with_std
+from wsoup.report.results import MEANS, PLACES, ROLES, Cells, Results, is_number, mean_and_std
+from wsoup.report.tables import Cell, Row, Table, averaged, with_std
+from wsoup.report.verdict import SoupVerdict
 from wsoup.soup.soup import Soup
 from wsoup.statistics.noise import over_datasets
 
@@ -42,7 +43,7 @@ def single_texts(path: Path, *, results: Results) -> Table:
     groups, rows = _groups(results), []
     for (method, text), measured in _measured(path).items():
         if kinds.get(method) is not None:  # None: of a soup that params.yaml no longer has
-            row: dict[str, Any] = {"kind": kinds[method], "text": text}
+            row: dict[str, Cell] = {"kind": kinds[method], "text": text}
             for group, measure, value, change in _changes(measured, _class_name(results), groups):
                 row |= (
                     {f"{group} {measure}": value} if measure in COSINES else {group: value, f"{group} change": change}
@@ -77,7 +78,7 @@ def given_texts(path: Path, *, results: Results) -> Table:
         theirs = {name: single_texts_of(name) for name in results.datasets("source")}
     rows = []
     for text, measured in {"": class_name, **given}.items():
-        row: dict[str, Any] = {"text": text or NO_TEXT}
+        row: dict[str, Cell] = {"text": text or NO_TEXT}
         for group, measure, value, change in _changes(measured, class_name, groups):
             row[f"{group} {measure}"] = value
             row[f"change of {group} {measure}"] = change if text else None
@@ -156,7 +157,7 @@ def paired_table(results: Results, *, confidence: float) -> Table:
         if base is not None and (variant, row) != (PRETRAINED, results.table[0]):
             differences = cells.of(results.datasets(role)) - base.of(results.datasets(role))
             if differences.size and not np.isnan(differences).any():
-                gain: dict[str, Any] = {"variant": variant, "method": results.label(row), "role": role}
+                gain: dict[str, Cell] = {"variant": variant, "method": results.label(row), "role": role}
                 gain["difference"] = float(differences.mean())
                 if (estimate := over_datasets(differences)) is not None:
                     gain["low"], gain["high"] = estimate.interval(confidence)
@@ -206,7 +207,7 @@ def parameters(results: Results, *, trained: Mapping[str, str]) -> Table:
     )
 
 
-def _stored(results: Results, cells: Cells, *, stored: float | None) -> dict[str, Any]:
+def _stored(results: Results, cells: Cells, *, stored: float | None) -> dict[str, Cell]:
     return {"stored": None if stored is None else round(stored, 1)} | averaged(results.by_role(cells))
 
 
@@ -217,7 +218,7 @@ def diversity(results: Results, *, methods: Mapping[str, MethodParams]) -> Table
     over_soups.sort(key=lambda name: (methods[name].tune.kind, methods[name].soup, lambda_of(methods[name])))
     for name in over_soups:
         method, divergence = methods[name], results.divergence[name]
-        row: dict[str, Any] = {"method": name, "trained": method.tune.kind, "soup": method.soup}
+        row: dict[str, Cell] = {"method": name, "trained": method.tune.kind, "soup": method.soup}
         row |= {"lambda": lambda_of(method)} | averaged({"members' KL": np.array([divergence[max(divergence)]])})
         row["members' KL"] = round(row["members' KL"], 4)
         for key, title in ((f"{method.soup}_soup", "soup"), ("class_name", "class name")):
@@ -239,51 +240,57 @@ def diversity(results: Results, *, methods: Mapping[str, MethodParams]) -> Table
     )
 
 
-def counts(results: Results) -> Table:
-    """Counts of every row of the tables, which ``wsoup compare`` reads at two revisions."""
-    rows = [
-        {
-            "variant": variant,
-            "row": row.key,
-            "dataset": dataset,
-            "role": results.roles[dataset],
-            "seed": seed,
-            "n_correct": int(cells.n_correct[d, k]),
-            "n_images": int(cells.n_images[d, k]),
-            "images": str(results.facts.get(dataset, {}).get("images", ""))[:16],
-        }
+def counts(results: Results, *, together: Mapping[str, Right]) -> Table:
+    """Counts that ``wsoup compare`` reads at two revisions: of every row of the tables, and of right images by row."""
+    seen = [
+        (variant, row.key, dataset, seed, int(cells.n_correct[d, k]), int(cells.n_images[d, k]))
         for variant, row, cells in results.rows()
         for d, dataset in enumerate(cells.datasets)
         for k, seed in enumerate(cells.seeds)
         if is_number(float(cells.n_correct[d, k]))
     ]
-    return Table(
-        "counts",
-        "Counts behind the tables",
-        columns=["variant", "row", "dataset", "role", "seed", "n_correct", "n_images", "images"],
-        rows=rows,
-    )
+    seen += [
+        (PRETRAINED, row, dataset, seed, int(hits.sum()), len(hits))
+        for row, by_dataset in together.items()
+        for dataset, right in by_dataset.items()
+        for seed, hits in zip(results.seeds, right, strict=True)
+    ]
+    rows = [
+        {
+            "variant": variant,
+            "row": row,
+            "dataset": dataset,
+            "role": results.roles[dataset],
+            "seed": seed,
+            "n_correct": n_correct,
+            "n_images": n_images,
+            "images": str(results.facts.get(dataset, {}).get("images", ""))[:16],
+        }
+        for variant, row, dataset, seed, n_correct, n_images in seen
+    ]
+    return Table("counts", "Counts behind the tables", columns=[*rows[0]], rows=rows)
 
 
 # ------------------------------------------------------------------------------------------------ cost of a soup
 
 
-def cost_table(gains: Sequence[Mapping[str, Any]], *, soups: Mapping[str, Sequence[Soup]]) -> Table:
+def cost_table(comparisons: Sequence[SoupVerdict], *, soups: Mapping[str, Sequence[Soup]]) -> Table:
     """Texts and tokens that ranking and search of every soup encode (`wsoup.search.rank.source`), beside its gains.
 
     Args:
-        gains: `wsoup.report.verdict.gains`.
+        comparisons: of soups, among them with the class name.
         soups: all seeds of each, by name; soups whose files have no cost are left out.
     """
     rows = []
-    for title, seeds in _costed(soups).items():
-        row: dict[str, Any] = {"soup": title, "thousand tokens": _tokens(seeds) / 1e3}
-        for step, name in STEPS.items():
-            row[f"texts {name}"] = round(float(np.mean([soup.cost[step].texts for soup in seeds])))
-            row[f"thousand tokens {name}"] = float(np.mean([soup.cost[step].tokens for soup in seeds])) / 1e3
-        rows.append(row | {f"gain, {gain['mean']}": gain["gain"] for gain in gains if gain["soup"] == title})
-    columns = ["soup", *(f"{what} {name}" for name in STEPS.values() for what in ("texts", "thousand tokens"))]
-    columns += ["thousand tokens", *(f"gain, {title}" for title in dict.fromkeys(gain["mean"] for gain in gains))]
+    for name, seeds in _costed(soups).items():
+        row: dict[str, Cell] = {"soup": soup_title(name), "thousand tokens": _tokens(seeds) / 1e3}
+        for step, title in STEPS.items():
+            row[f"texts {title}"] = round(float(np.mean([soup.cost[step].texts for soup in seeds])))
+            row[f"thousand tokens {title}"] = float(np.mean([soup.cost[step].tokens for soup in seeds])) / 1e3
+        over_name = [each for each in comparisons if (each.soup, each.rival) == (name, CLASS_NAME.name)]
+        rows.append(row | {f"gain, {PLACES[each.role]}": each.fixed.mean for each in over_name})
+    columns = ["soup", *(f"{what} {title}" for title in STEPS.values() for what in ("texts", "thousand tokens"))]
+    columns += ["thousand tokens", *dict.fromkeys(f"gain, {PLACES[each.role]}" for each in comparisons)]
     return Table(
         "cost",
         "What soups cost",
@@ -296,15 +303,21 @@ def cost_table(gains: Sequence[Mapping[str, Any]], *, soups: Mapping[str, Sequen
     )
 
 
-def gain_by_cost(gains: Sequence[Mapping[str, Any]], *, soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
-    """Data of the figure: rows of `gains` (see `cost_table`) with {tokens} of ranking and search, mean over seeds."""
-    tokens = {title: round(_tokens(seeds)) for title, seeds in _costed(soups).items()}
-    return [{**gain, "tokens": tokens[gain["soup"]]} for gain in gains if gain["soup"] in tokens]
+def gain_by_cost(comparisons: Sequence[SoupVerdict], *, soups: Mapping[str, Sequence[Soup]]) -> list[Row]:
+    """Data of the figure: each soup's gain over the class name, and {tokens} of its ranking and search."""
+    tokens = {name: round(_tokens(seeds)) for name, seeds in _costed(soups).items()}
+    return [
+        {"soup": soup_title(each.soup), "mean": PLACES[each.role], "tokens": tokens[each.soup]}
+        | {"gain": round(each.fixed.mean, 3), "low": round(each.fixed.low, 3), "high": round(each.fixed.high, 3)}
+        | {"verdict": each.fixed.word}
+        for each in comparisons
+        if each.rival == CLASS_NAME.name and each.soup in tokens
+    ]
 
 
 def _costed(soups: Mapping[str, Sequence[Soup]]) -> dict[str, Sequence[Soup]]:
-    """Soups whose files have a cost, by title."""
-    return {soup_title(name): seeds for name, seeds in soups.items() if all(soup.cost for soup in seeds)}
+    """Soups whose files have a cost."""
+    return {name: seeds for name, seeds in soups.items() if all(soup.cost for soup in seeds)}
 
 
 def _tokens(seeds: Sequence[Soup]) -> float:

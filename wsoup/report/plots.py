@@ -19,7 +19,7 @@ from wsoup.finetune.params import CrossEntropyLoss, MethodParams
 from wsoup.report.labels import TableRow, soup_title
 from wsoup.report.reading import attributes_of
 from wsoup.report.results import MEANS, PLACES, Cells, Results, is_number, mean_and_std
-from wsoup.report.tables import Table
+from wsoup.report.tables import Cell, Table
 from wsoup.soup.soup import Soup
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -31,7 +31,7 @@ FINER = 4
 """Steps drawn for each measured step of a landscape, in both directions."""
 
 
-def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Any]]:
+def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Cell]]:
     """Accuracy of all candidates on the source's few-shot images, sorted: {pool, share, accuracy, none}.
 
     Of a raced pool only candidates that finished all rounds: the others were scored on fewer classes.
@@ -40,7 +40,7 @@ def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Any]]
         scores: pool -> its Parquet of scores; an empty text is the class name without a descriptor.
         seed: which seed's images.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Cell]] = []
     for pool, path in scores.items():
         lines = [line for line in store.read_table(path).to_pylist() if line["seed"] == seed]
         most = max((line.get("n_classes", 0) for line in lines), default=0)
@@ -55,7 +55,7 @@ def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Any]]
     return rows
 
 
-def transfer(path: Path) -> list[dict[str, Any]]:
+def transfer(path: Path) -> list[dict[str, Cell]]:
     """Each surveyed descriptor: {text, kind, source, target, correlation}, per cent, targets' mean.
 
     `correlation` is Pearson's over all descriptors, the same in every row; null where it is not defined.
@@ -84,7 +84,7 @@ def transfer(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def by_size(results: Results, *, mode: str) -> list[dict[str, Any]]:
+def by_size(results: Results, *, mode: str) -> list[dict[str, Cell]]:
     """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}.
 
     Soups in the mode in which they are judged; `mode` is ``report.mode``. Texts of a single size are a point.
@@ -106,7 +106,7 @@ def _sizes(results: Results, row: TableRow) -> Mapping[int, Cells] | Mapping[flo
     return {} if cells is None else {round(cells.texts, 1): cells}
 
 
-def parameters(table: Table) -> list[dict[str, Any]]:
+def parameters(table: Table) -> list[dict[str, Cell]]:
     """Accuracy against numbers stored: {method, trained, texts, stored, mean, accuracy}."""
     return [
         {
@@ -120,13 +120,15 @@ def parameters(table: Table) -> list[dict[str, Any]]:
     ]
 
 
-def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
+def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Cell]]:
     """How accuracy on the source's few-shot images rose as soups were built: {soup, member, step, added, accuracy}.
 
     Each word chain is a line, word by word; a descriptor soup is one line, descriptor by descriptor.
     """
     rows = []
     for name, soup in ((name, soup) for name, seeds in soups.items() for soup in seeds):
+        if not (soup.together or any(len(member.trace) > 1 for member in soup.members)):
+            continue  # single words grow by nothing
         chains, steps = soup.kind == "chains", count(1)
         for number, member in enumerate(soup.members):
             steps = count(1) if chains else steps
@@ -143,7 +145,7 @@ def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Any]]:
     return rows
 
 
-def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> list[dict[str, Any]]:
+def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> list[dict[str, Cell]]:
     """Divergence between members in training: {method, lambda, iteration, kl, std}, nats, mean and std over seeds.
 
     Only methods trained over a soup, not ensembles, whose members are trained themselves.
@@ -157,7 +159,7 @@ def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> list
     ]
 
 
-def training(results: Results, *, methods: Mapping[str, MethodParams]) -> list[dict[str, Any]]:
+def training(results: Results, *, methods: Mapping[str, MethodParams]) -> list[dict[str, Cell]]:
     """Accuracy in training on some images of every dataset: {method, lambda, mean, iteration, accuracy, std}, per cent.
 
     The mean is over the datasets of a role, mean and deviation over seeds, as in the tables.
@@ -194,7 +196,7 @@ def evenly(n: int, *, at_most: int) -> list[int]:
 # -------------------------------------------------------------------------------------------------- landscapes
 
 
-def landscape(tables: Mapping[str, Path]) -> list[dict[str, Any]]:
+def landscape(tables: Mapping[str, Path]) -> list[dict[str, Cell]]:
     """0-1 error in the plane of two initialisations and the tuned weights: {method, origin, mean, x, y, error}.
 
     `origin` is what lies at x = y = 0: A, or tuned.
@@ -217,7 +219,7 @@ def landscape(tables: Mapping[str, Path]) -> list[dict[str, Any]]:
     return rows
 
 
-def interpolated(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def interpolated(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Cell]]:
     """A landscape's rows and values between them, linearly interpolated, so that stepped colours look like contours."""
     planes: dict[tuple[str, str, str], dict[tuple[float, float], float]] = {}
     for row in rows:

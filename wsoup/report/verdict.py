@@ -1,21 +1,17 @@
-"""Is a soup better than its rivals by more than noise? As a table, metrics and data of a figure.
+"""What a run answers, and whether each soup is better than its rivals by more than noise.
 
-`wsoup.statistics.noise` decides, image by image.
+**The answer** is about one soup, named in params.yaml before anything is seen (``report.soup``), as it is handed out:
+all seeds together, in the mode asked for. Class name, 80 templates, this soup and the first head of params.yaml compete
+on the source, on XD and on DG, each by itself; `wsoup.statistics.advice` decides.
 
-A run asks about one soup, named in params.yaml before anything is seen (``report.soup``). It is judged as it is handed
-out, all seeds together and in the mode asked for, against the class name alone and the 80 templates, on the source's
-test images and on all targets together. These comparisons are not corrected for others.
-
-In addition, every soup is compared, seed by seed, with the class name alone, the 80 templates, as many random texts
-from its pool, a soup of kind `sample` from that pool, and Algorithm 2 (the soup `word`), on the source, XD and DG.
-These comparisons are corrected together (Holm); those with datasets resampled are a family of their own.
+**The table of verdicts** compares every soup, seed by seed, with the class name alone, the 80 templates, as many random
+texts from its pool, a soup of kind `sample` from that pool, and Algorithm 2 (the soup `word`). These comparisons are
+corrected together (Holm); those with datasets resampled are a family of their own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -26,8 +22,9 @@ from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, all_seeds, judged_mode, judged_soups, random_beside
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
-from wsoup.report.tables import Table
+from wsoup.report.tables import Cell, Table
 from wsoup.search.grow.params import SoupParams
+from wsoup.statistics.advice import Advice, advise
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_images, judge
 
 RIVALS = {
@@ -37,11 +34,9 @@ RIVALS = {
     "sample": "a sample of the ranking",
     "word": "Algorithm 2 (word soup)",
 }
-"""What soups are compared with: key in metrics.json -> name in tables."""
+"""What soups are compared with: key -> name in tables."""
 NO_GAIN = "no gain"
 """Replaces better where a soup beats other texts, but neither beats the class name."""
-ALL_SEEDS = ", all seeds"
-"""Follows the title of the run's soup where its seeds are used together."""
 
 
 @dataclass(frozen=True)
@@ -80,30 +75,6 @@ class Optimism:
     held_out: float
     name_loss: float
 
-    @property
-    def excess(self) -> float:
-        """How much more the soup loses than the class name."""
-        return (self.selection - self.held_out) - self.name_loss
-
-
-@dataclass(frozen=True)
-class MainVerdict:
-    """The run's soup, all seeds together, on the source or on all targets.
-
-    Attributes:
-        datasets: names.
-        accuracy: per cent, the mean over datasets.
-        rival_accuracy: the same for class_name, and for ensemble if it was evaluated.
-        over: the verdict over each of these, not corrected for other comparisons.
-        hangs_on: see `SoupVerdict`, over the class name.
-    """
-
-    datasets: tuple[str, ...]
-    accuracy: float
-    rival_accuracy: Mapping[str, float]
-    over: Mapping[str, Verdict]
-    hangs_on: str | None
-
 
 @dataclass(frozen=True)
 class Judgement:
@@ -112,112 +83,126 @@ class Judgement:
     Attributes:
         soup: the one that the run is about.
         mode: in which it is judged.
-        source, targets: its verdicts; targets is None for a run without any.
+        names: rows that compete for the answer, the simplest first: key in metrics.json -> name in sentences.
+        answers: by role, with these names.
         comparisons: of every soup, in the order of soups, rivals and roles.
         optimism: of each soup.
+        right: images that the run's soup gets right, all seeds together.
         confidence: of all intervals.
     """
 
     soup: str
     mode: str
-    source: MainVerdict
-    targets: MainVerdict | None
+    names: Mapping[str, str]
+    answers: Mapping[str, Advice]
     comparisons: tuple[SoupVerdict, ...]
     optimism: tuple[Optimism, ...]
+    right: Right
     confidence: float
-
-    @property
-    def main(self) -> list[MainVerdict]:
-        """The run's soup on the source and, if there are any, on targets."""
-        return [self.source, *([self.targets] if self.targets else [])]
 
 
 def load_judgement(
-    results: Path, *, soups: Mapping[str, SoupParams], roles: Mapping[str, str], report: ReportParams
+    results: Path,
+    *,
+    soups: Mapping[str, SoupParams],
+    heads: Sequence[str],
+    roles: Mapping[str, str],
+    n_classes: Mapping[str, int],
+    report: ReportParams,
 ) -> Judgement:
-    """Judge every soup from what stage `evaluate` stored.
+    """Judge every soup from what stages `evaluate` and `head` stored.
 
     Args:
         results: folder of counts.
         soups: definitions by name.
-        roles: role of each dataset.
+        heads: names; the first competes.
+        roles, n_classes: role and number of classes of each dataset.
         report: which soup the run is about, the mode, and the confidence of intervals.
 
     Raises:
-        MissingError: `evaluate` has not run.
+        MissingError: a stage has not run.
     """
     path = store.require(results / PRETRAINED / FILE, made_by="evaluate")
     images = right_by_row(store.read_table(path).to_pylist())
-    selection = store.read_table(store.require(path.with_name("selection.parquet"), made_by="evaluate")).to_pylist()
     modes = {name: judged_mode(name, mode=report.mode) for name in judged_soups(list(soups))}
     rows = {name: {method: right for (method, m), right in images.items() if m == mode} for name, mode in modes.items()}
-    compared = {
-        (name, rival, role): compare_images(
-            _of_role(right[f"{name}_soup"], roles, role), _of_role(right[method], roles, role)
-        )
-        for name, right in rows.items()
-        for rival, method in _rivals(name, soups=soups, rows=right).items()
-        for role in PLACES
-        if role in roles.values()
-    }
-    fixed = _verdicts({key: each.fixed for key, each in compared.items()}, confidence=report.confidence)
-    resampled = _verdicts(
-        {key: each.resampled for key, each in compared.items() if each.resampled}, confidence=report.confidence
-    )
-    source = next(name for name, role in roles.items() if role == "source")
-    targets = [name for name in roles if name != source]
-    main_verdict = partial(_main_verdict, report.soup, rows=rows[report.soup], confidence=report.confidence)
+    main = rows[report.soup]
+    names = {"class_name": "class name", "templates": "80 templates", "soup": soup_title(report.soup), "head": "head"}
+    competing = {"class_name": CLASS_NAME.name, "templates": ENSEMBLE.name, "soup": all_seeds(report.soup)}
+    right = {key: main[method] for key, method in competing.items() if method in main}
+    if heads:
+        right["head"] = head_right(results, heads[0])
+    by_name = {names[key]: row for key, row in right.items()}
+    selection = store.require(path.with_name("selection.parquet"), made_by="evaluate")
     return Judgement(
         report.soup,
         modes[report.soup],
-        source=main_verdict([source]),
-        targets=main_verdict(targets) if targets else None,
-        comparisons=tuple(
-            SoupVerdict(*key, fixed[key], resampled.get(key), _hangs_on(each, fixed[key]))
-            for key, each in compared.items()
-        ),
-        optimism=tuple(
-            _optimism(name, [line for line in selection if line["mode"] == mode], rows=rows[name], source=source)
-            for name, mode in modes.items()
-        ),
+        names,
+        answers={
+            role: answer(by_name, of_role(roles, role), n_classes=n_classes, confidence=report.confidence)
+            for role in PLACES
+            if role in roles.values()
+        },
+        comparisons=tuple(compare_soups(rows, soups=soups, roles=roles, confidence=report.confidence)),
+        optimism=tuple(optimisms(selection, rows=rows, modes=modes, source=of_role(roles, "source"))),
+        right=right["soup"],
         confidence=report.confidence,
     )
 
 
-def _main_verdict(soup: str, datasets: Sequence[str], *, rows: Mapping[str, Right], confidence: float) -> MainVerdict:
-    """Of the run's soup on some datasets; `rows` are those of its mode, by method."""
-    methods = (all_seeds(soup), CLASS_NAME.name, ENSEMBLE.name)
-    right = {method: {name: rows[method][name] for name in datasets} for method in methods if method in rows}
-    accuracy = {
-        method: float(np.mean([100.0 * of_dataset.mean() for of_dataset in by_dataset.values()]))
-        for method, by_dataset in right.items()
-    }
-    soup_right, soup_accuracy = right.pop(all_seeds(soup)), accuracy.pop(all_seeds(soup))
-    compared = {rival: compare_images(soup_right, rival_right) for rival, rival_right in right.items()}
-    over = {rival: judge([each.fixed], confidence=confidence)[0] for rival, each in compared.items()}
-    hangs_on = _hangs_on(compared[CLASS_NAME.name], over[CLASS_NAME.name])
-    return MainVerdict(tuple(datasets), soup_accuracy, accuracy, over, hangs_on)
+def head_right(results: Path, name: str) -> Right:
+    """Which images a head gets right, by dataset of its classes."""
+    path = store.require(results / "heads" / f"{name}.parquet", made_by=f"head@{name}")
+    (right,) = right_by_row(store.read_table(path).to_pylist()).values()
+    return right
 
 
-def _hangs_on(comparison: Comparison, verdict: Verdict) -> str | None:
-    return comparison.hangs_on(verdict.level) if verdict.sure else None
+def of_role(roles: Mapping[str, str], role: str) -> list[str]:
+    """Names of the datasets of a role."""
+    return [name for name, its_role in roles.items() if its_role == role]
 
 
-def _verdicts(
-    estimates: Mapping[tuple[str, str, str], Estimate], *, confidence: float
-) -> dict[tuple[str, str, str], Verdict]:
-    """Verdicts by soup, rival and role, corrected together, with `NO_GAIN`."""
-    verdicts = dict(zip(estimates, judge(list(estimates.values()), confidence=confidence), strict=True))
+def answer(
+    rows: Mapping[str, Right], datasets: Sequence[str], *, n_classes: Mapping[str, int], confidence: float
+) -> Advice:
+    """Advice on some datasets, between the rows that have all of them."""
+    there = {name: {data: row[data] for data in datasets} for name, row in rows.items() if set(datasets) <= set(row)}
+    return advise(there, n_classes=n_classes, confidence=confidence)
+
+
+def metrics(judgement: Judgement) -> dict[str, dict[str, float]]:
+    """metrics.json: per cent of the class name, the templates, the run's soup and the head on source, XD and DG."""
     return {
-        (name, rival, role): replace(verdict, word=NO_GAIN)
-        if verdict.word == "better" and verdicts[name, CLASS_NAME.name, role].word != "better"
-        else verdict
-        for (name, rival, role), verdict in verdicts.items()
+        key: {role: round(each.accuracy[name], 2) for role, each in judgement.answers.items() if name in each.accuracy}
+        for key, name in judgement.names.items()
+        if any(name in each.accuracy for each in judgement.answers.values())
     }
 
 
-def _of_role(row: Right, roles: Mapping[str, str], role: str) -> Right:
-    return {name: right for name, right in row.items() if roles[name] == role}
+# --------------------------------------------------------------------------------------------- every soup and rival
+
+
+def compare_soups(
+    rows: Mapping[str, Mapping[str, Right]],
+    *,
+    soups: Mapping[str, SoupParams],
+    roles: Mapping[str, str],
+    confidence: float,
+) -> Iterator[SoupVerdict]:
+    """Every soup against every rival on every role; `rows` are method -> right images, by name of judged soup."""
+    compared = {
+        (name, rival, role): compare_images(*({data: row[data] for data in datasets} for row in pair))
+        for name, right in rows.items()
+        for rival, method in _rivals(name, soups=soups, rows=right).items()
+        for pair in [(right[f"{name}_soup"], right[method])]
+        for role in PLACES
+        if (datasets := of_role(roles, role))
+    }
+    fixed = _verdicts({key: each.fixed for key, each in compared.items()}, confidence=confidence)
+    resampled = {key: each.resampled for key, each in compared.items() if each.resampled}
+    over_datasets = _verdicts(resampled, confidence=confidence)
+    for key, each in compared.items():
+        yield SoupVerdict(*key, fixed[key], over_datasets.get(key), _hangs_on(each, fixed[key]))
 
 
 def _rivals(name: str, *, soups: Mapping[str, SoupParams], rows: Mapping[str, Right]) -> dict[str, str]:
@@ -234,34 +219,53 @@ def _rivals(name: str, *, soups: Mapping[str, SoupParams], rows: Mapping[str, Ri
     return {rival: method for rival, method in rivals.items() if method is not None}
 
 
-def _optimism(name: str, selection: Sequence[Mapping[str, Any]], *, rows: Mapping[str, Right], source: str) -> Optimism:
-    """From counts on the selection's images and right images, both in the soup's mode."""
-    selected, held_out = {}, {}
-    for method in (f"{name}_soup", CLASS_NAME.name):
-        counts = [line for line in selection if line["method"] == method]
-        selected[method] = float(np.mean([100.0 * line["n_correct"] / line["n_images"] for line in counts]))
-        held_out[method] = 100.0 * float(rows[method][source].mean())
-    name_loss = selected[CLASS_NAME.name] - held_out[CLASS_NAME.name]
-    return Optimism(name, selected[f"{name}_soup"], held_out[f"{name}_soup"], name_loss)
+def _verdicts(
+    estimates: Mapping[tuple[str, str, str], Estimate], *, confidence: float
+) -> dict[tuple[str, str, str], Verdict]:
+    """Verdicts by soup, rival and role, corrected together, with `NO_GAIN`."""
+    verdicts = dict(zip(estimates, judge(list(estimates.values()), confidence=confidence), strict=True))
+    return {
+        (name, rival, role): replace(verdict, word=NO_GAIN)
+        if verdict.word == "better" and verdicts[name, CLASS_NAME.name, role].word != "better"
+        else verdict
+        for (name, rival, role), verdict in verdicts.items()
+    }
 
 
-# ------------------------------------------------------------------------------------------ tables and metrics
+def _hangs_on(comparison: Comparison, verdict: Verdict) -> str | None:
+    return comparison.hangs_on(verdict.level) if verdict.sure else None
+
+
+def optimisms(
+    selection: Path, *, rows: Mapping[str, Mapping[str, Right]], modes: Mapping[str, str], source: Sequence[str]
+) -> Iterator[Optimism]:
+    """Of every judged soup, from counts on the images that selected it and right images, both in its mode."""
+    lines = store.read_table(selection).to_pylist()
+    for name, mode in modes.items():
+        selected, held_out = {}, {}
+        for method in (f"{name}_soup", CLASS_NAME.name):
+            counts = [line for line in lines if (line["method"], line["mode"]) == (method, mode)]
+            selected[method] = float(np.mean([100.0 * line["n_correct"] / line["n_images"] for line in counts]))
+            held_out[method] = 100.0 * float(rows[name][method][source[0]].mean())
+        name_loss = selected[CLASS_NAME.name] - held_out[CLASS_NAME.name]
+        yield Optimism(name, selected[f"{name}_soup"], held_out[f"{name}_soup"], name_loss)
+
+
+# ------------------------------------------------------------------------------------------------------------ tables
 
 
 def verdict_table(judgement: Judgement) -> Table:
-    """The run's main verdicts, then every comparison: gain, intervals, p values."""
-    title = soup_title(judgement.soup)
-    rows = [
-        {"soup": title + ALL_SEEDS, "over": RIVALS[rival], "on": on, **_cells(verdict)}
-        | {"hangs on": main.hangs_on or "" if rival == CLASS_NAME.name else ""}
-        for on, main in zip(("source", "all targets"), judgement.main, strict=False)
-        for rival, verdict in main.over.items()
+    """The answer's rows, then every comparison: gain, intervals, p values."""
+    rows: list[dict[str, Cell]] = [
+        {"soup": _title(name, judgement), "over": RIVALS["class_name"], "on": PLACES[role], **_cells(gain)}
+        for role, each in judgement.answers.items()
+        for name, gain in each.gains.items()
     ]
     for each in judgement.comparisons:
-        row: dict[str, Any] = {"soup": soup_title(each.soup), "over": RIVALS[each.rival], "on": PLACES[each.role]}
-        row |= {"hangs on": each.hangs_on or "", "is extra": each.rival != CLASS_NAME.name, **_cells(each.fixed)}
+        row = {"soup": soup_title(each.soup), "over": RIVALS[each.rival], "on": PLACES[each.role]}
         other = {} if each.resampled is None else _cells(each.resampled)
-        rows.append(row | {f"{column}, other datasets": value for column, value in other.items()})
+        beyond = {f"{column}, other datasets": value for column, value in other.items()}
+        rows.append({**row, **_cells(each.fixed), "hangs on": each.hangs_on or "", **beyond})
     columns = ["soup", "over", "on", "gain", "low", "high", "verdict", "p", "hangs on"]
     columns += ["low, other datasets", "high, other datasets", "verdict, other datasets"]
     return Table(
@@ -273,11 +277,12 @@ def verdict_table(judgement: Judgement) -> Table:
             f"Gain in points with its {judgement.confidence:.0%} interval (low to high) over images and seeds, "
             "datasets held fixed: what other images of these datasets would give.",
             "Other datasets: the same with datasets resampled, which is what other datasets of this kind would give.",
-            f"All seeds: the {title} that this run is about (report.soup), as it is handed out, with the members of "
-            "all seeds together. It was named before anything was seen: its p is not corrected for other comparisons.",
+            f"The first lines are the answer's: the {soup_title(judgement.soup)} that this run is about (report.soup), "
+            "with the members of all seeds together, the 80 templates and the head; those of one place are corrected "
+            "together (Holm).",
             "All other lines are means over seeds; their p and intervals are corrected (Holm) for these "
             f"{len(judgement.comparisons)} comparisons.",
-            f"The verdict goes by p. The {title} is judged as a {judgement.mode.replace('_', ' ')}.",
+            f"The {soup_title(judgement.soup)} is judged as a {judgement.mode.replace('_', ' ')}.",
             "Source: its test images. XD: datasets with other classes. DG: the source's classes in other styles.",
             "Hangs on: the one dataset without which the verdict would be noise or the gain would change sign.",
             f"{NO_GAIN}: better than its rival, but not better than the class name only.",
@@ -285,7 +290,12 @@ def verdict_table(judgement: Judgement) -> Table:
     )
 
 
-def _cells(verdict: Verdict) -> dict[str, Any]:
+def _title(name: str, judgement: Judgement) -> str:
+    """Title of a row of the answer."""
+    return f"{soup_title(judgement.soup)}, all seeds" if name == judgement.names["soup"] else name
+
+
+def _cells(verdict: Verdict) -> dict[str, Cell]:
     return {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p, "verdict": verdict.word}
 
 
@@ -298,21 +308,14 @@ def optimism_table(judgement: Judgement) -> Table:
             "held-out images": each.held_out,
             "difference": each.selection - each.held_out,
             "difference, class name only": each.name_loss,
-            "optimism": each.excess,
+            "optimism": each.selection - each.held_out - each.name_loss,
         }
         for each in judgement.optimism
     ]
     return Table(
         "optimism",
         "The selection's own optimism",
-        columns=[
-            "soup",
-            "selection images",
-            "held-out images",
-            "difference",
-            "difference, class name only",
-            "optimism",
-        ],
+        columns=[*rows[0]],
         rows=rows,
         notes=[
             "Per cent on the source, means over seeds. Optimism is the first difference minus that of the class name "
@@ -321,40 +324,23 @@ def optimism_table(judgement: Judgement) -> Table:
     )
 
 
-def verdict_metrics(judgement: Judgement) -> dict[str, Any]:
-    """Key ``verdict`` of metrics.json: ``all_seeds`` or a soup -> over_<rival> -> source, xd, dg or targets -> figures.
+def gains(judgement: Judgement) -> list[dict[str, Cell]]:
+    """Data of the figure: {row, place, gain, low, high, verdict} over the class name alone.
 
-    A soup also has its optimism.
+    Templates, the run's soup (all seeds) and the head as in the answer; every other soup as a mean over seeds.
     """
-    metrics: dict[str, Any] = {"all_seeds": {"soup": judgement.soup, "mode": judgement.mode}}
-    for on, main in zip(("source", "targets"), judgement.main, strict=False):
-        for rival, verdict in main.over.items():
-            hangs_on = main.hangs_on if rival == CLASS_NAME.name else None
-            accuracies = {"accuracy": round(main.accuracy, 3), "rival": round(main.rival_accuracy[rival], 3)}
-            metrics["all_seeds"].setdefault(f"over_{rival}", {})[on] = accuracies | _rounded(verdict, hangs_on=hangs_on)
-    for each in judgement.comparisons:
-        figures = _rounded(each.fixed, hangs_on=each.hangs_on)
-        if each.resampled is not None:
-            figures["other_datasets"] = _rounded(each.resampled)
-        metrics.setdefault(f"{each.soup}_soup", {}).setdefault(f"over_{each.rival}", {})[each.role] = figures
-    for one in judgement.optimism:
-        optimism = {"selection": one.selection, "held_out": one.held_out, "excess_over_class_name": one.excess}
-        metrics[f"{one.soup}_soup"]["optimism"] = {key: round(value, 3) for key, value in optimism.items()}
-    return metrics
-
-
-def _rounded(verdict: Verdict, *, hangs_on: str | None = None) -> dict[str, Any]:
-    figures = {"gain": verdict.mean, "low": verdict.low, "high": verdict.high}
-    rounded = {key: round(value, 3) for key, value in figures.items()}
-    about = {"p": float(f"{verdict.p:.3g}"), "verdict": verdict.word}
-    return {**rounded, **about, **({"hangs_on": hangs_on} if hangs_on else {})}
-
-
-def gains(judgement: Judgement) -> list[dict[str, Any]]:
-    """Data of the figure: {soup, mean, gain, low, high, verdict}, the gain over the class name alone."""
-    return [
-        {"soup": soup_title(each.soup), "mean": PLACES[each.role]}
-        | {key: value for key, value in _rounded(each.fixed).items() if key in ("gain", "low", "high", "verdict")}
+    shown = [
+        (_title(name, judgement), role, gain)
+        for role, each in judgement.answers.items()
+        for name, gain in each.gains.items()
+    ]
+    shown += [
+        (soup_title(each.soup), each.role, each.fixed)
         for each in judgement.comparisons
-        if each.rival == CLASS_NAME.name
+        if each.rival == CLASS_NAME.name and each.soup != judgement.soup
+    ]
+    return [
+        {"row": row, "place": PLACES[role], "gain": round(gain.mean, 3)}
+        | {"low": round(gain.low, 3), "high": round(gain.high, 3), "verdict": gain.word}
+        for row, role, gain in shown
     ]

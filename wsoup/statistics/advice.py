@@ -83,13 +83,22 @@ def _sentence(first: str, use: str, best: str, *, accuracy: Mapping[str, float],
         text += f", {in_words(gains[use])}"
     if best == use:
         return f"{text}." if use != first else f"{text}; nothing is better."
-    return f"{text}; the {best} ({accuracy[best]:.1f} %) adds nothing that these images can tell from noise."
+    return f"{text}; the {best} ({accuracy[best]:.1f} %) adds nothing beyond noise."
 
 
 def in_words(gain: Verdict) -> str:
     """A gain, its interval and what they mean: ``+4.1 points [+1.9, +6.3], more than noise``."""
-    points = f"{gain.mean:+.1f} points [{gain.low:+.1f}, {gain.high:+.1f}]"
-    return f"{points}, {'more than noise' if gain.sure else 'no difference that these images can tell from noise'}"
+    points = f"{signed(gain.mean)} points [{signed(gain.low)}, {signed(gain.high)}]"
+    return f"{points}, {'more than noise' if gain.sure else 'which may be noise'}"
+
+
+def signed(value: float) -> str:
+    """A difference with its sign; one that reads as zero has no minus.
+
+    >>> signed(1.25), signed(-0.04)
+    ('+1.2', '+0.0')
+    """
+    return f"{round(value, 1) + 0.0:+.1f}"
 
 
 def _same_seeds(rows: Mapping[str, Right]) -> dict[str, dict[str, np.ndarray]]:

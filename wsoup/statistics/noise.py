@@ -116,7 +116,7 @@ def judge(estimates: Sequence[Estimate], *, confidence: float) -> list[Verdict]:
     return [
         Verdict(
             each.mean,
-            *each.interval(1 - level),
+            *(min(100.0, max(-100.0, bound)) for bound in each.interval(1 - level)),
             p=p,
             level=level,
             word="noise" if p > alpha else "better" if each.mean > 0 else "worse",

@@ -1,0 +1,133 @@
+"""The loop that wsoup exists for, on the miniature: edit k0, `dvc repro`, and see what changed on one screen."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from wsoup.report.page import write_page
+from wsoup.report.record import load_record
+
+WIDTH = 100
+
+
+def fits(printed: str, *, lines: int) -> str:
+    shown = printed.rstrip().splitlines()
+    assert len(shown) <= lines, printed
+    assert max(map(len, shown)) <= WIDTH, printed
+    return printed
+
+
+@pytest.fixture(scope="module")
+def loop(project, tmp_path_factory):
+    """A copy whose first run is committed, with a page, after k0 was edited and `dvc repro`."""
+    copy = project.copy(tmp_path_factory.mktemp("loop") / "project")
+    write_page(copy.folder / "reports/index.html", root=copy.folder)
+    copy.edit("soups.word", k0=8, m=3)
+    before = copy.run("wsoup", "results")
+    assert "params.yaml has changed since: soups.word.k0 4 -> 8, soups.word.m 2 -> 3; run `dvc repro`" in before
+    copy.printed = copy.run("dvc", "repro")
+    return copy
+
+
+def test_the_last_stage_prints_the_answer_and_what_to_do(loop):
+    lines = loop.printed.partition("> python -m stages.report\n")[2].splitlines()[:2]
+    assert lines[0].startswith("Test images of the source. ")
+    assert lines[1] == "reports/ differ from HEAD: see `wsoup compare`, or commit them as this machine's baseline"
+
+
+def test_a_page_of_other_results_is_removed_and_a_users_own_stays(loop):
+    page = loop.folder / "reports/index.html"
+    assert not page.exists()
+    page.write_text("mine")
+    loop.run("dvc", "repro", "--force", "--single-item", "report")
+    assert page.read_text() == "mine"
+    page.unlink()
+
+
+def test_metrics_are_at_most_twelve_and_their_diff_fits_a_screen(loop):
+    metrics = json.loads((loop.folder / "reports/metrics.json").read_text())
+    assert set(metrics) == {"class_name", "templates", "soup", "head"}
+    assert sum(map(len, metrics.values())) <= 12
+    printed = fits(loop.run("dvc", "metrics", "diff"), lines=14)
+    assert "class_name" not in printed, "k0 cannot touch it"
+
+
+def test_results_are_the_answer_first(loop):
+    printed = fits(loop.run("wsoup", "results"), lines=15)
+    assert printed.splitlines()[:-1] == load_record(loop.folder).answer
+    everything = loop.run("wsoup", "results", "--all")
+    assert everything.startswith(printed.rstrip())
+    assert "# Is it more than noise?" in everything
+    assert "# Zero-shot accuracy" in everything
+
+
+def test_compare_shows_params_the_soup_its_members_and_what_to_conclude(loop):
+    """Signs and figures are those of two runs' own counts; images are paired from DVC's cache."""
+    printed = fits(loop.run("wsoup", "compare"), lines=15)
+    assert printed.startswith("params: soups.word.k0 4 -> 8, soups.word.m 2 -> 3\n")
+    assert "another machine" not in printed
+    assert "from counts" not in printed
+    old = json.loads(loop.git("show", "HEAD:reports/metrics.json"))["soup"]
+    new = json.loads((loop.folder / "reports/metrics.json").read_text())["soup"]
+    for role, title in (("source", "source"), ("xd", "XD mean"), ("dg", "DG mean")):
+        (line,) = [line for line in printed.splitlines() if line.startswith(f"{title} ")]
+        figures = line.removeprefix(title).split()[:3]
+        assert [float(figure) for figure in figures] == pytest.approx(
+            [old[role], new[role], new[role] - old[role]], abs=0.011
+        )
+    assert "members that came (" in printed
+    came = printed.partition("members that came (")[2].partition("): ")[2].partition("\n")[0].split(", ")
+    assert set(came) <= set(load_record(loop.folder).members)
+    assert "these 2 params: " in printed
+    assert "every other row that changed:" in loop.run("wsoup", "compare", "--all")
+
+
+def test_plots_are_drawn_once_each_with_their_template(loop):
+    shown = json.loads(loop.run("dvc", "plots", "show", "--json"))["data"]
+    assert set(shown) == {f"reports/plots/{path.name}" for path in (loop.folder / "reports/plots").iterdir()}
+    loop.run("dvc", "plots", "diff", "-o", "diffed")
+    assert (loop.folder / "diffed/index.html").is_file()
+    shutil.rmtree(loop.folder / "diffed")
+
+
+def test_an_experiment_ends_in_one_consistent_state_and_can_be_taken_back(loop):
+    reports, params = load_record(loop.folder), (loop.folder / "params.yaml").read_text()
+    loop.git("checkout", "-q", "--", ".")
+    loop.run("dvc", "checkout", "-q")
+    first = load_record(loop.folder)
+    assert first.params["soups"]["word"]["k0"] == 4
+    assert "params.yaml has changed" not in loop.run("wsoup", "results")
+    loop.run("dvc", "exp", "run", "--name", "more", "-S", "soups.word.k0=8", "-S", "soups.word.m=3")
+    assert load_record(loop.folder) == reports, "the same as by hand"
+    assert yaml.safe_load((loop.folder / "params.yaml").read_text()) == yaml.safe_load(params)
+    table = loop.run("dvc", "exp", "show", "--only-changed", "--drop", ".*/.*", "--no-pager", COLUMNS="200")
+    assert max(map(len, table.splitlines())) <= WIDTH, table
+    assert "more" in table
+    loop.git("checkout", "-q", "--", ".")
+    loop.run("dvc", "checkout", "-q")
+    assert load_record(loop.folder) == first
+    assert "soups.word.k0 4 -> 8" in loop.run("wsoup", "compare", "HEAD", "more")
+    loop.run("dvc", "exp", "apply", "more")
+    assert load_record(loop.folder) == reports
+
+
+def test_a_clone_without_the_cache_says_that_figures_are_another_machines(loop, tmp_path):
+    clone = Path(tmp_path / "clone")
+    loop.git("clone", "-q", ".", str(clone))
+    shutil.copytree(loop.folder / "reports", clone / "reports", dirs_exist_ok=True)
+    other = type(loop).at(clone)
+    first, *_ = fits(other.run("wsoup", "compare"), lines=15).splitlines()
+    assert first.startswith("HEAD holds another machine's figures (DVC has no results of it here)")
+
+
+def test_unknown_revisions_and_revisions_without_a_report_are_named(loop):
+    for revision, message in (
+        ("nowhere", "'nowhere' is no revision and no experiment here; see `git log` and `dvc exp list`"),
+        ("HEAD~1", "reports/verdict.json is not in revision HEAD~1; commit reports/ after `dvc repro`"),
+    ):
+        assert message in loop.run("wsoup", "compare", revision, good=False)

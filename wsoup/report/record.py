@@ -1,0 +1,124 @@
+"""reports/verdict.json: what stage `report` found out about a run, with the params that made it.
+
+`wsoup results`, `report` and `compare` show a run under these params, whatever params.yaml says by now.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from wsoup.base.errors import MismatchError, MissingError
+from wsoup.disk import store
+from wsoup.paper.settings import flat
+from wsoup.params.section import read_yaml
+from wsoup.runtime.git import git
+
+FILE = Path("reports/verdict.json")
+PAGE = Path("reports/index.html")
+MARK = '<meta name="wsoup-results" content="{}">'
+"""In the page: the digest of the record that it shows."""
+SHOWN = 3
+"""Keys that a line names; it counts the others."""
+
+
+class Record(BaseModel):
+    """The content of verdict.json.
+
+    Attributes:
+        answer: lines of `wsoup results`.
+        params: the sections of params.yaml that the report depends on.
+        soup, mode, members: the run's soup, how it is judged, and its texts, all seeds.
+        rows: variant -> row -> source, xd, dg and their deviations over seeds, per cent.
+        verdicts: lines of the table of verdicts.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    answer: list[str]
+    params: dict[str, JsonValue]
+    soup: str
+    mode: str
+    members: list[str]
+    rows: dict[str, dict[str, dict[str, float]]]
+    verdicts: list[dict[str, JsonValue]]
+
+    @classmethod
+    def parse(cls, text: str, *, origin: str) -> Record:
+        """From the text of verdict.json; raises MismatchError if it is not as the stage wrote it."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError:
+            raise MismatchError(f"{origin} is not as stage report of this wsoup writes it; run `dvc repro`") from None
+
+
+def load_record(root: Path) -> Record:
+    """The record of the run in a folder.
+
+    Raises:
+        MissingError, MismatchError: stage `report` has not run, or its file was edited.
+    """
+    path = store.require(root / FILE, made_by="report")
+    return Record.parse(path.read_text(encoding="utf-8", errors="replace"), origin=str(path))
+
+
+def depended_on(params: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Dotted keys that stage `report` depends on: all of its sections, but of `landscape` only the methods."""
+    return {key: value for key, value in flat(params).items() if not key.startswith("landscape.") or "methods" in key}
+
+
+def differences(before: dict[str, JsonValue], after: dict[str, JsonValue]) -> list[str]:
+    """``soups.word.k0 250 -> 50`` for every dotted key that differs; ``-`` where a side lacks it."""
+    old, new = depended_on(before), depended_on(after)
+    pairs = {key: (old.get(key, "-"), new.get(key, "-")) for key in {**old, **new}}
+    return [f"{key} {_short(a)} -> {_short(b)}" for key, (a, b) in pairs.items() if a != b]
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 24 else f"{text[:21]}..."
+
+
+def first_few(items: list[str]) -> str:
+    """The first of some texts, and how many others there are."""
+    return ", ".join(items[:SHOWN]) + (f" and {len(items) - SHOWN} more" if len(items) > SHOWN else "")
+
+
+def notes(record: Record, *, root: Path) -> list[str]:
+    """One line each: params.yaml has changed since, the page shows other results, reports/ differ from HEAD."""
+    lines = []
+    try:
+        now = {name: section for name, section in read_yaml(root / "params.yaml").items() if name in record.params}
+    except MissingError:
+        now = record.params
+    if changed := differences(record.params, now):
+        lines.append(f"params.yaml has changed since: {first_few(changed)}; run `dvc repro`")
+    if (root / PAGE).is_file() and not shows(root / PAGE, root=root):
+        lines.append(f"{PAGE} shows other results; `wsoup report` writes it again")
+    return lines + ([line] if (line := baseline(root)) else [])
+
+
+def baseline(root: Path) -> str:
+    """What to do where reports/ differ from the last commit; "" where they do not, or there is no git."""
+    changed = git("status", "--porcelain", "--", str(FILE), folder=root)
+    advice = "reports/ differ from HEAD: see `wsoup compare`, or commit them as this machine's baseline"
+    return advice if changed and changed.strip() else ""
+
+
+def digest(root: Path) -> str:
+    """Of the record in a folder."""
+    return store.sha256_file(root / FILE)[:16]
+
+
+def shows(page: Path, *, root: Path) -> bool:
+    """Whether a page shows the record in a folder."""
+    return MARK.format(digest(root)) in page.read_text(encoding="utf-8", errors="replace")
+
+
+def remove_stale_page(root: Path) -> None:
+    """Remove reports/index.html if `wsoup report` wrote it for other results; any other file stays."""
+    page = root / PAGE
+    text = page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
+    if MARK.split("{")[0] in text and not shows(page, root=root):
+        page.unlink()
