@@ -307,6 +307,13 @@ def test_a_class_that_is_a_link_to_a_folder_elsewhere_is_refused(tmp_path: Path)
         build(params(tmp_path / "set", role="dg"))
 
 
+def test_an_image_from_after_the_year_2262_is_listed(tmp_path: Path) -> None:
+    """A clock that is wrong; its nanoseconds have more than 63 bits."""
+    draw(tmp_path / "set/test/ant/1.png")
+    os.utime(tmp_path / "set/test/ant/1.png", ns=(10**19, 10**19))
+    assert len(build(params(tmp_path / "set", role="dg")).table) == 1
+
+
 def test_links_that_dvc_follows_or_need_not_follow_are_allowed(tmp_path: Path) -> None:
     draw(tmp_path / "elsewhere/test/ant/1.png")
     draw(tmp_path / "note.txt.png")

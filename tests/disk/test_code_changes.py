@@ -25,7 +25,12 @@ EDITS = {
         "return -(targets * F.log_softmax(logits, dim=-1)).sum(dim=-1).mean()",
         "return -2 * (targets * F.log_softmax(logits, dim=-1)).sum(dim=-1).mean()",
     ),
-    "the acceptance rule": ("soup@word", "wsoup/search/grow/greedy.py", "judgement[0] > bar", "judgement[0] >= bar"),
+    "the acceptance rule": (
+        "soup@word",
+        "wsoup/search/grow/greedy.py",
+        "judgement.value > bar",
+        "judgement.value >= bar",
+    ),
     "the preprocessing": (
         "embed@photo",
         "wsoup/images/decode.py",

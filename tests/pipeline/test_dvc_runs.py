@@ -127,7 +127,7 @@ def test_an_edit_while_a_stage_runs_is_not_recorded(other, what):
 def test_a_queued_experiment_runs_the_code_that_was_queued(other):
     """The edit is undone before the experiment starts: a stage runs the wsoup of its own tree."""
     before, code = members(other), Path(other.folder / "wsoup/search/grow/greedy.py").read_text()
-    other.edit_code("wsoup/search/grow/greedy.py", "judgement[0] > bar", "judgement[0] >= bar")
+    other.edit_code("wsoup/search/grow/greedy.py", "judgement.value > bar", "judgement.value >= bar")
     other.run("dvc", "exp", "run", "--queue", "--name", "edited", "soup@word")
     other.git("checkout", "-q", ".")
     assert Path(other.folder / "wsoup/search/grow/greedy.py").read_text() == code

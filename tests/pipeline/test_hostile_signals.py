@@ -23,7 +23,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
 @pytest.mark.parametrize("stage", [*FIRST, *LONG, LANDSCAPE, *REST], ids="@".join)
 def test_a_stage_stopped_at_any_moment_ends_in_the_same_bytes(
     project: Project, tmp_path: Path, stage: Stage, number: signal.Signals
@@ -37,6 +37,7 @@ def test_a_stage_stopped_at_any_moment_ends_in_the_same_bytes(
     began = time.monotonic()
     assert run(folder, stage)[0] == 0
     took = time.monotonic() - began
+    shutil.rmtree(folder / ".cache/wsoup")  # or there would be nothing to do
     draw = random.Random(f"{stage} {number.name}")
     for _ in range(2):
         process = start(folder, stage)

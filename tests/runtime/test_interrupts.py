@@ -27,7 +27,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(
     "work",
     [
@@ -115,3 +115,22 @@ def test_a_library_that_aborts_at_exit_does_not_fail_a_finished_process():
 
     assert run("finished") == (0, "written\n")
     assert run("not")[0] == -signal.SIGABRT
+
+
+def test_a_closed_terminal_leaves_no_temporary_file_and_nohup_is_respected(tmp_path):
+    (tmp_path / "program.py").write_text("""
+import os, signal, sys
+from wsoup.disk.store import replacing
+from wsoup.runtime.process import interruptible
+
+if sys.argv[1] == "nohup":
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+with interruptible(), replacing("soup.json") as temporary:
+    temporary.write_text("{}")
+    os.kill(os.getpid(), signal.SIGHUP)
+""")
+    for how, left in (("closed", {"program.py"}), ("nohup", {"program.py", "soup.json"})):
+        command = [sys.executable, "program.py", how]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False)
+        assert {path.name for path in tmp_path.iterdir()} == left

@@ -276,7 +276,7 @@ def test_the_bar_of_images_moves_by_the_workers_shards(capsys):
 )
 def test_stages_on_two_nodes_give_the_bytes_of_one_process(project: Project, cluster, tmp_path, stage, item, out):
     folder = tmp_path / "project"
-    shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns(".git", "tmp"))
+    shutil.copytree(project.folder, folder, ignore=shutil.ignore_patterns(".git", ".cache", "tmp"))
     before = contents(folder / "artifacts" / out)
     shutil.rmtree(folder / "artifacts" / out, ignore_errors=True)
     elsewhere = object.__new__(Project)

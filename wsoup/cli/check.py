@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,6 +56,8 @@ def check_command(
     problems = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     source = next(finding for finding in findings if finding.name == settings.source)
     problems += text_problems(settings, class_names=source.class_names)
+    if sys.flags.safe_path:
+        problems.append("PYTHONSAFEPATH is set, so Python would find no module `stages` here: unset it for `dvc repro`")
     if versions.VERSIONS.is_file():
         problems += [f"{clause} ({versions.VERSIONS})" for clause in versions.package_differences(code.installed())]
     if cache:

@@ -66,11 +66,11 @@ def run(main: Callable[..., None]) -> None:
             _check_tree(script)
             check_packages(code.packages(script))
             _check_folders()
+            remove_strays()
+            inputs = read_inputs(name)
             owner = Owner.of(script, name=name)
             with _locked(name):
                 remove_abandoned("artifacts", "reports", owner.folder)
-                remove_strays()
-                inputs = read_inputs(name)
                 main(owner, *([] if item is None else [item]))
                 check_unchanged(name, since=inputs)
                 owner.finished()
