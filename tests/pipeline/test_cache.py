@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.cli import app as cli
 from wsoup.disk import code, store
+from wsoup.disk.atomic import place
 from wsoup.disk.shards import Owner, Shard
 from wsoup.images import reuse
 from wsoup.pipeline import versions
@@ -32,6 +33,7 @@ SLOW = '''
 import time
 from functools import partial
 from wsoup.pipeline import stage
+from wsoup.disk.atomic import place
 from wsoup.disk.shards import Shard
 from wsoup.runtime.work import finish_shards
 
@@ -192,8 +194,8 @@ def test_only_half_written_files_of_dead_processes_are_removed(run: Path) -> Non
     ended.wait()
     for folder in ("artifacts/soups", "reports"):
         (run / folder).mkdir(parents=True)
-        (run / folder / f".a.{store.place()}-{ended.pid}-abc.tmp").write_text("half")
-        (run / folder / f".a.{store.place()}-{os.getpid()}-abc.tmp").write_text("half")
+        (run / folder / f".a.{place()}-{ended.pid}-abc.tmp").write_text("half")
+        (run / folder / f".a.{place()}-{os.getpid()}-abc.tmp").write_text("half")
     assert command("--prune").count("half-written") == 2
     assert len(list(run.rglob(".*.tmp"))) == 2
 

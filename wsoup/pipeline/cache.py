@@ -16,6 +16,7 @@ from rich.filesize import decimal
 
 from wsoup.base.errors import MismatchError
 from wsoup.disk import code, store
+from wsoup.disk.atomic import abandoned
 from wsoup.disk.shards import Owner
 from wsoup.images import reuse
 from wsoup.pipeline.graph import stage_names
@@ -69,7 +70,7 @@ def look() -> list[Entry]:
                 entries.append(Entry(version, path.name, None if current else why))
         else:
             entries.append(Entry(path))
-    return [*entries, *(Entry(path, useless="half-written") for path in store.abandoned("artifacts", "reports"))]
+    return [*entries, *(Entry(path, useless="half-written") for path in abandoned("artifacts", "reports"))]
 
 
 def _script(stage: str) -> Path:

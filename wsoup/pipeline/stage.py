@@ -23,8 +23,9 @@ from filelock import FileLock, Timeout
 from wsoup.base.errors import MismatchError, ParamsError, WsoupError
 from wsoup.disk import code
 from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.atomic import check_no_link, remove_abandoned
 from wsoup.disk.shards import Owner
-from wsoup.disk.store import cache_dir, check_no_link, make_cache_dir, remove_abandoned
+from wsoup.disk.store import cache_dir, make_cache_dir
 from wsoup.pipeline.inputs import check_unchanged, read_inputs
 from wsoup.pipeline.strays import remove_strays
 from wsoup.pipeline.versions import check_packages, is_of_this_wsoup
