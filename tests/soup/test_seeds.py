@@ -9,8 +9,7 @@ import pytest
 from wsoup.base.errors import MismatchError, MissingError
 from wsoup.soup.formats import summary
 from wsoup.soup.member import Member
-from wsoup.soup.seeds import load_seeds, together
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import Soup, load_seeds, together
 
 ENCODER = {"model": "m", "pretrained": "p"}
 FIRST = Soup("top", 2, "a photo of a {}.", ENCODER, (Member("sharp", 7, 10), Member("old", 6, 10)))

@@ -130,8 +130,7 @@ def load(name: str | None) -> Soup:
 
 def load_soup(file: Path | str) -> Soup:
     """Load a soup file, or all seeds in a folder as one soup."""
-    from wsoup.soup.seeds import load_seeds
-    from wsoup.soup.soup import Soup
+    from wsoup.soup.soup import Soup, load_seeds
 
     return load_seeds(file) if Path(file).is_dir() else Soup.load(file)
 

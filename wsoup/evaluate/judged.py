@@ -82,7 +82,7 @@ def random_rows(material: Material, *, soups: Sequence[str]) -> list[Row]:
 
 
 def together_rows(name: str, *, material: Material) -> tuple[Row, Row]:
-    """The bare class name, and a soup with all seeds combined (`wsoup.soup.seeds`)."""
+    """The bare class name, and a soup with all seeds combined (`wsoup.soup.soup.load_seeds`)."""
     texts = tuple(chain.from_iterable(material.soups[name].values()))
     return Row("", material.seeds, ("",)), Row(all_seeds(name), material.seeds, texts)
 

@@ -252,5 +252,5 @@ def random_beside(name: str) -> str:
 
 
 def all_seeds(name: str) -> str:
-    """Name in right.parquet of a soup with all seeds combined, as it is exported (`wsoup.soup.seeds`)."""
+    """Name in right.parquet of a soup with all seeds combined, as it is exported (`wsoup.soup.soup.load_seeds`)."""
     return f"{name}_all_seeds"

@@ -1,7 +1,7 @@
 """The `Soup` value: the texts appended to every class name, and the encoder they were selected with."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -52,7 +52,7 @@ class Soup:
 
     Attributes:
         kind: a kind of params.yaml (``greedy``, ``chains``, ...), or ``class_name``, ``upper_bound``.
-        seed: of the few-shot images it was selected on; None: all seeds together (`wsoup.soup.seeds`).
+        seed: of the few-shot images it was selected on; None: all seeds together (`load_seeds`).
         template: prompt template of the source dataset, with one ``{}``.
         encoder: id of the encoder it was selected with.
         members: in the order in which they were added.
@@ -166,3 +166,39 @@ class Soup:
         if encoder is not None:
             store.check_encoder(soup.encoder, expected=encoder, where=path)
         return soup
+
+
+def load_seeds(folder: str | Path) -> Soup:
+    """Load all seed<k>.json of a folder such as artifacts/soups/word, in the order of seeds, as one soup.
+
+    Raises:
+        MissingError, MismatchError: no soups in the folder, or soups that do not belong together.
+    """
+    soups = [Soup.load(path) for path in Path(folder).glob("seed*.json")]
+    if not soups:
+        raise MissingError(f"{folder} holds no seed<k>.json; soups are made by stage 'soup': run `dvc repro`")
+    return together(sorted(soups, key=lambda soup: soup.seed or 0), origin=folder)
+
+
+def together(soups: Sequence[Soup], *, origin: str | Path) -> Soup:
+    """Join the members of all seeds, duplicates included.
+
+    Costs and the class name's count are those of one seed's images and are dropped. A single soup is returned as is.
+
+    Raises:
+        MismatchError: different kinds, templates or encoders; names `origin`.
+    """
+    first, *others = soups
+    for other in others:
+        if (other.kind, other.template) != (first.kind, first.template):
+            raise MismatchError(f"{origin} holds soups of several definitions; run `dvc repro` to make them again")
+        store.check_encoder(other.encoder, expected=first.encoder, where=origin)
+    if not others:
+        return first
+    return replace(
+        first,
+        seed=None,
+        members=tuple(member for soup in soups for member in soup.members),
+        class_name_correct=None,
+        cost={},
+    )
