@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from torchvision.transforms import RandomResizedCrop
 
 from wsoup.base.errors import ChangedError, DataError
 from wsoup.disk.store import sha256_file
-from wsoup.finetune.data import FewShotImages, batch_positions, crop_box, decodable, wrapped_positions
+from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, crop_box, decodable, wrapped_positions
 
 LABELS = np.repeat(np.arange(5), 3)
 
@@ -84,7 +85,7 @@ def test_the_fallback_crop_equals_torchvisions(width, height):
 
 
 def test_without_augmentation_pixels_come_from_the_encoders_preprocessing(tiny_encoder, colours):
-    images = FewShotImages(colours.paths, labels=colours.labels, encoder=tiny_encoder, augment=None)
+    images = FewShotImages(colours, encoder=tiny_encoder, augment=None)
     pixels, labels = images.batch(np.array([4, 0]), seed=1, iteration=0)
     assert torch.equal(pixels[0], tiny_encoder.preprocess(Image.open(colours.paths[4])))
     assert labels.tolist() == [1, 0]
@@ -94,7 +95,9 @@ def test_a_crop_of_everything_equals_the_encoders_preprocessing(tiny_encoder, tm
     """With share 1 a square image of the model's size is not cropped, only normalised."""
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(tmp_path / "a.png")
     whole = finetune_params(augment={"crop": [1.0, 1.0], "flip": False}).augment
-    images = FewShotImages([str(tmp_path / "a.png")], labels=np.array([0]), encoder=tiny_encoder, augment=whole)
+    path = str(tmp_path / "a.png")
+    source = TrainingSet([path], [sha256_file(path)], np.array([0]), ["a"], "a {}.", [""])
+    images = FewShotImages(source, encoder=tiny_encoder, augment=whole)
     expected = tiny_encoder.preprocess(Image.open(tmp_path / "a.png"))
     crops = [images.batch(np.array([0]), seed=1, iteration=t)[0][0] for t in range(20)]
     assert any(torch.allclose(pixels, expected, atol=1e-6) for pixels in crops)
@@ -104,38 +107,38 @@ def test_augmented_pixels_do_not_depend_on_threads_or_on_memory(tiny_encoder, co
     augment = finetune_params().augment
 
     def pixels(**options: int) -> torch.Tensor:
-        source = FewShotImages(colours.paths, labels=colours.labels, encoder=tiny_encoder, augment=augment, **options)
+        source = FewShotImages(colours, encoder=tiny_encoder, augment=augment, **options)
         return source.batch(np.arange(12), seed=1, iteration=3)[0]
 
     assert torch.equal(pixels(threads=4), pixels(threads=1, room=0))
 
 
-def test_bad_training_images_are_skipped(tmp_path, colours):
+def test_bad_training_images_are_skipped(tmp_path):
     world = draw_colours(tmp_path)
-    digests = list(world.digests)
     Path(world.paths[4]).write_bytes(b"broken")
-    digests[4] = sha256_file(world.paths[4])
-    options = {"labels": world.labels, "class_names": world.class_names}
-    good, skipped = decodable(world.paths, digests=digests, **options)
-    assert good.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
-    assert list(skipped) == [4]
-    assert "1.png is not an image" in skipped[4]
+    digests = [sha256_file(path) for path in world.paths]
+    good = decodable(replace(world, digests=digests))
+    assert list(good.paths) == [path for i, path in enumerate(world.paths) if i != 4]
+    assert good.labels.tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert "1.png is not an image" in good.skipped[0]
     for position in (3, 5):
         Path(world.paths[position]).write_bytes(b"broken")
-    with pytest.raises(DataError, match=r"none of the training images of class 'green' can be decoded: .*0.png is not"):
-        decodable(world.paths, digests=None, **options)
     with pytest.raises(ChangedError, match=r"0.png changed since it was listed"):
-        decodable(world.paths, digests=digests, **options)
+        decodable(replace(world, digests=digests))
+    now = replace(world, digests=[sha256_file(path) for path in world.paths])
+    with pytest.raises(DataError, match=r"none of the training images of class 'green' can be decoded: .*0.png is not"):
+        decodable(now)
 
 
 def test_a_training_image_that_changed_since_listing_is_an_error(tiny_encoder, colours):
-    digests = colours.digests
-    options = {"labels": colours.labels, "encoder": tiny_encoder, "augment": None}
-    FewShotImages(colours.paths, digests=digests, **options).batch(np.array([0]), seed=1, iteration=0)
+    options = {"encoder": tiny_encoder, "augment": None}
+    FewShotImages(colours, **options).batch(np.array([0]), seed=1, iteration=0)
     with pytest.raises(ChangedError, match=r"0.png changed since it was listed"):
-        FewShotImages(colours.paths, digests=digests[::-1], **options).batch(np.array([0]), seed=1, iteration=0)
+        FewShotImages(replace(colours, digests=colours.digests[::-1]), **options).batch(
+            np.array([0]), seed=1, iteration=0
+        )
 
 
 def test_no_images_is_an_error(tiny_encoder):
     with pytest.raises(DataError, match="the few-shot split holds no images"):
-        FewShotImages([], labels=np.array([]), encoder=tiny_encoder, augment=None)
+        FewShotImages(TrainingSet([], [], np.array([]), [], "a {}.", [""]), encoder=tiny_encoder, augment=None)

@@ -9,7 +9,7 @@ round, which may then hold a class twice: see `wrapped_positions`.
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,18 +96,8 @@ def read_training_set(
     paths = [remote.joined(root, path) for path in split["path"].to_pylist()]
     digests = store.read_table(manifest, columns=["digest"])["digest"].take(split["row"]).to_pylist()
     labels = np.asarray(split["label"].to_numpy(), dtype=np.int64)
-    good, skipped = np.arange(len(paths)), dict[int, str]()
-    if on_bad_image == "skip":
-        good, skipped = decodable(paths, labels=labels, digests=digests, class_names=about["class_names"])
-    return TrainingSet(
-        paths=[paths[i] for i in good],
-        digests=[digests[i] for i in good],
-        labels=labels[good],
-        class_names=about["class_names"],
-        template=about["template"],
-        soup=texts,
-        skipped=list(skipped.values()),
-    )
+    whole = TrainingSet(paths, digests, labels, about["class_names"], about["template"], texts)
+    return decodable(whole) if on_bad_image == "skip" else whole
 
 
 def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:
@@ -144,33 +134,33 @@ def wrapped_positions(labels: np.ndarray, *, batch_size: int, seed: int, iterati
     return np.array([image_of(int(orders[r][rank]), int(r)) for r, rank in zip(rounds, ranks, strict=True)])
 
 
-def decodable(
-    paths: Sequence[str], *, labels: np.ndarray, digests: Sequence[str] | None, class_names: Sequence[str]
-) -> tuple[np.ndarray, dict[int, str]]:
-    """Try to decode every image, once, before training that skips bad images.
-
-    Args:
-        paths: N files.
-        labels: (N,) int64.
-        digests: N content digests of the files at listing time, or None.
-        class_names: C names in label order, for error messages.
-
-    Returns:
-        Positions of the good images, and the error messages of the others by position.
+def decodable(source: TrainingSet) -> TrainingSet:
+    """Try to decode every image, once, before training, and leave out the bad ones.
 
     Raises:
         ChangedError: a file changed since it was listed.
         DataError: a class has no good image.
     """
-
     errors: dict[int, str] = {}
-    for batch in batches(paths, transform=_no_pixels, batch_size=CHECKED_AT_ONCE, digests=digests, on_bad_image="skip"):
+    for batch in batches(
+        source.paths,
+        transform=_no_pixels,
+        batch_size=CHECKED_AT_ONCE,
+        digests=source.digests,
+        on_bad_image="skip",
+    ):
         errors |= {i: error.args[0] for i, error in batch.bad.items()}
-    good = np.delete(np.arange(len(paths)), list(errors))
-    for label in np.setdiff1d(labels, labels[good])[:1]:
-        text = next(text for i, text in errors.items() if labels[i] == label)
-        raise DataError(f"none of the training images of class {class_names[label]!r} can be decoded: {text}")
-    return good, errors
+    good = np.delete(np.arange(len(source.paths)), list(errors))
+    for label in np.setdiff1d(source.labels, source.labels[good])[:1]:
+        text = next(text for i, text in errors.items() if source.labels[i] == label)
+        raise DataError(f"none of the training images of class {source.class_names[label]!r} can be decoded: {text}")
+    return replace(
+        source,
+        paths=[source.paths[i] for i in good.tolist()],
+        digests=[source.digests[i] for i in good.tolist()],
+        labels=source.labels[good],
+        skipped=list(errors.values()),
+    )
 
 
 def _no_pixels(image: Image.Image) -> Tensor:
@@ -182,11 +172,9 @@ class FewShotImages:
     """Decodes, augments and normalises the training images of one seed.
 
     Args:
-        paths: N files.
-        labels: (N,) int64.
+        source: N images.
         encoder: whose preprocessing to use.
         augment: crop and flip; None: the plain preprocessing.
-        digests: N content digests of the files at listing time, or None.
         threads: to decode and crop; None: ``$WSOUP_WORKERS``, else one per core. Does not affect results.
         room: pixels of decoded images to keep in memory. Does not affect results.
 
@@ -197,19 +185,16 @@ class FewShotImages:
 
     def __init__(
         self,
-        paths: Sequence[str],
+        source: TrainingSet,
         *,
-        labels: np.ndarray,
         encoder: Encoder,
         augment: AugmentParams | None,
-        digests: Sequence[str] | None = None,
         threads: int | None = None,
         room: int = PIXELS_IN_MEMORY,
     ) -> None:
-        if not len(paths):
+        if not len(source.paths):
             raise DataError("the few-shot split holds no images; run `dvc repro fewshot`")
-        self.paths, self.labels, self.encoder, self.augment = list(paths), np.asarray(labels), encoder, augment
-        self.digests = list(digests) if digests is not None else [None] * len(self.paths)
+        self.source, self.encoder, self.augment = source, encoder, augment
         size = encoder.preprocessing["size"]
         self.size = size if isinstance(size, int) else max(size)
         self.filter = RESAMPLING[encoder.preprocessing["interpolation"] or "bicubic"]
@@ -221,7 +206,7 @@ class FewShotImages:
 
     def batch(self, positions: np.ndarray, *, seed: int, iteration: int) -> tuple[Tensor, Tensor]:
         """Pixels (B, 3, H, W) float32 and labels (B,) of the images at `positions`, augmented for this iteration."""
-        labels = torch.from_numpy(self.labels[positions])
+        labels = torch.from_numpy(self.source.labels[positions])
         if self.augment is None:
             return torch.stack(
                 list(self._pool.map(lambda i: self.encoder.preprocess(self._load(i)), positions))
@@ -236,7 +221,8 @@ class FewShotImages:
         position = int(position)
         if position in self._kept:
             return self._kept[position]
-        image = load_rgb(self.paths[position], digest=self.digests[position], as_stored=self.encoder.as_stored)
+        path, digest = self.source.paths[position], self.source.digests[position]
+        image = load_rgb(path, digest=digest, as_stored=self.encoder.as_stored)
         if image.width * image.height <= self._room:
             self._room -= image.width * image.height
             self._kept[position] = image

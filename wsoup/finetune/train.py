@@ -74,13 +74,7 @@ class Trainer:
             self._parameter_groups(), momentum=shared.momentum, weight_decay=shared.weight_decay, entries=entries
         )
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=encoder.dtype == torch.float16)
-        self.images = FewShotImages(
-            source.paths,
-            labels=source.labels,
-            encoder=encoder,
-            augment=shared.augment,
-            digests=source.digests,
-        )
+        self.images = FewShotImages(source, encoder=encoder, augment=shared.augment)
         self.passes = Passes(
             encoder,
             student=self.student,
