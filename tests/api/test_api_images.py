@@ -169,6 +169,7 @@ def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
     [
         ({"paths": "a.png"}, DataError, "paths is one string, 'a.png'; expected a list"),
         ({"paths": []}, DataError, "paths is empty"),
+        ({"paths": ["."]}, DataError, r"paths\[0\] is a folder, '\.'; expected its images, such as sorted\("),
         ({"model": object()}, ModelError, "model is object, which has no encode_image"),
         ({"on_bad_image": "skip"}, ParamsError, "on_bad_image is 'skip'; expected 'stop' or 'nan'"),
         ({"resume": " "}, ParamsError, "resume is ' '; expected plain text: it is blank"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import open_clip
@@ -135,6 +136,42 @@ class Wrapped:
 
     def encode_image(self, pixels):
         return 3 * self.inner.encode_image(pixels)
+
+
+@pytest.mark.parametrize("state", ["dtype", "autocast", "device"])
+def test_what_others_set_in_torch_changes_nothing(given, state, tiny_encoder):
+    how = {"class_names": NAMES, "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
+    features, labels = given["features"], given["labels"]
+
+    def results():
+        soup = wsoup.descriptor_soup(**given, descriptors=DESCRIPTORS)
+        classifier = soup.classifier(**how)
+        head = wsoup.fit_head(features, labels, soup=soup, **how)
+        adapted = wsoup.adapt(features, classifier=classifier)
+        accuracy = wsoup.zero_shot_accuracy(features, labels, classifier=classifier, baseline=head)
+        return soup.texts, accuracy, [classifier, head.classifier, adapted.predict(features)]
+
+    texts, accuracy, tensors = results()
+    with ExitStack() as stack:
+        if state == "dtype":
+            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+            torch.set_default_dtype(torch.float64)
+        elif state == "autocast":
+            stack.enter_context(torch.autocast("cpu", dtype=torch.bfloat16))
+        else:
+            stack.callback(torch.set_default_device, None)
+            torch.set_default_device("meta")
+        again_texts, again_accuracy, again = results()
+    assert (again_texts, again_accuracy) == (texts, accuracy)
+    for one, other in zip(tensors, again, strict=True):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one, other)
+
+
+def test_words_with_the_tokens_of_another_are_left_out_and_said(given):
+    expected = wsoup.word_soup(**given, words=WORDS, seed=1, **SMALL)
+    with pytest.warns(UserWarning, match="2 of the words have another's tokens and are left out: 'Time', 'DAY'"):
+        assert wsoup.word_soup(**given, words=[*WORDS, "Time", "DAY"], seed=1, **SMALL) == expected
 
 
 def test_any_object_with_encode_text_is_a_model(given):

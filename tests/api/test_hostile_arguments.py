@@ -178,7 +178,6 @@ def calls(tiny_encoder: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[s
             {
                 "features": images_of_classes.features,
                 "classifier": classifier,
-                "kind": "em",
                 "model": None,
                 "logit_scale": 100.0,
             },

@@ -456,3 +456,19 @@ def test_targets_that_cannot_be_edited_are_refused(in_tmp: Path, options: tuple[
     assert message in errors
     assert errors.count("\n") == 1
     assert Path("params.yaml").read_text() == before
+
+
+def test_class_names_are_proposed_or_read_from_a_file(in_tmp: Path) -> None:
+    classes = {"AnnualCrop": (200, 30, 30), "car_side": (30, 180, 40)}
+    write_image_folder(Path("photos"), splits={"train": 2, "test": 1}, classes=classes)
+    code, printed, errors = run("profile", "own", "--images", "photos")
+    assert code == 0, errors
+    assert "class names that may read better: AnnualCrop -> annual crop; put them into a file" in errors
+    Path("names.txt").write_text("AnnualCrop\tfield\ncar_side\tcar\n")
+    code, printed, errors = run("profile", "own", "--images", "photos", "--classes", "names.txt")
+    assert (code, "may read better" in errors) == (0, False)
+    assert yaml.safe_load(printed)["datasets"]["photos"]["class_names"] == str(Path("names.txt").resolve())
+    Path("names.txt").write_text("AnnualCrop\tfield\n")
+    assert (
+        "has no line for folder 'car_side'" in run("profile", "own", "--images", "photos", "--classes", "names.txt")[2]
+    )

@@ -57,3 +57,12 @@ def test_the_run_stops_by_default_and_the_error_names_the_alternative(in_tmp, ti
     store.write_table(artifacts.split("photo", seed=1), pa.table({"row": range(4)}))
     with pytest.raises(PoolError, match=r"does not fit .*, or set candidates\.on_long_text: skip$"):
         score.main(Owner.of(Path(score.__file__), name="score@descriptors"), "descriptors")
+
+
+def test_words_with_the_tokens_of_another_are_left_out_and_reported(in_tmp, tiny_encoder_files, capsys):
+    Path("words.txt").write_text("time\nTime\npeople\n")
+    artifacts = pools_of(tiny_encoder_files, on_long_text="skip")
+    Path("words.txt").write_text("time\nTime\npeople\n")
+    candidates.main(Owner.of(Path(candidates.__file__), name="candidates"))
+    assert read_pool(artifacts.pool("words")) == ["time", "people"]
+    assert "words: 1 have the tokens of another and are left out: 'Time' ('time')" in capsys.readouterr().out

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import open_clip
 import pytest
 import torch
 
-from wsoup.base.errors import PoolError
-from wsoup.texts.tokens import beyond_context, check_fits, check_prompts
+from wsoup.base.errors import DataError, PoolError
+from wsoup.texts.tokens import beyond_context, check_fits, check_prompts, token_lengths
 
 CONTEXT = 12
 STEMS = ["a cat", "a big red dog"]  # 2 and 4 tokens, and the comma
@@ -37,6 +38,22 @@ def test_a_text_that_just_fits_passes_and_one_more_token_does_not(tokenizer, roo
     with pytest.raises(PoolError, match=rf"pool: '{beyond}' after 'a big red dog' does not fit .* 12 tokens; shorten"):
         check_fits(["", fitting, beyond], stems=STEMS, tokenizer=tokenizer, origin="pool", step="shorten it")
     check_fits([beyond], stems=STEMS[:1], tokenizer=tokenizer, step="shorten it")
+
+
+def test_a_token_with_the_id_of_padding_counts():
+    """CLIP's "!" has id 0: 93 tokens once passed as 48, and were truncated."""
+    tokenizer = open_clip.get_tokenizer("ViT-B-32")
+    assert token_lengths(["!~ a", "", "!~" * 45 + " a"], tokenizer=tokenizer).tolist() == [5, 2, 77]
+    with pytest.raises(PoolError, match="does not fit the model's context of 77 tokens"):
+        check_fits(["!~" * 45 + " a"], stems=["a cat"], tokenizer=tokenizer, step="-")
+
+
+def test_class_prompts_that_tokenise_alike_are_refused():
+    tokenizer = open_clip.get_tokenizer("ViT-B-32")
+    for first, second in (("a Blue", "a blue"), ("a caf\u00e9", "a cafe\u0301")):
+        with pytest.raises(DataError, match=r"^photos: 'a .* are the same tokens to this model; rename one class$"):
+            check_fits(["sharp"], stems=[first, "a cat", second], tokenizer=tokenizer, origin="photos", step="-")
+    check_fits(["sharp"], stems=["a missile", "a missile"], tokenizer=tokenizer, step="-")  # as ImageNet's
 
 
 def test_null_tokens_take_room():

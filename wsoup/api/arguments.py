@@ -95,6 +95,7 @@ def checked_labels(labels: ArrayLike, *, n_images: int, class_names: Sequence[st
         raise DataError(f"labels has shape {tuple(y.shape)}; expected ({n_images},), one label for each image")
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         raise DataError(f"labels holds {y.dtype}; expected whole numbers from 0, or class names")
+    y = y.long()
     outside = (y < 0) | (y >= len(class_names))
     if outside.any():
         first, from_one = int(outside.nonzero()[0]), int(y.min()) == 1 and int(y.max()) == len(class_names)
@@ -103,7 +104,7 @@ def checked_labels(labels: ArrayLike, *, n_images: int, class_names: Sequence[st
             f"labels[{first}] is {int(y[first])}, outside of the {len(class_names)} class_names "
             f"(0 to {len(class_names) - 1}); {step}"
         )
-    return y.long()
+    return y
 
 
 def checked_classifier(classifier: ArrayLike, *, n_features: int, name: str = "classifier") -> Tensor:

@@ -116,6 +116,7 @@ def profile_own(
     images: Annotated[
         str | None, typer.Option(help="A folder with train/<class>/ and test/<class>/, or a folder of such folders.")
     ] = None,
+    classes: common.Names = None,
     model: common.Model = None,
     pretrained: common.Pretrained = "openai",
     config: common.Config = None,
@@ -153,7 +154,7 @@ def profile_own(
 
     Example: wsoup profile own --images photos --out params.yaml
     """
-    from wsoup.profiles.own import edit_targets, own
+    from wsoup.profiles.own import better_names, edit_targets, own
 
     if add is not None or remove is not None:
         file = out or Path("params.yaml")
@@ -177,8 +178,11 @@ def profile_own(
         shots=shots,
         descriptors=descriptors,
         test_fraction=test_fraction,
+        classes=classes,
     )
     _put(text, out=out, force=force)
+    if line := better_names(text):
+        print(line, file=sys.stderr)
 
 
 def _put(text: str, *, out: Path | None, force: bool) -> None:

@@ -80,7 +80,6 @@ def soup_export(
     model: common.Model = None,
     pretrained: common.Pretrained = None,
     config: common.Config = None,
-    device: common.Device = "auto",
     force: common.Force = False,
 ) -> None:
     """Export a soup for other software: exactly the texts that were measured, with template, comma and period.
@@ -108,7 +107,7 @@ def soup_export(
             raise ParamsError(f"--pixels is for --format onnx, not {form}")
         options = EncoderOptions(model, pretrained, config)
         classifier, encoder = load_classifier(
-            path, classes=classes, template=template, params=params, options=options, device=device
+            path, classes=classes, template=template, params=params, options=options, device="auto"
         )
         write(out, classifier, form=form, tower=encoder() if pixels else None)
         return

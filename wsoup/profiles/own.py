@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
+from wsoup.base.names import changes, proposed
 from wsoup.check.whole import parse_params
+from wsoup.core.prompts import clean_class_name
 from wsoup.datasets import folder, layouts
 from wsoup.datasets.listing import Listing
 from wsoup.params.inputs import DatasetParams, EncoderParams
@@ -28,6 +30,7 @@ def own(
     shots: int | None = None,
     descriptors: str | None = None,
     test_fraction: float | None = None,
+    classes: str | None = None,
 ) -> str:
     """params.yaml for a folder of your own images.
 
@@ -40,12 +43,13 @@ def own(
         descriptors: a text file or GPT-descriptor JSON file as pool; None: a few hundred of wsoup's own.
         test_fraction: share of the source's images kept for testing if there is no train/: see
             `wsoup.datasets.folder.divided`. With it, a folder of class folders can be the source.
+        classes: a file of class names by folder, for the source and the targets with its classes.
 
     Raises:
         MissingError, DataError: no such folder, no training images, or more than one source.
         ParamsError: a value that params.yaml would refuse.
     """
-    for option, file in (("--descriptors", descriptors), ("--config", encoder.get("config"))):
+    for option, file in (("--descriptors", descriptors), ("--config", encoder.get("config")), ("--classes", classes)):
         if file is not None and not Path(file).is_file():
             raise MissingError(f"{option} {file} is not a file; correct the path")
     divided = test_fraction is not None
@@ -54,13 +58,15 @@ def own(
     roots = _undivided(images) if divided else _image_roots(images)
     listings = {_name(root, divided=divided): folder.read(str(root)) for root in map(Path.resolve, roots)}
     source = next(iter(listings))
+    if classes is not None:
+        folder.read(listings[source].root, class_names=classes)  # raises if a class has no line
     if test_fraction is not None:
         listings[source] = folder.divided(listings[source], fraction=test_fraction, test_split="test")
     pool = _absolute(descriptors) or OWN_DESCRIPTORS
     values = {
         "source": source,
         "encoder": _encoder(encoder),
-        "datasets": _own_datasets(listings, template=template, test_fraction=test_fraction),
+        "datasets": _own_datasets(listings, template=template, test_fraction=test_fraction, classes=_absolute(classes)),
         "fewshot.shots": _shots(listings[source]) if shots is None else shots,
         **files.descriptor_pool(pool, watch=pool),
     }
@@ -70,18 +76,33 @@ def own(
 
 
 def _own_datasets(
-    listings: Mapping[str, Listing], *, template: str, test_fraction: float | None
+    listings: Mapping[str, Listing], *, template: str, test_fraction: float | None, classes: str | None
 ) -> dict[str, dict[str, Any]]:
     """Section datasets; the first one is the source."""
     source, *_ = listings
-    class_names = listings[source].class_names
+    same = {name for name, listing in listings.items() if listing.class_names == listings[source].class_names}
     sections = {
-        name: _section("dg" if listing.class_names == class_names else "xd", root=listing.root, template=template)
+        name: _section("dg" if name in same else "xd", root=listing.root, template=template)
         for name, listing in listings.items()
     }
     division = {} if test_fraction is None else {"test_fraction": test_fraction}
     sections[source] = _section("source", root=listings[source].root, template=template, **division)
+    for name in same if classes is not None else ():
+        sections[name]["class_names"] = classes
     return sections
+
+
+def better_names(text: str) -> str:
+    """A line about class folders of a profile's source whose names may read better; "" if there are none."""
+    params = parse_yaml(text, origin="wsoup profile own")
+    section = params["datasets"][params["source"]]
+    root = Path(section["watch"])
+    if "class_names" in section or (root / "classnames.txt").is_file():
+        return ""
+    folders = folder.subfolders(root / "train" if (root / "train").is_dir() else root)
+    pairs = zip(folders, proposed(folders), strict=True)
+    changed = changes({name: better for name, better in pairs if better != clean_class_name(name)})
+    return f"class names that may read better: {changed}; put them into a file for --classes" if changed else ""
 
 
 def _section(role: str, *, root: str, template: str, **division: float) -> dict[str, Any]:
