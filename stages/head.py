@@ -63,6 +63,8 @@ def main(owner: Owner, name: str) -> None:
     }
     out = artifacts.results / "heads" / f"{name}.parquet"
     store.write_table(out, pa.Table.from_pylist(lines), attributes=attributes)
+    left_out = [f"{head.n_correct} of {head.n_images}{head.note and f' ({head.note})'}" for head in heads.values()]
+    print(f"left-out images right, by seed: {', '.join(left_out)}")
     print(f"{out}: {name} on {', '.join(dict.fromkeys(line['dataset'] for line in lines))}")
 
 
@@ -80,8 +82,6 @@ def fit(
             names=source.class_names,
         )
         head = best_head(shots, kind=definition.kind, soup=soup, encoder=encoder.id, note=note, **classes)
-        result = f"{head.n_correct} of {head.n_images} left-out images right"
-        print(f"seed {seed}: {'; '.join(filter(None, (result, head.note)))}")
         return head.as_bytes()
 
     shards = [

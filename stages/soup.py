@@ -37,12 +37,13 @@ def main(owner: Owner, name: str) -> None:
         for part in range(definition.parts)
     ]
     parts = finish_shards(shards, label=f"soup {name}", unit="part")
+    made = []
     with store.replacing(run.artifacts.soups(name)) as folder:
         for search in searches:
             soup = search.soup(islice(parts, definition.parts), made_with=owner.packages)
             soup.save(folder / f"seed{search.seed}.json")
-            first, tokens = soup.members[0].text, soup.cost["search"].tokens
-            print(f"seed {search.seed}: {len(soup.members)} members, the first: {first!r}; {tokens} tokens searched")
+            made.append(f"{len(soup.members)} of seed {search.seed} ({soup.members[0].text!r}, ...)")
+    print(f"members: {', '.join(made)}")
     print(f"soup {name}: {source.texts.encoded}")
 
 

@@ -7,7 +7,7 @@ from wsoup.paper import settings
 from wsoup.paper import tables as paper
 from wsoup.report.labels import TableRow, methods_of
 from wsoup.report.results import MEANS, ROLES, Results, is_number, mean_and_std
-from wsoup.report.tables import MARK, Cell, Row, Table, averaged, with_std
+from wsoup.report.tables import MARK, Row, Table, averaged, with_std
 
 
 def averages(results: Results) -> dict[str, dict[str, dict[str, float]]]:
@@ -106,7 +106,7 @@ def accuracy_row(
         return None
     ours, fixed, encoder = results.settings, results.paper_settings, results.encoder
     reasons = set(settings.marks(ours, paper=fixed, encoder=encoder, variant=variant, row=row.key) if theirs else ())
-    line: dict[str, Cell] = {"method": label, "variant": variant, "m": round(cells.texts, 1)}
+    line: dict[str, object] = {"method": label, "variant": variant, "m": round(cells.texts, 1)}
     stored, why = results.parameters.get(variant, 0) + (cells.stored or 0.0), set[str]()
     line["stored"] = stored
     for column, names in _columns(results):
@@ -126,9 +126,9 @@ def accuracy_row(
     return line, why
 
 
-def _beside(column: str, ours: float, theirs: float, *, marked: bool) -> dict[str, Cell]:
+def _beside(column: str, ours: float, theirs: float, *, marked: bool) -> dict[str, object]:
     """The paper's figure, the difference and, where they are not comparable, the mark."""
-    cell: dict[str, Cell] = {f"{column} (paper)": theirs, f"{column} (diff)": ours - theirs}
+    cell: dict[str, object] = {f"{column} (paper)": theirs, f"{column} (diff)": ours - theirs}
     return cell | ({f"{column} (mark)": MARK} if marked else {})
 
 

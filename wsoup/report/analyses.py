@@ -16,7 +16,7 @@ from wsoup.paper.tables import single_texts as single_texts_of
 from wsoup.report.labels import methods_of, soup_label, soup_title
 from wsoup.report.plots import lambda_of
 from wsoup.report.results import MEANS, PLACES, ROLES, Cells, Results, is_number, mean_and_std
-from wsoup.report.tables import Cell, Row, Table, averaged, with_std
+from wsoup.report.tables import Row, Table, averaged, with_std
 from wsoup.report.verdict import SoupVerdict
 from wsoup.soup.soup import Soup
 from wsoup.statistics.noise import over_datasets
@@ -43,7 +43,7 @@ def single_texts(path: Path, *, results: Results) -> Table:
     groups, rows = _groups(results), []
     for (method, text), measured in _measured(path).items():
         if kinds.get(method) is not None:  # None: of a soup that params.yaml no longer has
-            row: dict[str, Cell] = {"kind": kinds[method], "text": text}
+            row: dict[str, object] = {"kind": kinds[method], "text": text}
             for group, measure, value, change in _changes(measured, _class_name(results), groups):
                 row |= (
                     {f"{group} {measure}": value} if measure in COSINES else {group: value, f"{group} change": change}
@@ -78,7 +78,7 @@ def given_texts(path: Path, *, results: Results) -> Table:
         theirs = {name: single_texts_of(name) for name in results.datasets("source")}
     rows = []
     for text, measured in {"": class_name, **given}.items():
-        row: dict[str, Cell] = {"text": text or NO_TEXT}
+        row: dict[str, object] = {"text": text or NO_TEXT}
         for group, measure, value, change in _changes(measured, class_name, groups):
             row[f"{group} {measure}"] = value
             row[f"change of {group} {measure}"] = change if text else None
@@ -157,7 +157,7 @@ def paired_table(results: Results, *, confidence: float) -> Table:
         if base is not None and (variant, row) != (PRETRAINED, results.table[0]):
             differences = cells.of(results.datasets(role)) - base.of(results.datasets(role))
             if differences.size and not np.isnan(differences).any():
-                gain: dict[str, Cell] = {"variant": variant, "method": results.label(row), "role": role}
+                gain: dict[str, object] = {"variant": variant, "method": results.label(row), "role": role}
                 gain["difference"] = float(differences.mean())
                 if (estimate := over_datasets(differences)) is not None:
                     gain["low"], gain["high"] = estimate.interval(confidence)
@@ -187,7 +187,7 @@ def parameters(results: Results, *, trained: Mapping[str, str]) -> Table:
     for method in methods_of(results.table):
         if method.soup is not None:
             for m, cells in results.curve(PRETRAINED, method=method, mode="centroid").items():
-                about = {"method": f"{soup_label(method.soup)} m={m}", "trained": "nothing"}
+                about: dict[str, object] = {"method": f"{soup_label(method.soup)} m={m}", "trained": "nothing"}
                 rows.append(about | {"texts": soup_title(method.soup)} | _stored(results, cells, stored=cells.stored))
     shown = {row.method.name for row in results.table if row.terminal_tuned}
     plain = [row for row in results.table if row.method.name in shown and row.mode == "centroid" and not row.offsets]
@@ -196,7 +196,7 @@ def parameters(results: Results, *, trained: Mapping[str, str]) -> Table:
         if tuned is not None:
             texts = "class name" if soup is None else soup_title(soup)
             about = {"method": variant if soup is None else f"{variant} + {texts}", "texts": texts}
-            about["trained"] = trained[variant]
+            about |= {"trained": trained[variant]}
             rows.append(about | _stored(results, tuned, stored=count + (tuned.stored or 0.0)))
     return Table(
         "parameters",
@@ -207,8 +207,8 @@ def parameters(results: Results, *, trained: Mapping[str, str]) -> Table:
     )
 
 
-def _stored(results: Results, cells: Cells, *, stored: float | None) -> dict[str, Cell]:
-    return {"stored": None if stored is None else round(stored, 1)} | averaged(results.by_role(cells))
+def _stored(results: Results, cells: Cells, *, stored: float | None) -> dict[str, object]:
+    return {"stored": None if stored is None else round(stored, 1), **averaged(results.by_role(cells))}
 
 
 def diversity(results: Results, *, methods: Mapping[str, MethodParams]) -> Table:
@@ -218,9 +218,9 @@ def diversity(results: Results, *, methods: Mapping[str, MethodParams]) -> Table
     over_soups.sort(key=lambda name: (methods[name].tune.kind, methods[name].soup, lambda_of(methods[name])))
     for name in over_soups:
         method, divergence = methods[name], results.divergence[name]
-        row: dict[str, Cell] = {"method": name, "trained": method.tune.kind, "soup": method.soup}
-        row |= {"lambda": lambda_of(method)} | averaged({"members' KL": np.array([divergence[max(divergence)]])})
-        row["members' KL"] = round(row["members' KL"], 4)
+        row: dict[str, object] = {"method": name, "trained": method.tune.kind, "soup": method.soup}
+        final = averaged({"members' KL": np.array([divergence[max(divergence)]])})
+        row |= {"lambda": lambda_of(method), **final, "members' KL": round(final["members' KL"], 4)}
         for key, title in ((f"{method.soup}_soup", "soup"), ("class_name", "class name")):
             evaluated = results.row(key)
             if evaluated is not None and (cells := results.cells(name, evaluated)) is not None:
@@ -283,7 +283,7 @@ def cost_table(comparisons: Sequence[SoupVerdict], *, soups: Mapping[str, Sequen
     """
     rows = []
     for name, seeds in _costed(soups).items():
-        row: dict[str, Cell] = {"soup": soup_title(name), "thousand tokens": _tokens(seeds) / 1e3}
+        row: dict[str, object] = {"soup": soup_title(name), "thousand tokens": _tokens(seeds) / 1e3}
         for step, title in STEPS.items():
             row[f"texts {title}"] = round(float(np.mean([soup.cost[step].texts for soup in seeds])))
             row[f"thousand tokens {title}"] = float(np.mean([soup.cost[step].tokens for soup in seeds])) / 1e3
@@ -303,7 +303,7 @@ def cost_table(comparisons: Sequence[SoupVerdict], *, soups: Mapping[str, Sequen
     )
 
 
-def gain_by_cost(comparisons: Sequence[SoupVerdict], *, soups: Mapping[str, Sequence[Soup]]) -> list[Row]:
+def gain_by_cost(comparisons: Sequence[SoupVerdict], *, soups: Mapping[str, Sequence[Soup]]) -> Sequence[Row]:
     """Data of the figure: each soup's gain over the class name, and {tokens} of its ranking and search."""
     tokens = {name: round(_tokens(seeds)) for name, seeds in _costed(soups).items()}
     return [

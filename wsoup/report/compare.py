@@ -201,9 +201,9 @@ def _measured(
         return None
     n_images = np.array([dataset.n_images for dataset in group])
     old, new = (np.array([[row[dataset][k] for k in seeds] for dataset in group]) for row in rows)
-    right = [_images(side, key, group, seeds) for side, key in zip((before, after), keys, strict=True)]
-    by_image = right[0] is not None and right[1] is not None
-    compared = compare_images(right[1], right[0]) if by_image else compare_counts(new, old, n_images=n_images)
+    first, second = (_images(side, key, group, seeds) for side, key in zip((before, after), keys, strict=True))
+    by_image = first is not None and second is not None
+    compared = compare_images(second, first) if first and second else compare_counts(new, old, n_images=n_images)
     means = [float((100.0 * counts / n_images[:, None]).mean()) for counts in (old, new)]
     return means[0], means[1], compared.fixed, by_image
 

@@ -35,7 +35,7 @@ class Group(NamedTuple):
     """Images of one dataset that the soup turned right, or wrong."""
 
     title: str
-    count: int
+    n_images: int
     pictures: list[Picture]
 
 
@@ -86,7 +86,7 @@ def gallery(artifacts: Artifacts, *, params: RunParams) -> dict[str, list[Group]
         for title, prediction in (("now right", "after"), ("now wrong", "before")):
             flipped = [line for line in lines if line[prediction] == line["label"]]
             pictures = [
-                Picture(*(names[line[key]] for key in ("label", "before", "after")), image)
+                Picture(names[line["label"]], names[line["before"]], names[line["after"]], image)
                 for line in (flipped[i] for i in evenly(len(flipped), at_most=params.report.gallery))
                 if (image := _data_uri(remote.joined(root, paths[line["row"]].as_py())))
             ]

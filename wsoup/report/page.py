@@ -19,7 +19,7 @@ from wsoup.report.gallery import gallery, worst_errors
 from wsoup.report.labels import soup_title
 from wsoup.report.results import Results
 from wsoup.report.run import load_run, tables
-from wsoup.report.tables import HIDDEN, Cell, Row, Table, cell, shown_columns
+from wsoup.report.tables import HIDDEN, Row, Table, cell, shown_columns
 
 TEMPLATE = Path(__file__).with_name("page.html")
 TITLE = "Word soups and descriptor soups"
@@ -89,7 +89,7 @@ def script_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, sort_keys=True).replace("<", "\\u003c")
 
 
-def sort_key(row: Row, column: str) -> Cell:
+def sort_key(row: Row, column: str) -> object:
     """What a table is sorted by."""
     value = row.get(column)
     return "" if value is None else value
@@ -105,7 +105,7 @@ def datasets_table(results: Results) -> Table:
     for name, about in results.facts.items():
         comparable = about.get("paper_comparable")
         split = "the paper's" if comparable else about.get("reason", "another")
-        sizes: dict[str, Cell] = {"classes": about["n_classes"], "test images": about["n_images"]}
+        sizes: dict[str, object] = {"classes": about["n_classes"], "test images": about["n_images"]}
         about_texts = {"template": about.get("template", ""), "split": "" if comparable is None else split}
         rows.append({"dataset": name, "role": results.roles[name], **sizes, **about_texts})
     return Table("datasets", "Datasets", columns=[*rows[0]], rows=rows)

@@ -19,7 +19,7 @@ from wsoup.finetune.params import CrossEntropyLoss, MethodParams
 from wsoup.report.labels import TableRow, soup_title
 from wsoup.report.reading import attributes_of
 from wsoup.report.results import MEANS, PLACES, Cells, Results, is_number, mean_and_std
-from wsoup.report.tables import Cell, Table
+from wsoup.report.tables import Row, Table
 from wsoup.soup.soup import Soup
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -31,7 +31,7 @@ FINER = 4
 """Steps drawn for each measured step of a landscape, in both directions."""
 
 
-def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Cell]]:
+def candidates(scores: Mapping[str, Path], *, seed: int) -> Sequence[Row]:
     """Accuracy of all candidates on the source's few-shot images, sorted: {pool, share, accuracy, none}.
 
     Of a raced pool only candidates that finished all rounds: the others were scored on fewer classes.
@@ -40,7 +40,7 @@ def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Cell]
         scores: pool -> its Parquet of scores; an empty text is the class name without a descriptor.
         seed: which seed's images.
     """
-    rows: list[dict[str, Cell]] = []
+    rows: list[dict[str, object]] = []
     for pool, path in scores.items():
         lines = [line for line in store.read_table(path).to_pylist() if line["seed"] == seed]
         most = max((line.get("n_classes", 0) for line in lines), default=0)
@@ -55,7 +55,7 @@ def candidates(scores: Mapping[str, Path], *, seed: int) -> list[dict[str, Cell]
     return rows
 
 
-def transfer(path: Path) -> list[dict[str, Cell]]:
+def transfer(path: Path) -> Sequence[Row]:
     """Each surveyed descriptor: {text, kind, source, target, correlation}, per cent, targets' mean.
 
     `correlation` is Pearson's over all descriptors, the same in every row; null where it is not defined.
@@ -84,7 +84,7 @@ def transfer(path: Path) -> list[dict[str, Cell]]:
     ]
 
 
-def by_size(results: Results, *, mode: str) -> list[dict[str, Cell]]:
+def by_size(results: Results, *, mode: str) -> Sequence[Row]:
     """Accuracy of the pretrained encoder against the number of members: {method, m, mean, accuracy, std}.
 
     Soups in the mode in which they are judged; `mode` is ``report.mode``. Texts of a single size are a point.
@@ -106,21 +106,21 @@ def _sizes(results: Results, row: TableRow) -> Mapping[int, Cells] | Mapping[flo
     return {} if cells is None else {round(cells.texts, 1): cells}
 
 
-def parameters(table: Table) -> list[dict[str, Cell]]:
+def parameters(table: Table) -> Sequence[Row]:
     """Accuracy against numbers stored: {method, trained, texts, stored, mean, accuracy}."""
     return [
         {
             **{key: row[key] for key in ("method", "trained", "texts")},
-            "stored": round(row["stored"], 1),
+            "stored": round(stored, 1),
             "mean": name,
-            "accuracy": round(row[role], 3),
+            "accuracy": round(accuracy, 3),
         }
         for row, (role, name) in product(table.rows, MEANS.items())
-        if is_number(row[role]) and row["stored"]
+        if is_number(accuracy := row[role]) and is_number(stored := row["stored"]) and stored
     ]
 
 
-def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Cell]]:
+def growth(soups: Mapping[str, Sequence[Soup]]) -> Sequence[Row]:
     """How accuracy on the source's few-shot images rose as soups were built: {soup, member, step, added, accuracy}.
 
     Each word chain is a line, word by word; a descriptor soup is one line, descriptor by descriptor.
@@ -145,7 +145,7 @@ def growth(soups: Mapping[str, Sequence[Soup]]) -> list[dict[str, Cell]]:
     return rows
 
 
-def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> list[dict[str, Cell]]:
+def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> Sequence[Row]:
     """Divergence between members in training: {method, lambda, iteration, kl, std}, nats, mean and std over seeds.
 
     Only methods trained over a soup, not ensembles, whose members are trained themselves.
@@ -159,7 +159,7 @@ def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> list
     ]
 
 
-def training(results: Results, *, methods: Mapping[str, MethodParams]) -> list[dict[str, Cell]]:
+def training(results: Results, *, methods: Mapping[str, MethodParams]) -> Sequence[Row]:
     """Accuracy in training on some images of every dataset: {method, lambda, mean, iteration, accuracy, std}, per cent.
 
     The mean is over the datasets of a role, mean and deviation over seeds, as in the tables.
@@ -196,7 +196,7 @@ def evenly(n: int, *, at_most: int) -> list[int]:
 # -------------------------------------------------------------------------------------------------- landscapes
 
 
-def landscape(tables: Mapping[str, Path]) -> list[dict[str, Cell]]:
+def landscape(tables: Mapping[str, Path]) -> Sequence[Row]:
     """0-1 error in the plane of two initialisations and the tuned weights: {method, origin, mean, x, y, error}.
 
     `origin` is what lies at x = y = 0: A, or tuned.
@@ -219,7 +219,7 @@ def landscape(tables: Mapping[str, Path]) -> list[dict[str, Cell]]:
     return rows
 
 
-def interpolated(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Cell]]:
+def interpolated(rows: Iterable[Mapping[str, Any]]) -> Sequence[Row]:
     """A landscape's rows and values between them, linearly interpolated, so that stepped colours look like contours."""
     planes: dict[tuple[str, str, str], dict[tuple[float, float], float]] = {}
     for row in rows:

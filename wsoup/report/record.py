@@ -42,7 +42,7 @@ class Record(BaseModel):
     mode: str
     members: list[str]
     rows: dict[str, dict[str, dict[str, float]]]
-    verdicts: list[dict[str, JsonValue]]
+    verdicts: list[dict[str, object]]
 
     @classmethod
     def parse(cls, text: str, *, origin: str) -> Record:

@@ -1,6 +1,6 @@
 """A run as reports see it: results, verdicts, all tables and the data of all figures."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -140,7 +140,7 @@ def tables(run: Run) -> list[Table]:
     ]
 
 
-def figures(run: Run) -> dict[str, list[Row]]:
+def figures(run: Run) -> dict[str, Sequence[Row]]:
     """Data of every figure, by the name of its template; empty ones are [], because `dvc plots` needs the file."""
     results, methods, artifacts = run.results, run.params.finetune.methods, run.artifacts
     survey, landscapes = artifacts.survey, artifacts.results / "landscape"

@@ -25,10 +25,8 @@ MARK = "*"
 """Follows a difference to the paper that is not like for like: another split of the data, or another encoder."""
 HIDDEN = "counts"
 """Not on the page: ``wsoup compare`` reads it."""
-Cell = str | float | int | None
-"""A text, a number (NaN where there is none) or nothing."""
-Row = Mapping[str, Cell]
-"""Column -> cell."""
+Row = Mapping[str, object]
+"""Column -> a text, a number (NaN where there is none) or None."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, all_seeds, judged_mode, judged_soups, random_beside
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
-from wsoup.report.tables import Cell, Table
+from wsoup.report.tables import Row, Table
 from wsoup.search.grow.params import SoupParams
 from wsoup.statistics.advice import Advice, advise
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_images, judge
@@ -256,7 +256,7 @@ def optimisms(
 
 def verdict_table(judgement: Judgement) -> Table:
     """The answer's rows, then every comparison: gain, intervals, p values."""
-    rows: list[dict[str, Cell]] = [
+    rows: list[dict[str, object]] = [
         {"soup": _title(name, judgement), "over": RIVALS["class_name"], "on": PLACES[role], **_cells(gain)}
         for role, each in judgement.answers.items()
         for name, gain in each.gains.items()
@@ -295,7 +295,7 @@ def _title(name: str, judgement: Judgement) -> str:
     return f"{soup_title(judgement.soup)}, all seeds" if name == judgement.names["soup"] else name
 
 
-def _cells(verdict: Verdict) -> dict[str, Cell]:
+def _cells(verdict: Verdict) -> dict[str, object]:
     return {"gain": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p, "verdict": verdict.word}
 
 
@@ -324,7 +324,7 @@ def optimism_table(judgement: Judgement) -> Table:
     )
 
 
-def gains(judgement: Judgement) -> list[dict[str, Cell]]:
+def gains(judgement: Judgement) -> Sequence[Row]:
     """Data of the figure: {row, place, gain, low, high, verdict} over the class name alone.
 
     Templates, the run's soup (all seeds) and the head as in the answer; every other soup as a mean over seeds.

@@ -116,7 +116,8 @@ def judge(estimates: Sequence[Estimate], *, confidence: float) -> list[Verdict]:
     return [
         Verdict(
             each.mean,
-            *(min(100.0, max(-100.0, bound)) for bound in each.interval(1 - level)),
+            max(-100.0, each.interval(1 - level)[0]),
+            min(100.0, each.interval(1 - level)[1]),
             p=p,
             level=level,
             word="noise" if p > alpha else "better" if each.mean > 0 else "worse",
