@@ -1,24 +1,39 @@
-"""Image features of the source's few-shot training images, the only images that selection sees."""
+"""Image features of the source's few-shot training images, the only images that selection sees.
 
+Also the soup of the bare class name for that template and encoder: one empty member for each seed, so that methods
+without a soup are no special case.
+"""
+
+from wsoup.disk import store
+from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.images.features import embed_split
 from wsoup.params.inputs import EmbedParams, EncoderParams
-from wsoup.params.section import Name, Sections, load
+from wsoup.params.section import Name, Sections, Seeds, load
 from wsoup.pipeline import stage
+from wsoup.soup.member import Member
+from wsoup.soup.soup import Soup
 
 
 class Wanted(Sections):
     """The sections of params.yaml that this stage reads."""
 
     source: Name
+    seeds: Seeds
     encoder: EncoderParams
     embed: EmbedParams
 
 
 def main(owner: Owner) -> None:
-    """Embed the training images of all seeds in the order of the source's manifest."""
-    params = load(Wanted)
-    embed_split(params.source, split="train", encoder=params.encoder, params=params.embed, owner=owner)
+    """Embed the training images of all seeds in the order of the source's manifest; write the class-name soup."""
+    params, artifacts = load(Wanted), Artifacts()
+    source = params.source
+    embed_split(source, split="train", encoder=params.encoder, params=params.embed, owner=owner)
+    about = store.read_features(artifacts.features(source, split="train"), of=(source, "train")).attributes
+    with store.replacing(artifacts.soups("class_name")) as folder:
+        for seed in params.seeds:
+            soup = Soup("class_name", seed, about["template"], about["encoder"], (Member(""),))
+            soup.save(folder / f"seed{seed}.json")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def waves(params: dict[str, Any]) -> list[list[str]]:
         [f"prepare {name}" for name in datasets],
         ["fewshot", "candidates", "evaluated", *(f"embed {name}" for name in datasets)],
         ["embed_train"],
-        ["score words", "score descriptors", "class_name_soup"],
+        ["score words", "score descriptors"],
         ["survey", *(f"soup {name}" for name in soups)],  # evaluate needs the soup of survey, too
         [*(f"finetune {name}" for name in methods), *(f"head {name}" for name in params["heads"]), "evaluate"],
         [*(f"evaluate_tuned {name}" for name in methods)],

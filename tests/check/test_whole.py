@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +17,7 @@ from project import miniature_params
 from small_world import COLOURS, write_image_folder
 
 from wsoup.base.errors import LONGEST, ParamsError
-from wsoup.check import reference
-from wsoup.check.whole import SCHEMA, Params, load_params, parse_params, schema
+from wsoup.check.whole import Params, load_params, parse_params
 from wsoup.profiles import toy
 from wsoup.profiles.files import FOLDER, template
 from wsoup.profiles.own import own
@@ -25,6 +26,7 @@ from wsoup.profiles.paper import paper
 WITHOUT = paper("/data", without_descriptors=True)
 
 ROOT = Path(__file__).parents[2]
+docs = SimpleNamespace(**runpy.run_path(str(ROOT / "docs/make_params.py")))
 RAW = yaml.safe_load((ROOT / "params.yaml").read_text())
 
 
@@ -182,8 +184,8 @@ def test_a_broken_file_is_one_short_line(tmp_path: Path) -> None:
 
 
 def test_the_schema_is_up_to_date_and_explains_every_key() -> None:
-    text = SCHEMA.read_text()
-    assert text == schema(), "run `python -m wsoup.check.whole` to bring data/params.schema.json up to date"
+    text = docs.SCHEMA.read_text()
+    assert text == docs.schema(), "run `python docs/make_params.py`"
     root = json.loads(text)
     sections = {"Params": root, **root["$defs"]}
     unexplained = [
@@ -204,14 +206,14 @@ def test_params_and_profiles_name_the_schema_in_their_first_line(in_tmp: Path) -
     for path, text in texts.items():
         first, second, *_ = text.splitlines()
         place = first.removeprefix("# yaml-language-server: $schema=")
-        assert (path.parent / place).resolve() == SCHEMA
+        assert (path.parent / place).resolve() == docs.SCHEMA
         assert second.startswith("# ")
         assert text.count("yaml-language-server") == 1
 
 
 def test_the_reference_is_up_to_date_and_has_every_key() -> None:
-    text = reference.PAGE.read_text(encoding="utf-8")
-    assert text == reference.markdown(json.loads(schema())), "run `python -m wsoup.check.whole`"
+    text = docs.PAGE.read_text(encoding="utf-8")
+    assert text == docs.markdown(json.loads(docs.schema())), "run `python docs/make_params.py`"
     keys = set(re.findall(r"^\| `([^`]+)`", text, flags=re.MULTILINE))
     expected = set(_keys(RAW, prefix=""))
     assert {key for key in expected if key not in keys and not key.endswith(".kind")} == set()
@@ -242,3 +244,20 @@ def _keys(value: Any, *, prefix: str) -> Iterator[str]:
 def test_heads_have_names_and_kinds_of_their_own(heads: dict[str, Any], message: str) -> None:
     with pytest.raises(ParamsError, match=message):
         parse_params({**RAW, "heads": heads}, origin="params.yaml")
+
+
+@pytest.mark.parametrize(
+    ("section", "names", "message"),
+    [
+        ("soups", ["word", "word-seed1"], "soups: the name 'word-seed1' is taken by wsoup itself"),
+        ("soups", ["word", "Word"], "soups: 'word' and 'Word' differ by case alone, and would share files; rename one"),
+        ("datasets", ["photo", "Photo"], "datasets: 'photo' and 'Photo' differ by case alone"),
+    ],
+)
+def test_names_that_would_share_files_are_refused(section: str, names: list[str], message: str) -> None:
+    raw = copy.deepcopy(RAW)
+    raw[section] |= {name: {**next(iter(raw[section].values())), "role": "xd"} for name in names}
+    if section == "soups":
+        raw[section] = dict.fromkeys(names, RAW["soups"]["word"])
+    with pytest.raises(ParamsError, match=re.escape(message)):
+        parse_params(raw, origin="params.yaml")

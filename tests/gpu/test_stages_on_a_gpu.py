@@ -47,7 +47,6 @@ def run_miniature(folder: Path, *, encoder: dict[str, str], device: str) -> None
             "evaluated",
             "score words",
             "score descriptors",
-            "class_name_soup",
             *(f"soup {name}" for name in params["soups"]),
             *(f"finetune {name}" for name in METHODS),
             "evaluate",

@@ -24,7 +24,6 @@ REST: list[Stage] = [
         ("embed", "dim"),
         ("evaluated",),
         ("score", "descriptors"),
-        ("class_name_soup",),
     ),
     *(("soup", "descriptor"), ("head", "both"), ("evaluate",), ("survey",), ("evaluate_tuned", "ce")),
     ("report",),

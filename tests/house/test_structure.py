@@ -176,7 +176,7 @@ def test_selection_names_no_target():
 
     Stage `head` also evaluates, so it depends on targets; `tests/stages/test_head.py` shows that fitting sees none.
     """
-    for name in ("score", "class_name_soup", "soup", "embed_train", "finetune"):
+    for name in ("score", "soup", "embed_train", "finetune"):
         deps = [dep for dep in stages()[name]["deps"] if dep.startswith("artifacts/")]
         assert deps
         for dep in deps:

@@ -54,7 +54,7 @@ def test_two_runs_from_scratch_end_in_the_same_bytes(project, tmp_path, tiny_enc
 def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder):
     """Three by three points, corners included; without `landscape.methods` there is no such stage."""
     before = project.outs()
-    project.edit("landscape", steps=2, margin=0, methods=["coop_diverse"])
+    project.edit("landscape", steps=2, margin=0, soup="word", methods=["coop_diverse"])
     assert project.repro() == {"landscape@coop_diverse", "report"}
     rows = json.loads((project.folder / "reports/plots/landscape.json").read_text())
     assert {(row["x"], row["y"]) for row in rows} == {(x / 2, y / 2) for x in range(3) for y in range(3)}

@@ -61,7 +61,7 @@ def test_an_unknown_dataset_is_refused(world: Path) -> None:
 
 
 def test_stages_without_a_model_need_no_torch() -> None:
-    names = ("prepare", "fewshot", "candidates", "evaluated", "class_name_soup", "report")
+    names = ("prepare", "fewshot", "candidates", "evaluated", "report")
     code = f"import sys, {', '.join(f'stages.{name}' for name in names)}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

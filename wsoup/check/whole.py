@@ -1,14 +1,10 @@
-"""All of params.yaml, checked as a whole before the first stage starts: sections agree, and DVC watches what they read.
-
-``python -m wsoup.check.whole`` updates data/params.schema.json, from which editors complete and explain keys, and
-docs/params.md; a test compares.
-"""
+"""All of params.yaml, checked as a whole: sections agree, and DVC watches what they read."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +19,6 @@ from wsoup.params.section import Name, Section, Seeds, load, parse
 from wsoup.search.grow.params import Soups
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
 
-SCHEMA = Path(__file__).parents[2] / "data" / "params.schema.json"
-"""The first line of params.yaml and of every profile names it."""
 RESERVED = {
     "soups": ("class_name", "upper_bound"),
     "finetune.methods": ("pretrained", "landscape", "heads"),
@@ -80,10 +74,9 @@ class Params(Section):
     @model_validator(mode="after")
     def _names_are_known(self) -> Params:
         methods, heads = self.finetune.methods, self.heads
-        for section, names in (("soups", self.soups), ("finetune.methods", methods), ("heads", heads)):
-            for name in RESERVED[section]:
-                if name in names:
-                    raise ValueError(f"{section}: the name {name!r} is taken by wsoup itself; choose another")
+        named = {"datasets": self.datasets, "soups": self.soups, "finetune.methods": methods, "heads": heads}
+        for section, names in named.items():
+            _check_names(section, list(names))
         for name in (name for name in heads if name in methods):
             raise ValueError(f"heads: {name!r} is also a name under finetune.methods; tables could not tell them apart")
         known = ("class_name", *self.soups)
@@ -154,9 +147,16 @@ def parse_params(raw: Mapping[str, Any], *, origin: str) -> Params:
     return parse(Params, raw, origin=origin)
 
 
-def schema() -> str:
-    """JSON Schema of params.yaml, with its keys as in the file."""
-    return json.dumps(Params.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+def _check_names(section: str, names: Sequence[str]) -> None:
+    """Raise ValueError for a name that means something else, or two that are one on file systems that ignore case."""
+    spelled: dict[str, str] = {}
+    for name in names:
+        if name in RESERVED.get(section, ()) or (section == "soups" and re.search(r"-seed\d+$", name)):
+            raise ValueError(f"{section}: the name {name!r} is taken by wsoup itself; choose another")
+        if (other := spelled.setdefault(name.casefold(), name)) != name:
+            raise ValueError(
+                f"{section}: {other!r} and {name!r} differ by case alone, and would share files; rename one"
+            )
 
 
 def _check_watched(key: str, watch: str, *, files: Mapping[str, str | None]) -> None:
@@ -200,10 +200,3 @@ def covers(watch: str, path: str) -> bool:
 def _inside(path: str, folder: str) -> bool:
     """Whether a path is the folder or below it."""
     return os.path.commonpath([path, folder]) == folder
-
-
-if __name__ == "__main__":
-    from wsoup.check import reference
-
-    SCHEMA.write_text(schema(), encoding="utf-8")
-    reference.PAGE.write_text(reference.markdown(json.loads(schema())), encoding="utf-8")

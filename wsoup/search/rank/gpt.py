@@ -12,6 +12,7 @@ class without descriptors (5 in Food) gives the bare class name (theirs "..., wh
 import difflib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -39,6 +40,14 @@ def sentence(descriptor: str, *, wording: str | None = None) -> str:
     return f"which {text}" if text.startswith(_VERBS) else f"which has {text}"
 
 
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object; ValueError for a key that appears twice, of which Python would take the last."""
+    twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+    if twice:
+        raise ValueError(f"{twice[0]!r} appears twice")
+    return dict(pairs)
+
+
 def read(path: str | Path, *, wording: str | None = None) -> Descriptors:
     """Read a GPT-descriptor file: class -> descriptors worded by `sentence`, including repetitions.
 
@@ -52,7 +61,7 @@ def read(path: str | Path, *, wording: str | None = None) -> Descriptors:
     """
     try:
         regular_file(str(path))  # a FIFO would block
-        raw = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        raw = json.loads(Path(path).read_text(encoding="utf-8-sig"), object_pairs_hook=_each_once)
         if not all(isinstance(texts, list) and all(isinstance(t, str) for t in texts) for texts in raw.values()):
             raise ValueError("a class does not hold a list of texts")
         json.dumps(raw, ensure_ascii=False).encode()  # fails for half a surrogate pair

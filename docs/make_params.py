@@ -1,14 +1,18 @@
-"""docs/params.md, made from the JSON Schema: every key of params.yaml with its values, default and description."""
+"""Make data/params.schema.json, for editors, and from it docs/params.md: `python docs/make_params.py`."""
 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[2] / "docs" / "params.md"
+from wsoup.check.whole import Params
+
+PAGE = Path(__file__).parent / "params.md"
+SCHEMA = Path(__file__).parents[1] / "data" / "params.schema.json"
+"""The first line of params.yaml and of every profile names it."""
 HEAD = """# Every key of params.yaml
 
-Generated from `data/params.schema.json` by `python -m wsoup.check.whole`; do not edit. Editors that support YAML
+Generated from `data/params.schema.json` by `python docs/make_params.py`; do not edit. Editors that support YAML
 schemas complete and check params.yaml with it, and `wsoup check` names what is wrong in one line. `<name>` is any name
 of letters, digits, `-` and `_`. A key without a default is required.
 """
@@ -114,3 +118,13 @@ def _bounds(value: Schema) -> str:
         if key in value and abs(value[key]) < UNBOUNDED
     ]
     return f" {', '.join(bounds)}" if bounds else ""
+
+
+def schema() -> str:
+    """JSON Schema of params.yaml, with its keys as in the file."""
+    return json.dumps(Params.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(schema(), encoding="utf-8")
+    PAGE.write_text(markdown(json.loads(schema())), encoding="utf-8")
