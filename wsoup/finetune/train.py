@@ -83,12 +83,9 @@ class Trainer:
             soup=source.soup[: method.members],
             save_memory=save_memory,
         )
+        trained = list(self.parameters.values())
         self.objective = Objective(
-            self.passes,
-            loss=method.loss,
-            logit_scale=shared.logit_scale,
-            parameters=list(self.parameters.values()),
-            scaler=self.scaler,
+            self.passes, loss=method.loss, logit_scale=shared.logit_scale, parameters=trained, scaler=self.scaler
         )
         self.iteration = 0
         self._not_finite = torch.full((), -1, device=encoder.device)  # first iteration with such a loss, or -1

@@ -231,7 +231,10 @@ class Meter:
 
     def count(self, texts: Sequence[str]) -> np.ndarray:
         """Correct images of the seed for each text alone: (P,) int64."""
-        return torch.cat([decide(*self.images, block)[0].sum(dim=1) for block in self.blocks(texts)]).cpu().numpy()
+        counts = []
+        for block in self.blocks(texts):
+            counts.append(decide(*self.images, block)[0].sum(dim=1))
+        return torch.cat(counts).cpu().numpy()
 
     def cost(self) -> Cost:
         """The cost of all texts so far."""
