@@ -12,7 +12,7 @@ from miniature import png, write_huggingface, write_mnist, write_tar, write_tars
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.datasets import containers, digests
 from wsoup.datasets.listing import validated
-from wsoup.disk.files import read_bytes
+from wsoup.disk.members import read_bytes
 from wsoup.images.decode import load_rgb
 
 BOTH = ("train", "test")

@@ -20,7 +20,7 @@ from wsoup.api.arguments import Photos, Precision
 from wsoup.api.model import at_work, device_of, in_memory
 from wsoup.base.arguments import Flag, Label, Whole, at_the_door
 from wsoup.base.errors import ChangedError, DataError, ModelError, WsoupError, one_line
-from wsoup.disk.files import read_bytes
+from wsoup.disk.members import read_bytes
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import fingerprint, make_cache_dir
 from wsoup.images.decode import BadImageError, ChangedImageError, Picture

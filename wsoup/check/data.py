@@ -23,7 +23,7 @@ from wsoup.datasets import digests, layouts, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.disk.files import file_size
+from wsoup.disk.members import file_size
 from wsoup.images.reuse import differing
 from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores

@@ -27,7 +27,8 @@ from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.folder import SPLIT_FOLDERS, read_json, require_folder
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, split_of
 from wsoup.datasets.tables import SPLIT_NAMES, read_name_list
-from wsoup.disk.files import arrow_table, read_bytes, read_text, reason_of, regular_file, tar_index
+from wsoup.disk.files import read_text, reason_of, regular_file
+from wsoup.disk.members import arrow_table, read_bytes, tar_index
 
 SAVE_AGAIN = "save the dataset again with `save_to_disk`"
 

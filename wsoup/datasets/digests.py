@@ -23,7 +23,8 @@ from wsoup.base import remote
 from wsoup.base.errors import DataError, MismatchError, MissingError
 from wsoup.datasets.listing import some
 from wsoup.disk import store
-from wsoup.disk.files import container_of, read_bytes, reason_of, regular_file
+from wsoup.disk.files import reason_of, regular_file
+from wsoup.disk.members import container_of, read_bytes
 
 FOLDER = "digests"
 """Of the cache folder."""

@@ -29,7 +29,7 @@ from wsoup.base.errors import (
     one_line,
 )
 from wsoup.disk.atomic import replacing, write_bytes
-from wsoup.disk.files import file_size, read_bytes
+from wsoup.disk.files import reason_of, regular_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,14 +100,17 @@ def read_json(path: str | Path) -> Any:
         MismatchError: not JSON, too large, NaN, or a key appears twice.
     """
     try:
-        if file_size(str(path)) > LARGEST_JSON:
+        far = remote.is_remote(path)
+        if (remote.size(str(path)) if far else regular_file(str(path)).st_size) > LARGEST_JSON:
             raise ValueError(f"more than {LARGEST_JSON:,} bytes")
-        text = read_bytes(str(path)).decode("utf-8")
+        text = (remote.read(str(path)) if far else Path(path).read_bytes()).decode("utf-8")
         return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
     except MissingError:
         raise MissingError(f"{path} does not exist") from None
     except DataError:
         raise
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({reason_of(error)}); repair or remove it") from None
     except (ValueError, RecursionError) as error:  # also numbers and depth that Python does not have
         raise MismatchError(
             f"{path} is not JSON ({one_line(error, limit=200)}); make it again with `dvc repro`"
