@@ -31,7 +31,7 @@ def test_with_one_shot_the_defaults_and_a_note():
     shots = few_shots(counts=(1, 1, 1))
     chosen = choose(shots, kind="both")
     torch.testing.assert_close(chosen.classifier, (Prototypes().fit(shots) + Ridge().fit(shots)) / 2)
-    assert (len(chosen.right), chosen.temperature, chosen.setting) == (0, 1.0, {"weight": 0.75, "penalty": 0.3})
+    assert (len(chosen.right), chosen.temperature, chosen.setting) == (0, 1.0, {"weight": 0.75, "penalty": 0.5})
     assert "no class has two images to leave one out: default settings" in chosen.note
 
 

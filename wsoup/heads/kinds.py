@@ -69,7 +69,7 @@ class Ridge:
     X'(XX' + lambda I)^-1 R, whichever system is smaller.
     """
 
-    penalty: float = 0.3
+    penalty: float = 0.5
     """lambda."""
 
     @staticmethod
