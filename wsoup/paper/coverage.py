@@ -99,7 +99,7 @@ def _is_below(name: str, key: str) -> bool:
     return name.count(".") >= key.count(".") and all(want in ("*", part) for part, want in pairs)
 
 
-def _encoder_id(run: Settings) -> dict[str, Any]:
+def _encoder_id(run: Settings) -> dict[str, object]:
     """The encoder's id as far as it is known before loading; OpenAI's weights imply QuickGELU."""
     model, pretrained, quick = (run.values.get(f"encoder.{key}") for key in ("model", "pretrained", "quick_gelu"))
     quick_gelu = str(model).endswith(QUICK_GELU) or bool(quick) or pretrained == "openai"

@@ -50,13 +50,13 @@ class Settings:
         depends: of the paper: keys that decide a row, by pattern of its key.
     """
 
-    values: Mapping[str, Any]
-    pools: Mapping[str, Mapping[str, Any]]
+    values: Mapping[str, object]
+    pools: Mapping[str, Mapping[str, object]]
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     depends: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def of_run(cls, sections: Mapping[str, Any], *, pools: Mapping[str, Mapping[str, Any]]) -> Settings:
+    def of_run(cls, sections: Mapping[str, object], *, pools: Mapping[str, Mapping[str, object]]) -> Settings:
         """From sections of params.yaml as JSON values, and what the results say about pools."""
         return cls(flat(sections), pools)
 
@@ -79,12 +79,12 @@ class Settings:
         roots = tuple(f"{prefix}." for prefix in prefixes)
         return [key for key in self.values if key in prefixes or key.startswith(roots)]
 
-    def section(self, prefix: str) -> dict[str, Any]:
+    def section(self, prefix: str) -> dict[str, object]:
         """The values below a key, by the rest of their keys."""
         return {key.removeprefix(f"{prefix}."): self.values[key] for key in self.below(prefix)}
 
 
-def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, Any], variant: str, row: str) -> list[str]:
+def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, object], variant: str, row: str) -> list[str]:
     """Why a row of a run is not comparable with the paper's on any dataset: another encoder, settings that differ.
 
     Args:
@@ -181,7 +181,8 @@ def _soups(run: Settings, *, variant: str, row: str) -> list[str]:
     """Soups of params.yaml that the row is evaluated with or its model was trained over."""
     own, is_soup, _ = row.partition("_soup")
     trained = run.values.get(f"finetune.methods.{variant}.soup")
-    return [name for name in dict.fromkeys((own if is_soup else None, trained)) if name not in (None, "class_name")]
+    names = dict.fromkeys((own if is_soup else None, trained))
+    return [str(name) for name in names if name not in (None, "class_name")]
 
 
 def _deciding(row: str, *, variant: str, soups: Sequence[str], paper: Settings) -> list[str]:
@@ -212,7 +213,7 @@ def _pool_differs(pool: str, run: Settings, paper: Settings) -> Iterable[str]:
         yield f"candidates.{pool}: {texts}, not the authors' list of {theirs['count']:,}{option}"
 
 
-def flat(value: Any, *, prefix: str = "") -> dict[str, Any]:
+def flat(value: object, *, prefix: str = "") -> dict[str, object]:
     """Nested mappings as dotted keys.
 
     >>> flat({"a": {"b": 1}, "c": [2]})
@@ -224,5 +225,5 @@ def flat(value: Any, *, prefix: str = "") -> dict[str, Any]:
     return {prefix: value}
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "none" if value is None else str(value)

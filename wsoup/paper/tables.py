@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 from wsoup.base import project
 from wsoup.core.prompts import bare
@@ -147,7 +146,7 @@ def _numbers(row: Mapping[str, str]) -> dict[str, float]:
     return cells
 
 
-def zero_shot(key: str, *, encoder: Mapping[str, Any]) -> Mapping[str, float]:
+def zero_shot(key: str, *, encoder: Mapping[str, object]) -> Mapping[str, float]:
     """The paper's figures for one of our rows, from its table for this encoder: column -> per cent; empty if none.
 
     Word soups of model_scaling.csv are score means (the authors' scripts/ablations/scaling_law.sh). An encoder that is
@@ -161,7 +160,7 @@ def zero_shot(key: str, *, encoder: Mapping[str, Any]) -> Mapping[str, float]:
     return next((line.figures for line in theirs if line.row == key and line.label.startswith(start)), {})
 
 
-def encoder_differs(encoder: Mapping[str, Any], *, tuned: bool) -> str | None:
+def encoder_differs(encoder: Mapping[str, object], *, tuned: bool) -> str | None:
     """Why the paper's figures are not of this encoder; None if they are.
 
     Weights are compared by tag, and the activation: a model's name may contain it (``-quickgelu``) or not.
@@ -181,6 +180,6 @@ def encoder_differs(encoder: Mapping[str, Any], *, tuned: bool) -> str | None:
     return None
 
 
-def pair_of(encoder: Mapping[str, Any]) -> tuple[str, str]:
+def pair_of(encoder: Mapping[str, object]) -> tuple[str, str]:
     """Model, without the activation in its name, and tag."""
     return str(encoder["model"]).removesuffix(QUICK_GELU), str(encoder["pretrained"])

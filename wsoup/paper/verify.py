@@ -9,7 +9,7 @@ authors_evaluated_texts.csv holds the soups.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wsoup.base.errors import MismatchError
 from wsoup.core.prompts import bare
@@ -101,7 +101,7 @@ def search_differs(run: Settings) -> str | None:
     )
 
 
-def _differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+def _differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> str:
     """The settings of theirs that ours has another value of."""
     return "; ".join(f"{key} is {ours[key]}, theirs {value}" for key, value in theirs.items() if ours[key] != value)
 
@@ -133,7 +133,7 @@ def search_log(
     return list(compared.values()), [*verdicts, *pools.compare(ours)]
 
 
-def tests_here(artifacts: Artifacts) -> list[dict[str, Any]]:
+def tests_here(artifacts: Artifacts) -> list[dict[str, object]]:
     """The paper's datasets whose test images are embedded, as the stage evaluated writes them."""
     if not artifacts.evaluated.exists():
         return []
