@@ -51,6 +51,7 @@ def main(owner: Owner) -> None:
     tables = {"results": counts.filter(pc.invert(single)), "texts": counts.filter(single)}
     tables |= judge(classifiers, material, soup=soup, mode=mode, tests=tests, selection=images, encoder=texts)
     pools = {"words": material.words, "descriptors": material.descriptors}
+    pools |= {"waffle": material.waffle} if material.waffle else {}
     about = run.about | {
         "datasets": {test.name: test.facts for test in tests},
         "pools": {name: {"count": len(pool), "digest": digest(pool)} for name, pool in pools.items()},

@@ -1,7 +1,7 @@
 """The settings of datasets and soups that evaluation needs, and GPT descriptors.
 
-Evaluation depends on this file rather than on the sections `datasets` and `soups`, so it does not run again for a
-dataset that moved, or for a soup that came out the same.
+Evaluation depends on this file rather than on the sections `datasets`, `soups` and `candidates`, so it does not run
+again for a dataset that moved, or for a soup that came out the same.
 """
 
 from typing import Any
@@ -13,6 +13,8 @@ from wsoup.params.inputs import Datasets
 from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
 from wsoup.search.rank import gpt
+from wsoup.search.rank.params import CandidatesParams
+from wsoup.search.rank.pools import waffle_texts
 
 
 class Wanted(Sections):
@@ -20,12 +22,13 @@ class Wanted(Sections):
 
     datasets: Datasets
     soups: dict[Name, dict[str, Any]]  # the kinds do not matter here
+    candidates: CandidatesParams
 
 
 def main(owner: Owner) -> None:
-    """Write {datasets: [{name, role, baseline_template, gpt_names, gpt}], soups: [{name, pool}]}, in order of params.
+    """Write {datasets: [{name, role, baseline_template, gpt_names, gpt}], soups: [{name, pool}], waffle: [text]}.
 
-    gpt: {class name: [descriptor, ...]}, or null if gpt_descriptors is null.
+    All are in the order of params.yaml. gpt: {class name: [descriptor, ...]}, or null if gpt_descriptors is null.
     """
     params, artifacts = load(Wanted), Artifacts()
     datasets = []
@@ -38,7 +41,9 @@ def main(owner: Owner) -> None:
             by_class = gpt.matched(descriptors, class_names=class_names, origin=path, gpt_names=gpt_names)
         about = {"role": dataset.role, "baseline_template": dataset.baseline_template, "gpt_names": gpt_names}
         datasets.append({"name": name, **about, "gpt": by_class})
-    store.write_json(artifacts.evaluated, {"datasets": datasets, "soups": evaluated_soups(params.soups)})
+    waffle = [] if params.candidates.waffle is None else waffle_texts(params.candidates.waffle)
+    soups = evaluated_soups(params.soups)
+    store.write_json(artifacts.evaluated, {"datasets": datasets, "soups": soups, "waffle": waffle})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ from reference import REFERENCE, needs_reference
 
 from wsoup.check.whole import parse_params
 from wsoup.paper import pools
+from wsoup.paper.settings import Settings
 from wsoup.profiles.paper import paper
+from wsoup.search.rank.pools import waffle_texts
 
 
 def sections(raw: dict[str, Any], *, origin: str) -> dict[str, Any]:
@@ -41,6 +43,13 @@ def test_wordfreqs_words_are_not_theirs_and_missing_files_are_not_judged():
 
 def test_a_run_on_other_datasets_is_not_compared():
     assert pools.of_params(sections(yaml.safe_load(Path("params.yaml").read_text()), origin="toy")) == []
+
+
+@needs_reference
+def test_the_authors_list_of_waffles_texts():
+    texts = waffle_texts(REFERENCE / "waffle_descriptors.txt")
+    assert texts[0] == ", which has hatch injuri"
+    assert {**pools.facts(texts)} == {"count": 512, "digest": Settings.of_paper().differs["waffle"]["unless_waffle"]}
 
 
 @needs_reference

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from report_made import CLASS_NAME, PAPER_ENCODER, both_seeds, paper_settings, results
 
-from wsoup.paper.settings import Settings, dataset_differs, differing
+from wsoup.paper.settings import Settings, dataset_differs, differing, marks
 from wsoup.report.accuracy import paper_tables, zero_shot_table
 from wsoup.report.labels import table
 
@@ -126,6 +126,16 @@ def test_another_pool_marks_every_row_drawn_from_it(pool: str, rows: list[str]):
     )
     option = " (--words)" if pool == "words" else ""
     assert phrases == [f"candidates.{pool}: 400 texts, not the authors' list of {PAPER.pools[pool]['count']:,}{option}"]
+
+
+def test_the_authors_list_of_waffles_texts_takes_the_mark_away():
+    """Whatever the pools are: no text is made of them."""
+    theirs = {"count": 512, "digest": PAPER.differs["waffle"]["unless_waffle"]}
+    for pool, same in ((theirs, True), ({**theirs, "digest": "0" * 16}, False)):
+        run = Settings(paper_settings().values, {"words": {"count": 1}, "waffle": pool})
+        why = marks(run, paper=PAPER, encoder=PAPER_ENCODER, variant="pretrained", row="waffle_offsets")
+        assert (why == []) is same
+        assert any(mark.startswith("Waffle: ") for mark in why) is not same
 
 
 def test_wordfreqs_words_are_another_pool():

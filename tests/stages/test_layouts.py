@@ -15,6 +15,7 @@ from project import call_stage
 
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
+from wsoup.evaluate.rows import WAFFLE, Material
 from wsoup.profiles.paper import paper
 
 OTHERS = {
@@ -39,9 +40,11 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
     write_mnist(root / "torchvision")
     raw = yaml.safe_load(paper("data", without_descriptors=True))
     (root / "params.yaml").write_text(yaml.safe_dump(_small(raw, encoder=tiny_encoder_files)))
-    (root / "descriptors.txt").write_text("which is red\nwhich has legs\nwhich can fly\n")
+    (root / "texts").mkdir()
+    (root / "texts/descriptors.txt").write_text("which is red\nwhich has legs\nwhich can fly\n")
+    (root / "texts/waffle.txt").write_text(", which has hatch injuri.\n\n, which is any venomo.\n, which has x7, Qq.\n")
     named = {f"DTD_Class {label}": ["stripes", f"made of {label} lines"] for label in (2, 0, 1)}
-    (root / "dtd.json").write_text(json.dumps(named))
+    (root / "texts/dtd.json").write_text(json.dumps(named))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         patch.delenv("WSOUP_CACHE", raising=False)
@@ -54,12 +57,14 @@ def _small(raw: dict[str, Any], *, encoder: dict[str, str]) -> dict[str, Any]:
     plain = {"role": "xd", "watch": "params.yaml", "template": "a photo of a {}."}
     raw["datasets"] |= {name: plain | section for name, section in OTHERS.items()}
     raw |= {"encoder": encoder, "seeds": [1, 2], "fewshot": {"shots": 2}}
-    raw["datasets"]["dtd"]["gpt_descriptors"] = "dtd.json"
+    raw["finetune"]["methods"] = {}  # the tiny encoder has too few blocks
+    raw["datasets"]["dtd"]["gpt_descriptors"] = "texts/dtd.json"
     raw["candidates"]["words"] |= {"count": 12}
-    raw["candidates"] |= {"descriptors": {"paths": ["descriptors.txt"], "period": True}, "watch": "params.yaml"}
+    raw["candidates"] |= {"descriptors": {"paths": ["texts/descriptors.txt"], "period": True}, "watch": "texts"}
+    raw["candidates"]["waffle"] = "texts/waffle.txt"
     raw["soups"]["word"] |= {"k0": 4, "k1": 8, "patience": 4, "m": 2}
     raw["soups"] = {"word": raw["soups"]["word"], "descriptor": {"kind": "greedy", "pool": "descriptors", "m": 2}}
-    raw["evaluate"] |= {"m": [1, 2], "baseline_m": 2, "offsets": [0], "ensemble": False}
+    raw["evaluate"] |= {"m": [1, 2], "baseline_m": 2, "tuned_baseline_m": 2, "offsets": [0], "ensemble": False}
     return raw
 
 
@@ -105,6 +110,14 @@ def test_word_soups_are_made_of_pool_words(world: Path) -> None:
     words = set((world / "artifacts/pools/words.txt").read_text().split())
     soup = json.loads((world / "artifacts/soups/word/seed1.json").read_text())
     assert {word for member in soup["members"] for word in member["text"].replace(",", " ").split()} <= words
+
+
+def test_waffles_texts_are_drawn_from_a_given_list(world: Path) -> None:
+    listed = json.loads((world / "artifacts/evaluated.json").read_text())["waffle"]
+    assert listed == [", which has hatch injuri", ", which is any venomo", ", which has x7, Qq"]
+    assert set(WAFFLE.texts(Material((1,), waffle=listed), 1, 2)) < set(listed)
+    attributes = store.table_attributes(world / "artifacts/results/pretrained/results.parquet")
+    assert attributes["pools"]["waffle"]["count"] == 3
 
 
 def test_gpt_descriptors_are_matched_to_the_classes_of_the_manifest(world: Path) -> None:

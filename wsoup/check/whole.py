@@ -116,7 +116,7 @@ class Params(Section):
         texts: dict[str, str | None] = {
             f"candidates.descriptors.paths[{i}]": path for i, path in enumerate(pools.descriptors.paths)
         }
-        texts |= {"candidates.words.path": pools.words.path}
+        texts |= {"candidates.words.path": pools.words.path, "candidates.waffle": pools.waffle}
         texts |= {f"datasets.{name}.gpt_descriptors": dataset.gpt_descriptors for name, dataset in datasets.items()}
         _check_watched("candidates.watch", pools.watch, files=texts)
         return self

@@ -69,6 +69,10 @@ def profile_paper(
             "google-10000-english-no-swears.txt (default: words of wordfreq; their rows are marked)."
         ),
     ] = None,
+    waffle: Annotated[
+        str | None,
+        typer.Option(help="The authors' list of Waffle's texts, in the same folder (default: made of pools; marked)."),
+    ] = None,
     table: Annotated[
         str | None,
         typer.Option(
@@ -107,6 +111,7 @@ def profile_paper(
         fewshot_pickles=fewshot_pickles,
         laion=laion,
         words=words,
+        waffle=waffle,
     )
     _put(text, out=out, force=force)
 

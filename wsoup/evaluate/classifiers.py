@@ -144,12 +144,14 @@ def load_material(run: Run, tests: Sequence[TestSet]) -> Material:
         MissingError, MismatchError: a soup is missing, or was selected with another encoder.
     """
     artifacts, encoder = run.artifacts, run.encoder.id
-    pools = {soup["name"]: soup["pool"] for soup in store.read_object(artifacts.evaluated)["soups"]}
+    listed = store.read_object(artifacts.evaluated)
+    pools = {soup["name"]: soup["pool"] for soup in listed["soups"]}
     bound = artifacts.upper_bound
     return Material(
         seeds=run.seeds,
         words=read_pool(artifacts.pool("words")),
         descriptors=read_pool(artifacts.pool("descriptors")),
+        waffle=listed["waffle"],
         source_class_names=next(test.class_names for test in tests if test.name == run.source),
         soups={
             name: {seed: Soup.load(artifacts.soup(name, seed=seed), encoder=encoder).texts for seed in run.seeds}

@@ -64,6 +64,7 @@ class Material:
     Attributes:
         seeds: all seeds of the run.
         words, descriptors: the two pools.
+        waffle: a list of Waffle's texts; empty to make them of the pools.
         source_class_names: class names of the source, which determine Waffle's shapes.
         soups: members by soup name and seed.
         pools: words or descriptors, by soup name.
@@ -75,6 +76,7 @@ class Material:
     seeds: tuple[int, ...]
     words: Sequence[str] = ()
     descriptors: Sequence[str] = ()
+    waffle: Sequence[str] = ()
     source_class_names: Sequence[str] = ()
     soups: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
     pools: Mapping[str, str] = field(default_factory=dict)
@@ -170,12 +172,16 @@ RANDOM_DESCRIPTORS = Method(
 )
 WAFFLE = Method(
     "waffle",
-    lambda material, seed, m: baselines.waffle(
-        material.words,
-        characters=baselines.waffle_characters(material.descriptors),
-        shape=baselines.waffle_shape(material.source_class_names),
-        m=m,
-        seed=seed,
+    lambda material, seed, m: (
+        baselines.random_descriptors(material.waffle, m=m, seed=seed)
+        if material.waffle
+        else baselines.waffle(
+            material.words,
+            characters=baselines.waffle_characters(material.descriptors),
+            shape=baselines.waffle_shape(material.source_class_names),
+            m=m,
+            seed=seed,
+        )
     ),
     drawn=True,
     sized=True,

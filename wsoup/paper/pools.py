@@ -45,6 +45,9 @@ def known(candidates: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     paths = candidates["descriptors"]["paths"]
     if all(Path(path).exists() for path in paths):
         known_pools["descriptors"] = facts(pools.descriptors(paths))
+    waffle = candidates.get("waffle")
+    if waffle is not None and Path(waffle).exists():
+        known_pools["waffle"] = facts(pools.waffle_texts(waffle))
     return known_pools
 
 

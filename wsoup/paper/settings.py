@@ -95,17 +95,23 @@ def marks(run: Settings, *, paper: Settings, encoder: Mapping[str, object], vari
         row: which.
     """
     encoder_reason = encoder_differs(encoder, tuned=variant != PRETRAINED)
-    known = differs_always(paper, model=str(encoder["model"]), variant=variant, row=row)
+    known = differs_always(run, paper=paper, model=str(encoder["model"]), variant=variant, row=row)
     settings = differing(run, paper=paper, variant=variant, row=row)
     return [*([encoder_reason] if encoder_reason else []), *known, *settings]
 
 
-def differs_always(paper: Settings, *, model: str, variant: str, row: str, column: str = "accuracy") -> Iterable[str]:
-    """Known differences between a row's computation and the authors', whatever params.yaml says."""
+def differs_always(
+    run: Settings, *, paper: Settings, model: str, variant: str, row: str, column: str = "accuracy"
+) -> Iterable[str]:
+    """Known differences between a row's computation and the authors', whatever params.yaml says.
+
+    The exception is a run that draws from the authors' list of Waffle's texts.
+    """
+    has_waffle = _has_their_waffle(run, paper=paper)
     names = {"encoders": model.removesuffix(QUICK_GELU), "variants": variant, "rows": row}
     for known in paper.differs.values():
         matches = all(any(fnmatch(name, p) for p in known.get(key, ["*"])) for key, name in names.items())
-        if matches and known.get("column", "accuracy") == column:
+        if matches and known.get("column", "accuracy") == column and not (has_waffle and "unless_waffle" in known):
             yield known["why"]
 
 
@@ -126,7 +132,9 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list
         phrases += _images_differ(run)
     if row == "ensemble" or row.startswith("gpt_"):
         phrases += _baselines_differ(run, keys=ENSEMBLE_KEYS if row == "ensemble" else GPT_KEYS)
-    drawn_from = (pools for start, pools in DRAWN_FROM.items() if row.startswith(start))
+    drawn_from = [pools for start, pools in DRAWN_FROM.items() if row.startswith(start)]
+    if row.startswith("waffle") and _has_their_waffle(run, paper=paper):
+        drawn_from = []
     pools = dict.fromkeys([*map(_pool_of, soups), *chain.from_iterable(drawn_from)])
     return phrases + [phrase for pool in pools for phrase in _pool_differs(pool, run, paper)]
 
@@ -196,6 +204,11 @@ def _deciding(row: str, *, variant: str, soups: Sequence[str], paper: Settings) 
     for soup in soups:
         keys += [f"soups.{soup}", f"candidates.{_pool_of(soup)}.period", f"score.racing.{_pool_of(soup)}"]
     return keys
+
+
+def _has_their_waffle(run: Settings, *, paper: Settings) -> bool:
+    """Whether the run draws from the authors' list of Waffle's texts."""
+    return run.pools.get("waffle", {}).get("digest") == paper.differs["waffle"]["unless_waffle"]
 
 
 def _pool_of(soup: str) -> str:

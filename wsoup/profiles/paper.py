@@ -44,6 +44,7 @@ def paper(
     fewshot_pickles: str | None = None,
     laion: str | None = None,
     words: str | None = None,
+    waffle: str | None = None,
 ) -> str:
     """params.yaml of the paper; no file needs to be there yet.
 
@@ -59,6 +60,9 @@ def paper(
         laion: folder of LAION's images by ImageNet class, if the source is ``laion`` (`wsoup.datasets.coop`).
         words: text file of common words, one per line, inside `gpt_descriptors` if that is given; None takes
             wordfreq's, and the report marks rows that depend on them.
+
+        waffle: text file with the authors' list of Waffle's texts, inside `gpt_descriptors`; None
+            makes them of the pools, and the report marks their rows.
 
     Raises:
         ParamsError: descriptors neither given nor left out; an unknown encoder, source or group of methods.
@@ -85,6 +89,11 @@ def paper(
     }
     if words is not None:
         values |= _words(words, beside=gpt_descriptors)
+    if waffle is not None:
+        if gpt_descriptors is None:
+            raise ParamsError("--waffle needs --gpt-descriptors, the folder that it lies in and that DVC watches")
+        _check_place("--waffle", waffle, beside=gpt_descriptors)
+        values["candidates.waffle"] = waffle
     if gpt_descriptors is None:
         return filled(template("paper"), {**values, **dict.fromkeys(DESCRIPTOR_SOUPS)}, head=WITHOUT)
     pool = descriptor_pool(f"{gpt_descriptors}/descriptors_imagenet.json", watch=gpt_descriptors)
@@ -93,13 +102,17 @@ def paper(
 
 def _words(path: str, *, beside: str | None) -> dict[str, Any]:
     """Values for `filled`: the whole list of words, with the authors' count if the file does not exist yet."""
-    if beside is not None and not covers(beside, path):
-        raise ParamsError(
-            f"--words {path} must lie in the folder of --gpt-descriptors, which DVC watches: put it into {beside}"
-        )
+    _check_place("--words", path, beside=beside)
     count = len(texts_of(path)) if Path(path).is_file() else pools.authors()["words"]["count"]
     values = {"candidates.words.path": path, "candidates.words.count": count}
     return values if beside else {**values, "candidates.watch": path}
+
+
+def _check_place(option: str, path: str, *, beside: str | None) -> None:
+    if beside is not None and not covers(beside, path):
+        raise ParamsError(
+            f"{option} {path} must lie in the folder of --gpt-descriptors, which DVC watches: put it into {beside}"
+        )
 
 
 def _datasets(source: str, *, data_root: str, gpt: str | None, laion: str | None) -> dict[str, dict[str, Any]]:

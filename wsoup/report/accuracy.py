@@ -119,7 +119,7 @@ def accuracy_row(
             why |= unlike
     if "parameters_thousands" in theirs and not paper.encoder_differs(encoder, tuned=variant != PRETRAINED):
         known = settings.differs_always(
-            fixed, model=str(encoder["model"]), variant=variant, row=row.key, column="stored"
+            ours, paper=fixed, model=str(encoder["model"]), variant=variant, row=row.key, column="stored"
         )
         line |= _beside("stored", stored, 1000.0 * theirs["parameters_thousands"], marked=bool(set(known)))
         why |= set(known)

@@ -43,6 +43,8 @@ class CandidatesParams(Section):
     """The pool of words."""
     descriptors: DescriptorPoolParams
     """The pool of descriptors."""
+    waffle: Place | None = None
+    """A list of Waffle's texts, one a line, to draw from; null: they are made of the pools."""
     watch: Place
     """The file or folder that DVC watches; it must contain all files named by the pools and by gpt_descriptors."""
     on_long_text: Literal["stop", "skip"] = "stop"
