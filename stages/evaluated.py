@@ -14,7 +14,6 @@ from wsoup.params.section import Name, Sections, load
 from wsoup.pipeline import stage
 from wsoup.search.rank import gpt
 from wsoup.search.rank.params import CandidatesParams
-from wsoup.search.rank.pools import waffle_texts
 
 
 class Wanted(Sections):
@@ -41,7 +40,7 @@ def main(owner: Owner) -> None:
             by_class = gpt.matched(descriptors, class_names=class_names, origin=path, gpt_names=gpt_names)
         about = {"role": dataset.role, "baseline_template": dataset.baseline_template, "gpt_names": gpt_names}
         datasets.append({"name": name, **about, "gpt": by_class})
-    waffle = [] if params.candidates.waffle is None else waffle_texts(params.candidates.waffle)
+    waffle = [] if params.candidates.waffle is None else gpt.waffle_texts(params.candidates.waffle)
     soups = evaluated_soups(params.soups)
     store.write_json(artifacts.evaluated, {"datasets": datasets, "soups": soups, "waffle": waffle})
 

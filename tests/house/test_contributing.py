@@ -53,7 +53,8 @@ FACTS = {
         from wsoup.evaluate.params import EvaluateParams
         from wsoup.evaluate.rows import Material
         from wsoup.report.labels import table
-        given = Material((1,), ["and", "the"] * 4, ["red"] * 4, ["cat"], {"word": {1: ["sharp"]}})
+        soups = {"word": {1: ["sharp"]}}
+        given = Material((1,), words=["and", "the"] * 4, descriptors=["red"] * 4, waffle=["x"] * 4, soups=soups)
         survey = {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1}
         sizes = {"m": [1], "baseline_m": 2, "tuned_baseline_m": 2, "offsets": [0], "offset_formula": "wording"}
         rows = pretrained_rows(given, params=EvaluateParams(**sizes, ensemble=False, texts=[], survey=survey))

@@ -8,7 +8,7 @@ import yaml
 
 from wsoup.base import project
 from wsoup.datasets.paper import PAPER
-from wsoup.search.rank import pools
+from wsoup.search.rank import gpt, pools
 
 SOURCES = {
     "words": "google-10000-english-no-swears.txt of github.com/first20hours/google-10000-english, given to "
@@ -47,7 +47,7 @@ def known(candidates: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         known_pools["descriptors"] = facts(pools.descriptors(paths))
     waffle = candidates.get("waffle")
     if waffle is not None and Path(waffle).exists():
-        known_pools["waffle"] = facts(pools.waffle_texts(waffle))
+        known_pools["waffle"] = facts(gpt.waffle_texts(waffle))
     return known_pools
 
 

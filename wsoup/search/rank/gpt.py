@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from wsoup.base.errors import MissingError, PoolError
 from wsoup.core.prompts import bare
-from wsoup.disk.files import reason_of, regular_file
+from wsoup.disk.files import read_text, reason_of, regular_file
 
 Descriptors = dict[str, list[str]]
 
@@ -46,6 +46,17 @@ def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if twice:
         raise ValueError(f"{twice[0]!r} appears twice")
     return dict(pairs)
+
+
+def waffle_texts(path: str | Path) -> list[str]:
+    """Waffle's texts as the authors' list has them, one a line: with a comma of their own, without the final period.
+
+    Raises:
+        MissingError, PoolError: no such file, or it is no text.
+    """
+    if not Path(path).exists():
+        raise MissingError(f"{path} does not exist; correct candidates.waffle in params.yaml")
+    return [line.strip().removesuffix(".") for line in read_text(path, kind=PoolError).splitlines() if line.strip()]
 
 
 def read(path: str | Path, *, wording: str | None = None) -> Descriptors:

@@ -110,18 +110,10 @@ def write_pool(path: str | Path, texts: Iterable[str]) -> None:
     write_bytes(path, "".join(f"{text}\n" for text in texts).encode())
 
 
-def waffle_texts(path: str | Path) -> list[str]:
-    """Waffle's texts as the authors' list has them: without the final period, with a comma of their own."""
-    return [line.strip().removesuffix(".") for line in _lines(path) if line.strip()]
-
-
 def texts_of(path: str | Path) -> list[str]:
     """The non-empty lines of a text file, bare."""
-    return [line for line in map(bare, _lines(path)) if line]
-
-
-def _lines(path: str | Path) -> list[str]:
     path = Path(path)
     if not path.exists():
         raise MissingError(f"{path} does not exist; correct its path under candidates in params.yaml")
-    return read_text(path, kind=PoolError).splitlines()
+    lines = read_text(path, kind=PoolError).splitlines()
+    return [line for line in map(bare, lines) if line]
