@@ -81,3 +81,17 @@ def test_adaptation_takes_a_classifier_and_a_scale(model, images):
         wsoup.adapt(images.features, classifier=classifier[:5])
     with pytest.raises(DataError, match=r"classifier\.T has NaN"):
         wsoup.adapt(images.features, classifier=classifier * torch.nan)
+
+
+def test_a_soup_and_a_head_are_not_confused(model, images, tmp_path):
+    head = wsoup.fit_head(images.features, images.labels, class_names=NAMES, **model)
+    head.save(tmp_path / "head.safetensors")
+    head.soup.save(tmp_path / "soup.json")
+    with pytest.raises(MismatchError, match=r"is not a soup but a head, or weights; wsoup\.Head\.load reads a head"):
+        wsoup.Soup.load(tmp_path / "head.safetensors")
+    with pytest.raises(MismatchError, match=r"is not a head; wsoup\.Soup\.load reads a soup"):
+        wsoup.Head.load(tmp_path / "soup.json")
+    with pytest.raises(DataError, match=r"classifier is a soup; expected its class weights, soup\.classifier\("):
+        wsoup.zero_shot_accuracy(images.features, images.labels, classifier=head.soup)
+    accuracy = wsoup.zero_shot_accuracy(images.features, images.labels, classifier=head)
+    assert accuracy.n_correct == int((head.predict(images.features) == images.labels).sum())

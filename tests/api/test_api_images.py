@@ -5,9 +5,10 @@ from __future__ import annotations
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageFile
 from small_world import COLOURS, write_image_folder
 
 import wsoup
@@ -154,6 +155,16 @@ def test_another_preprocessing_reuses_nothing(files, tiny_encoder, short_shards,
     assert not torch.allclose(plain, darker)
 
 
+def test_a_truncated_file_is_bad_whatever_others_set_in_pillow(files, tiny_encoder, monkeypatch):
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    noise = Image.effect_noise((200, 200), 90)
+    noise.save("cut.jpg")
+    Path("cut.jpg").write_bytes(Path("cut.jpg").read_bytes()[:9000])
+    with pytest.raises(DataError, match=r"cut\.jpg cannot be decoded"):
+        encode(["cut.jpg"], tiny_encoder)
+    assert ImageFile.LOAD_TRUNCATED_IMAGES
+
+
 def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
     Path(files[1]).write_bytes(b"broken")
     with pytest.raises(DataError, match=r"01\.png is not an image"):
@@ -169,6 +180,8 @@ def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
     [
         ({"paths": "a.png"}, DataError, "paths is one string, 'a.png'; expected a list"),
         ({"paths": []}, DataError, "paths is empty"),
+        ({"paths": [np.zeros((9, 9, 3))]}, DataError, r"paths\[0\] is an array; expected image files, or PIL"),
+        ({"model": len, "preprocess": torch.nn.Linear(1, 1)}, ModelError, "model is .* has no encode_image"),
         ({"paths": ["."]}, DataError, r"paths\[0\] is a folder, '\.'; expected its images, such as sorted\("),
         ({"model": object()}, ModelError, "model is object, which has no encode_image"),
         ({"on_bad_image": "skip"}, ParamsError, "on_bad_image is 'skip'; expected 'stop' or 'nan'"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Literal, Protocol
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from PIL.Image import Image
@@ -44,6 +45,13 @@ def _pool(texts: Sequence[str], info: ValidationInfo) -> list[str]:
     return unique([bare(text) for text in texts], origin=name_of(info))
 
 
+def _no_arrays(paths: list[object]) -> list[object]:
+    for i, path in enumerate(paths):
+        if isinstance(path, (Tensor, np.ndarray)):
+            raise DataError(f"paths[{i}] is an array; expected image files, or PIL.Image.fromarray(array)")
+    return paths
+
+
 def _photos(paths: Sequence[str | os.PathLike[str] | Image]) -> list[str | Image]:
     files = [path if isinstance(path, Image) else os.fspath(path) for path in paths]
     if not files:
@@ -61,7 +69,12 @@ Names = Annotated[Sequence[Label], BeforeValidator(ordered), Field(min_length=1)
 Features = Annotated[ArrayLike, PlainValidator(partial(unit_rows, name="features"))]
 Pool = Annotated[Sequence[Words], BeforeValidator(ordered), AfterValidator(_pool)]
 """Bare candidates, in order, without duplicates."""
-Photos = Annotated[Sequence[str | os.PathLike[str] | Image], BeforeValidator(ordered), AfterValidator(_photos)]
+Photos = Annotated[
+    Sequence[str | os.PathLike[str] | Image],
+    BeforeValidator(_no_arrays),
+    BeforeValidator(ordered),
+    AfterValidator(_photos),
+]
 """Image files, Pillow images, or both."""
 Precision = Literal["fp32", "bf16", "fp16", "reference"]
 EncoderNames = Mapping[str, Words | None]
@@ -114,6 +127,8 @@ def checked_classifier(classifier: ArrayLike, *, n_features: int, name: str = "c
         MismatchError: another size than the images' features.
         DataError: NaN, infinity, or a class whose weights are all zeros.
     """
+    if hasattr(classifier, "templates"):
+        raise DataError(f"{name} is a soup; expected its class weights, soup.classifier(class_names=..., ...)")
     weights = tensor(classifier, name=name)
     if weights.dim() != 2 or weights.shape[0] != n_features or not weights.shape[1]:
         raise MismatchError(f"{name} has shape {tuple(weights.shape)}; expected ({n_features}, C), features by classes")

@@ -71,9 +71,9 @@ def encode_images(
     files = [str(paths[i]) for i in positions]
     options: Any = {"batch_size": batch_size, "on_bad_image": "stop" if on_bad_image == "stop" else "skip"}
     with at_work(model, bars=progress), _own_next_steps():
+        check_has(model, "encode_image")  # first, since model and preprocess may be swapped
         probes = _probe_pixels(preprocess)
         preprocessing = {"probe": fingerprint([[list(x.shape), x.double().flatten().tolist()] for x in probes])}
-        check_has(model, "encode_image")
         matrix_from("model.encode_image", lambda: model.encode_image(probes[0][None].to(device_of(model))), n=1)
         encoder = in_memory(model, preprocess=preprocess, preprocessing=preprocessing, precision=precision)
         embedded = None

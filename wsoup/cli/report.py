@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from wsoup.base.errors import MissingError
 from wsoup.cli.common import visible
 
 Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, not only the answer.")]
@@ -15,6 +16,8 @@ def results_command(everything: Everything = False) -> None:
     from wsoup.report.reading import as_written
     from wsoup.report.terminal import shown
 
+    if not Path("params.yaml").is_file():
+        raise MissingError("there is no params.yaml here; run in a pipeline folder, which `wsoup init FOLDER` makes")
     with as_written():
         print(visible(shown(everything=everything)))
 

@@ -76,6 +76,8 @@ def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         MissingError: no such file.
         MismatchError: damaged, or not a head; names the first problem.
     """
+    if str(path).endswith(".json"):
+        raise MismatchError(f"{one_line(path)} is not a head; wsoup.Soup.load reads a soup")
     arrays = store.unpack_arrays(_read_bytes(path), origin=path)
     checksum = arrays.pop("checksum", np.zeros(0, dtype=np.uint8))
     if {*arrays} != {*ARRAYS, "about"} or arrays["about"].dtype != np.uint8:

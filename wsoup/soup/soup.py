@@ -156,6 +156,8 @@ class Soup:
             MissingError: no such file.
             MismatchError: not a soup, or a soup of another encoder.
         """
+        if str(path).endswith(".safetensors"):
+            raise MismatchError(f"{path} is not a soup but a head, or weights; wsoup.Head.load reads a head")
         try:
             value = store.read_json(path)
         except MissingError:
