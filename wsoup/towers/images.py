@@ -155,7 +155,8 @@ class _Shared:
 @contextmanager
 def sharing_blocks(models: Sequence[nn.Module]) -> Iterator[None]:
     """Within the block, models from `with_fast_images` pass a batch, the same tensor, once through what they share."""
-    towers = [part for model in models for part in model.modules() if isinstance(part, PackedViT)]
+    modules = [model for model in models if isinstance(model, nn.Module)]  # a user's model may be any object
+    towers = [part for model in modules for part in model.modules() if isinstance(part, PackedViT)]
     shared = _Shared(towers) if len(towers) > 1 else None
     for tower in towers:
         tower.shared = shared
