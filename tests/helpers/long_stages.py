@@ -13,8 +13,6 @@ import yaml
 from processes import Running, run_stage
 from project import Project
 
-from wsoup.images import reuse
-
 LONG = {
     "embed@photo": "embeddings/pretrained/photo-test.zarr",
     "score@words": "scores/words.parquet",
@@ -62,8 +60,7 @@ class Miniature:
 
     def start(self, stage: str, **variables: str) -> Running:
         """Start a stage as if it had never run here."""
-        for name in (stage, reuse.FOLDER):  # known features would leave embed nothing to do
-            shutil.rmtree(self.folder / LEFT / name, ignore_errors=True)
+        shutil.rmtree(self.folder / LEFT / stage, ignore_errors=True)
         return self.resume(stage, **variables)
 
     def resume(self, stage: str, **variables: str) -> Running:

@@ -21,7 +21,6 @@ from wsoup.cli import app as cli
 from wsoup.disk import code, store
 from wsoup.disk.atomic import place
 from wsoup.disk.shards import Owner, Shard
-from wsoup.images import reuse
 from wsoup.pipeline import versions
 from wsoup.pipeline.cache import look, prune
 from wsoup.pipeline.graph import stage_names
@@ -178,14 +177,6 @@ def test_an_interrupted_stage_says_whether_shards_are_kept(run: Path, done: int,
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     assert process.communicate()[1].splitlines()[-1].endswith(f"slow: interrupted; {says}")
-
-
-def test_only_features_of_existing_stages_are_kept(run: Path) -> None:
-    store.make_cache_dir()
-    for name in ("embed@shapes", "embed@gone"):
-        store.write_checked(CACHE / reuse.FOLDER / f"{name}.checked", b"features")
-    assert command("--prune").count("\n") == 1
-    assert [path.name for path in (CACHE / reuse.FOLDER).iterdir()] == ["embed@shapes.checked"]
 
 
 def test_only_half_written_files_of_dead_processes_are_removed(run: Path) -> None:

@@ -24,7 +24,7 @@ from wsoup.datasets.listing import Listing, problems, some
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.members import file_size
-from wsoup.images.reuse import differing
+from wsoup.images.versions import differing
 from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores
 from wsoup.search.rank import gpt

@@ -1,13 +1,19 @@
-"""Image features of lists of files, by one encoder or several, in shards that survive a kill."""
+"""Image features of lists of files, by one encoder or several.
+
+Finished shards hold features by content digest. Whatever a digest is known for is not encoded again: after a kill, and
+after images were added, moved or removed. A feature depends on the size of its batch, but on none of the other images
+in it (measured on CPUs with convolutions and with attention); so each last batch is filled up, and the bytes are those
+of a fresh run.
+"""
 
 import json
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +25,13 @@ from wsoup.core.flops import FlopCounter
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.disk.shards import Owner, Shard
-from wsoup.images import reuse
 from wsoup.images.decode import Picture, batches
 from wsoup.images.workers import Batch
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.runtime import process
 from wsoup.runtime.progress import tick
 from wsoup.runtime.work import finish_shards, save_seconds
-from wsoup.towers.encoder import CPU_IMAGES, Encoder, check_finite, load_encoder, sharing_images
+from wsoup.towers.encoder import Encoder, check_finite, load_encoder, sharing_images
 
 IMAGES_PER_SHARD = 2048
 """Approximately: a shard holds whole batches, so its size changes no feature."""
@@ -48,6 +53,15 @@ class ImageList:
     paths: Sequence[str]
     digests: Sequence[str | None]
 
+    @cached_property
+    def keys(self) -> list[str]:
+        """N digests; the path in place of one that is missing."""
+        return [digest or path for path, digest in zip(self.paths, self.digests, strict=True)]
+
+    def take(self, places: Sequence[int]) -> "ImageList":
+        """Some of the images."""
+        return ImageList(self.root, [self.paths[i] for i in places], [self.digests[i] for i in places])
+
 
 @dataclass(frozen=True)
 class Embedded:
@@ -57,11 +71,13 @@ class Embedded:
         features: (N, D) float32 of each encoder, L2-normalised; empty where no image could be decoded.
         positions: (N,) int64, positions of these images in the list.
         skipped: error text of each skipped image, by position.
+        n_known: number of images that an earlier run encoded.
     """
 
     features: dict[str, np.ndarray]
     positions: np.ndarray
     skipped: dict[int, str]
+    n_known: int = 0
 
 
 def encode_files(
@@ -72,6 +88,7 @@ def encode_files(
     batch_size: int,
     on_bad_image: str,
     running: Path | None = None,
+    fill: bool = False,
 ) -> Embedded:
     """Encode image files in order, each decoded once for all encoders; moves the current progress bar.
 
@@ -82,6 +99,7 @@ def encode_files(
         batch_size: images in one forward pass, at most.
         on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
         running: file that saves the state every `save_seconds`; where it exists, work continues from it.
+        fill: fill up the last batch.
 
     Raises:
         ChangedError: a file has changed since it was listed.
@@ -92,30 +110,34 @@ def encode_files(
     first, saved = len(parts[0].positions) + len(parts[0].skipped), time.monotonic()
     tick(first)
     encoder = next(iter(encoders.values()))
+    at_once = encoder.images_at_once(batch_size)
     decoded = batches(
         paths[first:],
         transform=encoder.preprocess,
-        batch_size=encoder.images_at_once(batch_size),
+        batch_size=at_once,
         digests=None if digests is None else digests[first:],
         on_bad_image=on_bad_image,
         as_stored=encoder.as_stored,
     )
     with sharing_images(encoders.values()):
         for batch in decoded:
-            parts.append(_encode(encoders, batch, first=first, paths=paths))
+            parts.append(_encode(encoders, batch, first=first, paths=paths, least=at_once if fill else 0))
             tick(len(batch.positions) + len(batch.bad))
             if running is not None and time.monotonic() - saved >= interval:
-                store.write_checked(running, store.pack_arrays(_packed(_concatenated(parts), start=0)))
+                store.write_checked(running, store.pack_arrays(_packed(_concatenated(parts))))
                 saved = time.monotonic()
     return _concatenated(parts)
 
 
-def _encode(encoders: Mapping[str, Encoder], batch: Batch, *, first: int, paths: Sequence[str | Picture]) -> Embedded:
-    """One batch of the images from position `first` on."""
+def _encode(
+    encoders: Mapping[str, Encoder], batch: Batch, *, first: int, paths: Sequence[str | Picture], least: int
+) -> Embedded:
+    """One batch of the images from position `first` on, filled up to `least` images."""
     positions = np.array(batch.positions, dtype=np.int64) + first
     features: dict[str, np.ndarray] = {}
     if len(positions):
-        padding = batch.pixels.new_zeros(len(batch.bad), *batch.pixels.shape[1:])  # keeps the size of the batch
+        missing = max(len(batch.bad), least - len(positions))  # keeps the size of the batch
+        padding = batch.pixels.new_zeros(missing, *batch.pixels.shape[1:])
         pixels = torch.cat([batch.pixels, padding]) if len(padding) else batch.pixels
         pixels = pixels.to(next(iter(encoders.values())).device, non_blocking=True)
         for name, encoder in encoders.items():
@@ -140,25 +162,59 @@ def _resumed(running: Path | None) -> Embedded:
     """Saved state of a killed run over the same images; empty where there is none, or it is damaged."""
     if running is not None and running.exists():
         try:
-            return _unpacked(store.unpack_arrays(store.read_checked(running), origin=running))
+            return _unpacked(store.unpack_arrays(store.read_checked(running), origin=running))[0]
         except MismatchError as error:
             print(f"{error}: its images are encoded again", file=sys.stderr)
     return _concatenated([])
 
 
-def _packed(part: Embedded, *, start: int) -> dict[str, np.ndarray]:
-    """As arrays; positions count from `start`."""
-    messages = json.dumps([[start + i, text] for i, text in sorted(part.skipped.items())])
+def _packed(part: Embedded, keys: Sequence[str] = (), about: str = "") -> dict[str, np.ndarray]:
+    """As arrays, with the keys of the images that have features and what decided these."""
+    texts = [sorted(part.skipped.items()), [keys[i] for i in part.positions.tolist()] if keys else [], about]
     return {
         **{f"{FEATURES}{name}": features for name, features in part.features.items()},
-        "positions": part.positions + start,
-        "skipped": np.frombuffer(messages.encode(), dtype=np.uint8),
+        "positions": part.positions,
+        "texts": np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8),
     }
 
 
-def _unpacked(part: Mapping[str, np.ndarray]) -> Embedded:
+def _unpacked(part: Mapping[str, np.ndarray]) -> tuple[Embedded, list[str], str]:
     features = {name.removeprefix(FEATURES): array for name, array in part.items() if name.startswith(FEATURES)}
-    return Embedded(features, part["positions"], dict(json.loads(part["skipped"].tobytes())))
+    skipped, keys, about = json.loads(part["texts"].tobytes())
+    return Embedded(features, part["positions"], dict(skipped)), keys, about
+
+
+class _Known:
+    """Features by key: an image's content digest, or its path where it has none.
+
+    Args:
+        owner: the stage, whose finished shards hold features.
+        about: what decides them, beside code and packages.
+        wanted: digests to look for.
+    """
+
+    def __init__(self, owner: Owner, *, about: str, wanted: set[str | None]) -> None:
+        self.parts: list[dict[str, np.ndarray]] = []
+        self.places: dict[str, tuple[int, int]] = {}
+        for path in sorted((owner.folder / owner.version).glob("*.part")):
+            with suppress(MismatchError, KeyError):  # damaged, or the shard of something else
+                part, keys, made_with = _unpacked(store.unpack_arrays(store.read_checked(path), origin=path))
+                if made_with == about and not wanted.isdisjoint(keys):
+                    self.add(part, [key if key in wanted else "" for key in keys])
+                    owner.used.add(path)
+
+    def add(self, part: Embedded, keys: Sequence[str]) -> None:
+        """Take the features of a shard."""
+        for row, key in enumerate(keys):
+            self.places.setdefault(key, (len(self.parts), row))
+        self.parts.append(part.features)
+
+    def embedded(self, keys: Sequence[str], *, names: Iterable[str]) -> Embedded:
+        """What there is of these images, in their order."""
+        positions = [i for i, key in enumerate(keys) if key in self.places]
+        places = [self.places[keys[i]] for i in positions]
+        features = {name: np.stack([self.parts[p][name][row] for p, row in places]) for name in names if places}
+        return Embedded(features, np.array(positions, dtype=np.int64), {})
 
 
 def embed_images(
@@ -171,7 +227,7 @@ def embed_images(
     owner: Owner,
     images_per_shard: int = IMAGES_PER_SHARD,
 ) -> list[Embedded]:
-    """`encode_files` for each list, in shards: a run after a kill continues from the last half minute.
+    """`encode_files` for each list, but for images that are known already; a killed shard loses half a minute at most.
 
     Args:
         encoders, batch_size, on_bad_image: as for `encode_files`.
@@ -183,44 +239,59 @@ def embed_images(
     Raises:
         ChangedError, DataError: as `encode_files`; also DataError where no image of a list can be decoded.
     """
-    # Whole batches of any device, so that features do not depend on it.
-    whole_batches = math.lcm(batch_size, min(batch_size, CPU_IMAGES))
-    shard_size = max(1, images_per_shard // whole_batches) * whole_batches
-    flops = sum(map(image_flops, encoders.values()))
-    about = {
-        "encoders": {name: encoder.id for name, encoder in encoders.items()},
-        "preprocessing": next(iter(encoders.values())).preprocessing,
-        "batch_size": batch_size,
-        "on_bad_image": on_bad_image,
-    }
-
-    def encode(images: ImageList, rows: slice, running: Path) -> bytes:
-        with process.timed(process.IMAGES):
-            embedded = encode_files(
-                encoders,
-                paths=[remote.joined(images.root, path) for path in images.paths[rows]],
-                digests=images.digests[rows],
-                batch_size=batch_size,
-                on_bad_image=on_bad_image,
-                running=running if running.parent.is_dir() else None,  # a node of a cluster may not share the folder
-            )
-        process.add_flops(process.IMAGES, len(embedded.positions) * flops)
-        return store.pack_arrays(_packed(embedded, start=rows.start))
-
+    first = next(iter(encoders.values()))
+    ids = {name: encoder.id for name, encoder in encoders.items()}
+    about = store.fingerprint([ids, first.preprocessing, first.images_at_once(batch_size), first.device.type])
+    known = _Known(owner, about=about, wanted={digest for images in lists for digest in images.digests})
+    missing = [[i for i, key in enumerate(images.keys) if key not in known.places] for images in lists]
+    chunks = [
+        (n, chunk)
+        for n, places in enumerate(missing)
+        for chunk in _cut(places, size=max(1, images_per_shard // batch_size) * batch_size)
+    ]
     shards = []
-    for images in lists:
-        for start in range(0, len(images.paths), shard_size):
-            rows = slice(start, min(start + shard_size, len(images.paths)))
-            inputs = [about, start, list(images.digests[rows]), list(images.paths[rows])]
-            running = owner.path(inputs, suffix=".running")
-            shards.append(Shard(owner, inputs, partial(encode, images, rows, running), size=rows.stop - start))
-    done = finish_shards(shards, label=label, unit="image", ticks=True, keep=False)
-    parts = (_unpacked(store.unpack_arrays(payload, origin=label)) for payload in done)
-    embedded = [_concatenated(list(islice(parts, -(-len(images.paths) // shard_size)))) for images in lists]
-    for images, result in zip(lists, embedded, strict=True):
-        if not result.features:
+    for n, chunk in chunks:
+        part = lists[n].take(chunk)
+        inputs = [about, on_bad_image, part.digests, part.paths]
+        running = owner.path(inputs, suffix=".running")
+        compute = partial(_encode_part, encoders, part, batch_size, on_bad_image, about, running)
+        shards.append(Shard(owner, inputs, compute, size=len(chunk)))
+    done = finish_shards(shards, label=label, unit="image", ticks=True)
+    skipped: list[dict[int, str]] = [{} for _ in lists]
+    for (n, chunk), payload in zip(chunks, done, strict=True):
+        embedded, keys, _ = _unpacked(store.unpack_arrays(payload, origin=label))
+        known.add(embedded, keys)
+        skipped[n] |= {chunk[i]: text for i, text in embedded.skipped.items()}
+    for images, bad in zip(lists, skipped, strict=True):
+        if len(bad) == len(images.paths):
             raise DataError(f"{images.root}: none of the {len(images.paths)} images could be decoded")
-    return embedded
+    return [
+        replace(known.embedded(images.keys, names=encoders), skipped=bad, n_known=len(images.paths) - len(new))
+        for images, new, bad in zip(lists, missing, skipped, strict=True)
+    ]
+
+
+def _encode_part(
+    encoders: Mapping[str, Encoder], images: ImageList, batch_size: int, on_bad_image: str, about: str, running: Path
+) -> bytes:
+    """Compute one shard."""
+    with process.timed(process.IMAGES):
+        embedded = encode_files(
+            encoders,
+            paths=[remote.joined(images.root, path) for path in images.paths],
+            digests=images.digests,
+            batch_size=batch_size,
+            on_bad_image=on_bad_image,
+            running=running if running.parent.is_dir() else None,  # a node of a cluster may not share the folder
+            fill=True,
+        )
+    process.add_flops(process.IMAGES, len(embedded.positions) * sum(map(image_flops, encoders.values())))
+    return store.pack_arrays(_packed(embedded, images.keys, about))
+
+
+def _cut(places: Sequence[int], *, size: int) -> Iterator[Sequence[int]]:
+    for start in range(0, len(places), size):
+        yield places[start : start + size]
 
 
 def image_flops(encoder: Encoder) -> int:
@@ -236,64 +307,6 @@ def image_flops(encoder: Encoder) -> int:
     with FlopCounter() as counter, torch.no_grad():
         encoder.model.encode_image(torch.zeros(1, 3, height, width, device=weight.device, dtype=weight.dtype))  # type: ignore[operator]
     return counter.flops
-
-
-# ----------------------------------------------------------------------------------------- stages embed and embed_train
-
-
-def embed_added(
-    model: Encoder,
-    images: ImageList,
-    *,
-    params: EmbedParams,
-    label: str,
-    owner: Owner,
-    images_per_shard: int = IMAGES_PER_SHARD,
-    max_bytes: int = reuse.MAX_BYTES,
-) -> tuple[Embedded, int]:
-    """Encode one list, reusing features of images that an earlier run encoded; see `wsoup.images.reuse`.
-
-    Args:
-        model: the encoder; its features are those of `PRETRAINED`.
-        images, params, label, owner, images_per_shard: as for `embed_images`.
-        max_bytes: size limit of features kept for a later run.
-
-    Returns:
-        The features, and the number of images whose features were reused.
-
-    Raises:
-        ChangedError, DataError: as `embed_images`.
-    """
-
-    def embed(part: ImageList) -> Embedded:
-        (embedded,) = embed_images(
-            {PRETRAINED: model},
-            lists=[part],
-            batch_size=params.batch_size,
-            on_bad_image=params.on_bad_image,
-            label=label,
-            owner=owner,
-            images_per_shard=images_per_shard,
-        )
-        return embedded
-
-    at_once = model.images_at_once(params.batch_size)
-    kept = reuse.KeptFeatures(owner, [model.id, model.preprocessing, at_once, model.device.type], at_once, max_bytes)
-    plan = reuse.plan(images.digests, known=kept.read(), batch_size=at_once)
-    embedded, n_reused = None, 0
-    if plan is not None:
-        places = plan.encoded.tolist()
-        new = embed(ImageList(images.root, [images.paths[i] for i in places], [images.digests[i] for i in places]))
-        merged = plan.merged(new.features[PRETRAINED], positions=new.positions)
-        if merged is None:
-            print("features of an earlier run are not reproduced here: all images are encoded again")
-        else:
-            skipped = {places[i]: text for i, text in new.skipped.items()}
-            embedded, n_reused = Embedded({PRETRAINED: merged[0]}, merged[1], skipped), len(plan.reused) - plan.fill
-    if embedded is None:
-        embedded = embed(images)
-    kept.write(embedded.features[PRETRAINED], digests=images.digests, positions=embedded.positions)
-    return embedded, n_reused
 
 
 def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: EmbedParams, owner: Owner) -> None:
@@ -313,7 +326,14 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
     of_split = table.take(rows)
     model = load_encoder(encoder)
     images = ImageList(attributes["root"], of_split["path"].to_pylist(), of_split["digest"].to_pylist())
-    embedded, n_reused = embed_added(model, images, params=params, label=f"embed {dataset} {split}", owner=owner)
+    (embedded,) = embed_images(
+        {PRETRAINED: model},
+        lists=[images],
+        batch_size=params.batch_size,
+        on_bad_image=params.on_bad_image,
+        label=f"embed {dataset} {split}",
+        owner=owner,
+    )
     skipped = [text for _, text in sorted(embedded.skipped.items())]
     attributes = {
         **attributes,
@@ -331,5 +351,5 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
     store.write_features(out, store.ImageFeatures(features, labels, encoded_rows, attributes))
     for text in skipped:
         print(f"skipped: {text}")
-    reused = f"; {n_reused} reused from an earlier run" if n_reused else ""
+    reused = f"; {embedded.n_known} reused from an earlier run" if embedded.n_known else ""
     print(f"{out}: {len(labels)} images, {features.shape[1]} dimensions, {model.id['model']}{reused}")

@@ -18,7 +18,6 @@ from wsoup.base.errors import MismatchError
 from wsoup.disk import code, store
 from wsoup.disk.atomic import abandoned
 from wsoup.disk.shards import Owner
-from wsoup.images import reuse
 from wsoup.pipeline.graph import stage_names
 
 
@@ -59,11 +58,7 @@ def look() -> list[Entry]:
     stages = {name: Owner.of(_script(name), name=name) for name in stage_names() if _script(name).is_file()}
     entries = []
     for path in sorted(cache.iterdir()) if cache.is_dir() else ():
-        if path.name == reuse.FOLDER:
-            for file in sorted(path.glob("*.checked")):
-                gone = None if file.stem in stages else "no stage of this name"
-                entries.append(Entry(file, file.stem, gone))
-        elif path.is_dir() and _script(path.name).is_file():
+        if path.is_dir() and _script(path.name).is_file():
             why = "its code or packages have changed" if path.name in stages else "no stage of this name"
             for version in sorted(path.glob("[0-9a-f]*/")):
                 current = path.name in stages and version.name == stages[path.name].version

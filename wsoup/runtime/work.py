@@ -14,9 +14,7 @@ SAVE_SECONDS = 30.0
 """How often a long shard saves its state, so that a kill costs no more than this."""
 
 
-def finish_shards(
-    shards: Sequence[Shard], *, label: str, unit: str, ticks: bool = False, keep: bool = True
-) -> Iterator[bytes]:
+def finish_shards(shards: Sequence[Shard], *, label: str, unit: str, ticks: bool = False) -> Iterator[bytes]:
     """Compute and save all missing shards; all long work goes through here.
 
     In this process, one after the other; with ``WSOUP_EXECUTOR=ray`` on a Ray cluster (`wsoup.runtime.on_ray`). The
@@ -27,7 +25,6 @@ def finish_shards(
         label: for the progress bar.
         unit: what a step of the bar is.
         ticks: whether in this process a shard moves the bar itself (`wsoup.runtime.progress.tick`).
-        keep: keep the shards until the next run of a stage that is finished; see `Owner.finished`.
 
     Returns:
         The result of each shard, in order, read from its file when it is asked for.
@@ -39,9 +36,8 @@ def finish_shards(
     executor = os.environ.get("WSOUP_EXECUTOR", "here")
     if executor not in EXECUTORS:
         raise ParamsError(f"WSOUP_EXECUTOR={executor}: must be one of {', '.join(EXECUTORS)}")
-    if keep:
-        for shard in shards:
-            shard.owner.used.add(shard.path)
+    for shard in shards:
+        shard.owner.used.add(shard.path)
     missing = [shard for shard in shards if not shard.done()]
     if missing:
         _compute(missing, label=label, unit=unit, total=sum(shard.size for shard in shards), ticks=ticks)
