@@ -20,30 +20,25 @@ FACTS = {
         heavy = ("timm", "sympy", "torch._dynamo", "torch._inductor", "open_clip.timm_model")
         assert not [name for name in heavy if name in sys.modules]
     """,
-    "roi_align calls the real function, compiled or not": """
+    "roi_align calls the real function": """
         import wsoup.towers.encoder
         import torch
+        from torchvision.ops import roi_align as exported
         from torchvision.ops.roi_align import is_compile_supported, roi_align
-        image, boxes = torch.arange(16.0).view(1, 1, 4, 4), torch.tensor([[0.0, 0.0, 4.0, 4.0]])
-        align = lambda image, boxes: roi_align(image, [boxes], 2)
-        expected = align(image, boxes)
+        torch.use_deterministic_algorithms(True)  # asks for it
+        image, boxes = torch.arange(16.0).view(1, 1, 4, 4), [torch.tensor([[0.0, 0.0, 4.0, 4.0]])]
+        assert roi_align(image, boxes, 2).shape == (1, 1, 2, 2)
         assert (is_compile_supported("cpu"), is_compile_supported("meta")) == (True, False)
-        torch.use_deterministic_algorithms(True)
-        compiled = torch.compile(align, backend="eager", fullgraph=True)
-        assert torch.allclose(compiled(image, boxes), expected)
         import torch._dynamo.utils
         assert torch._dynamo.utils.__file__
     """,
     "a model with a timm tower is built as usual": """
         import wsoup.towers.encoder
         import open_clip
-        from open_clip.model import TimmModel
         vision = {"timm_model_name": "test_vit", "image_size": 160}
         model = open_clip.CLIP(8, vision, {"layers": 1, "width": 16, "heads": 2})
-        assert isinstance(model.visual, TimmModel)
         import open_clip.timm_model
-        assert type(model.visual) is open_clip.timm_model.TimmModel
-        assert issubclass(type("Mine", (open_clip.timm_model.TimmModel,), {}), TimmModel)
+        assert type(model.visual) is open_clip.timm_model.TimmModel is open_clip.model.TimmModel
     """,
     "another name loads the real module at once": """
         from wsoup.towers.startup import deferring
