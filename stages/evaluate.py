@@ -43,7 +43,7 @@ def main(owner: Owner) -> None:
     templates = ensemble_templates() if wanted.ensemble else []
     by_class = class_rows(replace(material, templates=templates, nearest=nearest), tests)
     rows = pretrained_rows(material, params=wanted)
-    finish = in_shards(encoder, texts=texts, prompt=f"{tests[0].stems[0]}.", owner=owner, label="evaluate")
+    finish = in_shards(encoder, owner=owner, label="evaluate")
     classifiers = mean_texts([*rows, *by_class], tests=tests, encoder=texts, finish=finish)
     counts = evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=PRETRAINED)
     single, soup, images = pc.is_valid(counts["text"]), params.report.soup, load_source(run).images_of

@@ -9,10 +9,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.gpu.bench import Bench
 from benchmarks.timing import Clock
-from wsoup.core.flops import FlopCounter
 from wsoup.images.decode import batches, decoding_workers, load_rgb
 from wsoup.towers.encoder import Encoder
 
@@ -35,7 +35,7 @@ def images(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
     pixels = bench.pixels(bench.size.images)
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # its products are not counted
-    with FlopCounter() as counter:
+    with FlopCounterMode(display=False) as counter:
         plain_images(bench.encoder, pixels[:1])
     torch.backends.mha.set_fastpath_enabled(fused)
     exact = None
@@ -45,7 +45,7 @@ def images(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
             exact = features if exact is None else exact
             taken, peak = bench.seconds(lambda: encoder.encode_images(pixels)), bench.peak()
             plain = bench.seconds(lambda: plain_images(encoder, pixels))
-            share = counter.flops * len(pixels) / taken / peaks[precision]
+            share = counter.get_total_flops() * len(pixels) / taken / peaks[precision]
             lines.append(
                 f"| {precision} | {len(pixels) / taken:,.0f} | {len(pixels) / plain:,.0f} | {plain / taken:.2f} x "
                 f"| {share:.0%} | {peak} | {(features - exact).norm(dim=-1).max().item():.0e} |"

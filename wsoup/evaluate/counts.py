@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
-from wsoup.core.flops import FlopCounter
 from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, normalize
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
@@ -27,7 +26,6 @@ from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.metrics import METRICS, Answers
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import WHERE, ClassPrompts, TestSet
-from wsoup.runtime import process
 from wsoup.runtime.work import finish_shards
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer, token_lengths
@@ -81,25 +79,17 @@ def at_once(tasks: Sequence[Task]) -> list[Tensor]:
     return [mean() for _, mean in tasks]
 
 
-def in_shards(
-    encoder: Encoder, *, texts: PromptEncoder, prompt: str, owner: Owner, label: str
-) -> Callable[[Sequence[Task]], list[Tensor]]:
+def in_shards(encoder: Encoder, *, owner: Owner, label: str) -> Callable[[Sequence[Task]], list[Tensor]]:
     """Compute mean texts resumably.
 
     Args:
         encoder: the model, whose id is part of the resume key.
-        texts: its text side.
-        prompt: any class prompt, to estimate FLOPs by.
         owner: owner of the resume state.
         label: label of the progress bar.
     """
 
     def packed(mean: Callable[[], Tensor]) -> bytes:
-        flops = TextFlops(texts, encoder=encoder, prompt=prompt)
-        with process.timed(process.TEXTS):
-            means = mean()
-        process.add_flops(process.TEXTS, flops.done())
-        return store.pack_arrays({"means": means.cpu().numpy()})
+        return store.pack_arrays({"means": mean().cpu().numpy()})
 
     def finish(tasks: Sequence[Task]) -> list[Tensor]:
         shards = [Shard(owner, [encoder.id, *about], partial(packed, mean)) for about, mean in tasks]
@@ -230,26 +220,3 @@ def tokens_stored(texts: Sequence[str], *, tokenizer: Tokenizer) -> dict[str, in
     """Tokens of each text: a soup is stored as one integer per token of its members."""
     empty, *lengths = token_lengths(["", *texts], tokenizer=tokenizer).tolist()
     return {text: length - empty for text, length in zip(texts, lengths, strict=True)}
-
-
-class TextFlops:
-    """FLOPs of a `PromptEncoder` from now on: counted by the encoder if it shares prefixes, else estimated by tokens.
-
-    Args:
-        texts: the encoder, which counts its tokens and, if it can, its FLOPs.
-        encoder: its model.
-        prompt: any prompt; a learnt prompt replaces its first tokens.
-    """
-
-    def __init__(self, texts: PromptEncoder, *, encoder: Encoder, prompt: str) -> None:
-        self.texts, self.encoder, self.prompt = texts, encoder, prompt
-        self._flops, self._tokens = texts.flops, texts.tokens_encoded
-
-    def done(self) -> float:
-        """Multiplications and additions in matrix products so far."""
-        if self.texts.way == "fast":
-            return float(self.texts.flops - self._flops)
-        probe = PromptEncoder.of(self.encoder)  # measuring must not add to the counters of `texts`
-        with FlopCounter() as counter, torch.no_grad():
-            probe.encode([self.prompt])
-        return float(counter.flops // max(1, probe.tokens_encoded) * (self.texts.tokens_encoded - self._tokens))

@@ -76,7 +76,7 @@ def encode_and_evaluate(
 ) -> pa.Table:
     """Results of a finetuned model, computed resumably; `tests` have its image features."""
     texts = PromptEncoder.of(encoder)
-    finish = in_shards(encoder, texts=texts, prompt=f"{tests[0].stems[0]}.", owner=run.owner, label=label)
+    finish = in_shards(encoder, owner=run.owner, label=label)
     classifiers = mean_texts(rows, tests=tests, encoder=texts, finish=finish)
     return evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=variant)
 

@@ -21,14 +21,12 @@ import torch
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MismatchError
-from wsoup.core.flops import FlopCounter
 from wsoup.disk import store
 from wsoup.disk.artifacts import PRETRAINED, Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.images.decode import Picture, batches
 from wsoup.images.workers import Batch
 from wsoup.params.inputs import EmbedParams, EncoderParams
-from wsoup.runtime import process
 from wsoup.runtime.progress import tick
 from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import Encoder, check_finite, load_encoder, sharing_images
@@ -244,6 +242,9 @@ def embed_images(
     about = store.fingerprint([ids, first.preprocessing, first.images_at_once(batch_size), first.device.type])
     known = _Known(owner, about=about, wanted={digest for images in lists for digest in images.digests})
     missing = [[i for i, key in enumerate(images.keys) if key not in known.places] for images in lists]
+    total, new = sum(len(images.paths) for images in lists), sum(map(len, missing))
+    if 0 < new < total:
+        print(f"{label}: {total - new} of {total} images were finished before; going on", file=sys.stderr)
     chunks = [
         (n, chunk)
         for n, places in enumerate(missing)
@@ -266,8 +267,8 @@ def embed_images(
         if len(bad) == len(images.paths):
             raise DataError(f"{images.root}: none of the {len(images.paths)} images could be decoded")
     return [
-        replace(known.embedded(images.keys, names=encoders), skipped=bad, n_known=len(images.paths) - len(new))
-        for images, new, bad in zip(lists, missing, skipped, strict=True)
+        replace(known.embedded(images.keys, names=encoders), skipped=bad, n_known=len(images.paths) - len(places))
+        for images, places, bad in zip(lists, missing, skipped, strict=True)
     ]
 
 
@@ -275,38 +276,21 @@ def _encode_part(
     encoders: Mapping[str, Encoder], images: ImageList, batch_size: int, on_bad_image: str, about: str, running: Path
 ) -> bytes:
     """Compute one shard."""
-    with process.timed(process.IMAGES):
-        embedded = encode_files(
-            encoders,
-            paths=[remote.joined(images.root, path) for path in images.paths],
-            digests=images.digests,
-            batch_size=batch_size,
-            on_bad_image=on_bad_image,
-            running=running if running.parent.is_dir() else None,  # a node of a cluster may not share the folder
-            fill=True,
-        )
-    process.add_flops(process.IMAGES, len(embedded.positions) * sum(map(image_flops, encoders.values())))
+    embedded = encode_files(
+        encoders,
+        paths=[remote.joined(images.root, path) for path in images.paths],
+        digests=images.digests,
+        batch_size=batch_size,
+        on_bad_image=on_bad_image,
+        running=running if running.parent.is_dir() else None,  # a node of a cluster may not share the folder
+        fill=True,
+    )
     return store.pack_arrays(_packed(embedded, images.keys, about))
 
 
 def _cut(places: Sequence[int], *, size: int) -> Iterator[Sequence[int]]:
     for start in range(0, len(places), size):
         yield places[start : start + size]
-
-
-def image_flops(encoder: Encoder) -> int:
-    """FLOPs (multiplications and additions) of one image in the image tower; works on the meta device, too.
-
-    0 where the preprocessing is the caller's own function, whose output size is unknown.
-    """
-    if "size" not in encoder.preprocessing:
-        return 0
-    size = encoder.preprocessing["size"]
-    height, width = (size, size) if isinstance(size, int) else size
-    weight = next(encoder.model.parameters())
-    with FlopCounter() as counter, torch.no_grad():
-        encoder.model.encode_image(torch.zeros(1, 3, height, width, device=weight.device, dtype=weight.dtype))  # type: ignore[operator]
-    return counter.flops
 
 
 def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: EmbedParams, owner: Owner) -> None:

@@ -36,7 +36,6 @@ from wsoup.runtime.process import (
     interruptible,
     peak_bytes,
     print_anything,
-    take_spent,
 )
 
 EXECUTION_OPTIONS = {
@@ -162,7 +161,6 @@ def _note_timing(name: str, *, seconds: float) -> None:
         "device": os.environ.get("WSOUP_DEVICE", "auto"),
         "time": int(time.time()),
         "run": os.getppid(),  # DVC: the same for all stages of one `dvc repro`
-        "spent": take_spent(),
     }
     cache_dir().mkdir(parents=True, exist_ok=True)
     with open(cache_dir() / "timings.jsonl", "a", encoding="utf-8") as file:

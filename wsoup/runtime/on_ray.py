@@ -20,7 +20,7 @@ from typing import Any
 
 from wsoup.base.errors import WsoupError
 from wsoup.disk.files import reason_of
-from wsoup.runtime.process import add_spent, keep_memory, number_in, take_spent
+from wsoup.runtime.process import keep_memory, number_in
 from wsoup.runtime.progress import showing
 
 AHEAD = 2
@@ -47,10 +47,10 @@ class Worker:
         self.tasks = ray.cloudpickle.loads(tasks)
         return str(ray.util.get_node_ip_address())
 
-    def do(self, number: int) -> tuple[bytes, dict[str, float]]:
-        """The result of one task, and its cost (`wsoup.runtime.process.take_spent`)."""
+    def do(self, number: int) -> bytes:
+        """The result of one task."""
         with showing(bars=False):  # the driver shows them
-            return self.tasks[number](), take_spent()
+            return self.tasks[number]()
 
 
 def run(tasks: Sequence[Callable[[], bytes]], *, label: str) -> Iterator[tuple[int, bytes]]:
@@ -118,14 +118,13 @@ class _Pool:
                     continue  # its worker was lost while this loop handled another shard of it
                 actor, number = self.running[future]
                 try:
-                    payload, spent = self.ray.get(future)
+                    payload = self.ray.get(future)
                 except self.ray.exceptions.RayTaskError as error:
                     raise self._task_error(error) from None
                 except self.ray.exceptions.RayError as error:  # the worker or its node is gone
                     self._replace(actor, waiting=waiting, error=error)
                     continue
                 del self.running[future]
-                add_spent(spent)
                 yield number, payload
 
     def _assign(self, waiting: deque[int]) -> None:

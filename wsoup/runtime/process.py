@@ -1,4 +1,4 @@
-"""The process that wsoup runs in: interrupts, memory, terminals, and the time and FLOPs it spent. Decides no result.
+"""The process that wsoup runs in: interrupts, memory and terminals. Decides no result.
 
 **Interrupts.** SIGINT, SIGTERM and SIGHUP end a stage or a command with one line and exit code 130 at any moment, also
 while modules are still being imported. Running out of memory there ends it likewise, with exit code 1.
@@ -13,10 +13,6 @@ system clears page by page as they are touched: for RN50, 40,000 page faults per
 then holds its peak, plus the gaps between blocks in use; `give_back` returns free memory once long work is done. Does
 nothing without glibc, where the user has configured malloc (``MALLOC_...``, ``GLIBC_TUNABLES``), or with
 ``WSOUP_KEEP_MEMORY=0``.
-
-**Spent** are seconds and FLOPs on images and on texts, for ``timings.jsonl`` only. The paper splits time in the same
-way: 234 of the 239 s of an evaluation for images, 4.6 s for texts. Seconds of images include decoding. On a Ray cluster
-the seconds of all workers are added up, so they may exceed the stage's own.
 """
 
 import atexit
@@ -28,7 +24,6 @@ import os
 import platform
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -233,38 +228,3 @@ def print_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-# ------------------------------------------------------------------------------------------------------------ spent
-
-IMAGES, TEXTS = "images", "texts"
-
-_spent: dict[str, float] = {}
-
-
-@contextmanager
-def timed(what: str) -> Iterator[None]:
-    """Add the seconds of the block to `IMAGES` or `TEXTS`."""
-    began = time.perf_counter()
-    try:
-        yield
-    finally:
-        add_spent({f"{what}_seconds": time.perf_counter() - began})
-
-
-def add_flops(what: str, flops: float) -> None:
-    """Add FLOPs (multiplications and additions of matrix products) to `IMAGES` or `TEXTS`."""
-    add_spent({f"{what}_gflops": flops / 1e9})
-
-
-def add_spent(spent: Mapping[str, float]) -> None:
-    """Add what another process spent."""
-    for key, value in spent.items():
-        _spent[key] = _spent.get(key, 0.0) + value
-
-
-def take_spent() -> dict[str, float]:
-    """What was spent since the last call: ``images_seconds``, ``images_gflops``, and the same of texts; no zeros."""
-    spent = {key: round(value, 3) for key, value in _spent.items()}
-    _spent.clear()
-    return spent
