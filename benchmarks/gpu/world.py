@@ -130,11 +130,11 @@ def _run(command: list[str], *, folder: Path, environment: dict[str, str]) -> No
 
 def _accuracies(folder: Path) -> list[str]:
     """Some rows of the results, beside those committed here, made on another machine."""
-    results, committed = (json.loads((root / "reports/metrics.json").read_text()) for root in (folder, ROOT))
+    results, committed = (json.loads((root / "reports/verdict.json").read_text())["rows"] for root in (folder, ROOT))
     lines = ["| row, accuracy in per cent | XD mean | committed | DG mean | committed |", "|---|---:|---:|---:|---:|"]
     for variant, row in ROWS:
         if row in results.get(variant, {}):
-            pairs = [(results[variant][row], committed[variant][row], key) for key in ("xd_mean", "dg_mean")]
+            pairs = [(results[variant][row], committed[variant].get(row, {}), key) for key in ("xd", "dg")]
             cells = [f"{table[key]:.1f}" if key in table else "" for *tables, key in pairs for table in tables]
             lines.append(f"| {variant}, {row.replace('_', ' ')} | {' | '.join(cells)} |")
     return lines

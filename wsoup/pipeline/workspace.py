@@ -26,7 +26,7 @@ RECORD = "code/wsoup.json"
 """Which files `wsoup init` wrote, with their digests, to tell which of them the user has changed."""
 USER_FILES = ("params.yaml", "data/toy/params.yaml", "data/toy/dvc.lock", ".gitignore", "data/toy/.gitignore")
 """Files that are written once and never updated."""
-GITIGNORE = "/.cache/\n/artifacts/\n__pycache__/\n*.py[cod]\n.*.tmp\n"
+GITIGNORE = "/.cache/\n/artifacts/\n/reports/index.html\n__pycache__/\n*.py[cod]\n.*.tmp\n"
 PLOT_TEMPLATES = "wsoup/report/templates"
 VERSIONS_HEAD = (
     "# The packages that decide numbers, in the versions that the results here belong to (`wsoup packages`).\n"
