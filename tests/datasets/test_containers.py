@@ -1,15 +1,14 @@
-"""Layouts without a file per image: webdataset tars, saved Hugging Face datasets, torchvision's own formats."""
+"""Layouts without a file per image: webdataset tars, saved Hugging Face datasets."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from miniature import png, write_huggingface, write_mnist, write_tar, write_tars
+from miniature import png, write_huggingface, write_tar, write_tars
 
-from wsoup.base.errors import DataError, MissingError, ParamsError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.datasets import containers, digests
 from wsoup.datasets.listing import validated
 from wsoup.disk.members import read_bytes
@@ -150,39 +149,3 @@ def test_a_truncated_arrow_file(saved: Path) -> None:
 def test_nothing_saved(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"holds no dataset saved by `save_to_disk`"):
         containers.read_huggingface(str(tmp_path), wanted=BOTH)
-
-
-# ----------------------------------------------------------------------------------------------------- torchvision
-
-
-@pytest.fixture
-def mnist(tmp_path: Path) -> Path:
-    return write_mnist(tmp_path / "torchvision")
-
-
-def test_images_of_a_run_are_written_as_files(mnist: Path) -> None:
-    listing = validated(
-        containers.read_torchvision("FashionMNIST", root=str(mnist), wanted=BOTH, download=False, class_names=None)
-    )
-    assert listing.class_names[:2] == ["T-shirt/top", "Trouser"]
-    assert listing.splits["test"].paths[3] == "wsoup-FashionMNIST/test/0000003.png"
-    assert listing.fetch is not None
-    listing.fetch([listing.splits["test"].paths[3]])
-    assert load_rgb(mnist / "wsoup-FashionMNIST/test/0000003.png").getpixel((0, 0)) == (3, 3, 3)
-    assert not (mnist / "wsoup-FashionMNIST/test/0000004.png").exists()
-
-
-def test_a_torchvision_dataset_that_is_not_downloaded(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match=r"torchvision CIFAR100 \(\w+\) cannot be read under .*; set download: true"):
-        containers.read_torchvision("CIFAR100", root=str(tmp_path), wanted=BOTH, download=False, class_names=None)
-
-
-def test_a_dataset_that_torchvision_does_not_have(tmp_path: Path) -> None:
-    with pytest.raises(ParamsError, match=r"torchvision.datasets has no 'CIFAR1000'"):
-        containers.read_torchvision("CIFAR1000", root=str(tmp_path), wanted=BOTH, download=False, class_names=None)
-
-
-@pytest.mark.parametrize("read", [containers.read_webdataset, containers.read_huggingface])
-def test_a_missing_root(tmp_path: Path, read: Callable[..., object]) -> None:
-    with pytest.raises(MissingError, match=r"nowhere does not exist or is not a folder"):
-        read(str(tmp_path / "nowhere"), wanted=BOTH)

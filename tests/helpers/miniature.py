@@ -1,10 +1,9 @@
-"""Write miniature datasets in every layout: CoOp's 15 folders, tar files, Arrow files, torchvision's own."""
+"""Write miniature datasets in every layout: CoOp's 15 folders, tar files, Arrow files."""
 
 from __future__ import annotations
 
 import io
 import json
-import struct
 import tarfile
 import zlib
 from pathlib import Path
@@ -126,15 +125,4 @@ def write_huggingface(root: Path) -> Path:
         (folder / "state.json").write_text(json.dumps(state))
         (folder / "dataset_info.json").write_text(json.dumps({"features": features}))
     (root / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "validation"]}))
-    return root
-
-
-def write_mnist(root: Path) -> Path:
-    """FashionMNIST's own files with ten 28 x 28 images per split, one of each class."""
-    raw = root / "FashionMNIST/raw"
-    raw.mkdir(parents=True)
-    for stem in ("train", "t10k"):
-        pixels = b"".join(bytes([i]) * 784 for i in range(10))
-        (raw / f"{stem}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, 10, 28, 28) + pixels)
-        (raw / f"{stem}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, 10) + bytes(range(10)))
     return root

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-from miniature import build_coop, draw, write_huggingface, write_mnist, write_tars
+from miniature import build_coop, draw, write_huggingface, write_tars
 from project import call_stage
 
 from wsoup.datasets.paper import PAPER
@@ -23,7 +23,6 @@ OTHERS = {
     "list": {"layout": "manifest:list.csv", "root": "folder"},
     "tars": {"layout": "webdataset", "root": "tars"},
     "saved": {"layout": "huggingface", "root": "saved", "test_split": "val"},
-    "fashion": {"layout": "torchvision:FashionMNIST", "root": "torchvision"},
 }
 
 
@@ -37,7 +36,6 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
     (root / "folder/list.csv").write_text("path,class_name\ntest/ant/1.png,ant\ntest/bee/3.png,bee\n")
     write_tars(root / "tars")
     write_huggingface(root / "saved")
-    write_mnist(root / "torchvision")
     raw = yaml.safe_load(paper("data", without_descriptors=True))
     (root / "params.yaml").write_text(yaml.safe_dump(_small(raw, encoder=tiny_encoder_files)))
     (root / "texts").mkdir()
@@ -84,7 +82,7 @@ def test_every_dataset_is_evaluated_on_all_its_test_images(world: Path) -> None:
     results = store.read_table(world / "artifacts/results/pretrained/results.parquet").to_pylist()
     counts = {row["dataset"]: row["n_images"] for row in results}
     assert {name: counts.pop(name) for name in PAPER} == dict.fromkeys(PAPER, 6)
-    assert counts == {"folder": 3, "list": 2, "tars": 4, "saved": 3, "fashion": 10}
+    assert counts == {"folder": 3, "list": 2, "tars": 4, "saved": 3}
     assert {row["method"] for row in results} >= {"class_name", "word_soup", "descriptor_soup"}
 
 

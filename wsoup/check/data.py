@@ -137,13 +137,10 @@ def _check_images(
     finding.warnings += _same_but_for_case(names)
     finding.warnings += _uncaptioned(names, dataset=finding.name) if finding.own else []
     paths = table["path"].to_pylist()
-    if listing.fetch is None:
-        finding.problems += _file_problems(listing, paths=paths, decode=decode)
+    finding.problems += _file_problems(listing, paths=paths, decode=decode)
     previous = manifests / f"{finding.name}.parquet"
     # Digests read every image once; after a run they come from the digest cache.
     if not finding.problems and (decode is not None or previous.is_file()):
-        if listing.fetch is not None:
-            listing.fetch(paths)
         hexes = digests.of_images(listing.root, paths, origin=listing.origin).hexes
         finding.warnings += _duplicates(table, hexes=hexes)
         changes = _changes(dict(zip(paths, hexes, strict=True)), path=previous)

@@ -1,4 +1,4 @@
-"""Layouts without a file per image: webdataset tars, saved Hugging Face datasets, torchvision's own formats.
+"""Layouts without a file per image: webdataset tars, saved Hugging Face datasets.
 
 **webdataset** as CLIP_benchmark lays it out (LAION-AI/CLIP_benchmark, clip_benchmark/webdataset_builder.py):
 root/{train,val,test}/{0..n}.tar and root/classnames.txt, one class name per line in label order. A sample is two
@@ -7,27 +7,22 @@ members with one stem, an image and its label number: ``s0000017.webp`` and ``s0
 **Hugging Face** as `save_to_disk` writes it, read without that library: root/dataset_dict.json names the splits,
 root/<split>/state.json the Arrow files, and root/<split>/dataset_info.json the features, among them one Image and one
 ClassLabel column.
-
-**torchvision** by name, ``torchvision:CIFAR100``. The images of a run are written as PNG files under
-root/wsoup-CIFAR100, so that later stages and `wsoup check` see plain files. Nothing is downloaded without
-``download: true``.
 """
 
-import inspect
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from wsoup.base.errors import DataError, MissingError, ParamsError
+from wsoup.base.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
 from wsoup.datasets.folder import SPLIT_FOLDERS, read_json, require_folder
 from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, split_of
 from wsoup.datasets.tables import SPLIT_NAMES, read_name_list
-from wsoup.disk.files import read_text, reason_of, regular_file
+from wsoup.disk.files import read_text, regular_file
 from wsoup.disk.members import arrow_table, read_bytes, tar_index
 
 SAVE_AGAIN = "save the dataset again with `save_to_disk`"
@@ -196,82 +191,3 @@ def _list(value: Any, *, of: type, what: str, path: Path) -> list[Any]:
     if not isinstance(value, list) or not value or not all(isinstance(item, of) for item in value):
         raise DataError(f"{path}: {what} should be a list with at least one entry; {SAVE_AGAIN}")
     return value
-
-
-# ------------------------------------------------------------------------------------------------------ torchvision
-
-
-def read_torchvision(
-    name: str, *, root: str, wanted: Collection[str], download: bool, class_names: str | None
-) -> Listing:
-    """List one of torchvision's classification datasets.
-
-    Raises:
-        ParamsError: torchvision has no such dataset.
-        MissingError: it is not under `root`, and `download` is off.
-        DataError: it has no class names and `class_names` gives none, or its labels are not numbers.
-    """
-    datasets = _datasets(name, root=root, wanted=wanted, download=download)
-    splits: dict[str, Split] = {}
-    names: list[str] = []
-    for split, dataset in datasets.items():
-        labels = _dataset_labels(dataset, name=name)
-        splits[split] = Split([f"wsoup-{name}/{split}/{i:07d}.png" for i in range(len(labels))], labels)
-        names = read_name_list(Path(class_names)) if class_names else _dataset_names(dataset, name=name)
-
-    def fetch(paths: Sequence[str]) -> None:
-        for path in paths:
-            file = Path(root) / path
-            if not file.is_file():
-                file.parent.mkdir(parents=True, exist_ok=True)
-                image, _ = datasets[file.parent.name][int(file.stem)]
-                image.save(file)
-
-    return Listing(root, [clean_class_name(n) for n in names], splits, origin=f"torchvision {name}", fetch=fetch)
-
-
-def _datasets(name: str, *, root: str, wanted: Collection[str], download: bool) -> dict[str, Any]:
-    """torchvision's dataset of each wanted split that it has."""
-    from torchvision import datasets
-
-    if name not in datasets.__all__:
-        raise ParamsError(f"layout 'torchvision:{name}': torchvision.datasets has no {name!r}")
-    dataset = getattr(datasets, name)
-    parameters = inspect.signature(dataset).parameters
-    if "train" in parameters:
-        arguments: dict[str, dict[str, Any]] = {"train": {"train": True}, "test": {"train": False}}
-    elif "split" in parameters:
-        arguments = {split: {"split": split} for split in SPLIT_FOLDERS}
-    else:
-        arguments = {"test": {}}
-    options = {"download": download} if "download" in parameters else {}
-    loaded = {}
-    for split in [split for split in arguments if split in wanted]:
-        try:
-            loaded[split] = dataset(root, **arguments[split], **options)
-        except (RuntimeError, OSError, ValueError) as error:
-            raise MissingError(
-                f"torchvision {name} ({split}) cannot be read under {root}: {reason_of(error)}; set download: true, "
-                "or correct root"
-            ) from None
-    return loaded
-
-
-def _dataset_labels(dataset: Any, *, name: str) -> np.ndarray:
-    """(N,) int64 labels, without decoding images where an attribute holds them."""
-    attribute = next((name for name in ("targets", "labels", "_labels") if hasattr(dataset, name)), None)
-    not_classes = DataError(f"torchvision {name} has no single label number per image; it is not a classification set")
-    try:
-        labels = np.asarray(getattr(dataset, attribute) if attribute else [dataset[i][1] for i in range(len(dataset))])
-    except (TypeError, ValueError):
-        raise not_classes from None
-    if labels.ndim != 1 or not (np.issubdtype(labels.dtype, np.integer) or not len(labels)):
-        raise not_classes
-    return labels.astype(np.int64)
-
-
-def _dataset_names(dataset: Any, *, name: str) -> list[str]:
-    names = getattr(dataset, "classes", None) or getattr(dataset, "categories", None)
-    if not names:
-        raise DataError(f"torchvision {name} has no class names; set class_names to a file with one per line")
-    return [first if isinstance(first, str) else first[0] for first in names]

@@ -17,7 +17,6 @@ LAYOUTS = {
     "manifest:FILE": "a CSV, TSV, Parquet or JSON list: path, label and/or class_name, split",
     "webdataset": "{train,test}/{0..n}.tar with .cls labels, and classnames.txt (CLIP_benchmark)",
     "huggingface": "a dataset saved with `save_to_disk`: one Image and one ClassLabel column",
-    "torchvision:NAME": "torchvision.datasets by name, for example torchvision:CIFAR100; download: true fetches it",
 }
 """Values of ``datasets.<name>.layout``, and what each expects under root."""
 
@@ -72,10 +71,6 @@ def _listed(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
         return containers.read_webdataset(params.root, wanted=wanted, class_names=params.class_names)
     if kind == "huggingface":
         return containers.read_huggingface(params.root, wanted=wanted)
-    if kind == "torchvision" and argument:
-        return containers.read_torchvision(
-            argument, root=params.root, wanted=wanted, download=params.download, class_names=params.class_names
-        )
     raise ParamsError(f"datasets.{name}.layout: {params.layout!r} is not a layout; expected {', '.join(LAYOUTS)}")
 
 

@@ -7,7 +7,7 @@ import itertools
 import posixpath
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +45,6 @@ class Listing:
         splits: by name, usually train, val and test.
         origin: the file or folder that assigns images to splits, for messages and the manifest.
         names_may_repeat: whether two labels may share a class name, as ImageNet's "missile" does; else an error.
-        fetch: writes the images of given paths under the root, for datasets that keep no file per image.
     """
 
     root: str
@@ -53,7 +52,6 @@ class Listing:
     splits: Mapping[str, Split]
     origin: str
     names_may_repeat: bool = False
-    fetch: Callable[[Sequence[str]], None] | None = None
 
     def split(self, name: str) -> Split:
         """A split by name; the error lists the existing ones."""

@@ -47,8 +47,6 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
     """
     table, names = select(listing, params=params, shots=shots, seeds=seeds)
     paths = table["path"].to_pylist()
-    if listing.fetch is not None:
-        listing.fetch(paths)
     files = digests.of_images(listing.root, paths, origin=listing.origin)
     columns = {
         "path": table["path"],

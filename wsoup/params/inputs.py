@@ -97,8 +97,6 @@ class DatasetParams(Section):
     """A folder with CoOp's own few-shot draws (shot_16-seed_1.pkl, ...)."""
     verify: Flag = False
     """DVC checks the images themselves at every run: watch is their folder."""
-    download: Flag = False
-    """Let torchvision download it."""
 
 
 class FewshotParams(Section):
