@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wsoup.runtime.threads import SPINS, cores, one_thread
+from wsoup.runtime.threads import SMALL, SPINS, cores, one_thread_for
 
 AFFINITY = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 SHOWN = "import os, wsoup; print(*map(os.environ.get, ('OMP_NUM_THREADS', 'GOMP_SPINCOUNT')))"
@@ -98,10 +98,12 @@ def test_in_a_real_cgroup(quota):
         group.rmdir()
 
 
-def test_one_thread_is_for_a_block_only():
+def test_one_thread_is_for_a_block_of_small_work_only():
     import torch
 
     before = torch.get_num_threads()
-    with one_thread():
+    with one_thread_for(SMALL - 1):
         assert torch.get_num_threads() == 1
+    with one_thread_for(SMALL):
+        assert torch.get_num_threads() == before
     assert torch.get_num_threads() == before

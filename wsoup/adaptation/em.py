@@ -36,6 +36,7 @@ from wsoup.base.arguments import usual_torch
 from wsoup.base.errors import DataError, MismatchError, ParamsError
 from wsoup.core.arrays import rows, tensor
 from wsoup.core.scoring import normalize
+from wsoup.runtime import threads
 
 LOGITS_PER_BLOCK = 1 << 24
 """Logits in memory at a time (64 MiB in float32)."""
@@ -107,6 +108,11 @@ def adapt(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
     zero_shot = _zero_shot_classifier(features, texts=texts, logit_scale=logit_scale)
     if rejection := reject_few(len(features), n_classes=texts.shape[1]):
         return replace(zero_shot, note=rejection)
+    with threads.one_thread_for(features.numel() * texts.shape[1]):
+        return _guarded(features, zero_shot=zero_shot, logit_scale=logit_scale)
+
+
+def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Adapted:
     before, predicted_before = predict_softly(features, by=zero_shot)
     if rejection := reject_texts(before):
         return replace(zero_shot, note=rejection)

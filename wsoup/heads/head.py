@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -26,8 +25,6 @@ PRECISION = 0.95
 """Precision of the abstention threshold stored in a file."""
 ABSTAINED = -1
 """Label of an image that is abstained from."""
-SMALL = 1 << 28
-"""Products n D C below which handing them to a second thread costs more than it saves."""
 AtLeast = Annotated[float, Field(ge=0)]
 
 
@@ -170,7 +167,7 @@ def best_head(
         soup, template, class_names, encoder: where the texts of `shots` come from.
         note: what was dropped before, or "".
     """
-    with threads.one_thread() if shots.features.numel() * shots.n_classes < SMALL else nullcontext():
+    with threads.one_thread_for(shots.features.numel() * shots.n_classes):
         chosen = choose(shots, kind=kind)
     return Head(
         kind=kind,

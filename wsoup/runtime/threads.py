@@ -15,6 +15,8 @@ from contextlib import contextmanager
 
 SPINS = "1000"
 """GOMP_SPINCOUNT of a process whose user has set neither that nor OMP_WAIT_POLICY."""
+SMALL = 1 << 28
+"""Products below which work is small: some 10 ms on one core."""
 
 
 def prepare() -> None:
@@ -46,12 +48,13 @@ def cores(cgroups: str = "/sys/fs/cgroup", *, own: str = "/proc/self/cgroup") ->
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute with one thread within the block: for tensors so small that handing them out costs more than they do."""
+def one_thread_for(products: int) -> Iterator[None]:
+    """Compute with one thread within the block, if so few products cost less than handing them out would."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    if products < SMALL:
+        torch.set_num_threads(1)
     try:
         yield
     finally:
