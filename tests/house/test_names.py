@@ -76,6 +76,6 @@ def test_dvc_refuses_a_dot_in_a_name(project: Project):
         assert "Parameters 'finetune.methods.a.b' are missing from 'params.yaml'" in project.run(
             "dvc", "repro", good=False
         )
-        assert NAME_RULE in project.run("wsoup", "results", good=False)
+        assert NAME_RULE in project.run("wsoup", "check", good=False)
     finally:
         project.git("checkout", "-q", "--", ".")

@@ -64,25 +64,25 @@ class Material:
     Attributes:
         seeds: all seeds of the run.
         words, descriptors: the two pools.
-        waffle: a list of Waffle's texts; empty to make them of the pools.
         source_class_names: class names of the source, which determine Waffle's shapes.
         soups: members by soup name and seed.
         pools: words or descriptors, by soup name.
         upper_bound: members of the descriptor soup selected on the targets, if any.
         templates: templates of the prompt ensemble; empty to leave it out.
         nearest: by dataset, prompts with the descriptors nearest to each class; empty to leave them out.
+        waffle: a list of Waffle's texts; empty to make them of the pools.
     """
 
     seeds: tuple[int, ...]
     words: Sequence[str] = ()
     descriptors: Sequence[str] = ()
-    waffle: Sequence[str] = ()
     source_class_names: Sequence[str] = ()
     soups: Mapping[str, Mapping[int, Sequence[str]]] = field(default_factory=dict)
     pools: Mapping[str, str] = field(default_factory=dict)
     upper_bound: Sequence[str] = ()
     templates: Sequence[Callable[[str], str]] = ()
     nearest: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    waffle: Sequence[str] = ()
 
     @property
     def shown(self) -> str:
