@@ -74,9 +74,10 @@ class Params(Section):
     @model_validator(mode="after")
     def _names_are_known(self) -> Params:
         methods, heads = self.finetune.methods, self.heads
-        named = {"datasets": self.datasets, "soups": self.soups, "finetune.methods": methods, "heads": heads}
-        for section, names in named.items():
-            _check_names(section, list(names))
+        _check_names("datasets", [*self.datasets])
+        _check_names("soups", [*self.soups])
+        _check_names("finetune.methods", [*methods])
+        _check_names("heads", [*heads])
         for name in (name for name in heads if name in methods):
             raise ValueError(f"heads: {name!r} is also a name under finetune.methods; tables could not tell them apart")
         known = ("class_name", *self.soups)

@@ -97,7 +97,8 @@ def _best_setting(shots: FewShot, *, part: Kind) -> _Part:
     labels = shots.labels[rows]
     if not len(labels):
         return _Part(part(), shots.one_hot[rows], 1.0)
-    enough, counted = 0.0, []
+    enough = 0.0
+    counted: list[tuple[int, Prototypes | Ridge, Tensor]] = []
     for setting, logits in part.left_out(shots):
         n_correct = int((logits[rows].argmax(dim=1) == labels).sum())
         enough = max(enough, n_correct - slack(n_correct, n_images=len(labels)))

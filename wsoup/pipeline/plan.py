@@ -282,13 +282,15 @@ def _block(tower: models.Vision | models.Text) -> float:
 def here() -> Machine:
     """This machine, by a product measured for a moment."""
     rows, size = 1024, (512, 2048)
-    a, b = np.ones((rows, size[0]), np.float32), np.ones(size, np.float32)
     if shutil.which("nvidia-smi"):
         import torch  # takes two seconds
 
         rows = 65536
-        a, b = torch.ones(rows, size[0], device="cuda"), torch.ones(size, device="cuda")
-    times, seconds = Timer(lambda: (a @ b)[-1, -1].item()).autorange()
+        x, y = torch.ones(rows, size[0], device="cuda"), torch.ones(size, device="cuda")
+        times, seconds = Timer(lambda: (x @ y)[-1, -1].item()).autorange()
+    else:
+        a, b = np.ones((rows, size[0]), np.float32), np.ones(size, np.float32)
+        times, seconds = Timer(lambda: (a @ b)[-1, -1].item()).autorange()
     return Machine("here", REACHED["here"] * 2.0 * rows * size[0] * size[1] * times / seconds, os.cpu_count() or 1)
 
 

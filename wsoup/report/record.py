@@ -63,7 +63,7 @@ def load_record(root: Path) -> Record:
     return Record.parse(path.read_text(encoding="utf-8", errors="replace"), origin=str(path))
 
 
-def depended_on(params: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def depended_on(params: dict[str, JsonValue]) -> dict[str, object]:
     """Dotted keys that stage `report` depends on: all of its sections, but of `landscape` only the methods."""
     return {key: value for key, value in flat(params).items() if not key.startswith("landscape.") or "methods" in key}
 

@@ -92,7 +92,9 @@ def reads_class_token(visual: Any) -> bool:
 
 def is_covered(visual: object) -> bool:
     """Whether `PackedViT` does what this image tower does, read from its structure."""
-    if type(visual) is not VisionTransformer or visual.output_tokens or not visual.transformer.batch_first:
+    if not isinstance(visual, VisionTransformer) or type(visual) is not VisionTransformer:
+        return False
+    if visual.output_tokens or not visual.transformer.batch_first:
         return False
     hooked = any(part._forward_hooks or part._forward_pre_hooks for part in visual.modules())
     blocks = visual.transformer.resblocks
