@@ -12,8 +12,8 @@ from wsoup.base.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.heads import head_line
-from wsoup.heads import fewshot
 from wsoup.heads.head import Head, best_head
+from wsoup.heads.kinds import checked
 from wsoup.heads.params import HeadParams, Heads
 from wsoup.params.section import load
 from wsoup.pipeline import stage
@@ -75,7 +75,7 @@ def fit(
 
     def fitted(soup: Soup, seed: int) -> bytes:
         classes = {"template": source.template, "class_names": source.class_names}
-        shots, note = fewshot.checked(
+        shots, note = checked(
             *source.images_of(seed),
             texts=class_texts(soup, encoder=PromptEncoder.of(encoder), **classes).T,
             logit_scale=logit_scale_of(encoder.model),

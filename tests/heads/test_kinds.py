@@ -10,8 +10,7 @@ import torch
 from heads_cases import few_shots, on_a_circle, unit
 from torch import Tensor
 
-from wsoup.heads.fewshot import FewShot
-from wsoup.heads.kinds import Prototypes, Ridge
+from wsoup.heads.kinds import FewShot, Prototypes, Ridge
 
 SETTINGS = [Prototypes(2.0), Ridge(0.1)]
 KINDS = [Prototypes, Ridge]

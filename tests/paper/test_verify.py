@@ -14,7 +14,7 @@ import yaml
 
 from wsoup.base.errors import MismatchError
 from wsoup.check.whole import parse_params
-from wsoup.cli.check import verify_paper
+from wsoup.cli.report import verify_paper
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store

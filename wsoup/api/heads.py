@@ -12,8 +12,8 @@ from wsoup.api.soups import TEMPLATE
 from wsoup.base.arguments import at_the_door
 from wsoup.core.arrays import Positive
 from wsoup.core.scoring import normalize
-from wsoup.heads import fewshot
 from wsoup.heads.head import Head, best_head
+from wsoup.heads.kinds import checked
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup, Template
 from wsoup.texts.classes import logit_scale_of, soup_features
@@ -66,9 +66,7 @@ def fit_head(
         soup = soup or Soup("class_name", 0, template or TEMPLATE, tower.id, members, preprocessing=tower.preprocessing)
         template = template or soup.template
         centroids = soup_features(soup, template=template, class_names=names, encoder=texts)[1]  # (C, D)
-    shots, note = fewshot.checked(
-        x.cpu(), y.cpu(), texts=centroids.T.cpu(), logit_scale=logit_scale_of(model), names=names
-    )
+    shots, note = checked(x.cpu(), y.cpu(), texts=centroids.T.cpu(), logit_scale=logit_scale_of(model), names=names)
     return best_head(shots, kind=kind, soup=soup, template=template, class_names=names, encoder=tower.id, note=note)
 
 

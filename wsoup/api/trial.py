@@ -30,8 +30,8 @@ from wsoup.core import prompts
 from wsoup.datasets import fewshot, folder
 from wsoup.datasets.listing import Listing, Split, some, validated
 from wsoup.disk.store import write_bytes
-from wsoup.heads.fewshot import SAME, checked
 from wsoup.heads.head import Head, best_head
+from wsoup.heads.kinds import SAME, checked
 from wsoup.runtime.progress import progress
 from wsoup.search.grow.soups import sample
 from wsoup.soup.member import Member

@@ -13,7 +13,6 @@ import typer
 import wsoup
 from wsoup.base.errors import not_installed
 from wsoup.cli import report
-from wsoup.cli.check import check_command, verify_app
 from wsoup.cli.classify import classify_command, try_command
 from wsoup.cli.common import Terminal
 from wsoup.cli.profiles import profile_app
@@ -27,10 +26,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-GROUPS = {"profile": profile_app, "soup": soup_app, "verify": verify_app}
+GROUPS = {"profile": profile_app, "soup": soup_app, "verify": report.verify_app}
 COMMANDS: dict[str, Callable[..., None]] = {
     "try": try_command,
-    "check": check_command,
+    "check": report.check_command,
     "results": report.results_command,
     "report": report.report_command,
     "compare": report.compare_command,

@@ -1,12 +1,137 @@
-"""`wsoup results` and `report` on the last run, `compare` on two."""
+"""Around a run: `wsoup check` before it; `results`, `report` and `verify` on the last one, `compare` on two."""
 
+from __future__ import annotations
+
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
-from wsoup.base.errors import MissingError
-from wsoup.cli.common import visible
+from wsoup.base.errors import MissingError, one_line
+from wsoup.cli.common import ParamsFile, Terminal, visible
+from wsoup.disk.artifacts import Artifacts
+
+if TYPE_CHECKING:
+    from wsoup.paper.searches import Compared, Verdict
+
+verify_app = typer.Typer(help="Compare a run with the paper authors' results.", no_args_is_help=True)
+
+
+def check_command(
+    params: ParamsFile = Path("params.yaml"),
+    manifests: Annotated[Path, typer.Option(help="The folder of the last run's manifests.")] = Path(
+        "artifacts/manifests"
+    ),
+    deep: Annotated[bool, typer.Option("--deep", help="Also decode every image.")] = False,
+    cache: Annotated[bool, typer.Option("--cache", help="Also check DVC's cached results for damage.")] = False,
+) -> None:
+    """Check params.yaml, its encoder and its datasets; each problem is a line with the next step; exit code 1 if any.
+
+    Example: wsoup check --deep
+    """
+    from wsoup.check import data as datacheck
+    from wsoup.check import preflight
+    from wsoup.check.data import show
+    from wsoup.check.encoder import check_encoder, text_problems
+    from wsoup.check.whole import load_params
+    from wsoup.disk import code
+    from wsoup.images.decode import load_rgb
+    from wsoup.paper import pools
+    from wsoup.pipeline import versions
+    from wsoup.towers.encoder import imagenet_class_names
+
+    settings, console = load_params(params), Terminal()
+    encoder = check_encoder(settings)
+    for kind, texts in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
+        for text in texts:
+            console.plain(f"{kind}encoder: {text}")
+    decode = load_rgb if deep else None
+    findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
+    show(findings, console)
+    for is_authors, text in pools.of_params(settings.model_dump(mode="json", by_alias=True)):
+        console.plain(f"{'' if is_authors else 'warning: '}{text}")
+    problems = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
+    source = next(finding for finding in findings if finding.name == settings.source)
+    problems += text_problems(settings, class_names=source.class_names)
+    if sys.flags.safe_path:
+        problems.append("PYTHONSAFEPATH is set, so Python would find no module `stages` here: unset it for `dvc repro`")
+    if versions.VERSIONS.is_file():
+        problems += [f"{clause} ({versions.VERSIONS})" for clause in versions.package_differences(code.installed())]
+    if cache:
+        from wsoup.pipeline.graph import damaged_in_cache
+
+        count, damaged = damaged_in_cache()
+        print(f"DVC's cache: {count:,} files of the results in dvc.lock, {len(damaged)} of them damaged")
+        problems += damaged
+    for problem in problems:
+        print(f"error: {problem}")
+    if encoder.problems or problems or any(finding.problems for finding in findings):
+        raise typer.Exit(1)
+
+
+@verify_app.command("paper")
+def verify_paper(params: ParamsFile = Path("params.yaml")) -> None:
+    """Score the authors' searches and evaluated texts again; differences in counts mean exit code 1.
+
+    Needs ViT-B-16 / openai as in profile `paper` and test images of any of the
+    paper's datasets (stage embed); for the searches also ImageNet's few-shot
+    images by the authors' splits (embed_train, fewshot). Pools and the results of
+    stages score and soup are compared if they exist.
+
+    Example: wsoup verify paper
+    """
+    from wsoup.base.errors import MismatchError
+    from wsoup.check.whole import load_params
+    from wsoup.paper import verify
+    from wsoup.paper.coverage import of_params
+    from wsoup.towers.encoder import load_encoder
+
+    settings, artifacts, console = load_params(params), Artifacts(), Terminal()
+    run = of_params(settings.model_dump(mode="json", by_alias=True))
+    verify.check_encoder(run)
+    not_compared = verify.search_differs(run)
+    if not_compared and not verify.tests_here(artifacts):
+        raise MismatchError(f"{not_compared}; or `dvc repro` for the test images of any of the paper's datasets")
+    encoder = load_encoder(settings.encoder)
+    searched: list[Compared] = []
+    verdicts: list[Verdict] = []
+    if not not_compared:
+        searched, verdicts = verify.search_log(
+            settings.seeds, source=settings.source, artifacts=artifacts, encoder=encoder
+        )
+    counted = verify.evaluation_log(settings.evaluate, artifacts=artifacts, encoder=encoder)
+    wrong = [line for line in (*searched, *counted) if not line.agrees]
+    if wrong:
+        console.print(_disagreements(wrong))
+    for lines, what in ((searched, "counts of searches"), (counted, "evaluated counts")):
+        if lines:
+            agree = f"{sum(line.agrees for line in lines)} of {len(lines)} {what}"
+            console.plain(f"{agree} within what half precision explains (theirs: half precision, bilinear)")
+    if not_compared:
+        console.plain(f"not compared: {not_compared}")
+    for holds, says in verdicts:
+        console.plain(f"{'' if holds else 'does not agree: '}{says}")
+    for cause in verify.usual_causes(counted):
+        console.plain(f"this usually means: {cause}")
+    if wrong or not all(holds for holds, _ in verdicts):
+        raise typer.Exit(1)
+
+
+def _disagreements(lines: list[Compared]) -> Table:
+    """Lines of the authors' logs whose count is another one here."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("row", "seed", "on"):
+        table.add_column(title, overflow="fold")
+    for title in ("theirs", "ours", "difference", "explained"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for line in lines:
+        counts = (f"{line.theirs:,}", f"{line.ours:,}", f"{line.ours - line.theirs:+,}", f"{line.within:,}")
+        table.add_row(line.row, str(line.seed), escape(line.on), *counts)
+    return table
+
 
 Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, not only the answer.")]
 

@@ -16,8 +16,7 @@ from wsoup.core.arrays import rows
 from wsoup.disk import store
 from wsoup.heads import file
 from wsoup.heads.choose import choose, threshold
-from wsoup.heads.fewshot import FewShot
-from wsoup.heads.kinds import PARTS
+from wsoup.heads.kinds import PARTS, FewShot
 from wsoup.runtime import threads
 from wsoup.soup.soup import Soup
 
