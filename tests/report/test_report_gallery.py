@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from wsoup.disk import store
 from wsoup.disk.artifacts import Artifacts
-from wsoup.report.gallery import worst_errors
+from wsoup.report.page import worst_errors
 
 NAMES = ["cat", "dog", "fox"]
 #         label, before, after, images

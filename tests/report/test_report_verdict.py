@@ -10,7 +10,7 @@ from wsoup.base.errors import MissingError
 from wsoup.disk import store
 from wsoup.evaluate.bits import pack_right
 from wsoup.evaluate.params import ReportParams
-from wsoup.report.terminal import WIDTH, answer
+from wsoup.report.record import WIDTH, answer
 from wsoup.report.verdict import (
     Judgement,
     gains,

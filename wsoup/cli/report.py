@@ -139,7 +139,7 @@ Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, no
 def results_command(everything: Everything = False) -> None:
     """Show the last run's answer: which texts to use on the source, XD and DG, and whether the gain is noise."""
     from wsoup.report.reading import as_written
-    from wsoup.report.terminal import shown
+    from wsoup.report.record import shown
 
     if not Path("params.yaml").is_file():
         raise MissingError("there is no params.yaml here; run in a pipeline folder, which `wsoup init FOLDER` makes")

@@ -1,10 +1,12 @@
-"""reports/verdict.json: what stage `report` found out about a run, with the params that made it.
+"""`reports/verdict.json`: what stage `report` found out about a run, with the params that made it; and what is printed.
 
-`wsoup results`, `report` and `compare` show a run under these params, whatever params.yaml says by now.
+`wsoup results`, `report` and `compare` show a run under these params, whatever params.yaml says by now. Stage `report`
+and `wsoup results` print the answer first, and tables only when asked for.
 """
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
@@ -13,6 +15,8 @@ from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import store
 from wsoup.paper.settings import flat
 from wsoup.params.section import read_yaml
+from wsoup.report.results import PLACES
+from wsoup.report.verdict import Judgement
 from wsoup.runtime.git import git
 
 FILE = Path("reports/verdict.json")
@@ -21,6 +25,7 @@ MARK = '<meta name="wsoup-results" content="{}">'
 """In the page: the digest of the record that it shows."""
 SHOWN = 3
 """Keys that a line names; it counts the others."""
+WIDTH = 100
 
 
 class Record(BaseModel):
@@ -122,3 +127,31 @@ def remove_stale_page(root: Path) -> None:
     text = page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
     if MARK.split("{")[0] in text and not shows(page, root=root):
         page.unlink()
+
+
+def answer(judgement: Judgement) -> list[str]:
+    """At most 12 lines: for source, XD and DG which row to use and why, then the accuracies of all four."""
+    lines = []
+    for role, each in judgement.answers.items():
+        where = {"source": "Test images of the source"}.get(role, role.upper())
+        lines += textwrap.wrap(f"{where}. {each.sentence}", width=WIDTH, subsequent_indent="    ")
+    lines.append(f"{'per cent':<24}" + "".join(f"{PLACES[role]:>10}" for role in judgement.answers))
+    for name in judgement.names.values():
+        cells = [each.accuracy.get(name) for each in judgement.answers.values()]
+        if any(cell is not None for cell in cells):
+            lines.append(f"{name[:23]:<24}" + "".join(f"{'' if c is None else f'{c:.2f}':>10}" for c in cells))
+    return lines
+
+
+def shown(*, root: Path = Path(), everything: bool = False) -> str:
+    """All that `wsoup results` prints about the run in a folder; with `everything`, its tables too.
+
+    Raises:
+        MissingError, MismatchError: stage `report` has not run, or its file is not as it wrote it.
+    """
+    record = load_record(root)
+    lines = [*record.answer, *notes(record, root=root)]
+    if everything:
+        tables = sorted((root / "reports/tables").glob("*.md"))
+        lines += [f"\n{table.read_text(encoding='utf-8').rstrip()}" for table in tables if table.stem != "counts"]
+    return "\n".join(lines)

@@ -18,10 +18,9 @@ from wsoup.params.section import Name, Sections, Seeds, parse
 from wsoup.report import analyses, plots
 from wsoup.report.accuracy import averages, finetuned_table, paper_tables, size_table, zero_shot_table
 from wsoup.report.reading import load_results
-from wsoup.report.record import Record
+from wsoup.report.record import Record, answer
 from wsoup.report.results import Results
 from wsoup.report.tables import Row, Table
-from wsoup.report.terminal import answer
 from wsoup.report.verdict import Judgement, gains, load_judgement, optimism_table, verdict_table
 from wsoup.search.grow.params import Soups
 from wsoup.search.rank.params import CandidatesParams
