@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from wsoup.check.whole import parse_params
 from wsoup.finetune.params import FinetuneParams, LossParams, MethodParams, TuneParams
-from wsoup.profiles import toy
+from wsoup.profiles import files
 
 SOFT = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "prompt_tokens": 0}
 
@@ -21,7 +21,7 @@ def kinds(union: Any) -> set[str]:
 
 
 def test_the_methods_profile_has_every_kind_of_tune_and_loss():
-    methods = parse_params(yaml.safe_load(toy.demo("all")), origin="methods").finetune.methods.values()
+    methods = parse_params(yaml.safe_load(files.demo("all")), origin="methods").finetune.methods.values()
     assert {method.tune.kind for method in methods} == kinds(TuneParams)
     assert {method.loss.kind for method in methods} == kinds(LossParams)
     assert {method.soup for method in methods} == {"class_name", "descriptor", "word"}

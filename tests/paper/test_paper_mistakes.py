@@ -16,7 +16,7 @@ from oracle_world import DESCRIPTORS, NAMES, WORDS, images_near
 from wsoup.core.scoring import normalize
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.testsets import TestSet
-from wsoup.paper import pools, searches, verify
+from wsoup.paper import coverage, searches, verify
 from wsoup.paper.searches import Compared, Step
 from wsoup.paper.verify import Known, usual_causes
 from wsoup.search.rank.source import Source
@@ -108,17 +108,17 @@ def logs(right) -> tuple[list[Step], list[Known]]:
 
 def disagreements(run: Run, *, logs: tuple[list[Step], list[Known]], right: Run) -> dict[str, list[str]]:
     """Lines of the searches, counts, whole searches and pools that disagree."""
-    expected = {pool: pools.facts(texts) for pool, texts in right.pools.items()}
+    expected = {pool: coverage.facts(texts) for pool, texts in right.pools.items()}
     searched = searches.score(logs[0], source=run.source, period=run.period)
     counted = run.counted(logs[1])
     steps = [step for step in logs[0] if step.soup == "descriptor"]
     soup = searches.soup_agrees(steps, members=run.soup, source=run.source, period=run.period["descriptor"])
-    ours = {pool: pools.facts(texts) for pool, texts in run.pools.items()}
+    ours = {pool: coverage.facts(texts) for pool, texts in run.pools.items()}
     return {
         "search": [line.on for line in searched.values() if not line.agrees],
         "counts": [f"{line.row} {line.on}" for line in counted if not line.agrees],
         "soup": [] if soup[0] else [soup[1]],
-        "pools": [says for same, says in pools.compare(ours, expected=expected) if not same],
+        "pools": [says for same, says in coverage.compare(ours, expected=expected) if not same],
         "causes": usual_causes(counted),
     }
 

@@ -9,7 +9,7 @@ import yaml
 from reference import REFERENCE, needs_reference
 
 from wsoup.check.whole import parse_params
-from wsoup.paper import pools
+from wsoup.paper import coverage
 from wsoup.paper.settings import Settings
 from wsoup.profiles.paper import paper
 from wsoup.search.rank.gpt import waffle_texts
@@ -21,7 +21,7 @@ def sections(raw: dict[str, Any], *, origin: str) -> dict[str, Any]:
 
 def of_profile(folder: Path, *, words: str) -> list[tuple[bool, str]]:
     raw = yaml.safe_load(paper("/data", gpt_descriptors=str(folder), words=words))
-    return pools.of_params(sections(raw, origin="paper"))
+    return coverage.pools_of_params(sections(raw, origin="paper"))
 
 
 def test_for_another_list_the_source_of_theirs_is_named(tmp_path):
@@ -36,20 +36,20 @@ def test_for_another_list_the_source_of_theirs_is_named(tmp_path):
 
 def test_wordfreqs_words_are_not_theirs_and_missing_files_are_not_judged():
     raw = yaml.safe_load(paper("/data", without_descriptors=True))
-    [(same, says)] = pools.of_params(sections(raw, origin="paper"))
+    [(same, says)] = coverage.pools_of_params(sections(raw, origin="paper"))
     assert (same, says[:50]) == (False, "candidates.words: 10,000 texts, not the authors' 9")
     assert of_profile(Path("/none"), words="/none/words.txt") == []
 
 
 def test_a_run_on_other_datasets_is_not_compared():
-    assert pools.of_params(sections(yaml.safe_load(Path("params.yaml").read_text()), origin="toy")) == []
+    assert coverage.pools_of_params(sections(yaml.safe_load(Path("params.yaml").read_text()), origin="toy")) == []
 
 
 @needs_reference
 def test_the_authors_list_of_waffles_texts():
     texts = waffle_texts(REFERENCE / "waffle_descriptors.txt")
     assert texts[0] == ", which has hatch injuri"
-    assert {**pools.facts(texts)} == {"count": 512, "digest": Settings.of_paper().differs["waffle"]["unless_waffle"]}
+    assert {**coverage.facts(texts)} == {"count": 512, "digest": Settings.of_paper().differs["waffle"]["unless_waffle"]}
 
 
 @needs_reference

@@ -21,7 +21,7 @@ from project import ROOT
 from wsoup.base.errors import LONGEST, ParamsError, WsoupError
 from wsoup.check.whole import Params, load_params, parse_params
 from wsoup.params import section
-from wsoup.profiles import toy
+from wsoup.profiles import files
 from wsoup.profiles.files import filled, template
 
 QUIET = [HealthCheck.function_scoped_fixture]
@@ -54,7 +54,7 @@ def numbers(value: Any) -> Iterator[float]:
 @lru_cache
 def good() -> dict[str, Any]:
     """The profile with every method: all kinds of sections."""
-    return yaml.safe_load(toy.demo("all"))
+    return yaml.safe_load(files.demo("all"))
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -262,7 +262,7 @@ def test_aliases_within_bounds_are_read(tmp_path: Path) -> None:
     assert refusal(write(tmp_path, text)) is None
 
 
-@pytest.mark.parametrize("text", [template("demo"), toy.demo("all")], ids=["demo", "methods"])
+@pytest.mark.parametrize("text", [template("demo"), files.demo("all")], ids=["demo", "methods"])
 def test_the_profiles_are_read(tmp_path: Path, text: str) -> None:
     assert refusal(write(tmp_path, text)) is None
 
@@ -327,7 +327,7 @@ def test_a_sample_of_damaged_files(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("block", range(100))
 def test_damaged_files(tmp_path: Path, block: int) -> None:
     for seed in range(12 + 10 * block, 12 + 10 * (block + 1)):
-        refusal(write(tmp_path, corrupted(toy.demo("all").encode(), seed=seed)))
+        refusal(write(tmp_path, corrupted(files.demo("all").encode(), seed=seed)))
 
 
 @pytest.mark.parametrize("place", random.Random(0).sample(places(good()), 40), ids=lambda p: ".".join(map(str, p)))

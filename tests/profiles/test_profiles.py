@@ -17,7 +17,7 @@ from run_cli import run
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.check.whole import Params, parse_params
 from wsoup.datasets.paper import PAPER
-from wsoup.profiles import toy
+from wsoup.profiles import files
 from wsoup.profiles.files import DATA, FOLDER, filled, template, write
 from wsoup.profiles.own import own
 from wsoup.profiles.paper import ENCODERS, paper
@@ -68,7 +68,7 @@ def written(tmp_path: Path) -> dict[str, str]:
     return {
         "project": (ROOT / "params.yaml").read_text(),
         **{f"template {name}": (FOLDER / f"{name}.yaml").read_text() for name in ("demo", "own", "paper")},
-        **{f"demo {group}": toy.demo(group) for group in toy.GROUPS},
+        **{f"demo {group}": files.demo(group) for group in files.GROUPS},
         "own": own(images=root, encoder=TAG, test_fraction=None),
         "paper": paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/p", words="/gpt/w.txt"),
         "dtd": paper("/data", without_descriptors=True, source="dtd"),
@@ -129,7 +129,7 @@ def test_the_profile_has_every_setting_that_the_paper_fixes() -> None:
     raw = values(of_paper(methods="all").model_dump(mode="json", by_alias=True))
     fixed = yaml.safe_load((DATA / "paper/settings.yaml").read_text())
     del fixed["pools"], fixed["differs"], fixed["depends"]
-    fixed["finetune"]["methods"] = toy.of_paper("all")
+    fixed["finetune"]["methods"] = files.of_paper("all")
     assert {key: raw[key] for key in values(fixed)} == values(fixed)
 
 
@@ -233,7 +233,7 @@ def test_every_soup_of_the_profiles_has_a_sample_of_at_least_64_members_to_beat(
 
 
 def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
-    toy_methods, theirs = loaded(toy.demo("all")).finetune.methods, of_paper(methods="all").finetune.methods
+    toy_methods, theirs = loaded(files.demo("all")).finetune.methods, of_paper(methods="all").finetune.methods
     scales = yaml.safe_load((DATA / "toy/scales.yaml").read_text())
     missing = set(theirs) - set(toy_methods)
     assert missing == {*scales["left_out"], "coop_diverse_16"}  # the toy world has no word_curve
@@ -244,7 +244,7 @@ def test_one_list_makes_the_toys_methods_and_the_papers() -> None:
 
 
 def test_the_demos_methods_are_on_the_list() -> None:
-    shown, known = (loaded(toy.demo(group)).finetune.methods for group in (None, "core"))
+    shown, known = (loaded(files.demo(group)).finetune.methods for group in (None, "core"))
     assert shown == {name: known[name].model_copy(update={"snapshots": None}) for name in ("coop", "coop_diverse")}
 
 
@@ -265,7 +265,7 @@ def test_the_number_in_a_methods_name_is_its_size() -> None:
 
 @pytest.mark.parametrize(("group", "count"), [("core", 4), ("few-shot", 11), ("diversity", 6), ("all", 64)])
 def test_groups_of_methods(group: str, count: int) -> None:
-    assert len(toy.of_paper(group)) == count
+    assert len(files.of_paper(group)) == count
 
 
 # ------------------------------------------------------------------------------------------------------------ own

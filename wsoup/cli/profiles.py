@@ -37,7 +37,7 @@ def profile_demo(
 
     Example: wsoup profile demo --out params.yaml
     """
-    from wsoup.profiles.toy import demo
+    from wsoup.profiles.files import demo
 
     _put(demo(methods), out=out, force=force)
 

@@ -39,7 +39,7 @@ def check_command(
     from wsoup.check.whole import load_params
     from wsoup.disk import code
     from wsoup.images.decode import load_rgb
-    from wsoup.paper import pools
+    from wsoup.paper import coverage
     from wsoup.pipeline import versions
     from wsoup.towers.encoder import imagenet_class_names
 
@@ -51,7 +51,7 @@ def check_command(
     decode = load_rgb if deep else None
     findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
     show(findings, console)
-    for is_authors, text in pools.of_params(settings.model_dump(mode="json", by_alias=True)):
+    for is_authors, text in coverage.pools_of_params(settings.model_dump(mode="json", by_alias=True)):
         console.plain(f"{'' if is_authors else 'warning: '}{text}")
     problems = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
     source = next(finding for finding in findings if finding.name == settings.source)

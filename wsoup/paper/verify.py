@@ -23,7 +23,7 @@ from wsoup.evaluate.counts import mean_texts
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material, Row
 from wsoup.evaluate.testsets import TestSet, load_tests
-from wsoup.paper import pools, searches, tables
+from wsoup.paper import coverage, searches, tables
 from wsoup.paper.searches import Compared, Verdict, right_and_near
 from wsoup.paper.settings import Settings
 from wsoup.search.rank.pools import read_pool
@@ -129,8 +129,8 @@ def search_log(
             members = Soup.load(path, encoder=encoder.id).texts
             verdicts.append(searches.soup_agrees(steps, members=members, source=images))
     paths = {pool: artifacts.pool(pool) for pool in ("words", "descriptors")}
-    ours = {pool: pools.facts(read_pool(path)) for pool, path in paths.items() if path.is_file()}
-    return list(compared.values()), [*verdicts, *pools.compare(ours)]
+    ours = {pool: coverage.facts(read_pool(path)) for pool, path in paths.items() if path.is_file()}
+    return list(compared.values()), [*verdicts, *coverage.compare(ours)]
 
 
 def tests_here(artifacts: Artifacts) -> list[dict[str, object]]:

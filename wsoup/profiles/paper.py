@@ -6,11 +6,10 @@ from typing import Any
 from wsoup.base.errors import ParamsError
 from wsoup.check.whole import covers
 from wsoup.datasets.paper import PAPER
-from wsoup.paper import pools
+from wsoup.paper import coverage
 from wsoup.paper.tables import ENCODERS as PAPER_ENCODERS
 from wsoup.paper.tables import single_texts
-from wsoup.profiles.files import descriptor_pool, filled, template
-from wsoup.profiles.toy import of_paper
+from wsoup.profiles.files import descriptor_pool, filled, of_paper, template
 from wsoup.search.rank.pools import texts_of
 
 ENCODERS = dict(PAPER_ENCODERS)
@@ -52,7 +51,7 @@ def paper(
         data_root: the folder that holds CoOp's folders.
         gpt_descriptors: folder of ``descriptors_*.json``; None only with `without_descriptors`.
         without_descriptors: leave out all rows that need them.
-        methods: one of `wsoup.profiles.toy.GROUPS`.
+        methods: one of `wsoup.profiles.files.GROUPS`.
         encoder: one of `ENCODERS`.
         source: one of the paper's datasets with training images, or ``laion``.
         fewshot_pickles: folder with CoOp's ``shot_16-seed_1.pkl`` of the source; None draws the splits, and the report
@@ -103,7 +102,7 @@ def paper(
 def _words(path: str, *, beside: str | None) -> dict[str, Any]:
     """Values for `filled`: the whole list of words, with the authors' count if the file does not exist yet."""
     _check_place("--words", path, beside=beside)
-    count = len(texts_of(path)) if Path(path).is_file() else pools.authors()["words"]["count"]
+    count = len(texts_of(path)) if Path(path).is_file() else coverage.authors()["words"]["count"]
     values = {"candidates.words.path": path, "candidates.words.count": count}
     return values if beside else {**values, "candidates.watch": path}
 
