@@ -19,7 +19,7 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.disk import code
 from wsoup.disk.shards import Owner
-from wsoup.pipeline import versions, workspace
+from wsoup.pipeline import inputs, workspace
 
 METHODS = {
     "ce": {
@@ -109,7 +109,7 @@ class Project:
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
             shutil.copy(ROOT / name, folder / name)
-        (folder / versions.VERSIONS).write_text(workspace.versions_yaml(code.installed()))
+        (folder / inputs.VERSIONS).write_text(workspace.versions_yaml(code.installed()))
         write_miniature(folder, encoder=encoder)
         new_repository(folder)
         self.commit("data")

@@ -21,9 +21,9 @@ from wsoup.cli import app as cli
 from wsoup.disk import code, store
 from wsoup.disk.atomic import place
 from wsoup.disk.shards import Owner, Shard
-from wsoup.pipeline import versions
-from wsoup.pipeline.cache import look, prune
+from wsoup.pipeline import inputs
 from wsoup.pipeline.graph import stage_names
+from wsoup.pipeline.workspace import look, prune
 
 ROOT = Path(__file__).parents[2]
 CACHE = Path(".cache/wsoup")
@@ -59,8 +59,8 @@ def project(folder: Path) -> Path:
     (folder / "dvc.yaml").write_text(yaml.safe_dump(stages))
     (folder / "stages/slow.py").write_text(SLOW)
     for room in code.rooms(folder / "stages/slow.py"):  # as `wsoup init` writes them
-        store.write_json(folder / versions.code_file(room), code.digest(room))
-    shutil.copy(ROOT / versions.VERSIONS, folder / versions.VERSIONS)
+        store.write_json(folder / inputs.code_file(room), code.digest(room))
+    shutil.copy(ROOT / inputs.VERSIONS, folder / inputs.VERSIONS)
     return folder
 
 

@@ -13,7 +13,7 @@ from run_cli import run
 from wsoup.base import project
 from wsoup.base.errors import DataError
 from wsoup.disk import code
-from wsoup.pipeline import versions, workspace
+from wsoup.pipeline import inputs, workspace
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_each_stage_depends_on_the_rooms_that_decide_it(folder):
     stages = yaml.safe_load((folder / "dvc.yaml").read_text())["stages"]
     for name, stage in stages.items():
         listed = {dep for dep in stage.get("do", stage)["deps"] if dep.startswith("code/")}
-        assert listed == {versions.code_file(room) for room in code.rooms(project.file(f"stages/{name}.py"))}
+        assert listed == {inputs.code_file(room) for room in code.rooms(project.file(f"stages/{name}.py"))}
         assert {json.loads((folder / dep).read_text()) for dep in listed} == {
             code.digest(f"wsoup/{dep.removeprefix('code/').removesuffix('.json')}") for dep in listed
         }

@@ -96,12 +96,12 @@ def packages_command(
     Example: wsoup packages
     """
     from wsoup.disk import code
-    from wsoup.pipeline import versions, workspace
+    from wsoup.pipeline import inputs, workspace
 
     if accept:
         workspace.accept_packages()
-    versions.check_packages(code.installed())
-    print(f"{versions.VERSIONS}: {', '.join(f'{name} {version}' for name, version in code.installed().items())}")
+    inputs.check_packages(code.installed())
+    print(f"{inputs.VERSIONS}: {', '.join(f'{name} {version}' for name, version in code.installed().items())}")
 
 
 @app.command("plan")
@@ -131,9 +131,9 @@ def cache_command(
 
     Example: wsoup cache --prune
     """
-    from wsoup.pipeline import cache
+    from wsoup.pipeline import workspace
 
-    for line in (cache.prune if prune else cache.shown)(cache.look()):
+    for line in (workspace.prune if prune else workspace.shown)(workspace.look()):
         print(line)
 
 

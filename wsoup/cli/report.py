@@ -40,7 +40,7 @@ def check_command(
     from wsoup.disk import code
     from wsoup.images.decode import load_rgb
     from wsoup.paper import coverage
-    from wsoup.pipeline import versions
+    from wsoup.pipeline import inputs
     from wsoup.towers.encoder import imagenet_class_names
 
     settings, console = load_params(params), Terminal()
@@ -58,8 +58,8 @@ def check_command(
     problems += text_problems(settings, class_names=source.class_names)
     if sys.flags.safe_path:
         problems.append("PYTHONSAFEPATH is set, so Python would find no module `stages` here: unset it for `dvc repro`")
-    if versions.VERSIONS.is_file():
-        problems += [f"{clause} ({versions.VERSIONS})" for clause in versions.package_differences(code.installed())]
+    if inputs.VERSIONS.is_file():
+        problems += [f"{clause} ({inputs.VERSIONS})" for clause in inputs.package_differences(code.installed())]
     if cache:
         from wsoup.pipeline.graph import damaged_in_cache
 
