@@ -7,7 +7,7 @@ from functools import partial
 from wsoup.base.errors import one_line
 from wsoup.core import prompts
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import Name, Sections, load

@@ -5,7 +5,7 @@ without a soup are no special case.
 """
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.images.features import embed_split
 from wsoup.params.inputs import EmbedParams, EncoderParams

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, nearest_prompts, pretrained_rows
 from wsoup.evaluate.counts import evaluate, in_shards, mean_texts

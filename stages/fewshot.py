@@ -2,7 +2,7 @@
 
 from wsoup.datasets.fewshot import split_of_seed
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.inputs import FewshotParams
 from wsoup.params.section import Name, Sections, Seeds, load

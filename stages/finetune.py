@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wsoup.base.errors import ParamsError
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.finetune.data import read_training_set
 from wsoup.finetune.params import FinetuneParams

@@ -3,9 +3,9 @@
 from wsoup.base.errors import ParamsError
 from wsoup.check import preflight
 from wsoup.check.whole import load_params
-from wsoup.datasets import layouts, manifest
+from wsoup.datasets import manifest
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.inputs import Datasets, FewshotParams
 from wsoup.params.section import Name, Sections, Seeds, load
@@ -28,7 +28,7 @@ def main(owner: Owner, dataset: str) -> None:
     if dataset not in params.datasets:
         raise ParamsError(f"dataset {dataset!r} is not in params.yaml; there are {', '.join(params.datasets)}")
     section = params.datasets[dataset]
-    listing = layouts.read(dataset, params=section, imagenet_names=_imagenet_names)
+    listing = manifest.read_listing(dataset, params=section, imagenet_names=_imagenet_names)
     built = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
     store.write_table(Artifacts().manifest(dataset), built.table, attributes=built.attributes)
 

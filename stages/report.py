@@ -1,6 +1,6 @@
 """Results -> metrics, verdicts, tables and plot data: everything under reports/ except the page of `wsoup report`."""
 
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.section import read_yaml
 from wsoup.pipeline import stage

@@ -19,7 +19,7 @@ from wsoup.api import soups as api_soups
 from wsoup.base import project
 from wsoup.base.errors import DataError, MismatchError, ModelError, ParamsError, PoolError
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.profiles.own import OWN_DESCRIPTORS
 from wsoup.search.rank import pools

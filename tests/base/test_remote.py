@@ -9,7 +9,7 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.base import remote
 from wsoup.base.errors import ChangedError, DataError, MissingError
-from wsoup.datasets import digests, layouts
+from wsoup.datasets import digests, manifest
 from wsoup.disk.members import read_bytes
 from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import DatasetParams
@@ -40,7 +40,7 @@ def params(**options: object) -> DatasetParams:
 
 
 def test_a_local_list_names_remote_images(bucket):
-    listing = layouts.read("photos", params=params(), imagenet_names=list)
+    listing = manifest.read_listing("photos", params=params(), imagenet_names=list)
     assert listing.root == ROOT
     assert listing.splits["test"].paths == [f"test/{name}/00.png" for name in sorted(COLOURS)]
     assert listing.class_names == sorted(COLOURS)

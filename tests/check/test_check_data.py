@@ -17,10 +17,10 @@ from rich.console import Console
 from wsoup.check import data as datacheck
 from wsoup.check.data import show
 from wsoup.check.whole import Params, parse_params
-from wsoup.datasets import layouts, manifest
+from wsoup.datasets import manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.images.decode import load_rgb
 from wsoup.profiles.paper import paper
 
@@ -136,7 +136,7 @@ def test_changed_added_and_removed_images_since_the_last_run(root: Path, tmp_pat
     params = paper_params(root)
     section = params.datasets["imagenet_r"]
     built = manifest.build(
-        layouts.read("imagenet_r", params=section, imagenet_names=list),
+        manifest.read_listing("imagenet_r", params=section, imagenet_names=list),
         name="imagenet_r",
         params=section,
         shots=2,

@@ -22,7 +22,7 @@ from wsoup.check.encoder import text_problems
 from wsoup.check.whole import parse_params
 from wsoup.cli.app import app
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.search.rank import pools
 
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from wsoup.base.errors import DataError, ParamsError
-from wsoup.datasets import layouts
+from wsoup.datasets import manifest
 from wsoup.datasets.folder import is_test
 from wsoup.params.inputs import DatasetParams
 
@@ -32,7 +32,7 @@ def splits(root: Path, *, fraction: float = 0.3, role: str = "source", layout: s
     params = DatasetParams(
         role=role, layout=layout, root=str(root), watch=str(root), template=TEMPLATE, test_fraction=fraction
     )
-    sides = layouts.read("photos", params=params, imagenet_names=list)
+    sides = manifest.read_listing("photos", params=params, imagenet_names=list)
     return {name: set(split.paths) for name, split in sides.splits.items()}
 
 

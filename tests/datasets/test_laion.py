@@ -8,7 +8,7 @@ import pytest
 from miniature import WNIDS, build_coop, draw, png, write_tar
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
-from wsoup.datasets import layouts, manifest
+from wsoup.datasets import manifest
 from wsoup.params.inputs import DatasetParams
 
 NAMES = list(WNIDS.values())
@@ -25,7 +25,7 @@ def section(data: Path, images: Path | str) -> DatasetParams:
 
 
 def read(data: Path, images: Path | str):
-    return layouts.read("laion", params=section(data, images), imagenet_names=lambda: NAMES)
+    return manifest.read_listing("laion", params=section(data, images), imagenet_names=lambda: NAMES)
 
 
 @pytest.mark.parametrize("below_common_root", [True, False])

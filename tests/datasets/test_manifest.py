@@ -18,7 +18,7 @@ from miniature import build_coop, draw
 from PIL import Image
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
-from wsoup.datasets import digests, folder, layouts, manifest
+from wsoup.datasets import digests, folder, manifest
 from wsoup.datasets.listing import Listing, Split
 from wsoup.disk import store
 from wsoup.params.inputs import DatasetParams
@@ -30,7 +30,7 @@ def params(root: Path, **changes: Any) -> DatasetParams:
 
 
 def build(section: DatasetParams, *, shots: int = 2, seeds: tuple[int, ...] = (1, 2)) -> manifest.Manifest:
-    listing = layouts.read("mine", params=section, imagenet_names=list)
+    listing = manifest.read_listing("mine", params=section, imagenet_names=list)
     return manifest.build(listing, name="mine", params=section, shots=shots, seeds=list(seeds))
 
 
@@ -216,7 +216,9 @@ def test_1000_imagenet_classes_at_16_shots_and_3_seeds(tmp_path: Path) -> None:
             for i in range(count):
                 os.link(images[number % 4], place / f"{i}.JPEG")
     section = params(tmp_path / "data", layout="coop:imagenet")
-    listing = layouts.read("imagenet", params=section, imagenet_names=lambda: [f"class {i}" for i in range(1000)])
+    listing = manifest.read_listing(
+        "imagenet", params=section, imagenet_names=lambda: [f"class {i}" for i in range(1000)]
+    )
     built = manifest.build(listing, name="imagenet", params=section, shots=16, seeds=[1, 2, 3])
     assert len(listing.splits["train"].paths) == 20_000
     for seed in (1, 2, 3):
@@ -230,7 +232,7 @@ def test_all_15_datasets_compile(tmp_path: Path) -> None:
     root = build_coop(tmp_path / "data")
     for name, paper in PAPER.items():
         section = params(root, layout=f"coop:{name}", role=paper.role, template=paper.template)
-        listing = layouts.read(name, params=section, imagenet_names=list)
+        listing = manifest.read_listing(name, params=section, imagenet_names=list)
         built = manifest.build(listing, name=name, params=section, shots=2, seeds=[1])
         assert built.table["split"].to_pylist().count("test") == 6
         assert built.attributes["reason"] == f"6 test images, the paper has {paper.n_test:,}"

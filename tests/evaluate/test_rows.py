@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate import rows
 from wsoup.evaluate.classifiers import pretrained_rows, tuned_rows
 from wsoup.evaluate.params import EvaluateParams

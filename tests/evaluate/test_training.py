@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from wsoup.core.scoring import centroid_scores
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.training import during_training, sample_images, trained_row

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from wsoup.check.whole import parse_params
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.finetune.data import read_training_set
 from wsoup.finetune.params import MethodParams
 from wsoup.finetune.train import Trainer

@@ -20,7 +20,7 @@ from small_world import COLOURS, write_image_folder
 
 from wsoup.check.whole import Params
 from wsoup.cli import app as cli
-from wsoup.datasets.layouts import LAYOUTS
+from wsoup.datasets.manifest import LAYOUTS
 from wsoup.params.inputs import DatasetParams
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -134,7 +134,7 @@ def test_several_encoders_share_one_decoding(five_images, tiny_encoder, other, m
 
 def test_test_sets_are_encoded_again_in_their_own_order(five_images, tiny_encoder, other, monkeypatch):
     from wsoup.disk import store
-    from wsoup.disk.artifacts import Artifacts
+    from wsoup.disk.files import Artifacts
 
     images, artifacts = listed(five_images), Artifacts()
     import pyarrow as pa

@@ -11,7 +11,7 @@ import pytest
 from small_world import COLOURS, write_image_folder
 
 from wsoup.base.errors import ChangedError
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.disk.shards import Owner
 from wsoup.images import decode
 from wsoup.images.features import Embedded, ImageList, embed_images

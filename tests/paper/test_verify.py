@@ -18,7 +18,7 @@ from wsoup.cli.report import verify_paper
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.paper import searches, verify
 from wsoup.paper.coverage import of_params
 from wsoup.paper.searches import Compared, Step

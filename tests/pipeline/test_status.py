@@ -89,10 +89,10 @@ def test_a_new_layout_prepares_again_and_changes_no_dataset(edited):
     before = edited.outs()
     (edited.folder / "wsoup/datasets/own.py").write_text(LAYOUT)
     edited.edit_code(
-        "wsoup/datasets/layouts.py", "import containers, coop, folder,", "import containers, coop, folder, own,"
+        "wsoup/datasets/manifest.py", "import containers, coop, folder,", "import containers, coop, folder, own,"
     )
     edited.edit_code(
-        "wsoup/datasets/layouts.py",
+        "wsoup/datasets/manifest.py",
         '    if kind == "webdataset":',
         '    if kind == "own":\n        return own.read(params.root, wanted=wanted)\n    if kind == "webdataset":',
     )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.report.page import worst_errors
 
 NAMES = ["cat", "dog", "fox"]

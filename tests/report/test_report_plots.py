@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from report_made import both_seeds, results
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.report import analyses, plots
 from wsoup.report.analyses import cost_table, gain_by_cost
 from wsoup.report.page import FIGURES

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from report_made import CLASS_NAME, both_seeds, line, results
 
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.report.labels import table
 from wsoup.report.results import mean_and_std
 

@@ -13,7 +13,7 @@ from report_made import CLASS_NAME, PAPER_ENCODER, TOY_ENCODER, both_seeds, resu
 from report_made import line as line_of
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.paper import tables as paper
 from wsoup.report import analyses, labels
 from wsoup.report.accuracy import averages, finetuned_table, paper_tables, size_table, zero_shot_table

@@ -14,7 +14,7 @@ import yaml
 from stages import score as stage
 from wsoup.core.scoring import normalize
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.search.rank import statistics
 from wsoup.search.rank.pools import common_words, write_pool

@@ -12,7 +12,7 @@ from api_world import DESCRIPTORS, NAMES
 from stages import candidates, score
 from wsoup.base.errors import PoolError
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.search.rank.pools import read_pool
 

@@ -19,15 +19,15 @@ from rich.table import Table
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError, WsoupError
 from wsoup.check.whole import Params
-from wsoup.datasets import digests, layouts, manifest, paper
+from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.members import file_size
 from wsoup.images.versions import differing
 from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores
-from wsoup.search.rank import gpt
+from wsoup.search.rank import pools
 
 Decode = Callable[[str], object]
 UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
@@ -84,7 +84,7 @@ def check(
     for name, dataset in params.datasets.items():
         finding = Finding(name, dataset.role)
         try:
-            listing = layouts.listing(name, params=dataset, imagenet_names=imagenet_names)
+            listing = manifest.listing(name, params=dataset, imagenet_names=imagenet_names)
             finding.split_source = listing.origin
             finding.problems += problems(listing)
             if not finding.problems:
@@ -150,7 +150,7 @@ def _check_images(
             again = f"`dvc repro --force --single-item prepare@{finding.name}`, then `dvc repro`"
             finding.problems.append(f"{changes}; run {again}")
     if dataset.gpt_descriptors is not None:
-        gpt.matched(gpt.read(dataset.gpt_descriptors), class_names=names, origin=dataset.gpt_descriptors)
+        pools.matched(pools.read_gpt(dataset.gpt_descriptors), class_names=names, origin=dataset.gpt_descriptors)
 
 
 def _file_problems(listing: Listing, *, paths: list[str], decode: Decode | None) -> list[str]:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from wsoup.base.errors import MissingError, one_line
 from wsoup.cli.common import ParamsFile, Terminal, visible
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 
 if TYPE_CHECKING:
     from wsoup.paper.searches import Compared, Verdict

@@ -23,9 +23,8 @@ from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, normali
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.classifiers import check_rows
-from wsoup.evaluate.metrics import METRICS, Answers
 from wsoup.evaluate.rows import Row
-from wsoup.evaluate.testsets import WHERE, ClassPrompts, TestSet
+from wsoup.evaluate.testsets import METRICS, WHERE, Answers, ClassPrompts, TestSet
 from wsoup.runtime.work import finish_shards
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer, token_lengths

@@ -1,7 +1,11 @@
-"""Test images and class names of every dataset, as evaluation reads them."""
+"""Test images and class names of every dataset, as evaluation reads them, and what is measured on them.
 
-from collections.abc import Mapping, Sequence
+To add a metric, write its function and its line in `METRICS`: every file of results then has its column.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,8 +14,9 @@ import torch
 from torch import Tensor
 
 from wsoup.core import prompts
+from wsoup.core.scoring import mean_cosines
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.texts import tokens
 from wsoup.texts.tokens import Tokenizer
 from wsoup.towers.encoder import Encoder
@@ -138,3 +143,41 @@ def load_tests(
             )
         )
     return tests
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one classifier says to N images.
+
+    Attributes:
+        image_features: (N, D).
+        labels: (N,) int64.
+        classes: (C, D), the classifier.
+        right: (N,) bool, whether the label is predicted.
+        sums: (C, D) float64, the images' sum by class.
+    """
+
+    image_features: Tensor
+    labels: Tensor
+    classes: Tensor
+    right: Tensor
+    sums: Tensor
+
+    @property
+    def scores(self) -> Tensor:
+        """(N, C) float32."""
+        return self.image_features @ self.classes.T
+
+    @cached_property
+    def cosines(self) -> tuple[Tensor, Tensor]:
+        """Alignment and uniformity, () each."""
+        return mean_cosines(self.classes[None], sums=self.sums, n_images=len(self.labels))
+
+
+METRICS: dict[str, tuple[pa.DataType, Callable[[Answers], float]]] = {
+    "n_correct": (pa.int64(), lambda answers: int(answers.right.sum())),
+    "n_images": (pa.int64(), lambda answers: len(answers.labels)),
+    "alignment": (pa.float64(), lambda answers: float(answers.cosines[0])),
+    "uniformity": (pa.float64(), lambda answers: float(answers.cosines[1])),
+}
+"""Column -> its type, and its value for the answers of one classifier to one dataset."""

@@ -22,7 +22,7 @@ from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.core.draws import named_generator
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.finetune.params import AugmentParams
 from wsoup.images.decode import batches, decoding_workers, load_rgb
 from wsoup.soup.soup import Soup

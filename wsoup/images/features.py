@@ -22,7 +22,7 @@ import torch
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MismatchError
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.disk.shards import Owner, Shard
 from wsoup.images.decode import Picture, batches
 from wsoup.images.workers import Batch

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from wsoup.datasets.paper import PAPER, comparable
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.finetune.params import MethodParams
 from wsoup.paper.tables import QUICK_GELU, encoder_differs, path_of
 

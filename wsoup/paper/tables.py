@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wsoup.base import project
 from wsoup.core.prompts import bare
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 
 FOLDER = Path("data/paper")
 SCALING_ENCODERS = {

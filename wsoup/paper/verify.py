@@ -16,7 +16,7 @@ from wsoup.core.prompts import bare
 from wsoup.core.scoring import normalize
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows
 from wsoup.evaluate.counts import mean_texts

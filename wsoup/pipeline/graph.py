@@ -23,7 +23,7 @@ from dvc.scm import NoSCM
 from dvc.utils.hydra import apply_overrides
 
 from wsoup.base.errors import MismatchError, MissingError, ParamsError, one_line
-from wsoup.disk.artifacts import Artifacts, evaluated_soups
+from wsoup.disk.files import Artifacts, evaluated_soups
 from wsoup.disk.store import read_json
 from wsoup.params.section import parse_yaml, read_yaml
 from wsoup.pipeline.inputs import DVC_YAML, PARAMS, md5

@@ -20,10 +20,10 @@ from rich.table import Table
 
 from wsoup.base.errors import ParamsError, WsoupError
 from wsoup.check.whole import Params, parse_params
-from wsoup.datasets import layouts, manifest
+from wsoup.datasets import manifest
 from wsoup.datasets.paper import paper_dataset
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.params.section import parse_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.inputs import PARAMS
@@ -150,7 +150,7 @@ class Needs:
                 return Dataset(len(names), n_test, table.num_rows - n_test, pc.mean(table["size"]).as_py())
             if known is not None:
                 return Dataset(known.n_classes, known.n_test, shots * known.n_classes)
-            listing = layouts.read(name, params=params, imagenet_names=list)
+            listing = manifest.read_listing(name, params=params, imagenet_names=list)
             seeds = list(self.params.seeds)
             table, names = manifest.select(listing, params=params, shots=self.params.fewshot.shots, seeds=seeds)
         except WsoupError as error:

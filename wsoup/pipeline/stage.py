@@ -31,8 +31,8 @@ from filelock import FileLock, Timeout
 
 from wsoup.base.errors import MismatchError, ParamsError, WsoupError
 from wsoup.disk import code
-from wsoup.disk.artifacts import Artifacts
 from wsoup.disk.atomic import check_no_link, remove_abandoned
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, make_cache_dir
 from wsoup.pipeline.inputs import (

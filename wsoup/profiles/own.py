@@ -10,7 +10,7 @@ from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.base.names import changes, proposed
 from wsoup.check.whole import parse_params
 from wsoup.core.prompts import clean_class_name
-from wsoup.datasets import folder, layouts
+from wsoup.datasets import folder, manifest
 from wsoup.datasets.listing import Listing
 from wsoup.params.inputs import DatasetParams, EncoderParams
 from wsoup.params.section import parse_yaml, read_yaml
@@ -221,6 +221,6 @@ def edit_targets(params: Path, *, add: str | None, remove: str | None, images: s
 def _target(images: str, *, source: str, params: DatasetParams, template: str) -> dict[str, Any]:
     """A target's section: role dg if it has the source's classes, else xd."""
     root = str(Path(images).resolve())
-    names = layouts.read(source, params=params, imagenet_names=imagenet_class_names).class_names
+    names = manifest.read_listing(source, params=params, imagenet_names=imagenet_class_names).class_names
     same = folder.read(root, wanted=["test"]).class_names == names
     return _section("dg" if same else "xd", root=root, template=template)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.paper import settings
 from wsoup.paper import tables as paper
 from wsoup.report.labels import TableRow, methods_of

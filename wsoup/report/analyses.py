@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.bits import Right
 from wsoup.evaluate.rows import CLASS_NAME, GIVEN
 from wsoup.finetune.params import MethodParams

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wsoup.base.errors import MissingError
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.bits import FILE, Right, right_by_row
 from wsoup.evaluate.rows import all_seeds
 from wsoup.report import record

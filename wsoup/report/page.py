@@ -21,7 +21,7 @@ from wsoup import __version__
 from wsoup.base import remote
 from wsoup.base.errors import DataError
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.images.decode import load_rgb
 from wsoup.report import plots, record
 from wsoup.report.labels import soup_title

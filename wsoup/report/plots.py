@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import judged_mode
 from wsoup.finetune.params import CrossEntropyLoss, MethodParams
 from wsoup.report.labels import TableRow, soup_title

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from wsoup.base.errors import MismatchError, WsoupError, one_line
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.paper.settings import Settings
 from wsoup.params.inputs import DatasetParams

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Method
 from wsoup.paper.settings import Settings

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from wsoup.disk.artifacts import PRETRAINED, Artifacts
+from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import all_seeds
 from wsoup.finetune.params import FinetuneParams

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from wsoup.disk import store
-from wsoup.disk.artifacts import PRETRAINED
+from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.bits import FILE, Right, right_by_row
 from wsoup.evaluate.params import ReportParams
 from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, all_seeds, judged_mode, judged_soups, random_beside

@@ -25,7 +25,7 @@ from wsoup.base.errors import MismatchError
 from wsoup.core import prompts
 from wsoup.core.scoring import ImageSet, decide
 from wsoup.disk import store
-from wsoup.disk.artifacts import Artifacts
+from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.inputs import EncoderParams
 from wsoup.params.section import Name, Sections, Seeds
