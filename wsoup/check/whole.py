@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import model_validator
 
@@ -143,7 +142,7 @@ def load_params(path: str | Path = "params.yaml") -> Params:
     return load(Params, path)
 
 
-def parse_params(raw: Mapping[str, Any], *, origin: str) -> Params:
+def parse_params(raw: Mapping[str, object], *, origin: str) -> Params:
     """Check a mapping that is already loaded; `origin` names it in errors."""
     return parse(Params, raw, origin=origin)
 

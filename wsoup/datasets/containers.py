@@ -180,7 +180,7 @@ def _is_name(text: str) -> bool:
     return bool(text) and "/" not in text and "\0" not in text and text not in (".", "..")
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _object(path: Path) -> dict[str, object]:
     value = read_json(path, expected="what `save_to_disk` writes")
     if not isinstance(value, dict):
         raise DataError(f"{path} does not hold a JSON object; {SAVE_AGAIN}")

@@ -12,7 +12,6 @@ import csv
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.core.prompts import clean_class_name
@@ -114,7 +113,7 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
     return Listing(str(base), names_by_label(sorted(labels_and_names), origin=str(path)), splits, origin=str(path))
 
 
-def _row(row: Any, *, path: Path, split: str) -> tuple[str, int, str]:
+def _row(row: object, *, path: Path, split: str) -> tuple[str, int, str]:
     if not (isinstance(row, list) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)):
         raise DataError(f"{path}: {split} holds {repr(row)[:80]}; expected {SPLIT_FILE}")
     return row[0], label_number(row[1], origin=f"{path}: {split}"), row[2]

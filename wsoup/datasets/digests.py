@@ -124,12 +124,12 @@ def _digest(file: str) -> tuple[int, str]:
     return len(data), hashlib.sha256(data).hexdigest()
 
 
-def _map_files(function: Callable[[str], Any], root: str, paths: Sequence[str]) -> list[Any]:
+def _map_files(function: Callable[[str], object], root: str, paths: Sequence[str]) -> list[Any]:
     """Apply a function to each file in threads; many at once where storage is remote and slow to answer."""
     far = remote.is_remote(root)
     step = 16 if far else FILES_AT_ONCE
 
-    def part(first: int) -> list[Any]:
+    def part(first: int) -> list[object]:
         return [function(remote.joined(root, path)) for path in paths[first : first + step]]
 
     with ThreadPoolExecutor(REMOTE_REQUESTS if far else min(8, os.cpu_count() or 1)) as pool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -101,7 +101,7 @@ class _Datum:
 
 
 class _Restricted(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         if name == "Datum" and module.split(".")[0] == "dassl":
             return _Datum
         raise pickle.UnpicklingError(f"it names {module}.{name}")

@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -184,7 +183,7 @@ def read_lines(path: Path, *, hint: str) -> list[str]:
     return [line.strip() for line in read_text(path).split("\n") if line.strip()]
 
 
-def read_json(path: Path, *, expected: str) -> Any:
+def read_json(path: Path, *, expected: str) -> object:
     """A JSON file, or DataError that says what it should hold."""
     text = read_text(path)
     try:

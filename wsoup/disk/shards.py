@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from wsoup.base.errors import MismatchError
 from wsoup.disk import code
@@ -57,7 +56,7 @@ class Owner:
         """The folder of all of its resume state, with one folder inside for each version."""
         return cache_dir() / self.name
 
-    def path(self, inputs: Any, *, suffix: str) -> Path:
+    def path(self, inputs: object, *, suffix: str) -> Path:
         """The file of a shard with these inputs: ``.part`` finished, ``.running`` half done."""
         return self.folder / self.version / f"{fingerprint(inputs)}{suffix}"
 
@@ -98,7 +97,7 @@ class Shard:
     """
 
     owner: Owner
-    inputs: Any
+    inputs: object
     compute: Callable[[], bytes]
     size: int = 1
 

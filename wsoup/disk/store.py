@@ -125,7 +125,7 @@ def read_object(path: str | Path) -> dict[str, Any]:
     return _Attributes(value, path)
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value = dict(pairs)
     if len(value) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -170,10 +170,10 @@ def table_attributes(path: str | Path) -> dict[str, Any]:
         return _Attributes(attributes, path)
 
 
-class _Attributes(dict[str, Any]):
+class _Attributes(dict[str, object]):
     """A file's attributes; a missing key is a MismatchError that names the file."""
 
-    def __init__(self, attributes: Mapping[str, Any], path: str | Path) -> None:
+    def __init__(self, attributes: Mapping[str, object], path: str | Path) -> None:
         super().__init__(attributes)
         self._path = path
 
@@ -304,7 +304,7 @@ def _checksum(array: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def check_encoder(actual: Mapping[str, Any], *, expected: Mapping[str, Any], where: str | Path) -> None:
+def check_encoder(actual: Mapping[str, object], *, expected: Mapping[str, object], where: str | Path) -> None:
     """Raise MismatchError, naming both, unless the two encoder ids are equal."""
     if dict(actual) != dict(expected):
         differing = sorted(k for k in {*actual, *expected} if actual.get(k) != expected.get(k))
@@ -334,7 +334,7 @@ def sha256_file(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def fingerprint(value: Any) -> str:
+def fingerprint(value: object) -> str:
     """Twenty hex digits that identify a JSON value, for resume folders and cache keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:20]
 

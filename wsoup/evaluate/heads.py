@@ -1,7 +1,6 @@
 """Test accuracy of a head: a line of results, including which images are right. Needs no encoder."""
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ ROLES = ("source", "dg")
 IMAGES_AT_ONCE = 4096
 
 
-def head_line(head: Head, *, name: str, soup: str, seed: int, test: ImageFeatures) -> dict[str, Any] | None:
+def head_line(head: Head, *, name: str, soup: str, seed: int, test: ImageFeatures) -> dict[str, object] | None:
     """One line of results as in `wsoup.evaluate.counts.SCHEMA`, with the additional column `right`.
 
     If the dataset has only some of the head's classes, predictions are restricted to those.

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -69,7 +68,7 @@ class TrainingSet:
 
 
 def read_training_set(
-    artifacts: Artifacts, *, source: str, soup: str, seed: int, encoder: Mapping[str, Any], on_bad_image: str
+    artifacts: Artifacts, *, source: str, soup: str, seed: int, encoder: Mapping[str, object], on_bad_image: str
 ) -> TrainingSet:
     """Read the few-shot images of one seed and the texts of its soup.
 

@@ -27,7 +27,7 @@ SOURCES = {
     "descriptors": "gpt_descriptors/descriptors_imagenet.json of github.com/Chris210634/word_soups, given to "
     "`wsoup profile paper --gpt-descriptors DIR`",
 }
-Facts = Mapping[str, Mapping[str, Any]]
+Facts = Mapping[str, Mapping[str, object]]
 """Pool -> count and digest of its texts."""
 
 
@@ -168,14 +168,14 @@ def facts(texts: Sequence[str]) -> dict[str, Any]:
     return {"count": len(texts), "digest": pools.digest(texts)}
 
 
-def known(candidates: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def known(candidates: Mapping[str, Any]) -> dict[str, dict[str, object]]:
     """The pools of params.yaml, before any run: without those whose files are missing; wordfreq's has no digest.
 
     Args:
         candidates: that section of params.yaml.
     """
     path, count = candidates["words"]["path"], candidates["words"]["count"]
-    known_pools: dict[str, dict[str, Any]] = {}
+    known_pools: dict[str, dict[str, object]] = {}
     if path is None:
         known_pools["words"] = {"count": count}
     elif Path(path).exists():

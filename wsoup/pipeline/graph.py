@@ -160,7 +160,7 @@ class _ChangedParams(LocalFileSystem):
         super().__init__()
         self._params, self._path = params, os.path.abspath(PARAMS)
 
-    def open(self, path: str, mode: str = "r", **options: Any) -> Any:
+    def open(self, path: str, mode: str = "r", **options: object) -> object:
         if os.path.abspath(path) == self._path:
             return io.StringIO(self._params) if "b" not in mode else io.BytesIO(self._params.encode())
         return super().open(path, mode, **options)

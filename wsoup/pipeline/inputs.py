@@ -37,10 +37,10 @@ class Inputs(NamedTuple):
         deps: dep -> path -> state of every file in it.
     """
 
-    params: dict[str, Any]
-    deps: dict[str, dict[str, Any]]
+    params: dict[str, object]
+    deps: dict[str, dict[str, object]]
 
-    def states(self) -> dict[str, Any]:
+    def states(self) -> dict[str, object]:
         """Params and files in one mapping."""
         return {**self.params, **{path: state for files in self.deps.values() for path, state in files.items()}}
 
@@ -57,7 +57,7 @@ def read_inputs(stage: str) -> Inputs:
     name, _, item = stage.partition("@")
     entry, scopes = _entry(name, params)
     scope = scopes[item]
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for param in entry.get("params", []):
         for file, keys in param.items() if isinstance(param, dict) else [(PARAMS, [param])]:
             content = params if file == PARAMS else read_yaml(file)
@@ -81,7 +81,7 @@ def outs_of_all() -> set[str]:
     }
 
 
-def _entry(name: str, params: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any]]]:
+def _entry(name: str, params: Mapping[str, object]) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any]]]:
     """A stage of dvc.yaml, and by item what its ``${...}`` stand for; a stage without items has one, ""."""
     entry = read_yaml(DVC_YAML)["stages"][name]
     if "foreach" not in entry:
@@ -114,7 +114,7 @@ def _filled(text: str, scope: Mapping[str, Any]) -> Any:
     return PLACEHOLDER.sub(lambda match: str(_at(scope, match[1])), text)
 
 
-def _at(values: Any, key: str) -> Any:
+def _at(values: object, key: str) -> object:
     """The value at a dotted key, or None."""
     for part in key.split("."):
         values = values.get(part) if isinstance(values, Mapping) else None
@@ -131,7 +131,7 @@ def files_of(path: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in files if not IGNORED.fullmatch(name))
 
 
-def _state(path: Path) -> Any:
+def _state(path: Path) -> object:
     """A value that changes when the file does; None if there is no file."""
     if path.parts[0] in ("stages", "wsoup", "code"):
         return md5(path)

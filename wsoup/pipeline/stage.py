@@ -24,7 +24,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 from filelock import FileLock, Timeout
@@ -168,7 +167,7 @@ def _locked(name: str) -> Iterator[None]:
 def _note_timing(name: str, *, seconds: float) -> None:
     """Append time and peak memory to ``.cache/wsoup/timings.jsonl``, which the report shows; it is no output."""
     peak = peak_bytes()
-    line: dict[str, Any] = {
+    line: dict[str, object] = {
         "stage": os.environ.get("DVC_STAGE", name),
         "seconds": round(seconds, 2),
         "cpu_seconds": round(time.process_time(), 2),

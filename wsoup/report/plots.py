@@ -237,7 +237,7 @@ def interpolated(rows: Iterable[Mapping[str, Any]]) -> Sequence[Row]:
     return finer
 
 
-def _point(method: str, origin: str, mean: str, *, x: float, y: float, error: float) -> dict[str, Any]:
+def _point(method: str, origin: str, mean: str, *, x: float, y: float, error: float) -> dict[str, object]:
     place = {"method": method, "origin": origin, "mean": mean, "x": round(x, 4), "y": round(y, 4)}
     return {**place, "error": round(error, 3)}
 
@@ -251,7 +251,7 @@ def _finer(values: Sequence[float]) -> np.ndarray:
 # --------------------------------------------------------------------------------------------------- templates
 
 
-def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def figure(name: str, rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """A template with the data of one revision: a complete Vega-Lite specification."""
     template = json.loads((TEMPLATES / f"{name}.json").read_text(encoding="utf-8"))
     specification: dict[str, Any] = _without_revisions(template)
@@ -266,7 +266,7 @@ def figure(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return specification
 
 
-def _without_revisions(part: Any) -> Any:
+def _without_revisions(part: object) -> Any:
     """A specification without the channels that distinguish revisions."""
     if isinstance(part, dict):
         kept = {k: v for k, v in part.items() if not (isinstance(v, dict) and v.get("field") == "rev")}

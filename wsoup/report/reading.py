@@ -41,7 +41,7 @@ def load_results(
     methods: Collection[str],
     heads: Collection[str],
     evaluate: EvaluateParams,
-    sections: Mapping[str, Any],
+    sections: Mapping[str, object],
 ) -> Results:
     """Read ``pretrained/results.parquet`` and, where they exist, ``<method>.parquet`` and ``heads/<head>.parquet``.
 
@@ -56,7 +56,7 @@ def load_results(
     lines = result_lines(pretrained, variant=PRETRAINED, datasets=datasets)
     parameters: dict[str, int] = {}
     divergence: dict[str, dict[int, list[float]]] = {}
-    training: dict[str, list[list[Any]]] = {}
+    training: dict[str, list[list[object]]] = {}
     for method in (*methods, *heads):
         path = (folder / "heads" if method in heads else folder) / f"{method}.parquet"
         if path.exists():
@@ -82,7 +82,7 @@ def load_results(
     )
 
 
-def result_lines(path: Path, *, variant: str, datasets: Collection[str]) -> list[dict[str, Any]]:
+def result_lines(path: Path, *, variant: str, datasets: Collection[str]) -> list[dict[str, object]]:
     """The lines of one results file.
 
     Args:

@@ -85,7 +85,7 @@ class Results:
         roles: Mapping[str, str],
         evaluate: EvaluateParams,
         facts: dict[str, Any],
-        encoder: dict[str, Any],
+        encoder: dict[str, object],
         parameters: Mapping[str, int],
         divergence: Mapping[str, Mapping[int, Sequence[float]]],
         training: Mapping[str, Sequence[Sequence[Any]]] = MappingProxyType({}),

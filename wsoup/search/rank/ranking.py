@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def ranked(
     return Ranked([texts[i] for i in order], n_correct[order], log_likelihood[order], period, cost, full)
 
 
-def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, Any]) -> Ranked:
+def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, object]) -> Ranked:
     """Rank a scored pool on one seed; `encoder` is the id that the scores must be of.
 
     Raises:
