@@ -19,7 +19,7 @@ from wsoup.evaluate.baselines import (
     waffle_shape,
 )
 from wsoup.evaluate.classifiers import Row
-from wsoup.search.rank import pools
+from wsoup.search.rank import gpt
 from wsoup.towers.encoder import ensemble_templates, imagenet_class_names
 
 POOL = [f"which is {word}" for word in ("red", "blue", "old", "wet", "tall", "thin")]
@@ -52,7 +52,7 @@ def test_waffle_alternates_words_and_characters():
 def test_waffle_is_worded_like_the_authors_texts():
     theirs = (REFERENCE / "waffle_descriptors.txt").read_text().splitlines()
     noise = [re.sub(r"^, which (is|has)? ?", "", text).removesuffix(".") for text in theirs]
-    assert [f", {pools.sentence(text)}." for text in noise] == theirs
+    assert [f", {gpt.sentence(text)}." for text in noise] == theirs
     assert sum(text.startswith(", which is ") for text in theirs) == 9
 
 
@@ -124,7 +124,7 @@ def test_a_class_without_gpt_descriptors_is_named():
 def test_the_real_descriptors_give_imagenet_the_papers_5_8_texts_a_class():
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
-    descriptors = pools.matched(pools.read_gpt(path), class_names=names, origin=path.name)
+    descriptors = gpt.matched(gpt.read(path), class_names=names, origin=path.name)
     row = Row("gpt", (1,), prompts=gpt_prompts("a photo of a {}.", class_names=names, descriptors=descriptors))
     assert round(row.texts_per_class, 1) == 5.8
     assert all(

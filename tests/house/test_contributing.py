@@ -76,13 +76,13 @@ FACTS = {
     "a dataset layout": """
         import sys
         from pathlib import Path
-        from wsoup.datasets import layouts
+        from wsoup.datasets import manifest
         from wsoup.params.inputs import DatasetParams
         root = Path(sys.argv[1])
         for name in ("red cat-1.png", "dog-2.png", "dog-10.png", "notes.txt"):
             (root / name).write_bytes(b"x")
         params = DatasetParams(role="xd", layout="flat", root=str(root), watch=str(root), template="a {}.")
-        listing = layouts.read("mine", params=params, imagenet_names=list)
+        listing = manifest.read_listing("mine", params=params, imagenet_names=list)
         assert listing.class_names == ["dog", "red cat"]
         assert listing.splits["test"].labels.tolist() == [0, 0, 1]
     """,

@@ -15,7 +15,7 @@ from wsoup.evaluate.counts import evaluate, mean_texts
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.evaluate.rows import Material
 from wsoup.evaluate.testsets import TestSet
-from wsoup.search.rank import pools
+from wsoup.search.rank import gpt
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import ensemble_templates
 
@@ -78,7 +78,7 @@ ROWS = {
 @pytest.fixture(scope="module")
 def counted(images, tiny_encoder) -> pa.Table:
     """All rows on all templates by wsoup's own evaluation."""
-    said = {name: [pools.sentence(text, wording="code") for text in texts or [""]] for name, texts in SAID.items()}
+    said = {name: [gpt.sentence(text, wording="code") for text in texts or [""]] for name, texts in SAID.items()}
     tests = [
         TestSet(
             name, "xd", template, NAMES, *images[name], np.arange(len(images[name][1])), {}, gpt=said,

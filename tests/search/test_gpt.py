@@ -9,7 +9,7 @@ import pytest
 from reference import REFERENCE, needs_reference
 
 from wsoup.base.errors import MissingError, PoolError
-from wsoup.search.rank import pools
+from wsoup.search.rank import gpt, pools
 
 AUTHORS_POOL = "ae2b85191103e0f6"
 
@@ -38,35 +38,35 @@ AUTHORS_POOL = "ae2b85191103e0f6"
     ],
 )
 def test_first_letters_decide_the_wording_as_in_the_source(descriptor: str, sentence: str) -> None:
-    assert pools.sentence(descriptor) == sentence
+    assert gpt.sentence(descriptor) == sentence
 
 
 def test_descriptors_are_read_bare_without_empty_ones(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps({"cat": ["a tail", " claws. ", "claws", ""], "dog": []}))
-    assert pools.read_gpt(path) == {"cat": ["which is a tail", "which has claws", "which has claws"], "dog": []}
+    assert gpt.read(path) == {"cat": ["which is a tail", "which has claws", "which has claws"], "dog": []}
 
 
 def test_classes_are_matched_by_normalised_name_never_by_order() -> None:
     keys = {"Apply Eye Makeup": ["b"], "hip hop": ["a"]}
-    by_class = pools.matched(keys, class_names=["hip-hop", "Apply_Eye_Makeup"], origin="x")
+    by_class = gpt.matched(keys, class_names=["hip-hop", "Apply_Eye_Makeup"], origin="x")
     assert by_class == {"hip-hop": ["a"], "Apply_Eye_Makeup": ["b"]}
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("newt", "eft"), ("newt", "smooth newt"), ("tights", "maillot")])
 def test_known_aliases_of_imagenet_are_matched(ours: str, theirs: str) -> None:
-    assert pools.matched({theirs: ["x"]}, class_names=[ours], origin="x") == {ours: ["x"]}
+    assert gpt.matched({theirs: ["x"]}, class_names=[ours], origin="x") == {ours: ["x"]}
 
 
 def test_a_class_may_have_another_key_than_its_name() -> None:
     keys, gpt_names = {"smooth newt": ["a"], "newt": ["b"]}, {"newt": "smooth newt", "tights": "maillot"}
-    by_class = pools.matched(keys, class_names=["smooth newt", "newt"], origin="x", gpt_names=gpt_names)
+    by_class = gpt.matched(keys, class_names=["smooth newt", "newt"], origin="x", gpt_names=gpt_names)
     assert by_class == {"smooth newt": ["a"], "newt": ["a"]}
 
 
 def test_a_class_prefers_its_own_key_to_an_alias() -> None:
     keys = {"smooth newt": ["a"], "eft": ["b"]}
-    by_class = pools.matched(keys, class_names=["smooth newt", "newt"], origin="x")
+    by_class = gpt.matched(keys, class_names=["smooth newt", "newt"], origin="x")
     assert by_class["smooth newt"] == ["a"]
     assert by_class["newt"] == ["b"]
 
@@ -75,7 +75,7 @@ def test_an_unmatched_class_is_reported_with_the_nearest_keys() -> None:
     with pytest.raises(
         PoolError, match=r"d.json has no descriptors for class 'aple pie' \(1 of 2 .* nearest keys: 'apple_pie'"
     ):
-        pools.matched({"apple_pie": [], "sushi": []}, class_names=["sushi", "aple pie"], origin="d.json")
+        gpt.matched({"apple_pie": [], "sushi": []}, class_names=["sushi", "aple pie"], origin="d.json")
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"cat": "a tail"}', '{"cat": [1]}'])
@@ -84,12 +84,12 @@ def test_a_file_with_another_structure_is_refused(tmp_path: Path, text: str) -> 
     with pytest.raises(
         PoolError, match=r"d.json is not a GPT-descriptor file \(.*\); expected {class: \[descriptor, ...\]}"
     ):
-        pools.read_gpt(tmp_path / "d.json")
+        gpt.read(tmp_path / "d.json")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"d.json does not exist; correct the path of the GPT descriptors"):
-        pools.read_gpt(tmp_path / "d.json")
+        gpt.read(tmp_path / "d.json")
 
 
 @needs_reference
@@ -107,7 +107,7 @@ def test_imagenets_descriptors_give_exactly_the_authors_pool() -> None:
 )
 def test_nothing_else_is_changed_in_the_published_files(name: str, periods: int, empty: int) -> None:
     path = REFERENCE / f"gpt_descriptors/descriptors_{name}.json"
-    raw, read = json.loads(path.read_text()), pools.read_gpt(path)
+    raw, read = json.loads(path.read_text()), gpt.read(path)
     pairs = [(a, b) for key, texts in raw.items() for a, b in zip(texts, read[key], strict=True)]
     assert sum(not b.endswith(a) for a, b in pairs) == periods
     assert all(b.endswith(a.removesuffix(".")) for a, b in pairs)
@@ -120,6 +120,6 @@ def test_all_1000_imagenet_classes_are_matched() -> None:
 
     names = imagenet_class_names()
     path = REFERENCE / "gpt_descriptors/descriptors_imagenet.json"
-    by_class = pools.matched(pools.read_gpt(path), class_names=names, origin=str(path))
+    by_class = gpt.matched(gpt.read(path), class_names=names, origin=str(path))
     assert set(by_class) == set(names)
-    assert by_class["newt"] == pools.read_gpt(path)["eft"]
+    assert by_class["newt"] == gpt.read(path)["eft"]

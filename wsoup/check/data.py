@@ -27,7 +27,7 @@ from wsoup.disk.members import file_size
 from wsoup.images.versions import differing
 from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores
-from wsoup.search.rank import pools
+from wsoup.search.rank import gpt
 
 Decode = Callable[[str], object]
 UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
@@ -150,7 +150,7 @@ def _check_images(
             again = f"`dvc repro --force --single-item prepare@{finding.name}`, then `dvc repro`"
             finding.problems.append(f"{changes}; run {again}")
     if dataset.gpt_descriptors is not None:
-        pools.matched(pools.read_gpt(dataset.gpt_descriptors), class_names=names, origin=dataset.gpt_descriptors)
+        gpt.matched(gpt.read(dataset.gpt_descriptors), class_names=names, origin=dataset.gpt_descriptors)
 
 
 def _file_problems(listing: Listing, *, paths: list[str], decode: Decode | None) -> list[str]:

@@ -15,7 +15,7 @@ from wsoup.base.errors import MissingError, ModelError, PoolError, WsoupError
 from wsoup.check.whole import Params
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.search.rank import pools
+from wsoup.search.rank import gpt, pools
 from wsoup.towers import config as model_config
 
 MANY_WORDS = 50_000
@@ -104,10 +104,10 @@ def _gpt(params: Params) -> Iterator[WsoupError]:
         if path is None:
             continue
         try:
-            descriptors, manifest = pools.read_gpt(path), artifacts.manifest(name)
+            descriptors, manifest = gpt.read(path), artifacts.manifest(name)
             if manifest.exists():
                 class_names = store.table_attributes(manifest)["class_names"]
-                pools.matched(descriptors, class_names=class_names, origin=path, gpt_names=dataset.gpt_names or {})
+                gpt.matched(descriptors, class_names=class_names, origin=path, gpt_names=dataset.gpt_names or {})
         except MissingError as error:
             if not artifacts.evaluated.exists() and not _made_by_dvc(path):
                 yield error

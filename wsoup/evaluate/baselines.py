@@ -20,7 +20,7 @@ import numpy as np
 from wsoup.base.errors import PoolError
 from wsoup.core import prompts
 from wsoup.core.draws import member_generator
-from wsoup.search.rank.pools import sentence
+from wsoup.search.rank.gpt import sentence
 
 
 def random_descriptors(pool: Sequence[str], *, m: int, seed: int) -> list[str]:

@@ -19,7 +19,7 @@ from wsoup.datasets.paper import PAPER
 from wsoup.paper import tables
 from wsoup.paper.settings import Settings, dataset_differs, marks
 from wsoup.paper.tables import ENCODER, ENCODERS, QUICK_GELU, SCALING_ENCODERS, SINGLE_TEXTS, TABLES, PaperRow
-from wsoup.search.rank import pools
+from wsoup.search.rank import gpt, pools
 
 SOURCES = {
     "words": "google-10000-english-no-swears.txt of github.com/first20hours/google-10000-english, given to "
@@ -185,7 +185,7 @@ def known(candidates: Mapping[str, Any]) -> dict[str, dict[str, object]]:
         known_pools["descriptors"] = facts(pools.descriptors(paths))
     waffle = candidates.get("waffle")
     if waffle is not None and Path(waffle).exists():
-        known_pools["waffle"] = facts(pools.waffle_texts(waffle))
+        known_pools["waffle"] = facts(gpt.waffle_texts(waffle))
     return known_pools
 
 
