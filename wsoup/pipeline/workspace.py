@@ -20,7 +20,7 @@ from wsoup.base import project
 from wsoup.base.errors import DataError
 from wsoup.disk import code, store
 from wsoup.pipeline.versions import VERSIONS, code_file
-from wsoup.runtime.git import git
+from wsoup.runtime.process import git
 
 RECORD = "code/wsoup.json"
 """Which files `wsoup init` wrote, with their digests, to tell which of them the user has changed."""

@@ -13,7 +13,7 @@ from wsoup.base.errors import MismatchError, MissingError
 from wsoup.disk import store
 from wsoup.paper.settings import flat
 from wsoup.params.section import read_yaml
-from wsoup.runtime.git import git
+from wsoup.runtime.process import git
 
 FILE = Path("reports/verdict.json")
 PAGE = Path("reports/index.html")

@@ -72,13 +72,13 @@ class Encoder:
         """Whether images are decoded as stored, without turning them upright (``encoder.decoding``)."""
         return self.preprocessing.get("decoding") == "stored"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle only how to load it; another process loads it once."""
         if self.load is None:
             raise TypeError("an encoder that was not loaded from files cannot be sent to another process")
         return _load_once, (fingerprint(self.id), self.load)
 
-    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+    def autocast(self) -> contextlib.AbstractContextManager[object]:
         """Autocast context of this encoder's precision."""
         if self.dtype is None:
             return contextlib.nullcontext()
@@ -171,7 +171,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     )
 
 
-def build(params: EncoderParams, *, device: torch.device) -> tuple[nn.Module, Any]:
+def build(params: EncoderParams, *, device: torch.device) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
     """open_clip's model with its weights, and its preprocessing.
 
     Raises:
@@ -320,7 +320,7 @@ class _CachedEncode:
     def __call__(self, text: str) -> list[int]:
         return self.cached(text)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _CachedEncode, (self.tokenizer,)
 
 
@@ -346,7 +346,7 @@ def weightless_encoder(params: EncoderParams) -> Encoder:
     )
 
 
-def _on_meta(name: str) -> tuple[nn.Module, Any]:
+def _on_meta(name: str) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
     """A model without weights on the meta device, and its preprocessing."""
     try:
         with torch.device("meta"):
@@ -407,7 +407,7 @@ def _check_weights_finite(model: nn.Module, *, origin: str) -> None:
             )
 
 
-def preprocessing_of(model: Any) -> dict[str, Any]:
+def preprocessing_of(model: object) -> dict[str, Any]:
     """The settings of a model's `preprocess` as JSON values, from open_clip or the model's own `preprocessing`."""
     if isinstance(settings := getattr(model, "preprocessing", None), dict):
         return settings
