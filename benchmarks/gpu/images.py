@@ -15,6 +15,7 @@ from benchmarks.gpu.bench import Bench
 from benchmarks.timing import Clock
 from wsoup.images.decode import batches, decoding_workers, load_rgb
 from wsoup.towers.encoder import Encoder
+from wsoup.towers.images import encode_pixels
 
 FILES = 256
 """Files drawn at most; further ones are the same again."""
@@ -41,9 +42,9 @@ def images(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
     exact = None
     for precision in bench.precisions:
         with bench.at(precision) as encoder:
-            features = encoder.encode_images(pixels)
+            features = encode_pixels(encoder, pixels)
             exact = features if exact is None else exact
-            taken, peak = bench.seconds(lambda: encoder.encode_images(pixels)), bench.peak()
+            taken, peak = bench.seconds(lambda: encode_pixels(encoder, pixels)), bench.peak()
             plain = bench.seconds(lambda: plain_images(encoder, pixels))
             share = counter.get_total_flops() * len(pixels) / taken / peaks[precision]
             lines.append(
@@ -65,7 +66,7 @@ def files(bench: Bench) -> list[str]:
         paths = [str(drawn[i % len(drawn)]) for i in range(count)]
         at_once, clock = encoder.images_at_once(bench.size.images), Clock(bench.device)
         for batch in batches(paths, transform=encoder.preprocess, batch_size=at_once, on_bad_image="stop"):
-            encoder.encode_images(batch.pixels)
+            encode_pixels(encoder, batch.pixels)
         ours, sample = clock.lap() / count, paths[: bench.size.images]
         plain_images(encoder, torch.stack([encoder.preprocess(load_rgb(path)) for path in sample]))
         plain = clock.lap() / len(sample)

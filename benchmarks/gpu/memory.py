@@ -12,6 +12,7 @@ from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.training import CASES, Step
 from wsoup.search.rank.pools import common_words
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers.images import encode_pixels
 
 
 def batches(bench: Bench) -> list[str]:
@@ -32,7 +33,7 @@ def batches(bench: Bench) -> list[str]:
         for count in size.batch_images:
             bench.forget()
             pixels = bench.pixels(count)
-            taken = bench.seconds(partial(encoder.encode_images, pixels))
+            taken = bench.seconds(partial(encode_pixels, encoder, pixels))
             lines.append(f"| {count} images | {count / taken:,.0f} | {bench.peak()} |")
         for count in size.batch_train:
             bench.forget()
@@ -55,7 +56,7 @@ def running_out(bench: Bench) -> list[str]:
         fast = PromptEncoder(encoder.model, encoder.tokenizer, device=bench.device)
         for name, work in (
             ("texts", lambda: fast.encode_grid(prefixes, words)),
-            ("images", lambda: encoder.encode_images(pixels)),
+            ("images", lambda: encode_pixels(encoder, pixels)),
         ):
             expected = work()
             bench.forget()

@@ -15,6 +15,7 @@ import wsoup
 from wsoup.base.errors import ChangedError, DataError, ModelError, ParamsError
 from wsoup.images import features as image_features
 from wsoup.images.decode import load_rgb
+from wsoup.towers.images import encode_pixels
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def encode(paths, encoder, **changed):
 
 def test_features_equal_the_encoders_in_the_order_of_paths(files, tiny_encoder):
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in files])
-    torch.testing.assert_close(encode(files, tiny_encoder), tiny_encoder.encode_images(pixels), atol=1e-6, rtol=0)
+    torch.testing.assert_close(encode(files, tiny_encoder), encode_pixels(tiny_encoder, pixels), atol=1e-6, rtol=0)
     again = encode([Path(path) for path in reversed(files)], tiny_encoder)
     torch.testing.assert_close(again, encode(files, tiny_encoder).flip(0), atol=1e-6, rtol=0)
     assert not again.is_inference()

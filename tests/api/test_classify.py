@@ -26,6 +26,7 @@ from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import EncoderParams
 from wsoup.soup.member import Member
 from wsoup.towers.encoder import load_encoder
+from wsoup.towers.images import encode_pixels
 
 CLASSES = "red,green,blue"
 
@@ -49,7 +50,7 @@ def expected(paths, soup, encoder) -> torch.Tensor:
     """Probabilities (N, C), computed plainly."""
     pixels = torch.stack([encoder.preprocess(load_rgb(path)) for path in paths])
     classifier = soup.classifier(class_names=CLASSES.split(","), model=encoder.model, tokenizer=encoder.tokenizer)
-    return (encoder.model.logit_scale.exp() * encoder.encode_images(pixels) @ classifier).softmax(dim=1)
+    return (encoder.model.logit_scale.exp() * encode_pixels(encoder, pixels) @ classifier).softmax(dim=1)
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
@@ -83,7 +84,7 @@ def test_texts_without_a_soup_file(photos, tiny_encoder):
     """The class name alone and OpenAI's 80 templates, by the encoder of params.yaml."""
     names = CLASSES.split(",")
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in photos])
-    features = tiny_encoder.encode_images(pixels)
+    features = encode_pixels(tiny_encoder, pixels)
     templates = {"class_name": ["a photo of a {}.".format], "templates": open_clip.OPENAI_IMAGENET_TEMPLATES}
     for name, of_one in templates.items():
         weights = open_clip.build_zero_shot_classifier(tiny_encoder.model, tiny_encoder.tokenizer, names, of_one)
@@ -249,7 +250,7 @@ def test_a_head_classifies_its_own_classes(grey, tiny_encoder_files):
     assert code == 0, errors
     encoder = load_encoder(EncoderParams(**tiny_encoder_files, image_mean=(0.5,) * 3, image_std=(0.5,) * 3))
     pixels = torch.stack([encoder.preprocess(load_rgb(row["path"])) for row in rows_of(printed)])
-    expected_probabilities = head.predict_proba(encoder.encode_images(pixels))
+    expected_probabilities = head.predict_proba(encode_pixels(encoder, pixels))
     assert [float(row["probability"]) for row in rows_of(printed)] == pytest.approx(
         expected_probabilities.amax(1).tolist(), abs=2e-6
     )
@@ -271,7 +272,7 @@ def test_the_default_soup_is_the_runs_own_with_all_seeds(photos, soup, tiny_enco
     mean = {"class_names": CLASSES.split(","), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
     weights = together.classifier(**mean, mode="score_mean")
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in photos])
-    chances = (tiny_encoder.model.logit_scale.exp() * tiny_encoder.encode_images(pixels) @ weights).softmax(1).amax(1)
+    chances = (tiny_encoder.model.logit_scale.exp() * encode_pixels(tiny_encoder, pixels) @ weights).softmax(1).amax(1)
     assert [float(row["probability"]) for row in judged] == pytest.approx(chances.tolist(), abs=2e-6)  # as it is judged
     named = run("classify", "new", "--soup", "word", "--classes", CLASSES)[1]
     assert named == run("classify", "new", "--soup", "together.json", "--classes", CLASSES)[1]
@@ -359,7 +360,7 @@ def test_photos_below_the_threshold_are_unsure(photos):
 def test_adaptation_equals_that_of_python(photos, soup, tiny_encoder):
     how = {"class_names": CLASSES.split(","), "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in photos])
-    features = tiny_encoder.encode_images(pixels)
+    features = encode_pixels(tiny_encoder, pixels)
     adapted = wsoup.adapt(features, classifier=soup.classifier(**how), model=tiny_encoder.model)
     Path("new/a/red/02.png").write_bytes(b"broken")
     code, printed, errors = run("classify", "new", "--soup", "word-seed1", "--classes", CLASSES, "--adapt")

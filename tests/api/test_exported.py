@@ -19,6 +19,7 @@ from small_world import COLOURS, write_image_folder
 import wsoup
 from wsoup.images.decode import load_rgb
 from wsoup.soup.member import Member
+from wsoup.towers.images import encode_pixels
 
 NAMES = sorted(COLOURS)
 
@@ -35,7 +36,7 @@ def world(tmp_path_factory, tiny_encoder, tiny_encoder_files) -> tuple[Path, tor
     (folder / "params.yaml").write_text(json.dumps({"encoder": tiny_encoder_files}))
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(str(path))) for path in paths])
     how = {"class_names": NAMES, "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
-    features, labels = tiny_encoder.encode_images(pixels), [path.parent.name for path in paths]
+    features, labels = encode_pixels(tiny_encoder, pixels), [path.parent.name for path in paths]
     head = wsoup.fit_head(features, labels, soup=soup, encoder={"model": "tiny-clip"}, **how)
     head.save(folder / "head.safetensors")
     return folder, pixels
@@ -89,7 +90,7 @@ def by_hand(features: np.ndarray, arrays) -> np.ndarray:
 def test_npz_needs_only_numpy(expected, photos, tiny_encoder):
     arguments, chances = expected
     arrays = np.load(exported(arguments, "c.npz"), allow_pickle=False)
-    np.testing.assert_allclose(by_hand(tiny_encoder.encode_images(photos).numpy(), arrays), chances, atol=2e-6)
+    np.testing.assert_allclose(by_hand(encode_pixels(tiny_encoder, photos).numpy(), arrays), chances, atol=2e-6)
     assert arrays["class_names"].tolist() == NAMES
     about = json.loads(str(arrays["about"]))
     assert about["preprocessing"] == tiny_encoder.preprocessing
@@ -104,7 +105,7 @@ def test_safetensors_hold_the_same_arrays(expected, photos, tiny_encoder):
     with safe_open(exported(arguments, "c.safetensors"), "np") as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no dict
         about = json.loads(file.metadata()["about"])
-    np.testing.assert_allclose(by_hand(tiny_encoder.encode_images(photos).numpy(), arrays), chances, atol=2e-6)
+    np.testing.assert_allclose(by_hand(encode_pixels(tiny_encoder, photos).numpy(), arrays), chances, atol=2e-6)
     assert about["class_names"] == NAMES
 
 
@@ -113,7 +114,7 @@ def test_onnx_runs_in_onnxruntime(expected, photos, tiny_encoder):
     pytest.importorskip("onnxscript")
     arguments, chances = expected
     session = runtime.InferenceSession(exported(arguments, "c.onnx"))
-    features = 3 * tiny_encoder.encode_images(photos).numpy()  # of any length
+    features = 3 * encode_pixels(tiny_encoder, photos).numpy()  # of any length
     np.testing.assert_allclose(session.run(["probabilities"], {"image_features": features})[0], chances, atol=2e-6)
     about = session.get_modelmeta().custom_metadata_map
     assert json.loads(about["class_names"]) == NAMES

@@ -19,6 +19,7 @@ from small_world import COLOURS, write_image_folder
 import wsoup
 from wsoup.api import trial
 from wsoup.images.decode import load_rgb
+from wsoup.towers.images import encode_pixels
 
 NAMES = sorted(COLOURS)
 
@@ -57,7 +58,7 @@ def test_counts_equal_a_plain_recount(in_tmp, where, tiny_encoder):
     assert Path("tried/classes.txt").read_text().split() == [name for name in NAMES for _ in range(2)]
     paths = sorted((root / "test").rglob("*.png"))
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(str(path))) for path in paths])
-    x, y = tiny_encoder.encode_images(pixels), torch.tensor([NAMES.index(path.parent.name) for path in paths])
+    x, y = encode_pixels(tiny_encoder, pixels), torch.tensor([NAMES.index(path.parent.name) for path in paths])
     how = {"class_names": NAMES, "model": tiny_encoder.model, "tokenizer": tiny_encoder.tokenizer}
     model, tokenizer, templates = tiny_encoder.model, tiny_encoder.tokenizer, open_clip.OPENAI_IMAGENET_TEMPLATES
     answers = [
@@ -114,7 +115,7 @@ def test_a_folder_without_a_split_is_split_without_duplicates(in_tmp, tiny_encod
     shown = wanted.paths[: wanted.n_train]
     assert not {*shown} & {*result.paths}
     pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in shown if "blue/00" not in path])
-    near = torch.cdist(result.features.double(), tiny_encoder.encode_images(pixels).double()) < 1e-3
+    near = torch.cdist(result.features.double(), encode_pixels(tiny_encoder, pixels).double()) < 1e-3
     assert not near.any()
     assert "1 photos could not be read: 'photos/blue/00.png'" in result.notes
     assert "left out, convert them to .jpg: 1 .heic" in result.notes

@@ -15,6 +15,7 @@ from wsoup.finetune.params import SnapshotParams
 from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import load_tuned, pack_student, save_tuned, snapshots_in
 from wsoup.texts.encoder import PromptEncoder
+from wsoup.towers.images import encode_pixels
 
 TEXTS = ["a photo of a red.", "a photo of a blue, ears."]
 
@@ -62,7 +63,7 @@ def test_saving_and_loading_keeps_the_features(tiny_encoder, colours, name, tmp_
     assert set(stored) == set(run.student.stored_names)
     assert config["tunes_images"] == tuned.model.tunes_images
     if not tuned.model.tunes_images:
-        assert torch.equal(tuned.encode_images(pixels), tiny_encoder.encode_images(pixels))
+        assert torch.equal(encode_pixels(tuned, pixels), encode_pixels(tiny_encoder, pixels))
 
 
 def test_a_snapshot_loads_as_the_model_at_its_iteration(tiny_encoder, colours, tmp_path):

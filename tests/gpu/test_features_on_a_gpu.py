@@ -12,6 +12,7 @@ from PIL import Image
 
 from wsoup.images.features import encode_files
 from wsoup.towers.encoder import AUTOCAST, Encoder, random_model
+from wsoup.towers.images import encode_pixels
 
 pytestmark = ON_CUDA
 
@@ -36,9 +37,9 @@ def test_images(both, precision):
     size = here.model.visual.image_size
     pixels = torch.randn(4, 3, *(size if isinstance(size, tuple) else (size, size)))
     with tf32(products=precision == "tf32", convolutions=precision == "tf32"):
-        features = replace(there, dtype=AUTOCAST.get(precision)).encode_images(pixels)
+        features = encode_pixels(replace(there, dtype=AUTOCAST.get(precision)), pixels)
     assert features.dtype == torch.float32
-    assert (features.cpu() - here.encode_images(pixels)).norm(dim=-1).max() < PRECISIONS[precision]
+    assert (features.cpu() - encode_pixels(here, pixels)).norm(dim=-1).max() < PRECISIONS[precision]
 
 
 def test_images_decoded_by_other_processes(both, tmp_path: Path):
@@ -61,7 +62,7 @@ def test_images_decoded_by_other_processes(both, tmp_path: Path):
 def test_a_batch_larger_than_the_memory(both):
     _, there = both
     pixels = torch.randn(512, 3, 224, 224)
-    expected = there.encode_images(pixels)
+    expected = encode_pixels(there, pixels)
     with little_memory(more=600 << 20):
-        features = there.encode_images(pixels)
+        features = encode_pixels(there, pixels)
     assert (features - expected).norm(dim=-1).max() < 1e-3

@@ -110,8 +110,9 @@ def five_files(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_batches_keep_order_and_list_what_they_skip(five_files, workers):
-    options = {"batch_size": 2, "on_bad_image": "skip", "workers": workers, "few": 0}
+def test_batches_keep_order_and_list_what_they_skip(five_files, workers, monkeypatch):
+    monkeypatch.setattr("wsoup.images.decode.FEW_IMAGES", 0)
+    options = {"batch_size": 2, "on_bad_image": "skip", "workers": workers}
     decoded = list(batches(five_files, transform=to_tensor, **options))
     assert [b.positions for b in decoded] == [[0, 1], [3], [4]]
     assert [float(p) for b in decoded for p in b.pixels[:, 0, 0, 0]] == [0, 10, 30, 40]

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,15 +76,15 @@ class Adapted:
     note: str
 
     @usual_torch()
-    def logits(self, features: Any) -> Tensor:
+    def logits(self, features: object) -> Tensor:
         """(N, D) -> (N, C) float32."""
         return rows(features, name="features", size=len(self.classifier)) @ self.classifier + self.bias
 
-    def predict_proba(self, features: Any) -> Tensor:
+    def predict_proba(self, features: object) -> Tensor:
         """(N, D) -> (N, C) float32, each row summing to 1; not calibrated."""
         return self.logits(features).softmax(dim=1)
 
-    def predict(self, features: Any) -> Tensor:
+    def predict(self, features: object) -> Tensor:
         """(N, D) -> (N,) int64, in blocks; ties go to the lowest label."""
         x = tensor(features, name="features")
         blocks = x.split(_block_size(self.bias)) if x.dim() else (x,)

@@ -21,6 +21,7 @@ from wsoup.soup.soup import Soup
 from wsoup.texts.classes import class_texts, logit_scale_of, soup_features
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, ensemble_templates
+from wsoup.towers.images import encode_pixels
 
 BUILT_IN = ("class_name", "templates")
 """Texts that need no soup file: the class name alone, and OpenAI's 80 templates."""
@@ -153,7 +154,7 @@ class Classifier:
             for batch in decoded:
                 self.bad |= {paths[position]: error.args[0] for position, error in batch.bad.items()}
                 positions = batch.positions
-                features = encoder.encode_images(batch.pixels).cpu() if positions else torch.empty(0, 0)
+                features = encode_pixels(encoder, batch.pixels).cpu() if positions else torch.empty(0, 0)
                 yield positions, features, [*batch.bad]
                 bar.update(len(positions) + len(batch.bad))
 

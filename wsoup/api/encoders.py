@@ -38,7 +38,7 @@ class EncoderOptions:
     image_std: tuple[float, float, float] | None = None
     interpolation: str | None = None
 
-    def load(self, *, device: str | None, origin: str, defaults: Mapping[str, Any]) -> Encoder:
+    def load(self, *, device: str | None, origin: str, defaults: Mapping[str, str]) -> Encoder:
         """Load the encoder of these options, completed by `defaults`; messages name `origin`.
 
         Raises:

@@ -69,7 +69,7 @@ def write(path: Path, classifier: Classifier, *, form: str, tower: Encoder | Non
     store.write_bytes(path, payload)
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 

@@ -6,7 +6,7 @@ import torch
 
 from wsoup.adaptation import em
 from wsoup.adaptation.em import Adapted
-from wsoup.api.arguments import EncoderNames, Features, Names, Precision, checked_classifier, checked_labels
+from wsoup.api.arguments import EncoderNames, Features, Labels, Names, Precision, checked_classifier, checked_labels
 from wsoup.api.model import Tokenizer, at_work, device_of, in_memory
 from wsoup.api.soups import TEMPLATE
 from wsoup.base.arguments import at_the_door
@@ -24,7 +24,7 @@ from wsoup.towers.encoder import AUTOCAST
 @at_the_door
 def fit_head(
     features: Features,
-    labels: Any,
+    labels: Labels,
     *,
     class_names: Names,
     model: Any,

@@ -23,7 +23,7 @@ Tokenizer = Callable[[Sequence[str]], Tensor]
 
 
 @contextmanager
-def at_work(model: Any, *, bars: bool) -> Iterator[None]:
+def at_work(model: object, *, bars: bool) -> Iterator[None]:
     """Put the model in eval mode within, and show progress bars if `bars`; restored afterwards."""
     module = as_module(model)
     training = [part for part in module.modules() if part.training]
@@ -36,7 +36,7 @@ def at_work(model: Any, *, bars: bool) -> Iterator[None]:
             part.training = True
 
 
-def as_module(model: Any) -> nn.Module:
+def as_module(model: object) -> nn.Module:
     """The model, or the modules that an object of another type wraps."""
     if isinstance(model, nn.Module):
         return model
@@ -44,7 +44,7 @@ def as_module(model: Any) -> nn.Module:
     return nn.ModuleDict({name: part for name, part in attributes.items() if isinstance(part, nn.Module)})
 
 
-def device_of(model: Any) -> torch.device:
+def device_of(model: object) -> torch.device:
     """Device of the model's weights; the CPU for a model without weights."""
     return next((weight.device for weight in as_module(model).parameters()), torch.device("cpu"))
 
@@ -82,7 +82,7 @@ def in_memory(
     )
 
 
-def _not_given(_: Any) -> Tensor:
+def _not_given(_: object) -> Tensor:
     raise ModelError("this encoder is for images only, or for texts only")
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from wsoup.api.arguments import TextModel
 from wsoup.api.heads import fit_head
+from wsoup.api.model import Tokenizer
 from wsoup.api.soups import TEMPLATE, descriptor_soup, word_soup
 from wsoup.base.errors import DataError, ParamsError, needing
 from wsoup.texts.classes import logit_scale_of
@@ -46,11 +49,11 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        model: Any = None,
-        tokenizer: Any = None,
+        model: TextModel | None = None,
+        tokenizer: Tokenizer | None = None,
         class_names: Sequence[str] | None = None,
         *,
-        kind: str = "word",
+        kind: Literal["word", "descriptor"] = "word",
         pool: Iterable[str] | None = None,
         template: str = TEMPLATE,
         seed: int = 0,
@@ -61,13 +64,13 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         self.kind, self.pool, self.template, self.seed, self.options = kind, pool, template, seed, options
         self.head = head
 
-    def fit(self, X: Any, y: Any) -> SoupClassifier:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> SoupClassifier:
         """Select a soup on image features (N, D) with labels or class names (N,)."""
         if self.kind not in ("word", "descriptor"):
             raise ParamsError(f"kind is {self.kind!r}; expected 'word' or 'descriptor'")
-        features, y = validate_data(self, X, y, dtype=np.float32)
-        check_classification_targets(y)
-        names, labels = self._labels(y)
+        features, answers = validate_data(self, X, y, dtype=np.float32)
+        check_classification_targets(answers)
+        names, labels = self._labels(answers)
         towers: dict[str, Any] = {"class_names": names, "model": self.model, "tokenizer": self.tokenizer}
         search, pool = (word_soup, "words") if self.kind == "word" else (descriptor_soup, "descriptors")
         options = {pool: self.pool, "template": self.template, "seed": self.seed, "progress": False}
@@ -95,12 +98,12 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = np.array(names)
         return names, np.array([names.index(str(name)) for name in y])
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Cosines with the classes, or a head's logits: (N, C); for two classes their difference, (N,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Softmax of the scaled cosines, or of a head's logits at its temperature: (N, C)."""
         scores = self._scores(X)
         scale = self.logit_scale_ if self.head_ is None else 1 / self.head_.temperature
@@ -108,12 +111,12 @@ class SoupClassifier(ClassifierMixin, BaseEstimator):
         exponentials = np.exp(logits)
         return exponentials / exponentials.sum(axis=1, keepdims=True)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Class of each image: (N,)."""
         best = self._scores(X).argmax(axis=1)  # first, since it raises if unfitted
         return self.classes_[best]
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: ArrayLike) -> np.ndarray:
         """Cosines, or a head's logits, (N, C) float64, so that answers do not depend on the other images."""
         check_is_fitted(self)
         x = _unit(validate_data(self, X, dtype=np.float64, reset=False))

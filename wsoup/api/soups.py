@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -143,10 +143,7 @@ def word_soup(
         features,
         labels,
         class_names=class_names,
-        model=model,
-        tokenizer=tokenizer,
-        names=encoder,
-        precision=precision,
+        towers=_Towers(model, tokenizer, encoder, precision),
         template=template,
         seed=seed,
         progress=progress,
@@ -186,10 +183,7 @@ def descriptor_soup(
         features,
         labels,
         class_names=class_names,
-        model=model,
-        tokenizer=tokenizer,
-        names=encoder,
-        precision=precision,
+        towers=_Towers(model, tokenizer, encoder, precision),
         template=template,
         seed=seed,
         progress=progress,
@@ -227,10 +221,7 @@ def score_texts(
         features,
         labels,
         class_names=class_names,
-        model=model,
-        tokenizer=tokenizer,
-        names=None,
-        precision=precision,
+        towers=_Towers(model, tokenizer, None, precision),
         template=template,
         seed=0,
         progress=progress,
@@ -247,16 +238,22 @@ def common_words(count: Whole) -> list[str]:
     return pools.common_words(count)
 
 
+class _Towers(NamedTuple):
+    """What makes the encoder of a search."""
+
+    model: Model
+    tokenizer: Tokenizer
+    names: EncoderNames | None
+    precision: str
+
+
 @contextmanager
 def _source(
     features: Features,
     labels: Labels,
     *,
     class_names: Names,
-    model: Model,
-    tokenizer: Tokenizer,
-    names: EncoderNames | None,
-    precision: str,
+    towers: _Towers,
     template: str,
     seed: int,
     progress: bool,
@@ -274,10 +271,10 @@ def _source(
             f"{len(y)} images of {len(y.unique())} class are too few: a search needs images of two classes or more, "
             "and a handful of each to find more than noise"
         )
-    device = device_of(model)
-    with at_work(model, bars=progress):
-        check_texts(model, tokenizer, device=device)
-        encoder = in_memory(model, tokenizer=tokenizer, names=names, precision=precision)
+    device = device_of(towers.model)
+    with at_work(towers.model, bars=progress):
+        check_texts(towers.model, towers.tokenizer, device=device)
+        encoder = in_memory(towers.model, tokenizer=towers.tokenizer, names=towers.names, precision=towers.precision)
         x, y = x.to(check_device(device)), y.to(device)
         everything = {seed: torch.arange(len(y), device=device)}
         source = Source(encoder, x, y, everything, template, list(class_names))

@@ -69,7 +69,7 @@ def _adapters(annotated: object) -> dict[str, TypeAdapter[Any]]:
     return {name: TypeAdapter(hint, config=config) for name, hint in hints.items() if name != "return"}
 
 
-def _validate(annotated: object, name: str, value: Any) -> Any:
+def _validate(annotated: object, name: str, value: object) -> Any:
     adapter = _adapters(annotated).get(name)
     if adapter is None:
         return value
@@ -113,7 +113,7 @@ def _place(path: str | Path) -> str | Path:
 Place = Annotated[str | Path, AfterValidator(_place)]
 
 
-def ordered(value: Any, info: ValidationInfo) -> list[Any]:
+def ordered(value: Any, info: ValidationInfo) -> list[object]:
     """The items of any ordered iterable, as a validator; else DataError."""
     try:
         if isinstance(value, (str, bytes, os.PathLike, set, frozenset)):

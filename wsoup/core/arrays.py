@@ -17,7 +17,7 @@ SHOWN_ROWS = 3
 LEFT_OUT = "leave these images out, labels as well"
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> object:
     return value.item() if isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta else value
 
 
@@ -33,7 +33,7 @@ Positive = Annotated[float, Field(gt=1e-30, allow_inf_nan=False, strict=True), B
 """A number above 0 that float32 can divide by, or a tensor with one, such as ``model.logit_scale.exp()``."""
 
 
-def tensor(value: Any, *, name: str) -> Tensor:
+def tensor(value: object, *, name: str) -> Tensor:
     """An array as a dense tensor; DataError if it is sparse, quantized, masked, without values, or none at all."""
     try:
         if np.ma.is_masked(value):
@@ -50,7 +50,7 @@ def tensor(value: Any, *, name: str) -> Tensor:
     return value.detach()
 
 
-def rows(value: Any, *, name: str, size: int | None = None, step: str = LEFT_OUT, nonzero: bool = False) -> Tensor:
+def rows(value: object, *, name: str, size: int | None = None, step: str = LEFT_OUT, nonzero: bool = False) -> Tensor:
     """An array as (N, D) float32, neither N nor D 0, all finite, on its own device.
 
     Raises:
@@ -76,7 +76,7 @@ def rows(value: Any, *, name: str, size: int | None = None, step: str = LEFT_OUT
     return x
 
 
-def unit_rows(value: Any, *, name: str) -> Tensor:
+def unit_rows(value: object, *, name: str) -> Tensor:
     """`rows` that are not zero, L2-normalised, with a warning if they were not."""
     x = rows(value, name=name, nonzero=True)
     off = (x.norm(dim=1) - 1).abs().max().item()

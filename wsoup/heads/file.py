@@ -62,7 +62,7 @@ class Metadata(BaseModel):
     soup: Any
 
 
-def pack(arrays: Mapping[str, np.ndarray], *, metadata: Mapping[str, Any]) -> bytes:
+def pack(arrays: Mapping[str, np.ndarray], *, metadata: Mapping[str, object]) -> bytes:
     """The content of a head file: arrays and metadata, with a checksum over both."""
     text = json.dumps(metadata, sort_keys=True, ensure_ascii=False)
     content = {**arrays, "about": np.frombuffer(text.encode(), dtype=np.uint8)}

@@ -69,16 +69,16 @@ class Head:
         return len(self.right)
 
     @usual_torch()
-    def logits(self, features: Any) -> Tensor:
+    def logits(self, features: object) -> Tensor:
         """(N, D) L2-normalised, torch or NumPy -> (N, C) float32; MismatchError if D differs."""
         return rows(features, name="features", size=len(self.classifier)).cpu() @ self.classifier
 
-    def predict_proba(self, features: Any) -> Tensor:
+    def predict_proba(self, features: object) -> Tensor:
         """Probabilities at the head's temperature: (N, D) -> (N, C) float32."""
         return (self.logits(features) / self.temperature).softmax(dim=1)
 
     @at_the_door
-    def predict(self, features: Any, *, at_least: AtLeast = 0.0) -> Tensor:
+    def predict(self, features: object, *, at_least: AtLeast = 0.0) -> Tensor:
         """Labels (N,) int64; -1 where no probability reaches `at_least`, such as `head.threshold()`."""
         confidences, labels = self.predict_proba(features).max(dim=1)
         return torch.where(confidences >= at_least, labels, ABSTAINED)

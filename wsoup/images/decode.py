@@ -222,7 +222,6 @@ def batches(
     on_bad_image: str = "stop",
     workers: int | None = None,
     as_stored: bool = False,
-    few: int = FEW_IMAGES,
 ) -> Iterator[Batch]:
     """Decode and preprocess images in order, ahead of their use.
 
@@ -235,7 +234,6 @@ def batches(
             `Batch.bad` and goes on. A changed file is always an error.
         workers: decoding processes; None means `decoding_workers`.
         as_stored: see `load_rgb`.
-        few: at most this many images are decoded without worker processes.
 
     Raises:
         ChangedError, DataError: as above.
@@ -243,7 +241,9 @@ def batches(
     """
     if workers is None:
         workers = decoding_workers()
-    if len(paths) <= few or isinstance(paths[0], Picture):  # a picture may still be read from a file that is open here
+    if len(paths) <= FEW_IMAGES or isinstance(
+        paths[0], Picture
+    ):  # a picture may still be read from a file that is open here
         workers = 0
     n = -(-len(paths) // batch_size)
     decode = partial(_decode, paths, digests, transform, batch_size, as_stored)

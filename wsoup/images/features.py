@@ -29,7 +29,8 @@ from wsoup.images.workers import Batch
 from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.runtime.progress import tick
 from wsoup.runtime.work import finish_shards, save_seconds
-from wsoup.towers.encoder import Encoder, check_finite, load_encoder, sharing_images
+from wsoup.towers.encoder import Encoder, load_encoder
+from wsoup.towers.images import check_finite, encode_pixels, sharing_images
 
 IMAGES_PER_SHARD = 2048
 """Approximately: a shard holds whole batches, so its size changes no feature."""
@@ -139,7 +140,7 @@ def _encode(
         pixels = torch.cat([batch.pixels, padding]) if len(padding) else batch.pixels
         pixels = pixels.to(next(iter(encoders.values())).device, non_blocking=True)
         for name, encoder in encoders.items():
-            encoded = encoder.encode_images(pixels)[: len(positions)].cpu()
+            encoded = encode_pixels(encoder, pixels)[: len(positions)].cpu()
             check_finite(encoded, paths=[str(paths[i]) for i in positions.tolist()])
             features[name] = encoded.numpy()
     return Embedded(features, positions, {first + i: error.args[0] for i, error in batch.bad.items()})

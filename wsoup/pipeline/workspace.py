@@ -31,7 +31,7 @@ from wsoup.disk.atomic import abandoned
 from wsoup.disk.shards import Owner
 from wsoup.pipeline.graph import stage_names
 from wsoup.pipeline.inputs import VERSIONS, code_file
-from wsoup.runtime.git import git
+from wsoup.runtime.process import git
 
 RECORD = "code/wsoup.json"
 """Which files `wsoup init` wrote, with their digests, to tell which of them the user has changed."""

@@ -23,7 +23,7 @@ from wsoup.base.errors import ParamsError, one_line
 from wsoup.base.outputs import claim
 from wsoup.disk.store import write_bytes
 from wsoup.params.section import parse_yaml
-from wsoup.runtime.git import git
+from wsoup.runtime.process import git
 
 DATA = project.file("data")
 FOLDER = DATA / "profiles"

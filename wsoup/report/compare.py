@@ -24,7 +24,7 @@ from wsoup.report import record
 from wsoup.report.labels import soup_title
 from wsoup.report.record import Record, differences, first_few
 from wsoup.report.results import PLACES
-from wsoup.runtime.git import git
+from wsoup.runtime.process import git
 from wsoup.statistics.advice import signed
 from wsoup.statistics.noise import Estimate, Verdict, compare_counts, compare_images, judge
 

@@ -17,7 +17,7 @@ from wsoup.paper.settings import flat
 from wsoup.params.section import read_yaml
 from wsoup.report.results import PLACES
 from wsoup.report.verdict import Judgement
-from wsoup.runtime.git import git
+from wsoup.runtime.process import git
 
 FILE = Path("reports/verdict.json")
 PAGE = Path("reports/index.html")

@@ -1,4 +1,4 @@
-"""The process that wsoup runs in: interrupts, memory and terminals. Decides no result.
+"""The process that wsoup runs in: interrupts, memory, terminals and git. Decides no result.
 
 **Interrupts.** SIGINT, SIGTERM and SIGHUP end a stage or a command with one line and exit code 130 at any moment, also
 while modules are still being imported. Running out of memory there ends it likewise, with exit code 1.
@@ -23,6 +23,7 @@ import math
 import os
 import platform
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -228,3 +229,12 @@ def print_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def git(*arguments: str, folder: Path) -> str | None:
+    """Output of a git command; None where it fails, or there is no repository or no git."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout

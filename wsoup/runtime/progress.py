@@ -4,18 +4,17 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
 
 from tqdm.auto import tqdm
 
 _IN_NOTEBOOK = any(base.__module__ == "tqdm.notebook" for base in tqdm.__mro__)
 _shown = ContextVar("bars are drawn", default=True)
-_current: list[Any] = []
+_current: list[tqdm] = []
 
 
 def progress(
-    items: Iterable[Any] | None = None, *, label: str, total: int | None = None, initial: int = 0, unit: str = "it"
-) -> Any:
+    items: Iterable[object] | None = None, *, label: str, total: int | None = None, initial: int = 0, unit: str = "it"
+) -> tqdm:
     """A progress bar; where stderr is neither a terminal nor a notebook, one line every ten seconds."""
     closed = sys.stderr is None  # as a caller's process may have it: `2>&-`
     return _Bar(
@@ -32,7 +31,7 @@ def progress(
 
 
 @contextmanager
-def counting(*, label: str, total: int, initial: int, unit: str) -> Iterator[Any]:
+def counting(*, label: str, total: int, initial: int, unit: str) -> Iterator[tqdm]:
     """A bar that tasks move by `tick`."""
     with progress(label=label, total=total, initial=initial, unit=unit) as bar:
         _current.append(bar)

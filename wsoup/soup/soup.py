@@ -20,13 +20,13 @@ COUNTED_TOGETHER = ("greedy", "joint")
 """Kinds of soup in which a member's count is that of the soup up to and including it."""
 
 
-def _checked_encoder(encoder: Mapping[str, Any]) -> Mapping[str, Any]:
+def _checked_encoder(encoder: Mapping[str, object]) -> Mapping[str, object]:
     if not isinstance(encoder.get("model"), str) or not isinstance(encoder.get("pretrained", 0), str | None):
         raise ValueError("expected the encoder's model and pretrained")
     return encoder
 
 
-def _checked_member(value: Any, validate: ValidatorFunctionWrapHandler) -> Member:
+def _checked_member(value: object, validate: ValidatorFunctionWrapHandler) -> Member:
     """A validated member; JSON must have a trace."""
     if isinstance(value, Mapping) and "trace" not in value:
         raise ValueError("expected a trace")

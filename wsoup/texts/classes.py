@@ -1,7 +1,6 @@
 """A soup's text features for classes, and the scale on which a model compares them with images."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,7 +41,7 @@ def class_texts(of: Soup, *, template: str, class_names: Sequence[str], encoder:
     return soup_features(of, template=template, class_names=class_names, encoder=encoder)[1].cpu()
 
 
-def logit_scale_of(model: Any) -> float:
+def logit_scale_of(model: object) -> float:
     """The factor that the model multiplies cosines by; `LOGIT_SCALE` if it has no `logit_scale`."""
     scale = getattr(model, "logit_scale", None)
     return float(scale.detach().exp()) if isinstance(scale, Tensor) else LOGIT_SCALE

@@ -102,7 +102,7 @@ class PromptEncoder:
         texts._origin = encoder
         return texts
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self._origin is None:
             raise TypeError("only a PromptEncoder made by PromptEncoder.of can be sent to another process")
         return PromptEncoder.of, (self._origin,)

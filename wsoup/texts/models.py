@@ -18,20 +18,20 @@ import torch
 from torch import Tensor, nn
 
 from wsoup.base.errors import ModelError, WsoupError, one_line, shown_value
-from wsoup.texts.tokens import ClassToken, last_token
+from wsoup.texts.tokens import ClassToken, Tokenizer, last_token
 from wsoup.texts.tower import CountedTower, TextTower
 from wsoup.towers.blocks import foreign_block
 
 PROBES = ("a photo of a cat", "a photo of a dog, which has a wet nose.")
 
 
-def check_has(model: Any, method: str) -> None:
+def check_has(model: object, method: str) -> None:
     """Raise ModelError if a model lacks a method."""
     if not callable(getattr(model, method, None)):
         raise ModelError(f"model is {type(model).__name__}, which has no {method}; expected a model like open_clip's")
 
 
-def check_texts(model: Any, tokenizer: Any, *, device: torch.device) -> None:
+def check_texts(model: Any, tokenizer: Tokenizer, *, device: torch.device) -> None:
     """Raise ModelError unless the tokenizer and the model's `encode_text` work on two texts."""
     check_has(model, "encode_text")
     tokens = matrix_from("tokenizer", lambda: tokenizer(list(PROBES)), n=len(PROBES))

@@ -13,7 +13,7 @@ import logging
 import os
 import pickle
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wsoup.base.errors import MissingError, ModelError, needing, one_line
-from wsoup.disk.files import shown
 from wsoup.disk.store import fingerprint
 from wsoup.params.inputs import EncoderParams
 from wsoup.towers.config import Config, check_weights, known_config, read_config
@@ -34,8 +33,6 @@ from wsoup.towers.startup import deferring
 
 with deferring():
     import open_clip
-
-    from wsoup.towers.images import sharing_blocks, with_fast_images
 
 QUICK_GELU = "-quickgelu"
 """Suffix of the names of open_clip's models that use QuickGELU."""
@@ -75,43 +72,26 @@ class Encoder:
         """Whether images are decoded as stored, without turning them upright (``encoder.decoding``)."""
         return self.preprocessing.get("decoding") == "stored"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle only how to load it; another process loads it once."""
         if self.load is None:
             raise TypeError("an encoder that was not loaded from files cannot be sent to another process")
         return _load_once, (fingerprint(self.id), self.load)
 
-    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+    def autocast(self) -> contextlib.AbstractContextManager[object]:
         """Autocast context of this encoder's precision."""
         if self.dtype is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
 
     @cached_property
-    def _fast_model(self) -> nn.Module:
-        """The model with a fast image tower."""
-        return with_fast_images(self.model, dtype=self.dtype)
+    def derived(self) -> dict[str, nn.Module]:
+        """Models made from this one, each once."""
+        return {}
 
     def images_at_once(self, batch_size: int) -> int:
         """Images per forward pass on this device."""
         return min(batch_size, CPU_IMAGES) if self.device.type == "cpu" else batch_size
-
-    @torch.inference_mode()
-    def encode_images(self, pixels: Tensor) -> Tensor:
-        """(B, 3, H, W) -> (B, D) float32, L2-normalised, on this encoder's device.
-
-        If the device runs out of memory, the two halves of the batch are encoded one after the other.
-        """
-        try:
-            with self.autocast():
-                features = self._fast_model.encode_image(pixels.to(self.device, non_blocking=True))  # type: ignore[operator]
-            return F.normalize(features.float(), dim=-1)
-        except torch.OutOfMemoryError:
-            if len(pixels) == 1:
-                raise
-        # The error holds the memory of the failed pass, so continue outside of the handler.
-        half = len(pixels) // 2
-        return torch.cat([self.encode_images(pixels[:half]), self.encode_images(pixels[half:])])
 
     @torch.inference_mode()
     def encode_texts(self, texts: Sequence[str], *, batch_size: int = 256) -> Tensor:
@@ -122,21 +102,6 @@ class Encoder:
                 tokens = self.tokenizer(list(texts[start : start + batch_size])).to(self.device)
                 parts.append(F.normalize(self.model.encode_text(tokens).float(), dim=-1))  # type: ignore[operator]
         return torch.cat(parts) if parts else torch.empty(0, 0, device=self.device)
-
-
-def sharing_images(encoders: Iterable[Encoder]) -> contextlib.AbstractContextManager[None]:
-    """Within the block, image blocks that the encoders have in common compute a batch, the same tensor, once."""
-    return sharing_blocks([encoder._fast_model for encoder in encoders])
-
-
-def check_finite(features: Tensor, *, paths: Sequence[str]) -> None:
-    """Raise ModelError for the first of B images whose features (B, D) have NaN or infinity."""
-    good = features.isfinite().all(dim=1).tolist()
-    if not all(good):
-        raise ModelError(
-            f"{shown(paths[good.index(False)])}: its features are not finite (NaN or infinity); check "
-            "encoder.image_mean and image_std, or choose precision: fp32"
-        )
 
 
 def choose_device(name: str | None = None) -> torch.device:
@@ -206,7 +171,7 @@ def load_encoder(params: EncoderParams, *, device: torch.device | None = None) -
     )
 
 
-def build(params: EncoderParams, *, device: torch.device) -> tuple[nn.Module, Any]:
+def build(params: EncoderParams, *, device: torch.device) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
     """open_clip's model with its weights, and its preprocessing.
 
     Raises:
@@ -355,7 +320,7 @@ class _CachedEncode:
     def __call__(self, text: str) -> list[int]:
         return self.cached(text)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _CachedEncode, (self.tokenizer,)
 
 
@@ -381,7 +346,7 @@ def weightless_encoder(params: EncoderParams) -> Encoder:
     )
 
 
-def _on_meta(name: str) -> tuple[nn.Module, Any]:
+def _on_meta(name: str) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
     """A model without weights on the meta device, and its preprocessing."""
     try:
         with torch.device("meta"):
@@ -442,7 +407,7 @@ def _check_weights_finite(model: nn.Module, *, origin: str) -> None:
             )
 
 
-def preprocessing_of(model: Any) -> dict[str, Any]:
+def preprocessing_of(model: object) -> dict[str, Any]:
     """The settings of a model's `preprocess` as JSON values, from open_clip or the model's own `preprocessing`."""
     if isinstance(settings := getattr(model, "preprocessing", None), dict):
         return settings

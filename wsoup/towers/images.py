@@ -5,8 +5,8 @@ read (6.9 % of the FLOPs of ViT-B-16). Models finetuned from one another share t
 """
 
 import copy
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import takewhile
 from typing import Any
 
@@ -15,7 +15,10 @@ from open_clip.transformer import VisionTransformer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from wsoup.base.errors import ModelError
+from wsoup.disk.files import shown
 from wsoup.towers.blocks import PackedBlock, foreign_block, split_heads
+from wsoup.towers.encoder import Encoder
 
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 """Distance of unit features above which open_clip's tower is used; rounding alone gives 1e-7 to 2e-6 in float32."""
@@ -172,3 +175,43 @@ def sharing_blocks(models: Sequence[nn.Module]) -> Iterator[None]:
 def _stem(tower: PackedViT) -> list[Tensor]:
     """What comes before the first block."""
     return [tower.class_embedding, tower.positional_embedding, *tower.conv1.parameters(), *tower.ln_pre.parameters()]
+
+
+def fast_images(encoder: Encoder) -> nn.Module:
+    """The encoder's model with a fast image tower, made once."""
+    if "images" not in encoder.derived:
+        encoder.derived["images"] = with_fast_images(encoder.model, dtype=encoder.dtype)
+    return encoder.derived["images"]
+
+
+@torch.inference_mode()
+def encode_pixels(encoder: Encoder, pixels: Tensor) -> Tensor:
+    """(B, 3, H, W) -> (B, D) float32, L2-normalised, on the encoder's device.
+
+    If the device runs out of memory, the two halves of the batch are encoded one after the other.
+    """
+    try:
+        with encoder.autocast():
+            features = fast_images(encoder).encode_image(pixels.to(encoder.device, non_blocking=True))  # type: ignore[operator]
+        return F.normalize(features.float(), dim=-1)
+    except torch.OutOfMemoryError:
+        if len(pixels) == 1:
+            raise
+    # The error holds the memory of the failed pass, so continue outside of the handler.
+    half = len(pixels) // 2
+    return torch.cat([encode_pixels(encoder, pixels[:half]), encode_pixels(encoder, pixels[half:])])
+
+
+def sharing_images(encoders: Iterable[Encoder]) -> AbstractContextManager[None]:
+    """Within the block, image blocks that the encoders have in common compute a batch, the same tensor, once."""
+    return sharing_blocks([fast_images(encoder) for encoder in encoders])
+
+
+def check_finite(features: Tensor, *, paths: Sequence[str]) -> None:
+    """Raise ModelError for the first of B images whose features (B, D) have NaN or infinity."""
+    good = features.isfinite().all(dim=1).tolist()
+    if not all(good):
+        raise ModelError(
+            f"{shown(paths[good.index(False)])}: its features are not finite (NaN or infinity); check "
+            "encoder.image_mean and image_std, or choose precision: fp32"
+        )

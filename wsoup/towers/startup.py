@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
 
 DEFERRED = {
     "torch._dynamo.utils": ("is_compile_supported", "torchvision.ops.roi_align"),
@@ -23,19 +22,19 @@ DEFERRED = {
 class _StandIn(ModuleType):
     """Stands in for a module in `sys.modules`; its one name is a function that calls the real one, and replaces it."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):  # the import system looks these up
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         deferred, user = DEFERRED[self.__name__]
 
-        def call(*args: Any, **options: Any) -> Any:
+        def call(*args: object, **options: object) -> object:
             setattr(sys.modules[user], name, _loaded(self.__name__, name))
             return getattr(sys.modules[user], name)(*args, **options)
 
         return call if name == deferred else _loaded(self.__name__, name)
 
 
-def _loaded(module: str, name: str) -> Any:
+def _loaded(module: str, name: str) -> object:
     if isinstance(sys.modules.get(module), _StandIn):
         del sys.modules[module]
     return getattr(importlib.import_module(module), name)
