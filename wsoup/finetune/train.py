@@ -22,10 +22,11 @@ from wsoup.core.draws import named_seed
 from wsoup.disk.store import read_checked, write_checked
 from wsoup.finetune import losses
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, wrapped_positions
+from wsoup.finetune.ensemble import ensemble_of
 from wsoup.finetune.losses import Objective, needs_teacher_images
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
-from wsoup.finetune.sgd import SGD, Group, ensemble_of
+from wsoup.finetune.sgd import SGD, Group
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, LowRank, make_student
 from wsoup.runtime.progress import tick
