@@ -51,6 +51,22 @@ def test_two_runs_from_scratch_end_in_the_same_bytes(project, tmp_path, tiny_enc
     assert again.outs() == project.outs()
 
 
+def test_a_source_without_targets_gets_its_answer(project, tmp_path):
+    """A folder of photos of one's own, say: the upper bound, which targets select, has no row."""
+    alone = project.copy(tmp_path / "alone")
+    params = yaml.safe_load((alone.folder / "params.yaml").read_text())
+    params["datasets"] = {"photo": params["datasets"]["photo"]}
+    alone.write_params(params)
+    alone.repro()
+    assert alone.run("wsoup", "results").startswith("Test images of the source. ")
+    methods = {
+        row["method"]
+        for row in store.read_table(alone.folder / "artifacts/results/pretrained/results.parquet").to_pylist()
+    }
+    assert "word_soup" in methods
+    assert "upper_bound" not in methods
+
+
 def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder):
     """Three by three points, corners included; without `landscape.methods` there is no such stage."""
     before = project.outs()
