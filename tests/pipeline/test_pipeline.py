@@ -76,7 +76,11 @@ def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder
     assert {(row["x"], row["y"]) for row in rows} == {(x / 2, y / 2) for x in range(3) for y in range(3)}
     assert {row["mean"] for row in rows} == {"source", "mean of the targets"}
     changed = {path for path, md5 in project.outs().items() if before.get(path) != md5}
-    assert changed == {"artifacts/results/landscape/coop_diverse.parquet", "reports/plots"}
+    assert changed == {
+        "artifacts/results/landscape/coop_diverse.parquet",
+        "reports/plots",
+        "reports/verdict.json",  # it holds the params
+    }
     corners_are_ordinary_predictions(project, tiny_encoder)
     assert "reports/plots/landscape.json" in project.run("dvc", "plots", "diff", "--json")
     assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")
