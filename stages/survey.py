@@ -11,6 +11,7 @@ from wsoup.pipeline import stage
 from wsoup.search.rank.params import CandidatesParams
 from wsoup.search.rank.pools import read_pool
 from wsoup.search.rank.source import Run, SourceParams, load_source
+from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 from wsoup.texts.encoder import PromptEncoder
 
@@ -31,7 +32,8 @@ def main(owner: Owner) -> None:
     drawn = sample(read_pool(artifacts.pool("descriptors")), size=survey.descriptors)
     grid = Grid(["", *drawn], tests=tests, encoder=texts)
     table = transfer(grid)
-    members = upper_bound(ranked_on_targets(table), grid=grid, m=survey.m)
+    # Without targets nothing is selected: the class name alone stands for the bound, and evaluation leaves its row out.
+    members = upper_bound(ranked_on_targets(table), grid=grid, m=survey.m) or [Member("")]
 
     source = load_source(run)
     lengths = [survey.chain_length] * survey.chains

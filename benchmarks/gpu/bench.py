@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
+from benchmarks.timing import random_encoder
 from wsoup.runtime.process import peak_bytes
-from wsoup.towers.encoder import Encoder, imagenet_class_names, random_model
+from wsoup.towers.encoder import Encoder, imagenet_class_names
 
 PRECISIONS: dict[str, torch.dtype | None] = {
     "fp32": None,
@@ -146,9 +147,7 @@ class Bench:
 
 def bench_on(device: torch.device, size: Size) -> Bench:
     """A model with random weights on the device."""
-    model, tokenizer = random_model(size.model, seed=0)
-    nothing: Any = None
-    return Bench(size, device, Encoder(model.to(device), tokenizer, nothing, {}, {}, device, None))
+    return Bench(size, device, random_encoder(size.model, device=device))
 
 
 def rates_of_products(bench: Bench) -> dict[str, float]:

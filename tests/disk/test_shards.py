@@ -89,13 +89,9 @@ def test_a_finished_run_removes_what_other_code_or_a_killed_run_left_but_no_file
     assert left == {*notes, shard().path}
 
 
-def test_large_shards_are_not_kept_and_those_of_images_never(in_tmp, monkeypatch):
+def test_large_shards_are_not_kept(in_tmp, monkeypatch):
     monkeypatch.setattr(shards, "KEPT_BYTES", 150)  # a shard is its bytes and a checksum of 65
     assert [run(1, 2), run(1, 2), run(1, 2, 3), run(1, 2)] == [[1, 2], [], [3], [1, 2]]
-    owner = dataclasses.replace(OWNER, used=set())
-    list(finish_shards([shard(owner=owner)], label="test", unit="image", keep=False))
-    owner.finished()
-    assert not owner.folder.exists()
 
 
 def test_shards_of_other_code_are_said_to_be_out_of_use(in_tmp, capfd):

@@ -264,7 +264,7 @@ def test_profile_own_takes_folders_of_any_name(in_tmp: Path, name: str) -> None:
     code, printed, errors = run("profile", "own", "--images", f"./{name}")
     assert code == 0, errors
     (section,) = yaml.safe_load(printed)["datasets"].values()
-    assert section["root"] == str(in_tmp / name)
+    assert section["watch"] == str(in_tmp / name)
     assert not Path("ran").exists()
     for options in (("--shots", "0"), ("--descriptors", "none.txt"), ("--config", "none.json"), ("--descriptors", ".")):
         code, printed, errors = run("profile", "own", "--images", f"./{name}", *options)

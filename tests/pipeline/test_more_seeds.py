@@ -21,6 +21,7 @@ def test_one_more_seed_searches_and_trains_only_itself(project: Project, tmp_pat
     printed = run.run("dvc", "repro", "soup", "finetune", "head")
     found = dict(re.findall(r"^(.+): (\d+ of \d+ \w+)s were finished before; going on$", printed, re.MULTILINE))
     assert found == {
+        "embed photo train": "13 of 16 image",
         "soup descriptor": "2 of 3 part",
         "soup word": "4 of 6 part",
         "ce": "6 of 9 iteration",

@@ -51,6 +51,22 @@ def test_two_runs_from_scratch_end_in_the_same_bytes(project, tmp_path, tiny_enc
     assert again.outs() == project.outs()
 
 
+def test_a_source_without_targets_gets_its_answer(project, tmp_path):
+    """A folder of photos of one's own, say: the upper bound, which targets select, has no row."""
+    alone = project.copy(tmp_path / "alone")
+    params = yaml.safe_load((alone.folder / "params.yaml").read_text())
+    params["datasets"] = {"photo": params["datasets"]["photo"]}
+    alone.write_params(params)
+    alone.repro()
+    assert alone.run("wsoup", "results").startswith("Test images of the source. ")
+    methods = {
+        row["method"]
+        for row in store.read_table(alone.folder / "artifacts/results/pretrained/results.parquet").to_pylist()
+    }
+    assert "word_soup" in methods
+    assert "upper_bound" not in methods
+
+
 def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder):
     """Three by three points, corners included; without `landscape.methods` there is no such stage."""
     before = project.outs()
@@ -60,7 +76,11 @@ def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder
     assert {(row["x"], row["y"]) for row in rows} == {(x / 2, y / 2) for x in range(3) for y in range(3)}
     assert {row["mean"] for row in rows} == {"source", "mean of the targets"}
     changed = {path for path, md5 in project.outs().items() if before.get(path) != md5}
-    assert changed == {"artifacts/results/landscape/coop_diverse.parquet", "reports/plots"}
+    assert changed == {
+        "artifacts/results/landscape/coop_diverse.parquet",
+        "reports/plots",
+        "reports/verdict.json",  # it holds the params
+    }
     corners_are_ordinary_predictions(project, tiny_encoder)
     assert "reports/plots/landscape.json" in project.run("dvc", "plots", "diff", "--json")
     assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")

@@ -31,7 +31,7 @@ def test_the_simplest_row_within_a_standard_error_of_the_best_is_used_and_the_se
     assert (advice.use, advice.best) == ("templates", "soup")
     assert advice.sentence.startswith("Use the templates: 65.0 % instead of 50.0 % with the class name alone, +15.0 po")
     assert "more than noise" in advice.sentence
-    assert advice.sentence.endswith("; the soup (65.5 %) adds nothing beyond noise.")
+    assert advice.sentence.endswith("; the gain of the soup (65.5 %) may be noise.")
 
 
 def test_a_likely_gain_is_used_but_not_called_more_than_noise():

@@ -76,7 +76,7 @@ class Classifier:
     class_names: Sequence[str]
     weights: Tensor
     logit_scale: float
-    made_of: Mapping[str, Any] = field(default_factory=dict)
+    made_of: Mapping[str, object] = field(default_factory=dict)
     adapted: em.Adapted | None = None
     note: str = ""
     bad: dict[str, str] = field(default_factory=dict)

@@ -121,6 +121,7 @@ def _resumable(encoder: Encoder, files: list[str], *, options: dict[str, Any], n
             (embedded,) = embed_images(
                 {LABEL: encoder}, lists=lists, label=LABEL, owner=owner, images_per_shard=IMAGES_PER_SHARD, **options
             )
+            owner.used.clear()  # nothing is kept: another list or a corrected model shall not find it
             owner.finished()
             return embedded
     except Timeout:

@@ -158,5 +158,5 @@ def load_material(run: Run, tests: Sequence[TestSet]) -> Material:
             for name in pools
         },
         pools=pools,
-        upper_bound=Soup.load(bound, encoder=encoder).texts if bound.exists() else [],
+        upper_bound=[text for text in Soup.load(bound, encoder=encoder).texts if text] if bound.exists() else [],
     )

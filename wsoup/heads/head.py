@@ -155,7 +155,7 @@ def best_head(
     soup: Soup,
     template: str,
     class_names: Sequence[str],
-    encoder: Mapping[str, Any],
+    encoder: Mapping[str, object],
     note: str,
 ) -> Head:
     """Choose settings and fit them.

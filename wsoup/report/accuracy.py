@@ -106,7 +106,7 @@ def accuracy_row(
         return None
     ours, fixed, encoder = results.settings, results.paper_settings, results.encoder
     reasons = set(settings.marks(ours, paper=fixed, encoder=encoder, variant=variant, row=row.key) if theirs else ())
-    line: dict[str, object] = {"method": label, "variant": variant, "m": round(cells.texts, 1)}
+    line: dict[str, object] = {"method": label, "variant": variant, "row": row.key, "m": round(cells.texts, 1)}
     stored, why = results.parameters.get(variant, 0) + (cells.stored or 0.0), set[str]()
     line["stored"] = stored
     for column, names in _columns(results):

@@ -46,7 +46,7 @@ class Member:
     n_images: Natural | None = None
     trace: tuple[Step, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """JSON value of the member; counts are left out if there are none."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 

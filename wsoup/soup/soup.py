@@ -123,7 +123,7 @@ class Soup:
             "class_name", self.seed, self.template, self.encoder, members, preprocessing=self.preprocessing
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """JSON value of the soup."""
         return {**asdict(self), "members": [member.as_json() for member in self.members]}
 

@@ -83,7 +83,7 @@ def _sentence(first: str, use: str, best: str, *, accuracy: Mapping[str, float],
         text += f", {in_words(gains[use])}"
     if best == use:
         return f"{text}." if use != first else f"{text}; nothing is better."
-    return f"{text}; the {best} ({accuracy[best]:.1f} %) adds nothing beyond noise."
+    return f"{text}; the gain of the {best} ({accuracy[best]:.1f} %) may be noise."
 
 
 def in_words(gain: Verdict) -> str:
