@@ -67,7 +67,7 @@ def _with(text: str, keys: list[str], value: Any) -> str:
     """The text with one value set; only its section is read and written."""
     start, stop = _section(text, keys[0])
     yaml, out = YAML(), io.StringIO()
-    yaml.width, yaml.preserve_quotes = 10_000, True
+    yaml.preserve_quotes = True  # and lines are broken where DVC breaks them
     try:
         node = document = yaml.load(text[start:stop])
         for key in keys[:-1]:
