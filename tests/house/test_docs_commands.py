@@ -28,6 +28,7 @@ ELSEWHERE = {
     "make repro": "its stages run in the tests of the miniature project",
     "make test": "it runs this test",
     "dvc repro": "tests/pipeline/test_pipeline.py",
+    "dvc metrics diff": "tests/report/test_report_loop.py",
     "source .venv/bin/activate": "a command of the shell",
     "git commit": "a command of git",
     "$EDITOR": "a person",
