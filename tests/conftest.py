@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:  # torch would be imported before the workers start
     from long_stages import Miniature
     from project import Project
 
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, which tests of a closed terminal must not inherit
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ.setdefault("OMP_NUM_THREADS", "1" if "PYTEST_XDIST_WORKER" in os.environ else "2")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 

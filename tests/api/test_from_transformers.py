@@ -23,8 +23,10 @@ tokenizers = pytest.importorskip("tokenizers")
 
 NAMES = sorted(COLOURS)
 WORDS = ["<pad>", "<eos>", "<unk>", "a", "photo", "of", *NAMES, ",", ".", "sharp", "flat", "bright"]
+WORDS += ["▁", *"bcdefghijklmnopqrstuvwxyz"]  # SigLIP 2's own tokenizer class reads letters
 TOWER = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-TEXT = {**TOWER, "vocab_size": len(WORDS), "max_position_embeddings": 16, "bos_token_id": 1, "eos_token_id": 1}
+CONTEXT = 64
+TEXT = {**TOWER, "vocab_size": len(WORDS), "max_position_embeddings": CONTEXT, "bos_token_id": 1, "eos_token_id": 1}
 VISION = {**TOWER, "image_size": 16, "patch_size": 8}
 KINDS = {
     "CLIP": (VISION, {"projection_dim": 8}, {"size": {"shortest_edge": 16}, "crop_size": {"height": 16, "width": 16}}),
@@ -75,7 +77,7 @@ def test_features_are_the_models_own(folder, paths):
     theirs = transformers.AutoModel.from_pretrained(folder).eval()
     processor = transformers.AutoProcessor.from_pretrained(folder)
     texts = ["a photo of a red.", "a photo of a blue, sharp."]
-    how = {"padding": "max_length", "truncation": True, "max_length": 16, "return_tensors": "pt"}
+    how = {"padding": "max_length", "truncation": True, "max_length": CONTEXT, "return_tensors": "pt"}
     given = processor.image_processor(images=[load_rgb(path) for path in paths], return_tensors="pt")
     with torch.no_grad():
         out = theirs(input_ids=processor(text=texts, **how).input_ids, **given)
@@ -117,7 +119,7 @@ def test_a_model_in_memory_needs_its_processor(folder):
     model = transformers.AutoModel.from_pretrained(folder)
     processor = transformers.AutoProcessor.from_pretrained(folder)
     ours = wsoup.from_transformers(model, processor=processor)
-    assert (ours.name, ours.tokenizer(["a photo"]).shape) == (None, (1, 16))
+    assert (ours.name, ours.tokenizer(["a photo"]).shape) == (None, (1, CONTEXT))
     with pytest.raises(ModelError, match=r"processor is NoneType; expected the model.s own from transformers"):
         wsoup.from_transformers(model)
 

@@ -88,9 +88,7 @@ def test_another_package_version_runs_the_stages_that_it_decides(edited):
 def test_a_new_layout_prepares_again_and_changes_no_dataset(edited):
     before = edited.outs()
     (edited.folder / "wsoup/datasets/own.py").write_text(LAYOUT)
-    edited.edit_code(
-        "wsoup/datasets/manifest.py", "import containers, coop, folder,", "import containers, coop, folder, own,"
-    )
+    edited.edit_code("wsoup/datasets/manifest.py", "import containers, coop,", "import own, containers, coop,")
     edited.edit_code(
         "wsoup/datasets/manifest.py",
         '    if kind == "webdataset":',
