@@ -27,13 +27,6 @@ class TextModel(Protocol):
         """(P, context) -> (P, D)."""
 
 
-class ImageModel(Protocol):
-    """A model of images, such as open_clip's."""
-
-    def encode_image(self, pixels: Tensor, /) -> Tensor:
-        """(B, 3, H, W) -> (B, D)."""
-
-
 def _each_once(names: list[str]) -> list[str]:
     duplicate, count = Counter(names).most_common(1)[0]
     if count > 1:

@@ -165,7 +165,7 @@ def _locked(name: str) -> Iterator[None]:
 
 
 def _note_timing(name: str, *, seconds: float) -> None:
-    """Append time and peak memory to ``.cache/wsoup/timings.jsonl``, which the report shows; it is no output."""
+    """Append time and peak memory to ``.cache/wsoup/timings.jsonl``, for people; it is no output."""
     peak = peak_bytes()
     line: dict[str, object] = {
         "stage": os.environ.get("DVC_STAGE", name),
