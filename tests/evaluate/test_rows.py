@@ -16,7 +16,6 @@ from wsoup.evaluate.rows import Material, Method, Row
 from wsoup.paper.settings import Settings
 from wsoup.report import analyses, labels, plots
 from wsoup.report.accuracy import averages, finetuned_table, size_table, zero_shot_table
-from wsoup.report.analyses import paired_table
 from wsoup.report.labels import TableRow, soup_rows, table
 from wsoup.report.results import Results
 
@@ -83,7 +82,6 @@ def everywhere(run: Results, *, method: str, folder: Path) -> dict[str, str]:
     tables = {
         "zero-shot": zero_shot_table(run),
         "finetuned": finetuned_table(run),
-        "paired": paired_table(run, confidence=0.9),
         "by m": size_table(run),
         "single": analyses.single_texts(folder / "texts.parquet", results=run),
         "alignment": analyses.alignment(run),

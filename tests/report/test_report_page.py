@@ -39,8 +39,8 @@ frame.addEventListener("load", async () => {
   for (let i = 0; i < 99 && drawn().some(([, marks]) => !marks); i++) await new Promise((done) => setTimeout(done, 50));
   seen.figures = Object.fromEntries(drawn());
   seen.cut = [...page.querySelectorAll("svg text")].map((t) => t.textContent).filter((t) => t.endsWith("…"));
-  const table = page.querySelector("table[data-name=paired]");
-  const column = [...table.querySelectorAll("th")].findIndex((head) => head.textContent === "difference");
+  const table = page.querySelector("table[data-name=zero_shot]");
+  const column = [...table.querySelectorAll("th")].findIndex((head) => head.textContent === "XD mean");
   const values = () => [...table.tBodies[0].rows].map((row) => Number(row.cells[column].dataset.sort));
   const button = table.querySelectorAll("th button")[column];
   button.click();

@@ -14,7 +14,7 @@ from report_made import both_seeds, results
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.report import analyses, plots
-from wsoup.report.analyses import cost_table, gain_by_cost
+from wsoup.report.analyses import cost_table
 from wsoup.report.page import FIGURES
 from wsoup.report.run import scored
 from wsoup.report.verdict import SoupVerdict
@@ -88,15 +88,7 @@ def test_a_long_curve_is_thinned_and_keeps_both_ends(tmp_path):
     assert rows[0]["none"] is None
 
 
-def test_a_soup_without_cost_is_at_the_left_end_of_the_log_axis():
-    rows = {row["soup"]: row for row in gain_by_cost(GAINS, soups=COSTS)}
-    assert [row["tokens"] for row in rows.values()] == [0, 10**6, 10**6 + 1000, 10**9]
-    scale = plots.figure("gain_by_cost", [])["spec"]["encoding"]["x"]["scale"]
-    assert scale["type"] == "symlog"  # a log scale would lose what costs nothing
-
-
 def test_soups_without_a_recorded_cost_are_left_out():
-    assert gain_by_cost(GAINS, soups=SOUPS) == []
     assert cost_table(GAINS, soups=SOUPS).rows == []
 
 
@@ -119,20 +111,6 @@ def test_correlation_of_source_and_targets(surveyed):
         "correlation": None,
     }
     assert rows[0]["correlation"] == 1.0
-
-
-def test_growth_counts_words_per_chain_and_descriptors_per_soup():
-    rows = plots.growth(SOUPS)
-    assert [(r["member"], r["step"], r["accuracy"]) for r in rows if r["soup"].startswith("word")] == [
-        (0, 1, 50),
-        (0, 2, 60),
-        (1, 1, 50),
-        (1, 2, 60),
-    ]
-    assert [(r["member"], r["step"], r["added"]) for r in rows if r["soup"].startswith("descriptor")] == [
-        (0, 1, "sharp"),
-        (0, 2, "old"),
-    ]
 
 
 @pytest.fixture
@@ -219,12 +197,10 @@ def test_every_figure_draws_its_data(scores, surveyed, plane):
     )
     data = {
         "gains": [{"row": "word soup", "place": "XD mean", "gain": 1.0, "low": -1.0, "high": 3.0, "verdict": "noise"}],
-        "gain_by_cost": gain_by_cost(GAINS, soups=COSTS),
         "candidates": plots.candidates(scores, seed=1),
         "transfer": plots.transfer(surveyed),
         "accuracy_by_m": plots.by_size(run, mode="centroid"),
         "parameters": plots.parameters(analyses.parameters(run, trained={})),
-        "growth": plots.growth(SOUPS),
         "members_kl": [{"method": "ce", "lambda": 0.5, "iteration": i, "kl": 0.1 * i, "std": 0.1} for i in range(3)],
         "training": [
             {"method": "ce", "lambda": 0.5, "mean": mean, "iteration": i, "accuracy": 50.0 + i, "std": 0.1}

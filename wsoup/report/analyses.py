@@ -15,11 +15,10 @@ from wsoup.paper.tables import NO_TEXT, encoder_differs
 from wsoup.paper.tables import single_texts as single_texts_of
 from wsoup.report.labels import methods_of, soup_label, soup_title
 from wsoup.report.plots import lambda_of
-from wsoup.report.results import MEANS, PLACES, ROLES, Cells, Results, is_number, mean_and_std
-from wsoup.report.tables import Row, Table, averaged, with_std
+from wsoup.report.results import PLACES, ROLES, Cells, Results, is_number, mean_and_std
+from wsoup.report.tables import Table, averaged, with_std
 from wsoup.report.verdict import SoupVerdict
 from wsoup.soup.soup import Soup
-from wsoup.statistics.noise import over_datasets
 
 COSINES = ("alignment", "uniformity")
 MEASURES = ("accuracy", *COSINES)
@@ -150,32 +149,6 @@ def alignment(results: Results) -> Table:
     )
 
 
-def paired_table(results: Results, *, confidence: float) -> Table:
-    """Gain of each row over the class name alone on the same datasets and seeds, with datasets resampled."""
-    base, rows = results.class_name, []
-    for (variant, row, cells), role in product(results.rows(), MEANS):
-        if base is not None and (variant, row) != (PRETRAINED, results.table[0]):
-            differences = cells.of(results.datasets(role)) - base.of(results.datasets(role))
-            if differences.size and not np.isnan(differences).any():
-                gain: dict[str, object] = {"variant": variant, "method": results.label(row), "role": role}
-                gain["difference"] = float(differences.mean())
-                if (estimate := over_datasets(differences)) is not None:
-                    gain["low"], gain["high"] = estimate.interval(confidence)
-                rows.append(gain)
-    return Table(
-        "paired",
-        "Gains over the class name alone",
-        columns=["variant", "method", "role", "difference", "low", "high"],
-        rows=rows,
-        notes=[
-            "Points gained over the pretrained encoder with class names only, on the same datasets and seeds. Low to "
-            f"high is the {confidence:.0%} interval over datasets and seeds, the verdict's for other datasets; a "
-            "single dataset has none.",
-            "With this many intervals some exclude 0 by chance: the verdict says whether a soup gains more than noise.",
-        ],
-    )
-
-
 def parameters(results: Results, *, trained: Mapping[str, str]) -> Table:
     """Numbers that each method stores, and its accuracy: a word soup stores one integer a token, a soft token D floats.
 
@@ -301,18 +274,6 @@ def cost_table(comparisons: Sequence[SoupVerdict], *, soups: Mapping[str, Sequen
             "A ranking counts in every soup that starts from it. Gains are points over the class name only.",
         ],
     )
-
-
-def gain_by_cost(comparisons: Sequence[SoupVerdict], *, soups: Mapping[str, Sequence[Soup]]) -> Sequence[Row]:
-    """Data of the figure: each soup's gain over the class name, and {tokens} of its ranking and search."""
-    tokens = {name: round(_tokens(seeds)) for name, seeds in _costed(soups).items()}
-    return [
-        {"soup": soup_title(each.soup), "mean": PLACES[each.role], "tokens": tokens[each.soup]}
-        | {"gain": round(each.fixed.mean, 3), "low": round(each.fixed.low, 3), "high": round(each.fixed.high, 3)}
-        | {"verdict": each.fixed.word}
-        for each in comparisons
-        if each.rival == CLASS_NAME.name and each.soup in tokens
-    ]
 
 
 def _costed(soups: Mapping[str, Sequence[Soup]]) -> dict[str, Sequence[Soup]]:

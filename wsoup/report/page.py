@@ -35,7 +35,6 @@ TITLE = "Word soups and descriptor soups"
 ROLES = {"source": "the source", "xd": "other classes, XD", "dg": "the source's classes, shifted, DG"}
 FIGURES = {
     "gains": "Points gained over the class name only; bars are intervals over images and seeds, datasets held fixed.",
-    "gain_by_cost": "The same against the tokens that a soup's ranking and search encode, means over seeds.",
     "candidates": "Every candidate on the source's few-shot training images, first seed; the grey rule is the class "
     "name alone.",
     "transfer": "Each point is one descriptor that nobody selected.",
@@ -48,7 +47,6 @@ FIGURES = {
     "to another (B), and the prompt changes upwards from its start to the trained one. For a soft descriptor, tuned "
     "tokens change to the right to the soup's first member (B), upwards to random words (A). Values between points are "
     "interpolated linearly.",
-    "growth": "Each line is one chain of a word soup, or one descriptor soup; hover for the word.",
 }
 """Captions, the first screen's figure first."""
 THUMBNAIL = 72

@@ -6,7 +6,7 @@ every row when it compares.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,10 @@ from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import judged_mode
 from wsoup.finetune.params import CrossEntropyLoss, MethodParams
-from wsoup.report.labels import TableRow, soup_title
+from wsoup.report.labels import TableRow
 from wsoup.report.reading import attributes_of
 from wsoup.report.results import MEANS, PLACES, Cells, Results, is_number, mean_and_std
 from wsoup.report.tables import Row, Table
-from wsoup.soup.soup import Soup
 
 TEMPLATES = Path(__file__).with_name("templates")
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -118,31 +117,6 @@ def parameters(table: Table) -> Sequence[Row]:
         for row, (role, name) in product(table.rows, MEANS.items())
         if is_number(accuracy := row[role]) and is_number(stored := row["stored"]) and stored
     ]
-
-
-def growth(soups: Mapping[str, Sequence[Soup]]) -> Sequence[Row]:
-    """How accuracy on the source's few-shot images rose as soups were built: {soup, member, step, added, accuracy}.
-
-    Each word chain is a line, word by word; a descriptor soup is one line, descriptor by descriptor.
-    """
-    rows = []
-    for name, soup in ((name, soup) for name, seeds in soups.items() for soup in seeds):
-        if not (soup.together or any(len(member.trace) > 1 for member in soup.members)):
-            continue  # single words grow by nothing
-        chains, steps = soup.kind == "chains", count(1)
-        for number, member in enumerate(soup.members):
-            steps = count(1) if chains else steps
-            rows += [
-                {
-                    "soup": f"{soup_title(name)}, seed {soup.seed}",
-                    "member": number if chains else 0,
-                    "step": next(steps),
-                    "added": step.added,
-                    "accuracy": round(100.0 * step.n_correct / (member.n_images or 1), 3),
-                }
-                for step in member.trace
-            ]
-    return rows
 
 
 def members_kl(results: Results, *, methods: Mapping[str, MethodParams]) -> Sequence[Row]:

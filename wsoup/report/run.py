@@ -129,7 +129,6 @@ def tables(run: Run) -> list[Table]:
         *([analyses.diversity(results, methods=methods)] if tuned and methods else []),
         optimism_table(run.judgement),
         analyses.cost_table(run.judgement.comparisons, soups=run.soups),
-        analyses.paired_table(results, confidence=params.report.confidence),
         *([analyses.given_texts(texts, results=results)] if params.evaluate.texts else []),
         analyses.single_texts(texts, results=results),
         analyses.alignment(results),
@@ -147,7 +146,6 @@ def figures(run: Run) -> dict[str, Sequence[Row]]:
     pools[f"random chains of {run.params.evaluate.survey.chain_length}"] = survey / "chains.parquet"
     return {
         "gains": gains(run.judgement),
-        "gain_by_cost": analyses.gain_by_cost(run.judgement.comparisons, soups=run.soups),
         "candidates": plots.candidates(pools, seed=run.params.seeds[0]),
         "transfer": plots.transfer(survey / "descriptors.parquet"),
         "accuracy_by_m": plots.by_size(results, mode=run.params.report.mode),
@@ -155,7 +153,6 @@ def figures(run: Run) -> dict[str, Sequence[Row]]:
         "members_kl": plots.members_kl(results, methods=methods),
         "training": plots.training(results, methods=methods),
         "landscape": plots.landscape({name: landscapes / f"{name}.parquet" for name in run.params.landscape.methods}),
-        "growth": plots.growth(run.soups),
     }
 
 
