@@ -6,9 +6,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import shutil
-import subprocess
-import sys
 import threading
 import time
 from importlib.metadata import version
@@ -19,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from wsoup.base.errors import MismatchError, MissingError, StorageError
-from wsoup.disk import atomic, store
+from wsoup.disk import store
 from wsoup.disk.store import ImageFeatures
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
@@ -193,34 +190,7 @@ def test_tables_keep_their_attributes_and_bytes(tmp_path):
     assert (tmp_path / "x.parquet").read_bytes() == (tmp_path / "y.parquet").read_bytes()
 
 
-# ------------------------------------------------------------------------------- other machines, and power cuts
-
-
-def test_temporary_files_of_another_machine_are_kept_for_a_day(tmp_path):
-    """Its process id means nothing here: no process has it, or another one does."""
-    for i, owner in enumerate([f"0123abcd-{2**22}", f"0123abcd-{os.getpid()}", str(2**22)]):
-        (tmp_path / f".new.json.{owner}-{i}0abcdef.tmp").write_text("half")
-        folder = tmp_path / f".old.zarr.{owner}-{i}1abcdef.tmp/a"
-        folder.mkdir(parents=True)
-        os.utime(folder, (1, 1))
-        os.utime(folder.parent, (1, 1))
-        (tmp_path / f".growing.zarr.{owner}-{i}2abcdef.tmp/a").mkdir(parents=True)
-        os.utime(tmp_path / f".growing.zarr.{owner}-{i}2abcdef.tmp", (1, 1))
-    atomic.remove_abandoned(tmp_path)
-    assert {path.name.split(".")[1] for path in tmp_path.iterdir()} == {"new", "growing"}
-    assert len(list(tmp_path.iterdir())) == 6
-
-
-def test_a_stage_in_a_container_keeps_temporary_files_from_outside(tmp_path):
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("only root makes a pid namespace")
-    look = "import sys; from wsoup.disk import atomic; atomic.remove_abandoned(sys.argv[1])"
-    with store.replacing(tmp_path / "out.json") as half:
-        half.write_text("{}")
-        command = ["unshare", "--fork", "--pid", "--mount-proc", sys.executable, "-c", look, str(tmp_path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out.json").exists()
+# -------------------------------------------------------------------------------------------------- power cuts
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])

@@ -4,25 +4,15 @@ A reader never sees half a file, not even after a power cut.
 """
 
 import errno
-import hashlib
 import os
-import platform
-import re
 import shutil
-import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
 from wsoup.base.errors import StorageError, WsoupError, storage_error
-
-FOREIGN_AGE = 86_400.0
-"""Seconds after which a temporary file of another machine counts as abandoned: a day."""
-TEMPORARY = re.compile(r"\.(?:(?P<place>[0-9a-f]{8})-)?(?P<process>\d+)-[0-9a-f]+\.tmp$")
-"""Name of a temporary file, with the process that writes it; those of wsoup 0.3 have no place."""
 
 
 @contextmanager
@@ -96,17 +86,7 @@ def _sync_one(path: Path) -> None:
 
 
 def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{place()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
-
-
-@cache
-def place() -> str:
-    """Where process ids are unique: a digest of this machine, its boot and this container."""
-    identity = [platform.node()]
-    for read in (lambda: Path("/proc/sys/kernel/random/boot_id").read_text(), lambda: os.readlink("/proc/self/ns/pid")):
-        with suppress(OSError):
-            identity.append(read())
-    return hashlib.sha256("\0".join(identity).encode()).hexdigest()[:8]
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
 
 
 def _put(temporary: Path, path: Path) -> None:
@@ -127,48 +107,14 @@ def _put(temporary: Path, path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or folder; files that a thread of zarr still writes are left to `remove_abandoned`."""
+    """Remove a file or folder; files that a thread of zarr still writes are left to `remove_half_written`."""
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         path.unlink(missing_ok=True)
 
 
-def abandoned(*folders: str | Path) -> Iterator[Path]:
-    """Temporary files and folders below `folders` that killed processes left behind.
-
-    Whether a process of another machine or container is alive cannot be known here: its files count after a day.
-    """
-    for folder in folders:
-        for path in Path(folder).rglob(".*.tmp"):
-            owner = TEMPORARY.search(path.name)
-            if owner and owner["place"] == place():
-                if not _alive(int(owner["process"])):
-                    yield path
-            elif owner and time.time() - _last_written(path) > FOREIGN_AGE:
-                yield path
-
-
-def _last_written(path: Path) -> float:
-    """Time of the last write to a file, or to anything in a folder; now if it has disappeared."""
-    with suppress(OSError):
-        return max(inner.lstat().st_mtime for inner in (path, *path.rglob("*")))
-    return time.time()
-
-
-def remove_abandoned(*folders: str | Path) -> None:
-    """Remove what `abandoned` lists."""
-    for path in list(abandoned(*folders)):
-        _remove(path)
-
-
-def _alive(process: int) -> bool:
-    """Whether a process with this id exists, as far as can be known."""
-    if os.name == "nt":
-        return True  # signal 0 would kill it there
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # another user's process; not a process id
-        return True
-    return True
+def remove_half_written(*outs: str | Path) -> None:
+    """Remove what killed processes left of files and folders, beside and in them; nobody else may be writing these."""
+    for out in map(Path, outs):
+        for path in [*out.parent.glob(f".{out.name}.*.tmp"), *out.rglob(".*.tmp")]:
+            _remove(path)

@@ -67,18 +67,19 @@ def read_inputs(stage: str) -> Inputs:
     return Inputs(values, states)
 
 
-def outs_of_all() -> set[str]:
-    """The outs of all stages that dvc.yaml and params.yaml make now; empty if there is no dvc.yaml."""
+def outs_by_stage() -> dict[str, list[str]]:
+    """The outs and metrics of each stage that dvc.yaml and params.yaml make now; empty if there is no dvc.yaml."""
     if not DVC_YAML.is_file():
-        return set()
+        return {}
     params = read_yaml(PARAMS)
-    entries = [_entry(name, params) for name in read_yaml(DVC_YAML)["stages"]]
-    return {
-        _filled(out if isinstance(out, str) else next(iter(out)), scope)
-        for entry, scopes in entries
-        for scope in scopes.values()
-        for out in entry.get("outs", [])
-    }
+    outs: dict[str, list[str]] = {}
+    for name in read_yaml(DVC_YAML)["stages"]:
+        entry, scopes = _entry(name, params)
+        written = [*entry.get("outs", []), *entry.get("metrics", [])]
+        listed = [out if isinstance(out, str) else next(iter(out)) for out in written]
+        for item, scope in scopes.items():
+            outs[f"{name}@{item}" if item else name] = [_filled(out, scope) for out in listed]
+    return outs
 
 
 def _entry(name: str, params: Mapping[str, object]) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any]]]:

@@ -30,7 +30,7 @@ from filelock import FileLock, Timeout
 
 from wsoup.base.errors import MismatchError, ParamsError, WsoupError
 from wsoup.disk import code
-from wsoup.disk.atomic import check_no_link, remove_abandoned
+from wsoup.disk.atomic import check_no_link, remove_half_written
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.disk.store import cache_dir, make_cache_dir
@@ -40,7 +40,7 @@ from wsoup.pipeline.inputs import (
     files_of,
     is_of_this_wsoup,
     md5,
-    outs_of_all,
+    outs_by_stage,
     read_inputs,
 )
 from wsoup.runtime.process import (
@@ -85,7 +85,7 @@ def run(main: Callable[..., None]) -> None:
             inputs = read_inputs(name)
             owner = Owner.of(script, name=name)
             with _locked(name):
-                remove_abandoned("artifacts", "reports", owner.folder)
+                remove_half_written(*outs_by_stage().get(name, ()), owner.folder)
                 main(owner, *([] if item is None else [item]))
                 check_unchanged(name, since=inputs)
                 owner.finished()
@@ -186,7 +186,7 @@ def remove_strays() -> None:
     """Remove them, with a line for each, and a line for each that DVC's cache does not hold."""
     text = LOCK.read_text(encoding="utf-8", errors="replace") if LOCK.is_file() else ""
     lines = set(re.findall(r"^    - path: (artifacts/.+)$", text, re.MULTILINE))  # parsing it all takes a second
-    current = outs_of_all()
+    current = {out for outs in outs_by_stage().values() for out in outs}
     folders = {str(parent) for out in current for parent in Path(out).parents}
     strays = [Path(line) for line in sorted(lines - current - folders) if Path(line).exists()]
     if not strays:

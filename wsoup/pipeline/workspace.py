@@ -27,7 +27,6 @@ import wsoup
 from wsoup.base import project
 from wsoup.base.errors import DataError, MismatchError
 from wsoup.disk import code, store
-from wsoup.disk.atomic import abandoned
 from wsoup.disk.shards import Owner
 from wsoup.pipeline.graph import stage_names
 from wsoup.pipeline.inputs import VERSIONS, code_file
@@ -193,7 +192,7 @@ def look() -> list[Entry]:
                 entries.append(Entry(version, path.name, None if current else why))
         else:
             entries.append(Entry(path))
-    return [*entries, *(Entry(path, useless="half-written") for path in abandoned("artifacts", "reports"))]
+    return entries
 
 
 def _script(stage: str) -> Path:
