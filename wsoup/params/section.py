@@ -3,8 +3,8 @@
 A section has no unknown keys and does not change after loading. There are no hidden defaults: every key that changes
 results is in the file, and an optional key (``null`` or absent) means "as the model or the layout says".
 
-PyYAML reads YAML 1.1, where ``k0: 010`` is 8, ``1e3`` a string and ``no`` a boolean: a run would have other params than
-those DVC records.
+ruamel.yaml is DVC's own reader. PyYAML reads YAML 1.1, where ``k0: 010`` is 8, ``1e3`` a string and ``no`` a boolean:
+a run would have other params than those DVC records.
 """
 
 import ast
@@ -17,8 +17,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from wsoup.base.errors import LONGEST, SHOWN_VALUE, MissingError, ParamsError, one_line, shown_value
 from wsoup.disk.files import read_text
@@ -137,9 +139,11 @@ def parse_yaml(text: str, *, origin: str) -> Mapping[str, Any]:
         )
     try:
         node = _parsed(text)
-        value = None if node is None else Loader("").construct_document(node)  # a new value for each caller
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # dates, numbers and depth that Python does not have
-        raise ParamsError(one_line(f"{origin} is not YAML: {error}")) from None
+        value = None if node is None else YAML(typ="safe", pure=True).constructor.construct_document(node)
+    except (YAMLError, ValueError, RecursionError) as error:  # dates, numbers and depth that Python does not have
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" in line {mark.line + 1}"
+        raise ParamsError(one_line(f"{origin} is not YAML{where}: {getattr(error, 'problem', error)}")) from None
     if not isinstance(value, Mapping):
         raise ParamsError(f"{origin} must hold sections (key: value), found {type(value).__name__}")
     return value
@@ -226,79 +230,28 @@ def _models_in(annotation: Any) -> list[Any]:
 
 
 @lru_cache(maxsize=4)  # a stage reads params.yaml and dvc.yaml again and again
-def _parsed(text: str) -> yaml.Node | None:
+def _parsed(text: str) -> Node | None:
     """A YAML document before construction, checked: constructing a merged key multiplies it, too."""
-    node = Loader(text).get_single_node()
+    if re.search(r"(?m)^%", text):
+        raise ValueError("it has a line that begins with %; params are YAML 1.2, as DVC reads them: take that line out")
+    node: Node | None = YAML(typ="safe", pure=True).compose(text)
     if node is not None and _count_values(node, counts={}) > MOST_VALUES:
         raise ValueError(f"with its aliases (*name) it stands for more than {MOST_VALUES:,} values; write them out")
     return node
 
 
-def _count_values(node: yaml.Node, *, counts: dict[int, int | None]) -> int:
+def _count_values(node: Node, *, counts: dict[int, int | None]) -> int:
     """Values in a node with its aliases expanded. `counts` holds those of nodes seen, None while one is being counted.
 
     Raises:
-        ValueError: the node contains itself, or has a key twice.
+        ValueError: the node contains itself.
     """
-    if node is None or isinstance(node, yaml.ScalarNode):
+    if isinstance(node, ScalarNode):
         return 1
-    if id(node) in counts:
-        count = counts[id(node)]
-        if count is None:
-            raise ValueError(f"the value in line {node.start_mark.line + 1} holds itself by an alias (*name)")
-        return count
-    counts[id(node)] = None
-    if isinstance(node, yaml.MappingNode):
-        _check_keys(node)
-        children = [part for pair in node.value for part in pair]
-    else:
-        children = node.value
-    counts[id(node)] = total = 1 + sum(_count_values(child, counts=counts) for child in children)
-    return total
-
-
-def _check_keys(node: yaml.MappingNode) -> None:
-    """PyYAML silently takes the last of two equal keys; DVC refuses them."""
-    seen: dict[str, int] = {}
-    for key, _ in node.value:
-        if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-            line = key.start_mark.line + 1
-            if key.value in seen:
-                raise ValueError(f"key {key.value!r} appears in line {seen[key.value]} and in line {line}; keep one")
-            seen[key.value] = line
-
-
-class Loader(yaml.SafeLoader):
-    """Reads YAML 1.2, and refuses a document that declares another version."""
-
-    def get_single_node(self) -> yaml.Node | None:
-        """The document as a node, before construction."""
-        node: yaml.Node | None = super().get_single_node()
-        if getattr(self, "yaml_version", None) not in (None, (1, 2)):
-            raise ValueError("it says %YAML 1.1; params are YAML 1.2, as DVC reads them: take that line out")
-        return node
-
-    def integer(self, node: yaml.ScalarNode) -> int:
-        """An integer by its prefix; leading zeros mean nothing."""
-        text = self.construct_scalar(node).replace("_", "")
-        return int(text, 0) if text.lstrip("+-")[1:2] in ("b", "o", "x") else int(text)
-
-
-SCALARS = {
-    "bool": (r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    "int": (r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|[0-9_]+|0x[0-9a-fA-F_]+)$", "-+0123456789"),
-    "float": (
-        r"^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
-        r"|[-+]?\.[0-9_]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
-        "-+0123456789.",
-    ),
-}
-"""Types with other rules in YAML 1.1: their pattern in YAML 1.2, and the characters that may start them."""
-
-Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in rules if tag.rpartition(":")[2] not in SCALARS]
-    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-for scalar, (pattern, first) in SCALARS.items():
-    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{scalar}", re.compile(pattern), list(first))
-Loader.add_constructor("tag:yaml.org,2002:int", Loader.integer)
+    if id(node) not in counts:
+        counts[id(node)] = None
+        children = [part for pair in node.value for part in pair] if isinstance(node, MappingNode) else node.value
+        counts[id(node)] = 1 + sum(_count_values(child, counts=counts) for child in children)
+    if (count := counts[id(node)]) is None:
+        raise ValueError(f"the value in line {node.start_mark.line + 1} holds itself by an alias (*name)")
+    return count
