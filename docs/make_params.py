@@ -1,15 +1,19 @@
-"""Make data/params.schema.json, for editors, and from it docs/params.md: `python docs/make_params.py`."""
+"""Make data/*.schema.json, and from that of params docs/params.md: `python docs/make_params.py`."""
 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from wsoup.check.whole import Params
+from wsoup.soup.soup import Soup
 
 PAGE = Path(__file__).parent / "params.md"
 SCHEMA = Path(__file__).parents[1] / "data" / "params.schema.json"
 """The first line of params.yaml and of every profile names it."""
+SOUP_SCHEMA = SCHEMA.with_name("soup.schema.json")
 HEAD = """# Every key of params.yaml
 
 Generated from `data/params.schema.json` by `python docs/make_params.py`; do not edit. Editors that support YAML
@@ -125,6 +129,16 @@ def schema() -> str:
     return json.dumps(Params.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
+def soup_schema() -> str:
+    """JSON Schema of soup files: the fields of `Soup`, and what a file must have besides."""
+    made = TypeAdapter(Soup).json_schema()
+    made["additionalProperties"] = False
+    made["$defs"]["Member"]["required"] = ["text", "trace"]
+    made["properties"]["encoder"] |= {"required": ["model"], "properties": {"model": {"type": "string"}}}
+    return json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+
+
 if __name__ == "__main__":
+    SOUP_SCHEMA.write_text(soup_schema(), encoding="utf-8")
     SCHEMA.write_text(schema(), encoding="utf-8")
     PAGE.write_text(markdown(json.loads(schema())), encoding="utf-8")

@@ -325,6 +325,20 @@ def test_labels_are_compared_as_names_not_as_bytes(photos):
     assert len(rows) == 8
 
 
+@pytest.mark.parametrize("classes", ["type 1,type 2,x", "annual crop,AnnualCrop,x"])
+def test_names_that_differ_little_are_not_confused(photos, classes):
+    first, second, _ = classes.split(",")
+    Path("list.csv").write_text(f"path,label\nnew/a/red/00.png,{first}\nnew/a/red/01.png,{second}\n")
+    Path("new/a/green").rename("new/a/1")  # a folder's number is no label
+    places = ("list.csv", "new/a/1")
+    errors = run("classify", *places, "--soup", "word-seed1", "--classes", classes, "--confusion", "table.csv")[2]
+    assert "of 2)" in errors
+    counts = {row["label"]: sum(int(count) for name, count in row.items() if name != "label") for row in
+              rows_of(Path("table.csv").read_text())}  # fmt: skip
+    assert counts == {first: 1, second: 1, "x": 0}
+    assert "may read better: type 1" not in errors
+
+
 def test_folders_named_like_classes_are_labels(photos):
     Path("names.txt").write_text("red\tscarlet\ngreen\tgreen\nblue\tblue\n")
     for classes, red in ((CLASSES, "red"), ("names.txt", "scarlet")):

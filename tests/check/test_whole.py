@@ -186,6 +186,7 @@ def test_a_broken_file_is_one_short_line(tmp_path: Path) -> None:
 def test_the_schema_is_up_to_date_and_explains_every_key() -> None:
     text = docs.SCHEMA.read_text()
     assert text == docs.schema(), "run `python docs/make_params.py`"
+    assert docs.SOUP_SCHEMA.read_text() == docs.soup_schema(), "run `python docs/make_params.py`"
     root = json.loads(text)
     sections = {"Params": root, **root["$defs"]}
     unexplained = [

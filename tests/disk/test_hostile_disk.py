@@ -265,7 +265,7 @@ def test_every_long_stage_with_its_resume_state_on_a_bad_disk(finished: Path, st
 
 @pytest.mark.slow
 def test_the_page_never_replaces_a_folder(project: Project, tmp_path: Path) -> None:
-    for name, answer in (("photos", "must end in .html"), ("photos.html", "is a folder, expected a file")):
+    for name, answer in (("photos", "must end in .html"), ("photos.html", "exists already")):
         mine = tmp_path / name
         mine.mkdir()
         (mine / "mine.jpg").write_text("mine")

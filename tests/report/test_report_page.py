@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from run_cli import run
 
 from wsoup.base.errors import MissingError
 from wsoup.report.page import FIGURES, script_json, write_page
@@ -141,3 +142,9 @@ def test_data_cannot_close_their_script_element():
 def test_a_page_without_a_run_names_the_stage(in_tmp):
     with pytest.raises(MissingError, match="made by stage 'report'"):
         write_page("index.html", root=in_tmp)
+
+
+def test_a_file_that_is_no_page_of_a_run_stays(in_tmp):
+    Path("notes.html").write_text("mine")
+    assert run("report", "--out", "notes.html")[2].startswith("error: --out notes.html exists already")
+    assert Path("notes.html").read_text() == "mine"

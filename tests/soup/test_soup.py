@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import fsspec
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from wsoup.base.errors import DataError, MismatchError, MissingError
 from wsoup.core.prompts import prompt
 from wsoup.disk import store
-from wsoup.soup.member import Member, Step
+from wsoup.soup.member import Cost, Member, Step
 from wsoup.soup.soup import Soup
 
 ENCODER = {"model": "m", "pretrained": "p", "config": "c", "weights": "w", "quick_gelu": False, "precision": "fp32"}
@@ -22,6 +24,17 @@ def test_a_saved_soup_is_loaded_unchanged(tmp_path):
     SOUP.save(tmp_path / "x.json")
     assert Soup.load(tmp_path / "x.json", encoder=ENCODER) == SOUP
     assert SOUP.texts == ["sharp clean", ""]
+
+
+def test_soup_files_are_as_their_schema_says(tmp_path):
+    validator = pytest.importorskip("jsonschema").Draft202012Validator
+    schema = validator(json.loads((Path(__file__).parents[2] / "data/soup.schema.json").read_text()))
+    for soup in (SOUP, SOUP.class_name_soup(), replace(SOUP, seed=None, cost={"search": Cost(1, 2, None)})):
+        soup.save(tmp_path / "x.json")
+        value = json.loads((tmp_path / "x.json").read_text())
+        assert [*schema.iter_errors(value)] == []
+        for wrong in ({"members": []}, {"seed": -1}, {"more": 1}, {"encoder": {}}, {"members": [{"text": "x"}]}):
+            assert not schema.is_valid({**value, **wrong})
 
 
 def test_repr_is_one_line():

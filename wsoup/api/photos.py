@@ -88,24 +88,29 @@ def labelled(
     """The photos with their labels, from a column of their list or else from the nearest folder named like a class.
 
     A label is a class name in any spelling that `wsoup.base.names.key` equates, a folder's name of `folders` (folder ->
-    class name), or a number in label order.
+    class name); in a column also a number in label order.
 
     Returns:
         The photos, and a line about labels that are no class names; "" if there are none.
     """
-    by_text = {str(number): name for number, name in enumerate(class_names)}
-    by_text |= {key(folder): name for folder, name in folders.items()} | {key(name): name for name in class_names}
+    by_number = {str(number): name for number, name in enumerate(class_names)}
+    by_text = {key(folder): name for folder, name in folders.items()} | {key(name): name for name in class_names}
+    by_text |= {name: name for name in class_names}  # where two names have one key, as they are written
+
+    def class_of(text: str) -> str | None:
+        return by_text.get(text, by_text.get(key(text)))
+
     unknown: Counter[str] = Counter()
     found, outside = [], []
     for photo in photos:
         names = ("label", "input_class", *LABEL_COLUMNS[2:]) if {*photo.columns} >= OWN_COLUMNS else LABEL_COLUMNS
         cell = next((photo.columns[name] for name in names if name in photo.columns), None)
         if cell is not None:
-            label = by_text.get(key(cell))
+            label = class_of(cell) or by_number.get(cell.strip())
             unknown[cell] += label is None and bool(cell.strip())
         else:
             parents = [folder.name for folder in Path(photo.path).parents if folder.name]
-            label = next((by_text[key(name)] for name in parents if key(name) in by_text), None)
+            label = next(filter(None, map(class_of, parents)), None)
             outside += parents[:1] if label is None else []
         found.append(replace(photo, label=label))
     if any(photo.label is not None for photo in found):  # else the folders are just folders

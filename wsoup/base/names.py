@@ -15,10 +15,10 @@ SHOWN = 4
 def key(name: str) -> str:
     """What two spellings of a class name have in common: Unicode form, case, underscores and camel case left aside.
 
-    >>> key("AnnualCrop") == key("annual_crop"), key("cafe" + chr(0x301)) == key("café")
-    (True, True)
+    >>> key("AnnualCrop") == key("annual_crop"), key("cafe" + chr(0x301)) == key("café"), key("type 1") == key("type_2")
+    (True, True, False)
     """
-    return tidy(name).casefold()
+    return _words(name).casefold()
 
 
 def tidy(name: str) -> str:
@@ -27,11 +27,15 @@ def tidy(name: str) -> str:
     >>> tidy("AnnualCrop"), tidy("001.Black_footed_Albatross"), tidy("Faces_easy"), tidy("42")
     ('annual crop', 'Black footed Albatross', 'Faces', '42')
     """
+    words = _words(name)
+    bare = " ".join(NOISE.sub(" ", words).split())
+    return bare if any(letter.isalpha() for letter in bare) else words
+
+
+def _words(name: str) -> str:
     name = unicodedata.normalize("NFC", name)
     split = CAMEL.sub(" ", name)
-    words = re.sub(r"[_.\s]+", " ", split.lower() if split != name and " " not in name else split)
-    bare = " ".join(NOISE.sub(" ", words).split())
-    return bare if any(letter.isalpha() for letter in bare) else " ".join(words.split())
+    return " ".join(re.sub(r"[_.]+", " ", split.lower() if split != name and " " not in name else split).split())
 
 
 def proposed(folders: Sequence[str]) -> list[str]:

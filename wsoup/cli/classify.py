@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from wsoup.base.errors import one_line
-from wsoup.base.names import changes, tidy
+from wsoup.base.names import changes, proposed
 from wsoup.base.outputs import claim
 from wsoup.cli import common
 from wsoup.cli.soups import WHICH, load_classifier
@@ -71,7 +71,7 @@ def classify_command(
     names = classifier.class_names
     folders = class_names(classes) if classes is not None else {}
     found, unknown = labelled(files, class_names=names, folders=folders)
-    better = changes({name: tidy(name) for name in names})
+    better = changes(dict(zip(names, proposed(names), strict=True)))
     top, pictures, confused = min(top, len(names)), [], Confusion()
     columns = list(dict.fromkeys(name for photo in found for name in photo.columns))
     n_unread = 0

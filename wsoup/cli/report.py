@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from wsoup.base.errors import MissingError, one_line
-from wsoup.cli.common import ParamsFile, Terminal, visible
+from wsoup.base.outputs import claim
+from wsoup.cli.common import Force, ParamsFile, Terminal, visible
 from wsoup.disk.files import Artifacts
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ def results_command(everything: Everything = False) -> None:
 def report_command(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("reports/index.html"),
     title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
+    force: Force = False,
 ) -> None:
     """Write one self-contained page: the answer, a figure, the worst errors; tables and pictures folded.
 
@@ -158,8 +160,10 @@ def report_command(
     from wsoup.disk.files import check_ending
     from wsoup.report.page import TITLE, write_page
     from wsoup.report.reading import as_written
+    from wsoup.report.record import is_page
 
     check_ending(out, ".html", ".htm", option="--out")
+    claim([("--out", out)], force=force or is_page(out))
     with as_written():
         print(write_page(out, title=title or TITLE))
 

@@ -121,11 +121,15 @@ def shows(page: Path, *, root: Path) -> bool:
     return MARK.format(digest(root)) in page.read_text(encoding="utf-8", errors="replace")
 
 
+def is_page(file: Path) -> bool:
+    """Whether `wsoup report` wrote a file, of whatever results."""
+    return file.is_file() and MARK.split("{")[0] in file.read_text(encoding="utf-8", errors="replace")
+
+
 def remove_stale_page(root: Path) -> None:
     """Remove reports/index.html if `wsoup report` wrote it for other results; any other file stays."""
     page = root / PAGE
-    text = page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
-    if MARK.split("{")[0] in text and not shows(page, root=root):
+    if is_page(page) and not shows(page, root=root):
         page.unlink()
 
 
