@@ -12,7 +12,7 @@ from wsoup.base.errors import EXTRAS, PackageError, needing
 
 WITHOUT = """
 import sys
-for name in ("dvc", "zarr", "pyarrow", "jinja2", "vl_convert", "sklearn", "onnx", "transformers", "datasets", "ray"):
+for name in ("dvc", "zarr", "pyarrow", "jinja2", "vl_convert", "onnx", "transformers", "datasets", "ray"):
     sys.modules[name] = None
 """
 FACTS = {
@@ -62,4 +62,4 @@ def test_every_extra_names_its_packages():
         raise ModuleNotFoundError("No module named 'zarr.core'", name="zarr.core")
     with pytest.raises(ModuleNotFoundError, match="nothing of ours"), needing():
         raise ModuleNotFoundError("nothing of ours", name="nothing")
-    assert set(EXTRAS) == {"pipeline", "report", "hf", "ray", "sklearn", "onnx"}
+    assert set(EXTRAS) == {"pipeline", "report", "hf", "ray", "onnx"}

@@ -1,1 +1,1 @@
-"""What `import wsoup` offers: soups, images, accuracy, classify and scikit-learn estimators."""
+"""What `import wsoup` offers: soups, images, accuracy, classify."""

@@ -129,7 +129,6 @@ EXTRAS = {
     "report": ("jinja2", "vl_convert"),
     "hf": ("datasets", "transformers"),
     "ray": ("ray",),
-    "sklearn": ("sklearn",),
     "onnx": ("onnx", "onnxscript"),
 }
 """Packages that `pip install 'wsoup[...]'` installs, by the names they are imported by."""
