@@ -1,4 +1,4 @@
-"""`wsoup.encode_images`: the pipeline's features, errors that name bad files, and resuming of long lists."""
+"""`wsoup.encode_images`: the pipeline's features, and errors that name bad files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from PIL import Image, ImageFile
 from small_world import COLOURS, write_image_folder
 
 import wsoup
-from wsoup.base.errors import ChangedError, DataError, ModelError, ParamsError
-from wsoup.images import features as image_features
+from wsoup.base.errors import DataError, ModelError, ParamsError
 from wsoup.images.decode import load_rgb
 from wsoup.towers.images import encode_pixels
 
@@ -67,96 +66,6 @@ def test_the_next_step_is_an_argument_not_a_param(files, tiny_encoder):
         encode([*files, "text.png"], tiny_encoder)
 
 
-def test_a_file_that_changes_during_the_call_is_named(files, tiny_encoder, short_shards):
-    class Painter(Adapter):
-        def encode_image(self, pixels):
-            if self.images:
-                Image.new("RGB", (9, 9)).save(files[-1])
-            return super().encode_image(pixels)
-
-    with pytest.raises(ChangedError, match=r"changed since it was listed; call encode_images again$"):
-        encode(files, tiny_encoder, model=Painter(tiny_encoder, factor=1), resume="v1")
-
-
-def test_a_short_list_or_no_resume_name_leaves_no_cache(files, tiny_encoder, short_shards):
-    encode(files[:2], tiny_encoder, resume="v1")
-    encode(files, tiny_encoder)
-    assert not Path(".cache").exists()
-
-
-@pytest.fixture
-def short_shards(monkeypatch):
-    monkeypatch.setattr("wsoup.api.images.IMAGES_PER_SHARD", 3)
-
-
-class Adapter:
-    """A wrapper of a model, whose code is not part of its weights."""
-
-    def __init__(self, encoder, *, factor):
-        self.inner, self.factor, self.images = encoder.model, factor, 0
-
-    def encode_image(self, pixels):
-        self.images += len(pixels)
-        if self.factor < 0 and self.images > 6:
-            raise KeyboardInterrupt
-        features = self.inner.encode_image(pixels)
-        return features if self.factor > 0 else features.flip(1)
-
-
-@pytest.mark.parametrize("names", [(None, None), ("v1", "v2")])
-def test_a_corrected_model_reuses_no_earlier_features(files, tiny_encoder, short_shards, names):
-    expected = encode(files, tiny_encoder)
-    with pytest.raises(KeyboardInterrupt):
-        encode(files, tiny_encoder, model=Adapter(tiny_encoder, factor=-1), resume=names[0])
-    mended = Adapter(tiny_encoder, factor=1)
-    torch.testing.assert_close(encode(files, tiny_encoder, model=mended, resume=names[1]), expected)
-    checked, filled = 1, 1 if names[1] else 0  # of shards, the last is filled up to a whole batch
-    assert mended.images == len(files) + checked + filled
-
-
-def test_two_processes_on_one_list_both_get_all_features(files, tiny_encoder, short_shards, monkeypatch, capsys):
-    """The second starts after the first has written a shard, and finishes before it."""
-    expected, encode_files, inner = encode(files, tiny_encoder), image_features.encode_files, []
-
-    def twice(encoders, **how):
-        done = encode_files(encoders, **how)
-        if not inner and list(Path(".cache").rglob("*.part")):
-            inner.append(None)
-            inner[0] = encode(files, tiny_encoder, resume="v1")
-        return done
-
-    monkeypatch.setattr(image_features, "encode_files", twice)
-    assert torch.equal(encode(files, tiny_encoder, resume="v1"), expected)
-    assert torch.equal(inner[0], expected)
-    assert "another process is encoding this list, so this one cannot be resumed" in capsys.readouterr().err
-
-
-def test_a_long_list_resumes_after_an_interrupt(files, tiny_encoder, short_shards, monkeypatch):
-    expected = encode(files, tiny_encoder)
-    calls, encode_files = [], image_features.encode_files
-
-    def dying(encoders, **how):
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        calls.append(how["paths"])
-        return encode_files(encoders, **how)
-
-    monkeypatch.setattr(image_features, "encode_files", dying)
-    with pytest.raises(KeyboardInterrupt):
-        encode(files, tiny_encoder, resume="v1")
-    calls.clear()
-    assert torch.equal(encode(files, tiny_encoder, resume="v1"), expected)
-    assert calls == [files[6:]]
-    assert not list(Path(".cache").rglob("*.part"))
-
-
-def test_another_preprocessing_reuses_nothing(files, tiny_encoder, short_shards, monkeypatch):
-    monkeypatch.setattr("wsoup.disk.shards.Owner.finished", lambda _: None)  # as if killed just before
-    plain = encode(files, tiny_encoder, resume="v1")
-    darker = encode(files, tiny_encoder, preprocess=lambda image: tiny_encoder.preprocess(image) - 1, resume="v1")
-    assert not torch.allclose(plain, darker)
-
-
 def test_a_truncated_file_is_bad_whatever_others_set_in_pillow(files, tiny_encoder, monkeypatch):
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     noise = Image.effect_noise((200, 200), 90)
@@ -187,7 +96,6 @@ def test_a_bad_file_raises_or_becomes_nan(files, tiny_encoder):
         ({"paths": ["."]}, DataError, r"paths\[0\] is a folder, '\.'; expected its images, such as sorted\("),
         ({"model": object()}, ModelError, "model is object, which has no encode_image"),
         ({"on_bad_image": "skip"}, ParamsError, "on_bad_image is 'skip'; expected 'stop' or 'nan'"),
-        ({"resume": " "}, ParamsError, "resume is ' '; expected plain text: it is blank"),
         ({"preprocess": Image.Image.copy}, ModelError, "preprocess gives Image for an image; expected a tensor"),
     ],
 )

@@ -134,15 +134,6 @@ def test_only_shards_of_removed_stages_and_changed_code_are_removed(in_tmp, monk
     assert len([*CACHE.rglob("notes.txt"), *CACHE.glob("timings.jsonl")]) == 3
 
 
-def test_shards_of_encode_images_are_kept(run: Path) -> None:
-    """Nothing here tells whether a program is encoding, or will go on."""
-    store.make_cache_dir()
-    part = CACHE / "encode_images" / ("a" * 20) / ("b" * 20) / f"{'c' * 20}.part"
-    store.write_checked(part, b"features")
-    assert command("--prune") == ""
-    assert part.exists()
-
-
 def test_a_running_stage_is_left_alone_and_a_killed_one_is_judged(run: Path, slow: subprocess.Popen[bytes]) -> None:
     script = run / "stages/slow.py"
     begun_as = script.read_text()

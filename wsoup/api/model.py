@@ -54,7 +54,6 @@ def in_memory(
     *,
     tokenizer: Tokenizer | None = None,
     preprocess: Callable[[Image.Image], Tensor] | None = None,
-    preprocessing: dict[str, Any] | None = None,
     names: Mapping[str, str | None] | None = None,
     precision: str,
 ) -> Encoder:
@@ -63,7 +62,6 @@ def in_memory(
     Args:
         model: the model, on its device.
         tokenizer, preprocess: None if only images, or only texts, are encoded.
-        preprocessing: description of `preprocess` (default: the model's own).
         names: `model` and `pretrained` as open_clip names them, so that others can load the encoder by its id
             (default: the model's `name`, or that of its class).
         precision: of the matrix products.
@@ -76,7 +74,7 @@ def in_memory(
         tokenizer=tokenizer or _not_given,
         preprocess=preprocess or _not_given,
         id=_identity(model, tokenizer, names=names or {}, precision=precision),
-        preprocessing=preprocessing_of(model) if preprocessing is None else preprocessing,
+        preprocessing=preprocessing_of(model),
         device=device_of(model),
         dtype=AUTOCAST[precision],
     )

@@ -226,7 +226,7 @@ def batches(
     """Decode and preprocess images in order, ahead of their use.
 
     Args:
-        paths: N image files, or pictures, which this process decodes.
+        paths: N image files or pictures; if there is a picture, this process decodes all.
         transform: RGB image -> (3, H, W) float32.
         batch_size: images per batch; the last one may be smaller.
         digests: N content digests that the files had when they were listed, or None.
@@ -241,10 +241,8 @@ def batches(
     """
     if workers is None:
         workers = decoding_workers()
-    if len(paths) <= FEW_IMAGES or isinstance(
-        paths[0], Picture
-    ):  # a picture may still be read from a file that is open here
-        workers = 0
+    if len(paths) <= FEW_IMAGES or any(isinstance(path, Picture) for path in paths):
+        workers = 0  # a picture may still be read from a file that is open here
     n = -(-len(paths) // batch_size)
     decode = partial(_decode, paths, digests, transform, batch_size, as_stored)
     for batch in ahead(decode, n=n, workers=workers):

@@ -93,7 +93,7 @@ def encode_files(
 
     Args:
         encoders: image towers by name, with the same preprocessing.
-        paths: N files, or N pictures.
+        paths: N files or pictures.
         digests: N content digests, which the files must still have, or None.
         batch_size: images in one forward pass, at most.
         on_bad_image: ``"stop"`` or ``"skip"``, see `wsoup.images.decode.batches`.
