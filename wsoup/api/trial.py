@@ -36,7 +36,7 @@ from wsoup.runtime.progress import progress
 from wsoup.search.grow.soups import sample
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
-from wsoup.statistics.advice import Advice, advise, in_words
+from wsoup.statistics.advice import HEAD, Advice, advise, in_words
 from wsoup.texts.classes import class_texts, logit_scale_of
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
@@ -48,7 +48,7 @@ WORDS = 64
 PICTURES = 400
 """Pictures on the contact sheet, spread over the held-out photos."""
 CONFIDENCE = 0.95
-CLASS_NAME, TEMPLATES, SOUP, HEAD = "class name", "80 templates", f"soup of {WORDS} words", "head"
+CLASS_NAME, TEMPLATES, SOUP = "class name", "80 templates", f"soup of {WORDS} words"
 FEWEST = 5
 """Held-out photos of a class from which its name is judged."""
 

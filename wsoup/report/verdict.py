@@ -24,7 +24,7 @@ from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.report.tables import Row, Table
 from wsoup.search.grow.params import SoupParams
-from wsoup.statistics.advice import Advice, advise
+from wsoup.statistics.advice import HEAD, Advice, advise
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_images, judge
 
 RIVALS = {
@@ -127,7 +127,7 @@ def load_judgement(
     modes = {name: judged_mode(name, mode=report.mode) for name in judged_soups(list(soups))}
     rows = {name: {method: right for (method, m), right in images.items() if m == mode} for name, mode in modes.items()}
     main = rows[report.soup]
-    names = {"class_name": "class name", "templates": "80 templates", "soup": soup_title(report.soup), "head": "head"}
+    names = {"class_name": "class name", "templates": "80 templates", "soup": soup_title(report.soup), "head": HEAD}
     competing = {"class_name": CLASS_NAME.name, "templates": ENSEMBLE.name, "soup": all_seeds(report.soup)}
     right = {key: main[method] for key, method in competing.items() if method in main}
     if heads:
