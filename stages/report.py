@@ -5,7 +5,7 @@ from wsoup.disk.shards import Owner
 from wsoup.params.section import read_yaml
 from wsoup.pipeline import stage
 from wsoup.report import record
-from wsoup.report.reading import as_written
+from wsoup.report.results import as_written
 from wsoup.report.run import RunParams as Wanted
 from wsoup.report.run import figures, load_run, tables
 from wsoup.report.tables import write_reports

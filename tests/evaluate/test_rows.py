@@ -17,7 +17,7 @@ from wsoup.paper.settings import Settings
 from wsoup.report import analyses, labels, plots
 from wsoup.report.accuracy import averages, finetuned_table, size_table, zero_shot_table
 from wsoup.report.labels import TableRow, soup_rows, table
-from wsoup.report.results import Results
+from wsoup.report.results import Line, Results
 
 PARAMS = EvaluateParams.model_validate(
     {
@@ -63,14 +63,12 @@ def results_of(methods: list[str], *, soups: list[str]) -> Results:
         for mode in ("centroid", "score_mean")
     ]
     return Results(
-        lines,
+        [Line(**values) for values in lines],
         table=table(soups),
         roles=ROLES,
         evaluate=PARAMS,
         facts={name: {"n_images": 100, "n_classes": 2} for name in ROLES},
         encoder={"model": "tiny", "pretrained": "tiny"},
-        parameters={},
-        divergence={},
         settings=Settings.of_run({}, pools={}),
     )
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
+import sys
 import tarfile
+import types
 import zlib
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 from PIL import Image
@@ -40,6 +44,22 @@ def build_coop(root: Path, *, train: int = 3, test: int = 2) -> Path:
                 draw(place / PAPER[name].images / folder / f"{i}.jpeg")
         class_names_file(place)
     return root
+
+
+def write_pickles(folder: Path, *, shots: int, seeds: tuple[int, ...]) -> None:
+    """CoOp's own draws of ImageNet, by their names: lists of Dassl's Datum with paths of another machine."""
+    folder.mkdir()
+    dassl = types.ModuleType("dassl.data.datasets")
+    dassl.Datum = type("Datum", (), {"__module__": dassl.__name__})
+    with mock.patch.dict(sys.modules, dict.fromkeys(("dassl", "dassl.data", dassl.__name__), dassl)):
+        for seed in seeds:
+            train = []
+            for label, wnid in enumerate(WNIDS):
+                for i in range(seed, seed + shots):
+                    train.append(dassl.Datum())
+                    about = {"_impath": f"/theirs/imagenet/images/train/{wnid}/{wnid}_{i}.JPEG", "_label": label}
+                    vars(train[-1]).update(about, _domain=0, _classname=WNIDS[wnid])
+            (folder / f"shot_{shots}-seed_{seed}.pkl").write_bytes(pickle.dumps({"train": train, "val": []}))
 
 
 def class_names_file(place: Path) -> None:

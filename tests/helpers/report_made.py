@@ -12,7 +12,7 @@ from wsoup.evaluate.params import EvaluateParams
 from wsoup.paper.settings import Settings
 from wsoup.profiles.paper import paper
 from wsoup.report.labels import table
-from wsoup.report.results import Results
+from wsoup.report.results import Line, Results
 
 EVALUATE = EvaluateParams.model_validate(
     {
@@ -94,7 +94,7 @@ def results(
         for name in roles
     }
     return Results(
-        lines,
+        [Line(**values) for values in lines],
         table=table(soups),
         roles=roles,
         evaluate=EVALUATE,

@@ -26,8 +26,8 @@ from wsoup.disk import store
 from wsoup.params.section import parse_yaml, read_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.workspace import create
-from wsoup.report.reading import as_written, attributes_of, result_lines
 from wsoup.report.record import Record
+from wsoup.report.results import Line, as_written, attributes_of, read_lines
 
 
 def one_line_of(error: BaseException) -> str:
@@ -57,14 +57,15 @@ LINE = {
 }
 
 
-def read_lines(path: Path, lines: list[dict[str, Any]], **attributes: Any) -> list[dict[str, Any]]:
-    store.write_table(path, pa.Table.from_pylist(lines), attributes=attributes)
-    return result_lines(path, variant="pretrained", datasets=["dtd"])
+def written_and_read(path: Path, lines: list[dict[str, Any]]) -> list[Line]:
+    store.write_table(path, pa.Table.from_pylist(lines))
+    return read_lines(path, variant="pretrained", datasets=["dtd"])
 
 
 def test_results_are_read_as_written(tmp_path: Path) -> None:
-    assert read_lines(tmp_path / "x.parquet", [LINE]) == [LINE]
-    assert read_lines(tmp_path / "x.parquet", [{**LINE, "m": None, "stored": None}])[0]["m"] is None
+    (line,) = written_and_read(tmp_path / "x.parquet", [LINE])
+    assert {**line.model_dump(), "role": "xd"} == LINE
+    assert written_and_read(tmp_path / "x.parquet", [{**LINE, "m": None, "stored": None}])[0].m is None
 
 
 @pytest.mark.parametrize(
@@ -83,22 +84,22 @@ def test_results_are_read_as_written(tmp_path: Path) -> None:
 )
 def test_results_of_another_kind_are_refused(tmp_path: Path, column: str, value: Any, message: str) -> None:
     with pytest.raises(MismatchError, match=r"x\.parquet is not as its stage wrote it") as error:
-        read_lines(tmp_path / "x.parquet", [{**LINE, column: value}])
+        written_and_read(tmp_path / "x.parquet", [{**LINE, column: value}])
     assert message in one_line_of(error.value)
 
 
 @pytest.mark.parametrize("column", sorted(set(LINE) - {"role"}))
 def test_results_without_a_column_are_refused(tmp_path: Path, column: str) -> None:
     with pytest.raises(MismatchError, match="is not as its stage wrote it"):
-        read_lines(tmp_path / "x.parquet", [{key: value for key, value in LINE.items() if key != column}])
+        written_and_read(tmp_path / "x.parquet", [{key: value for key, value in LINE.items() if key != column}])
 
 
 def test_results_with_a_line_twice_or_no_lines_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MismatchError, match="class_name on dtd appears twice"):
-        read_lines(tmp_path / "x.parquet", [LINE, LINE])
+        written_and_read(tmp_path / "x.parquet", [LINE, LINE])
     store.write_table(tmp_path / "x.parquet", pa.Table.from_pylist([LINE]).slice(0, 0), attributes={})
     with pytest.raises(MismatchError, match="or it has no lines"):
-        result_lines(tmp_path / "x.parquet", variant="pretrained", datasets=["dtd"])
+        read_lines(tmp_path / "x.parquet", variant="pretrained", datasets=["dtd"])
 
 
 @pytest.mark.parametrize("data", [b"[]", b"null", b"{", b"\xff", b"3", b"[" * 20_000, b"{}"])

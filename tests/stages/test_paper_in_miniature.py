@@ -16,7 +16,7 @@ import open_clip
 import pytest
 import torch
 import yaml
-from miniature import VARIANTS, WNIDS, build_coop, draw
+from miniature import VARIANTS, WNIDS, build_coop, draw, write_pickles
 from processes import ROOT, warm_python
 from safetensors.torch import save_file
 
@@ -59,12 +59,17 @@ def write_descriptors(folder: Path) -> None:
             key: [f"a {word} thing", f"{word} parts"] for key, word in zip(names, ("red", "old", "wet"), strict=True)
         }
         (folder / f"descriptors_{name}.json").write_text(json.dumps(texts))
+    words = [f"{first}{second}" for first in ("sun", "rain", "wood") for second in ("day", "light", "house", "land")]
+    (folder / "google-10000-english-no-swears.txt").write_text("\n".join(words))
+    (folder / "waffle_descriptors.txt").write_text(
+        "\n".join(f", which is {word} {i}" for i in range(9) for word in words)
+    )
 
 
 def small(raw: dict[str, Any], *, encoder: dict[str, Any]) -> dict[str, Any]:
     """Small numbers by dotted key; methods, soups and rows stay as they are."""
     tiny = {f"encoder.{key}": value for key, value in encoder.items()}
-    tiny |= {"seeds": [1], "fewshot.shots": 2, "candidates.words.count": 16}
+    tiny |= {"seeds": [1]}
     search = {"k0": 3, "k1": 8, "patience": 2, "max_words": 2}
     for name, soup in raw["soups"].items():
         tiny |= {f"soups.{name}.{key}": value for key, value in search.items() if key in soup}
@@ -120,21 +125,26 @@ class World:
 @pytest.fixture
 def world(tmp_path) -> World:
     make_project(tmp_path / "project")
-    build_coop(tmp_path / "data", train=2, test=2)
+    build_coop(tmp_path / "data", train=17, test=2)
+    write_pickles(tmp_path / "pickles", shots=16, seeds=(1,))
     write_descriptors(tmp_path / "gpt")
     return World(tmp_path)
 
 
 @pytest.mark.slow
 def test_every_row_of_the_paper_is_filled_and_marked(world):
-    """Some 190 stages, forked from one process (`warm_python`)."""
-    text = world.profile("--methods", "all")
+    """The authors' files by their names: few-shot pickles, words, Waffle's texts. Some 190 stages (`warm_python`)."""
+    names = {"words": "google-10000-english-no-swears.txt", "waffle": "waffle_descriptors.txt"}
+    lists = [part for option, name in names.items() for part in (f"--{option}", str(world.root / "gpt" / name))]
+    text = world.profile("--methods", "all", "--fewshot-pickles", str(world.root / "pickles"), *lists)
     raw = yaml.safe_load(text)
     changes = small(raw, encoder=write_encoder(world.root / "encoder", model="three-blocks"))
     changes["finetune.methods.coop_ensemble.iterations"] = 8
-    assert all(_has(raw, key) for key in changes), "as the profile calls them"
+    new = [key for key in changes if not _has(raw, key)]
+    assert new == ["encoder.config", "report.gallery"], "the others as the profile calls them"
     world.commit(text)
-    world.run("dvc", "exp", "run", *(part for key, value in changes.items() for part in ("-S", f"{key}={value}")))
+    settings = [f"{'+' * (key in new)}{key}={value}" for key, value in changes.items()]
+    world.run("dvc", "exp", "run", *(part for setting in settings for part in ("-S", setting)))
     check_tables(world.root / "project/reports/tables", counts=TABLES)
     check_figures(world.root / "project", made=9)
     notes = (world.root / "project/reports/tables/zero_shot.md").read_text()

@@ -139,8 +139,8 @@ Everything = Annotated[bool, typer.Option("--all", help="All tables and rows, no
 
 def results_command(everything: Everything = False) -> None:
     """Show the last run's answer: which texts to use on the source, XD and DG, and whether the gain is noise."""
-    from wsoup.report.reading import as_written
     from wsoup.report.record import shown
+    from wsoup.report.results import as_written
 
     if not Path("params.yaml").is_file():
         raise MissingError("there is no params.yaml here; run in a pipeline folder, which `wsoup init FOLDER` makes")
@@ -159,8 +159,8 @@ def report_command(
     """
     from wsoup.disk.files import check_ending
     from wsoup.report.page import TITLE, write_page
-    from wsoup.report.reading import as_written
     from wsoup.report.record import is_page
+    from wsoup.report.results import as_written
 
     check_ending(out, ".html", ".htm", option="--out")
     claim([("--out", out)], force=force or is_page(out))
@@ -180,7 +180,7 @@ def compare_command(
     Example: wsoup compare HEAD~1 HEAD
     """
     from wsoup.report.compare import compare
-    from wsoup.report.reading import as_written
+    from wsoup.report.results import as_written
 
     with as_written():
         print(visible(compare(first, second, everything=everything)))

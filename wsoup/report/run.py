@@ -17,9 +17,8 @@ from wsoup.params.inputs import Datasets, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Sections, Seeds, parse
 from wsoup.report import analyses, plots
 from wsoup.report.accuracy import averages, finetuned_table, paper_tables, size_table, zero_shot_table
-from wsoup.report.reading import load_results
 from wsoup.report.record import Record, answer
-from wsoup.report.results import Results
+from wsoup.report.results import Results, load_results
 from wsoup.report.tables import Row, Table
 from wsoup.report.verdict import Judgement, gains, load_judgement, optimism_table, verdict_table
 from wsoup.search.grow.params import Soups
@@ -97,15 +96,7 @@ def load_run(sections: Mapping[str, Any], *, artifacts: Artifacts, origin: str) 
     """
     sections = {name: sections[name] for name in RunParams.model_fields if name in sections}
     params = parse(RunParams, sections, origin=origin)
-    results = load_results(
-        artifacts.results,
-        datasets=params.datasets,
-        soups=list(params.soups),
-        methods=list(params.finetune.methods),
-        heads=list(params.heads),
-        evaluate=params.evaluate,
-        sections=params.model_dump(mode="json", by_alias=True),
-    )
+    results = load_results(artifacts.results, params=params)
     judgement = load_judgement(
         artifacts.results,
         soups=params.soups,
