@@ -23,7 +23,8 @@ class Wanted(Sections):
 
 def main(owner: Owner, dataset: str) -> None:
     """Write the manifest of DATASET, a name in params.yaml."""
-    preflight.check(load_params())  # a run begins here, and its last stage may come hours later
+    for problem in preflight.problems(load_params()):  # a run begins here, and its last stage may come hours later
+        raise problem
     params = load(Wanted)
     if dataset not in params.datasets:
         raise ParamsError(f"dataset {dataset!r} is not in params.yaml; there are {', '.join(params.datasets)}")

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from miniature import build_coop, draw
 from PIL import Image
-from rich.console import Console
 
 from wsoup.check import data as datacheck
-from wsoup.check.data import show
+from wsoup.check.data import Finding
 from wsoup.check.whole import Params, parse_params
 from wsoup.datasets import manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.images.decode import load_rgb
 from wsoup.profiles.paper import paper
 
 
@@ -44,27 +41,35 @@ def paper_params(root: Path, **changes: dict[str, Any]) -> Params:
     return parse_params(raw, origin="params.yaml")
 
 
-def look(params: Params, *, manifests: Path = Path("none"), deep: bool = False) -> dict[str, datacheck.Finding]:
-    findings = datacheck.check(params, manifests=manifests, decode=load_rgb if deep else None, imagenet_names=list)
-    return {finding.name: finding for finding in findings}
+def look(params: Params, *, deep: bool = False) -> dict[str, list[Finding]]:
+    return {name: [*datacheck.dataset(name, params=params, deep=deep)] for name in params.datasets}
 
 
-def only(params: Params, name: str, **options: Any) -> str:
+def texts(findings: list[Finding], kind: str) -> list[str]:
+    return [finding.text for finding in findings if finding.kind == kind]
+
+
+def errors(params: Params, *, deep: bool = False) -> list[tuple[str, str]]:
+    return [(name, text) for name, found in look(params, deep=deep).items() for text in texts(found, "error")]
+
+
+def only(params: Params, name: str) -> str:
     """The one problem of a dataset; all others have none."""
-    findings = look(params, **options)
-    assert [finding.name for finding in findings.values() if finding.problems] == [name]
-    (problem,) = findings[name].problems
-    return problem
+    ((about, text),) = errors(params)
+    assert about == name
+    return text
 
 
 def test_all_15_in_miniature_are_found_but_not_comparable(root: Path) -> None:
     findings = look(paper_params(root), deep=True)
     assert list(findings) == list(PAPER)
-    assert not any(finding.problems for finding in findings.values())
-    assert findings["imagenet"].n_train in range(6, 10)
-    assert {finding.n_test for finding in findings.values()} == {6}
-    assert findings["dtd"].expected == 1_692
-    assert findings["dtd"].reason == "6 test images, the paper has 1,692"
+    assert not any(texts(found, "error") for found in findings.values())
+    assert texts(findings["food101"], "fact") == [
+        "xd: 3 classes, 6 test images; classes 'food101 class 0', 'food101 class 1', 'food101 class 2'",
+        f"split from {root}/food-101/split_zhou_Food101.json; "
+        "not paper-comparable: 6 test images, the paper has 30,300",
+    ]
+    assert re.match(r"source: 3 classes, [6-9] of \d+ training images, 6 test", texts(findings["imagenet"], "fact")[0])
 
 
 def test_a_dataset_of_the_papers_size_is_comparable() -> None:
@@ -84,10 +89,9 @@ def test_a_dataset_of_the_papers_size_is_comparable() -> None:
 
 def test_a_missing_dataset_and_its_watched_file(root: Path) -> None:
     (root / "dtd/split_zhou_DescribableTextures.json").unlink()
-    problems = look(paper_params(root))["dtd"].problems
-    assert len(problems) == 2
-    assert "split_zhou_DescribableTextures.json does not exist; put DTD's split file there" in problems[0]
-    assert problems[1].startswith("watch: ")
+    (_, missing), (_, watched) = errors(paper_params(root))
+    assert "split_zhou_DescribableTextures.json does not exist; put DTD's split file there" in missing
+    assert watched.startswith("watch: ")
 
 
 def test_missing_and_empty_images(root: Path) -> None:
@@ -126,13 +130,13 @@ def test_faults_that_only_decoding_finds(
 ) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", Image.MAX_IMAGE_PIXELS)
     spoil(root / "eurosat/2750/test_0/image 0.jpg")
-    assert not any(finding.problems for finding in look(paper_params(root)).values())
-    problems = look(paper_params(root), deep=True)["eurosat"].problems
-    assert text in problems[0]
-    assert "eurosat/2750/test_0/image 0.jpg" in problems[0]
+    assert errors(paper_params(root)) == []
+    problem = next(text for name, text in errors(paper_params(root), deep=True) if name == "eurosat")
+    assert text in problem
+    assert "eurosat/2750/test_0/image 0.jpg" in problem
 
 
-def test_changed_added_and_removed_images_since_the_last_run(root: Path, tmp_path: Path) -> None:
+def test_changed_added_and_removed_images_since_the_last_run(root: Path, in_tmp: Path) -> None:
     params = paper_params(root)
     section = params.datasets["imagenet_r"]
     built = manifest.build(
@@ -142,13 +146,13 @@ def test_changed_added_and_removed_images_since_the_last_run(root: Path, tmp_pat
         shots=2,
         seeds=[1],
     )
-    store.write_table(tmp_path / "imagenet_r.parquet", built.table, attributes=built.attributes)
-    assert not look(params, manifests=tmp_path)["imagenet_r"].problems
+    store.write_table(Artifacts().manifest("imagenet_r"), built.table, attributes=built.attributes)
+    assert errors(params) == []
     place = root / "imagenet-rendition/imagenet-r/n01440764"
     draw(place / "0.jpeg", size=9)
     draw(place / "7.jpeg")
     (place / "1.jpeg").unlink()
-    problem = only(params, "imagenet_r", manifests=tmp_path)
+    problem = only(params, "imagenet_r")
     assert "imagenet_r.parquet: 1 changed, 1 added, 1 removed; run `dvc repro --force --single-item" in problem
 
 
@@ -164,79 +168,43 @@ def test_a_class_without_gpt_descriptors(root: Path, tmp_path: Path) -> None:
     assert "no descriptors for class 'dtd class 2'" in only(params, "dtd")
 
 
-def test_class_names_that_differ_only_in_case_are_a_warning(tmp_path: Path) -> None:
-    for number, name in enumerate(("Red", "red", "blue")):
+@pytest.mark.parametrize(
+    ("names", "start", "end"),
+    [
+        (("Red", "red", "blue"), "class names 'Red', 'red' differ only in upper and lower case, yet", "their images"),
+        *(
+            ((odd, "red panda", "owl"), f"1 of 3 class names are not written as in a caption: {odd!r}", ".class_names")
+            for odd in ("HerbaceousVegetation", "T-shirt", "747-400", "D.C.")
+        ),
+    ],
+)
+def test_odd_class_names_are_a_warning(names: tuple[str, ...], start: str, end: str, tmp_path: Path) -> None:
+    for number, name in enumerate(names):
         draw(tmp_path / f"mine/test/{name}/{number}.png")
-    finding = own_folder(tmp_path / "mine", role="dg")
-    assert finding.problems == []
-    assert finding.warnings == [
-        "class names 'Red', 'red' differ only in upper and lower case, yet are separate classes; if they are one, "
-        "merge their images"
-    ]
-
-
-@pytest.mark.parametrize("odd", ["HerbaceousVegetation", "T-shirt", "747-400", "D.C."])
-def test_class_names_unlike_a_caption_are_a_warning(odd: str, tmp_path: Path) -> None:
-    for name in (odd, "red panda", "owl"):
-        draw(tmp_path / f"mine/test/{name}/{name}.png")
-    (warning,) = own_folder(tmp_path / "mine", role="dg").warnings
-    assert warning.startswith(f"1 of 3 class names are not written as in a caption: {odd!r}; prompts use them as")
-    assert warning.endswith("in datasets.mine.class_names")
+    (warning,) = own_folder(tmp_path / "mine", role="dg")
+    assert warning.startswith(start)
+    assert warning.endswith(end)
 
 
 def test_an_image_in_train_and_test_or_under_two_labels_is_a_warning(tmp_path: Path) -> None:
     for name in ("ant", "bee"):
         for split, number in (("train", 0), ("train", 1), ("test", 2)):
             draw(tmp_path / f"mine/{split}/{name}/{name}{number}.png")
-    assert own_folder(tmp_path / "mine").warnings == []
+    assert own_folder(tmp_path / "mine") == []
     for copy in ("test/ant/again.png", "test/bee/again.png"):
         (tmp_path / "mine" / copy).write_bytes((tmp_path / "mine/train/ant/ant0.png").read_bytes())
-    finding = own_folder(tmp_path / "mine")
-    assert finding.problems == []
-    assert len(finding.warnings) == 2
-    assert "1 images are in train and in test with the same bytes, for example " in finding.warnings[0]
-    assert "1 images have several labels with the same bytes, for example " in finding.warnings[1]
+    both, several = own_folder(tmp_path / "mine")
+    assert "1 images are in train and in test with the same bytes, for example " in both
+    assert "1 images have several labels with the same bytes, for example " in several
 
 
-def own_folder(root: Path, *, role: str = "source") -> datacheck.Finding:
+def own_folder(root: Path, *, role: str = "source") -> list[str]:
+    """The warnings for a folder of one's own, which has no errors."""
     raw = yaml.safe_load(paper(str(root), without_descriptors=True))
     raw["fewshot"] = {"shots": 2}
     section = {"role": role, "layout": "imagefolder", "root": str(root), "watch": str(root), "template": "a {}."}
     name = raw["source"] if role == "source" else "mine"
     raw["datasets"][name] = section
-    return look(parse_params(raw, origin="params.yaml"), deep=True)[name]
-
-
-def test_what_is_shown(root: Path) -> None:
-    (root / "dtd/split_zhou_DescribableTextures.json").unlink()
-    findings = datacheck.check(paper_params(root), manifests=Path("none"), decode=None, imagenet_names=list)
-    out = io.StringIO()
-    show(findings, Console(file=out, width=80))
-    lines = out.getvalue().splitlines()
-    assert lines[0].split() == ["dataset", "role", "found", "classes", "train", "test", "paper's", "comparable"]
-    assert lines[2].split() == ["caltech101", "xd", "yes", "3", "6", "2,465", "no"]
-    assert any(line.split() == ["dtd", "xd", "no", "no"] for line in lines)
-    split = f"split from {root}/food-101/split_zhou_Food101.json"
-    assert f"food101: {split}; not paper-comparable: 6 test images, the paper has 30,300" in lines
-    assert any(line.startswith("error: dtd: ") and "does not exist" in line for line in lines)
-
-
-def test_features_from_older_packages_are_named_with_the_stage_to_repeat(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    artifacts = Artifacts()
-    for name, split, version in (
-        ("imagenet", "train", "10.4.0"),
-        ("imagenet", "test", "11.0.0"),
-        ("dtd", "test", "11.0.2"),
-    ):
-        features = store.ImageFeatures(np.ones((1, 2)), np.zeros(1), np.zeros(1), {"made_with": {"pillow": version}})
-        store.write_features(artifacts.features(name, split=split), features)
-    (artifacts.features("sun397", split="test")).mkdir()  # damaged: what reads it says so
-    findings = look(paper_params(root))
-    assert findings["imagenet"].warnings == [
-        "train features were made with pillow 10.4.0, others with 11.0.0; make them again: `dvc repro --force "
-        "--single-item embed_train`, then `dvc repro`"
-    ]
-    assert not any(finding.warnings for name, finding in findings.items() if name != "imagenet")
+    findings = [*datacheck.dataset(name, params=parse_params(raw, origin="params.yaml"), deep=True)]
+    assert texts(findings, "error") == []
+    return texts(findings, "warning")

@@ -14,7 +14,7 @@ from run_cli import run
 from small_world import COLOURS, TINY_CONFIG, write_image_folder
 
 from wsoup.base.errors import ModelError
-from wsoup.check.encoder import check_encoder
+from wsoup.check.findings import encoder as check_encoder
 from wsoup.check.whole import parse_params
 from wsoup.params.inputs import EncoderParams
 from wsoup.towers.encoder import load_encoder
@@ -36,13 +36,14 @@ def checked(encoder, *, methods=()):
     raw["encoder"] = {"precision": "fp32", "watch": encoder.get("config", "x"), **encoder}
     raw["finetune"]["methods"] = {name: COOP if name == "coop" else CE for name in methods}
     raw["landscape"]["methods"] = []
-    return check_encoder(parse_params(raw, origin="test"))
+    found = [*check_encoder(parse_params(raw, origin="test"))]
+    return {kind: [each.text for each in found if each.kind == kind] for kind in ("fact", "warning", "error")}
 
 
 def test_a_good_encoder_is_described(tiny_encoder_files):
     finding = checked(tiny_encoder_files, methods=["ce"])
-    assert (finding.problems, finding.warnings) == ([], [])
-    assert finding.facts == [
+    assert (finding["error"], finding["warning"]) == ([], [])
+    assert finding["fact"] == [
         "tiny-clip: 1 million parameters",
         "images: VisionTransformer, 16 x 16 pixels",
         "texts: fast (compared with encode_text on first use); activation GELU",
@@ -50,21 +51,18 @@ def test_a_good_encoder_is_described(tiny_encoder_files):
     ]
 
 
-def test_missing_weights_are_named(tiny_encoder_files):
-    missing = tiny_encoder_files["pretrained"].replace("tiny.", "lost.")
-    finding = checked(tiny_encoder_files | {"pretrained": missing})
-    assert finding.problems == [f"encoder.pretrained: weights file {missing} does not exist"]
-    assert "encoder.pretrained is null" in checked(tiny_encoder_files | {"pretrained": None}).problems[0]
+def test_no_weights_are_an_error(tiny_encoder_files):
+    assert "encoder.pretrained is null" in checked(tiny_encoder_files | {"pretrained": None})["error"][0]
 
 
 def test_for_a_misspelt_model_or_tag_the_nearest_is_suggested():
     finding = checked({"model": "ViT-B-32-quickgel", "pretrained": "openai"})
     assert (
         "encoder.model 'ViT-B-32-quickgel' is not an open_clip model; did you mean 'ViT-B-32-quickgelu'?"
-        in finding.problems
+        in finding["error"]
     )
     finding = checked({"model": "ViT-S-32-alt", "pretrained": "openai"})
-    assert finding.problems == ["encoder.pretrained: ViT-S-32-alt has no tag 'openai'; it has none"]
+    assert finding["error"] == ["encoder.pretrained: ViT-S-32-alt has no tag 'openai'; it has none"]
 
 
 def test_models_that_finetuning_refuses_are_named_before_a_run(tmp_path):
@@ -73,12 +71,12 @@ def test_models_that_finetuning_refuses_are_named_before_a_run(tmp_path):
     given = {"model": "tiny-resnet", "config": str(tmp_path / "tiny-resnet.json"), "pretrained": None}
     finding = checked(given, methods=["ce"])
     assert any(
-        "finetune.methods ce: finetuning needs an image tower of open_clip's VisionTr" in p for p in finding.problems
+        "finetune.methods ce: finetuning needs an image tower of open_clip's VisionTr" in p for p in finding["error"]
     )
-    assert not any("finetun" in text for text in checked(given).problems)
+    assert not any("finetun" in text for text in checked(given)["error"])
     both = checked(given, methods=["coop", "ce"])
-    assert "finetuning: coop can train it" in both.facts
-    assert any("finetune.methods ce: finetuning needs" in problem for problem in both.problems)
+    assert "finetuning: coop can train it" in both["fact"]
+    assert any("finetune.methods ce: finetuning needs" in problem for problem in both["error"])
 
 
 @pytest.fixture
@@ -97,7 +95,7 @@ def test_a_model_folder_needs_no_pretrained(local_dir, tiny_encoder):
     encoder = load_encoder(params, device=torch.device("cpu"))
     assert encoder.id["weights"] == tiny_encoder.id["weights"]
     assert (encoder.id["pretrained"], encoder.preprocessing["mean"]) == (None, [0.5] * 3)
-    assert checked({"model": params.model}).problems == []
+    assert checked({"model": params.model})["error"] == []
 
 
 def test_no_weights_are_never_random_ones(tiny_encoder_files):
@@ -113,8 +111,8 @@ def test_a_tokenizer_that_needs_transformers_says_so(tmp_path):
         text = {"hf_tokenizer_name": "bert-base-uncased", **TINY_CONFIG["text_cfg"]}
         (tmp_path / "tiny-bert.json").write_text(json.dumps({**TINY_CONFIG, "text_cfg": text}))
         finding = checked({"model": "tiny-bert", "config": str(tmp_path / "tiny-bert.json"), "pretrained": None})
-        assert "the tokenizer of tiny-bert cannot be loaded: transformers is not installed" in finding.problems[-1]
-        assert "pip install 'wsoup[hf]'" in finding.problems[-1]
+        assert "the tokenizer of tiny-bert cannot be loaded: transformers is not installed" in finding["error"][-1]
+        assert "pip install 'wsoup[hf]'" in finding["error"][-1]
 
 
 def test_profile_own_takes_the_model_from_its_config_and_writes_whole_paths(in_tmp, tiny_encoder_files):

@@ -18,7 +18,7 @@ from project import DESCRIPTORS, WORDS, miniature_params
 
 from wsoup.base.errors import LONGEST, WsoupError
 from wsoup.check import preflight
-from wsoup.check.encoder import text_problems
+from wsoup.check.data import long_texts
 from wsoup.check.whole import parse_params
 from wsoup.cli.app import app
 from wsoup.disk import store
@@ -163,13 +163,12 @@ def test_all_texts_that_are_too_long_are_named(raw: dict[str, Any], in_tmp: Path
     long = [f"which has {word} " + "very " * 80 for word in ("one", "two", "three")]
     (in_tmp / "pools/descriptors.txt").write_text("\n".join([*DESCRIPTORS, *long]))
     params = parse_params(raw, origin="params.yaml")
-    lines = [*text_problems(params, class_names=["red", "dark green"])]
+    lines = [*long_texts(params, class_names=["red", "dark green"])]
     assert ["one" in lines[0], "two" in lines[1], "three" in lines[2]] == [True] * 3
     assert all("does not fit the model's context after 'a " in line for line in lines)
     assert all("shorten it or leave it out" in line and len(line) <= LONGEST for line in lines)
-    assert [*text_problems(params, class_names=[])] == []
     change(raw, "candidates.on_long_text", "skip")
-    assert [*text_problems(parse_params(raw, origin="params.yaml"), class_names=["red", "dark green"])] == []
+    assert [*long_texts(parse_params(raw, origin="params.yaml"), class_names=["red", "dark green"])] == []
 
 
 # ------------------------------------------------------------------------------------------- pools and GPT files

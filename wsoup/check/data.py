@@ -1,160 +1,121 @@
-"""Check the datasets of params.yaml before anything runs: `wsoup check`.
+"""What `wsoup check` says of a dataset: what is there, what is wrong, and what is probably a mistake.
 
-Only the digest cache is written. Every finding ends with the next step.
+Only the digest cache is written.
 """
 
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
-from rich.table import Table
 
 from wsoup.base import remote
-from wsoup.base.errors import DataError, MissingError, WsoupError
+from wsoup.base.errors import DataError, MissingError, WsoupError, one_line
 from wsoup.check.whole import Params
+from wsoup.core import prompts
 from wsoup.datasets import digests, manifest, paper
 from wsoup.datasets.listing import Listing, problems, some
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.members import file_size
-from wsoup.images.versions import differing
+from wsoup.images.decode import load_rgb
 from wsoup.params.inputs import DatasetParams
 from wsoup.runtime.threads import cores
-from wsoup.search.rank import gpt
+from wsoup.search.rank import gpt, pools
+from wsoup.texts.tokens import too_long
+from wsoup.towers.encoder import imagenet_class_names, tokenizer_of
 
-Decode = Callable[[str], object]
 UNCAPTIONED = re.compile(r"[a-z][A-Z]|_|\w-\w|\w\d{2,}|^\d+$|\.$")
 """Class names that no caption would contain: CamelCase, joined by _ or -, codes; or ending in a period, which the
 template already has."""
 
 
-@dataclass
-class Finding:
-    """What is known about one dataset.
+class Finding(NamedTuple):
+    """A line of `wsoup check`.
 
     Attributes:
-        name, role: as in params.
-        split_source: the file or folder that says which image is in which split; None if the dataset is missing.
-        class_names: in label order.
-        n_train, n_test: images; n_train is the few-shot training images of all seeds.
-        n_train_listed: all training images, from which those are drawn.
-        own: whether this is none of the paper's datasets, so that comparing makes no sense.
-        expected: the paper's number of test images, or None.
-        comparable, reason: whether results may be compared with the paper's, and why (not).
-        problems: one sentence each, with the next step.
-        warnings: the same, for what a run accepts but is probably a mistake.
-        notes: worth knowing.
+        kind: fact; warning: what a run accepts but is probably a mistake; error: what would end a run.
+        about: a dataset's name, or encoder, or "".
+        text: one sentence; with the next step if it is no fact.
     """
 
-    name: str
-    role: str
-    split_source: str | None = None
-    n_train: int = 0
-    n_train_listed: int = 0
-    n_test: int = 0
-    expected: int | None = None
-    comparable: bool = False
-    reason: str = ""
-    problems: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    class_names: list[str] = field(default_factory=list)
-    own: bool = False
+    kind: str
+    about: str
+    text: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.kind, self.about, self.text) if part not in ("", "fact"))
 
 
-def check(
-    params: Params, *, manifests: Path, decode: Decode | None, imagenet_names: Callable[[], list[str]]
-) -> list[Finding]:
-    """Check all datasets, in the order of params.
-
-    Args:
-        params: all of params.yaml.
-        manifests: folder of the last run's manifests, to find images that changed since.
-        decode: decodes one image file or raises DataError (``--deep``); None only looks at sizes.
-        imagenet_names: ImageNet's class names, called only if a layout needs them.
-    """
-    findings = []
-    for name, dataset in params.datasets.items():
-        finding = Finding(name, dataset.role)
-        try:
-            listing = manifest.listing(name, params=dataset, imagenet_names=imagenet_names)
-            finding.split_source = listing.origin
-            finding.problems += problems(listing)
-            if not finding.problems:
-                _check_images(finding, listing, params=params, manifests=manifests, decode=decode)
-        except WsoupError as error:
-            finding.problems.append(str(error))
-        if not os.path.exists(dataset.watch):
-            finding.problems.append(
-                f"watch: {dataset.watch} does not exist; name a file or folder for `dvc repro` to watch"
-            )
-        findings.append(finding)
-    _check_features({finding.name: finding for finding in findings})
-    return findings
+def dataset(name: str, *, params: Params, deep: bool) -> Iterator[Finding]:
+    """What is known about one dataset of params.yaml; `deep` decodes every image."""
+    section = params.datasets[name]
+    try:
+        listing = manifest.listing(name, params=section, imagenet_names=imagenet_class_names)
+        wrong = [*problems(listing)]
+        yield from (Finding("error", name, text) for text in wrong)
+        if not wrong:
+            yield from _images(name, listing, params=params, deep=deep)
+    except WsoupError as error:
+        yield Finding("error", name, str(error))
+    if not os.path.exists(section.watch):
+        step = "name a file or folder for `dvc repro` to watch"
+        yield Finding("error", name, f"watch: {section.watch} does not exist; {step}")
 
 
-def _check_features(findings: dict[str, Finding]) -> None:
-    """Warn if the last run's features of one dataset were made with other package versions than the rest."""
-    made_with = {}
-    for name in findings:
-        for split in ("train", "test"):
-            attributes = store.features_attributes(Artifacts().features(name, split=split))
-            made_with[name, split] = attributes.get("made_with", {})
-    for (name, split), sentence in differing(made_with).items():
-        stage = f"embed@{name}" if split == "test" else "embed_train"
-        findings[name].warnings.append(
-            f"{split} features {sentence}; make them again: `dvc repro --force --single-item {stage}`, then `dvc repro`"
-        )
+def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Iterator[Finding]:
+    section, (error, warning) = params.datasets[name], (partial(Finding, kind, name) for kind in ("error", "warning"))
+    table, names = manifest.select(listing, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
+    yield from (Finding("fact", name, text) for text in _facts(name, listing, section=section, table=table))
+    yield from map(warning, _same_but_for_case(names))
+    if not section.layout.startswith("coop"):
+        yield from map(warning, _uncaptioned(names, name=name))
+    paths = table["path"].to_pylist()
+    faults = [*_file_faults(listing, paths=paths)] or ([*_undecodable(listing, paths=paths)] if deep else [])
+    yield from map(error, faults)
+    before = Artifacts().manifest(name)
+    # Digests read every image once; after a run they come from the digest cache.
+    if not faults and (deep or before.is_file()):
+        hexes = digests.of_images(listing.root, paths, origin=listing.origin).hexes
+        yield from map(warning, _copies(table, hexes=hexes))
+        changes = _changes(dict(zip(paths, hexes, strict=True)), path=before) if before.is_file() else ""
+        if changes and not _watched(section):
+            again = f"`dvc repro --force --single-item prepare@{name}`, then `dvc repro`"
+            yield error(f"images of this run differ from {before}: {changes}; run {again}")
+    if section.gpt_descriptors is not None:
+        gpt.matched(gpt.read(section.gpt_descriptors), class_names=names, origin=section.gpt_descriptors)
+    if name == params.source:
+        yield from (Finding("error", "", text) for text in long_texts(params, class_names=names))
 
 
-def _check_images(
-    finding: Finding, listing: Listing, *, params: Params, manifests: Path, decode: Decode | None
-) -> None:
-    dataset = params.datasets[finding.name]
-    table, names = manifest.select(listing, params=dataset, shots=params.fewshot.shots, seeds=list(params.seeds))
-    finding.class_names = names
-    finding.own = not dataset.layout.startswith("coop")
-    finding.n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
-    finding.n_train = table.num_rows - finding.n_test
-    if finding.n_train:
-        finding.n_train_listed = len(listing.split("train").labels)
-    finding.comparable, finding.reason = paper.comparable(
-        dataset.layout,
-        dataset=finding.name,
-        template=dataset.template,
-        test_split=dataset.test_split,
-        n_test=finding.n_test,
+def _facts(name: str, listing: Listing, *, section: DatasetParams, table: pa.Table) -> Iterator[str]:
+    """Numbers of classes and images; class names; where the split is from, and whether the paper's results compare."""
+    names = listing.class_names
+    n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
+    train = ""
+    if drawn := table.num_rows - n_test:
+        train = f"{drawn:,} of {len(listing.split('train').labels):,} training images, "
+    yield f"{section.role}: {len(names):,} classes, {train}{n_test:,} test images; classes {some(names, limit=8)}"
+    comparable, reason = paper.comparable(
+        section.layout,
+        dataset=name,
+        template=section.template,
+        test_split=section.test_split,
+        n_test=n_test,
         n_classes=len(names),
     )
-    finding.expected = paper.expected_n_test(dataset.layout, dataset=finding.name)
-    finding.warnings += _same_but_for_case(names)
-    finding.warnings += _uncaptioned(names, dataset=finding.name) if finding.own else []
-    paths = table["path"].to_pylist()
-    finding.problems += _file_problems(listing, paths=paths, decode=decode)
-    previous = manifests / f"{finding.name}.parquet"
-    # Digests read every image once; after a run they come from the digest cache.
-    if not finding.problems and (decode is not None or previous.is_file()):
-        hexes = digests.of_images(listing.root, paths, origin=listing.origin).hexes
-        finding.warnings += _duplicates(table, hexes=hexes)
-        changes = _changes(dict(zip(paths, hexes, strict=True)), path=previous)
-        if changes and _watched(dataset):
-            finding.notes.append(f"{changes}; `dvc repro` picks that up")
-        elif changes:
-            again = f"`dvc repro --force --single-item prepare@{finding.name}`, then `dvc repro`"
-            finding.problems.append(f"{changes}; run {again}")
-    if dataset.gpt_descriptors is not None:
-        gpt.matched(gpt.read(dataset.gpt_descriptors), class_names=names, origin=dataset.gpt_descriptors)
+    of_paper = f"; {'' if comparable else 'not '}paper-comparable: {reason}" if section.layout[:4] == "coop" else ""
+    yield f"split from {listing.origin}{of_paper}"
 
 
-def _file_problems(listing: Listing, *, paths: list[str], decode: Decode | None) -> list[str]:
-    """Images that are missing, empty, or (with `decode`) unreadable."""
+def _file_faults(listing: Listing, *, paths: list[str]) -> Iterator[str]:
+    """Images that are missing or empty, or no files."""
     missing, empty, irregular = [], [], []
     for path in paths:
         try:
@@ -164,17 +125,12 @@ def _file_problems(listing: Listing, *, paths: list[str], decode: Decode | None)
             missing.append(path)
         except DataError as error:
             irregular.append(str(error))
-    sentences = _first_five(irregular, others="are no files")
+    yield from _first_five(irregular, others="are no files")
     if missing:
-        sentences.append(
-            f"{len(missing):,} of {len(paths):,} images listed in {listing.origin} do not exist: {some(missing)}; "
-            "unpack the dataset again"
-        )
+        listed = f"{len(missing):,} of {len(paths):,} images listed in {listing.origin}"
+        yield f"{listed} do not exist: {some(missing)}; unpack the dataset again"
     if empty:
-        sentences.append(f"{len(empty):,} images are empty (0 bytes): {some(empty)}; replace or remove them")
-    if decode is not None and not sentences:
-        sentences = _first_five(_undecodable(listing, paths=paths, decode=decode), others="images cannot be decoded")
-    return sentences
+        yield f"{len(empty):,} images are empty (0 bytes): {some(empty)}; replace or remove them"
 
 
 def _first_five(sentences: list[str], *, others: str) -> list[str]:
@@ -182,16 +138,17 @@ def _first_five(sentences: list[str], *, others: str) -> list[str]:
     return sentences[:5] + more
 
 
-def _undecodable(listing: Listing, *, paths: list[str], decode: Decode) -> list[str]:
+def _undecodable(listing: Listing, *, paths: list[str]) -> list[str]:
     def reason(path: str) -> str | None:
         try:
-            decode(remote.joined(listing.root, path))
+            load_rgb(remote.joined(listing.root, path))
         except DataError as error:
             return str(error)
         return None
 
     with ThreadPoolExecutor(cores()) as pool:
-        return [text for text in pool.map(reason, paths) if text is not None]
+        reasons = [text for text in pool.map(reason, paths) if text is not None]
+    return _first_five(reasons, others="images cannot be decoded")
 
 
 def _same_but_for_case(names: list[str]) -> list[str]:
@@ -206,18 +163,16 @@ def _same_but_for_case(names: list[str]) -> list[str]:
     ]
 
 
-def _uncaptioned(names: list[str], *, dataset: str) -> list[str]:
+def _uncaptioned(names: list[str], *, name: str) -> Iterator[str]:
     """Class names such as ``HerbaceousVegetation``, which a text encoder does not read as words."""
-    odd = [name for name in names if UNCAPTIONED.search(name)]
-    if not odd:
-        return []
-    return [
-        f"{len(odd):,} of {len(names):,} class names are not written as in a caption: {some(odd)}; prompts use them as "
-        f"they are. To rename them, name a file of lines `folder name` in datasets.{dataset}.class_names"
-    ]
+    if odd := [each for each in names if UNCAPTIONED.search(each)]:
+        yield (
+            f"{len(odd):,} of {len(names):,} class names are not written as in a caption: {some(odd)}; prompts use "
+            f"them as they are. To rename them, name a file of lines `folder name` in datasets.{name}.class_names"
+        )
 
 
-def _duplicates(table: pa.Table, *, hexes: list[str]) -> list[str]:
+def _copies(table: pa.Table, *, hexes: list[str]) -> Iterator[str]:
     """Images with the same bytes in train and in test, or under several labels."""
     copies = defaultdict(list)
     for digest, image in zip(hexes, table.select(["path", "split", "label"]).to_pylist(), strict=True):
@@ -227,64 +182,44 @@ def _duplicates(table: pa.Table, *, hexes: list[str]) -> list[str]:
         "proves nothing: remove it from one of them",
         "label": "have several labels with the same bytes, for example {}; keep each under one label",
     }
-    sentences = []
     for column, sentence in mistakes.items():
-        groups = [group for group in copies.values() if len({image[column] for image in group}) > 1]
-        if groups:
+        if groups := [group for group in copies.values() if len({image[column] for image in group}) > 1]:
             example = some([image["path"] for image in groups[0]])
-            sentences.append(f"{len(groups):,} images {sentence.format(example)}")
-    return sentences
+            yield f"{len(groups):,} images {sentence.format(example)}"
 
 
 def _changes(new: dict[str, str], *, path: Path) -> str:
     """How the images (path -> digest) differ from those in the last run's manifest; "" if they do not."""
-    if not path.is_file():
-        return ""
-    manifest_before = store.read_table(path, columns=["path", "digest"])
-    old = dict(zip(manifest_before["path"].to_pylist(), manifest_before["digest"].to_pylist(), strict=True))
+    table = store.read_table(path, columns=["path", "digest"])
+    old = dict(zip(table["path"].to_pylist(), table["digest"].to_pylist(), strict=True))
     changed = sum(digest != old[name] for name, digest in new.items() if name in old)
     counts = {"changed": changed, "added": len(new.keys() - old.keys()), "removed": len(old.keys() - new.keys())}
-    changes = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return f"images of this run differ from {path}: {changes}" if changes else ""
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
 
 
-def _watched(dataset: DatasetParams) -> bool:
+def _watched(section: DatasetParams) -> bool:
     """Whether DVC hashes the images themselves: `watch` is their folder or one above it."""
-    watch, root = Path(dataset.watch), Path(dataset.root)
+    watch, root = Path(section.watch), Path(section.root)
     return watch.is_dir() and root.resolve().is_relative_to(watch.resolve())
 
 
-def show(findings: list[Finding], console: Console) -> None:
-    """Print a table; then the split source of every dataset and whether it is paper-comparable; then every problem."""
-    table = Table(box=None, pad_edge=False)
-    for title in ("dataset", "role", "found"):
-        table.add_column(title, no_wrap=True)
-    for title in ("classes", "train", "test", "paper's"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("comparable", no_wrap=True)
-    for finding in findings:
-        table.add_row(finding.name, finding.role, *_cells(finding))
-    console.print(table, highlight=False)
-    console.print("")
-    lines = []
-    for finding in findings:
-        if finding.split_source is not None:
-            verdict = "paper-comparable" if finding.comparable else "not paper-comparable"
-            why = f"; {verdict}: {finding.reason}" if finding.reason and not finding.own else ""
-            lines.append(f"{finding.name}: split from {finding.split_source}{why}")
-            if finding.class_names:
-                lines.append(f"{finding.name}: classes {some(finding.class_names, limit=8)}")
-    lines += [f"note: {finding.name}: {note}" for finding in findings for note in finding.notes]
-    lines += [f"warning: {finding.name}: {warning}" for finding in findings for warning in finding.warnings]
-    lines += [f"error: {finding.name}: {problem}" for finding in findings for problem in finding.problems]
-    for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _cells(finding: Finding) -> tuple[str, ...]:
-    state = "no" if finding.split_source is None else "faulty" if finding.problems else "yes"
-    numbers = (len(finding.class_names), finding.n_train, finding.n_test, finding.expected)
-    counts = [f"{n:,}" if n else "" for n in numbers]
-    if finding.n_train_listed > finding.n_train:
-        counts[1] += f" of {finding.n_train_listed:,}"
-    return state, *counts, "yes" if finding.comparable else "" if finding.own else "no"
+def long_texts(params: Params, *, class_names: Sequence[str]) -> Iterator[str]:
+    """Each descriptor, and each word from the user's own list, that is too long after one of the source's classes."""
+    candidates = params.candidates
+    if candidates.on_long_text == "skip":
+        return
+    try:
+        tokenizer = tokenizer_of(params.encoder.model)
+        texts = {"descriptors": pools.descriptors(candidates.descriptors.paths)}
+        if candidates.words.path is not None:
+            texts["words"] = pools.words_from_file(candidates.words.path, count=candidates.words.count)
+    except WsoupError:  # a missing pool or model is reported elsewhere
+        return
+    stems = prompts.stems(params.datasets[params.source].template, class_names)
+    for pool, pool_texts in texts.items():
+        for stem, text in too_long(pool_texts, stems=stems, tokenizer=tokenizer):
+            after = one_line(stem, limit=160)
+            yield (
+                f"candidates.{pool}: {one_line(text, limit=160)!r} does not fit the model's context after {after!r}; "
+                "shorten it or leave it out, or set candidates.on_long_text: skip"
+            )

@@ -6,8 +6,7 @@ is going to make it, as it makes the toy world's encoder.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +23,14 @@ START_AND_END = 2
 """Tokens around every text; each word adds at least one."""
 
 
-def check(params: Params) -> None:
-    """Raise the first of `problems`."""
-    for problem in problems(params):
-        raise problem
-
-
 def problems(params: Params) -> Iterator[WsoupError]:
     """One error for each thing that would stop a run, as the stage that meets it would raise it."""
     sizes: dict[str, int] = {}
     words, descriptors = params.candidates.words, params.candidates.descriptors
-    sources: dict[str, tuple[Callable[[], list[str]], list[str]]] = {
-        "words": (partial(_read_words, params), [words.path] if words.path else []),
-        "descriptors": (lambda: pools.descriptors(descriptors.paths), descriptors.paths),
-    }
-    for pool, (read, files) in sources.items():
+    for pool, files in (("words", [words.path] if words.path else []), ("descriptors", descriptors.paths)):
         product = Artifacts().pool(pool)
         try:
-            sizes[pool] = len(read())
+            sizes[pool] = _size(params, pool=pool)
         except MissingError as error:
             if product.exists():
                 sizes[pool] = len(pools.read_pool(product))
@@ -49,17 +38,19 @@ def problems(params: Params) -> Iterator[WsoupError]:
                 yield error
         except WsoupError as error:
             yield error
-    yield from _soups(params, sizes=sizes)
-    yield from _evaluation(params, sizes=sizes)
+    yield from _shortages(params, sizes=sizes)
     yield from _gpt(params)
     yield from _model(params)
 
 
-def _read_words(params: Params) -> list[str]:
+def _size(params: Params, *, pool: str) -> int:
+    """Texts in a pool."""
     words = params.candidates.words
+    if pool == "descriptors":
+        return len(pools.descriptors(params.candidates.descriptors.paths))
     if words.path is not None:
-        return pools.words_from_file(words.path, count=words.count)
-    return [""] * words.count if words.count <= MANY_WORDS else pools.common_words(words.count)
+        return len(pools.words_from_file(words.path, count=words.count))
+    return words.count if words.count <= MANY_WORDS else len(pools.common_words(words.count))
 
 
 def _made_by_dvc(path: str) -> bool:
@@ -76,24 +67,24 @@ def _made_by_dvc(path: str) -> bool:
     return False
 
 
-def _soups(params: Params, *, sizes: Mapping[str, int]) -> Iterator[WsoupError]:
-    """Soups that need more texts than their pool has."""
+def _shortages(params: Params, *, sizes: Mapping[str, int]) -> Iterator[WsoupError]:
+    """Soups and draws that need more texts than their pool has."""
     for name, soup in params.soups.items():
         if (size := sizes.get(soup.pool)) is not None:
             where = f"the pool {soup.pool} holds {size}"
             if problem := soup.shortage(size, where=where, otherwise="give more texts under candidates"):
                 yield PoolError(f"soups.{name}.{problem}")
-
-
-def _evaluation(params: Params, *, sizes: Mapping[str, int]) -> Iterator[WsoupError]:
-    """Draws that are larger than their pool."""
-    draws = {"evaluate.baseline_m": (params.evaluate.baseline_m, "descriptors")}
+    wanted = params.evaluate
+    draws = [
+        ("baseline_m", wanted.baseline_m, "descriptors"),
+        ("survey.chain_length", wanted.survey.chain_length, "words"),
+    ]
     if params.finetune.methods:
-        draws["evaluate.tuned_baseline_m"] = (params.evaluate.tuned_baseline_m, "descriptors")
-    draws["evaluate.survey.chain_length"] = (params.evaluate.survey.chain_length, "words")
-    for key, (value, pool) in draws.items():
+        draws.append(("tuned_baseline_m", wanted.tuned_baseline_m, "descriptors"))
+    for key, value, pool in draws:
         if value > (sizes.get(pool) or value):  # without any descriptors their rows are left out
-            yield PoolError(f"{key} is {value} but the pool {pool} holds {sizes[pool]}; lower it, or give more texts")
+            step = "lower it, or give more texts"
+            yield PoolError(f"evaluate.{key} is {value} but the pool {pool} holds {sizes[pool]}; {step}")
 
 
 def _gpt(params: Params) -> Iterator[WsoupError]:
@@ -117,9 +108,8 @@ def _gpt(params: Params) -> Iterator[WsoupError]:
 
 def _model(params: Params) -> Iterator[WsoupError]:
     """Tokens beyond the model's context and blocks beyond its towers, for a local config or one that open_clip has."""
-    files = [file for file in (params.encoder.config, params.encoder.weights_file) if file is not None]
-    missing = [str(file) for file in files if not Path(file).exists()]
-    if missing:
+    files = (params.encoder.config, params.encoder.weights_file)
+    if missing := [str(file) for file in files if file is not None and not Path(file).exists()]:
         if not Artifacts().features(params.source, split="train").exists() and not _made_by_dvc(missing[0]):
             yield MissingError(f"section encoder: {missing[0]} does not exist; correct its path in params.yaml")
         return
@@ -132,8 +122,7 @@ def _model(params: Params) -> Iterator[WsoupError]:
         return
     if config is None:
         return
-    context = config.text_cfg.context_length
-    offset = max(params.evaluate.offsets)
+    context, offset = config.text_cfg.context_length, max(params.evaluate.offsets)
     for name, dataset in params.datasets.items():
         if _least_tokens(dataset.template) + 1 + offset > context:  # one more for a descriptor
             yield PoolError(
@@ -143,26 +132,22 @@ def _model(params: Params) -> Iterator[WsoupError]:
             break
     template = params.datasets[params.source].template
     for name, method in params.finetune.methods.items():
-        yield from _method(name, method.tune, towers=config.blocks, context=context, template=template)
+        for problem in _too_much(method.tune, blocks=config.blocks, context=context, template=template):
+            yield ModelError(f"finetune.methods.{name}.tune.{problem}; lower it")
 
 
-def _method(name: str, tune: Any, *, towers: Mapping[str, int], context: int, template: str) -> Iterator[WsoupError]:
-    where = f"finetune.methods.{name}.tune"
-    blocks = min(towers.values(), default=None)
+def _too_much(tune: Any, *, blocks: Mapping[str, int], context: int, template: str) -> Iterator[str]:
+    """Values of a tuner that are beyond the model's blocks, the template's tokens or the context."""
+    fewest = min(blocks.values(), default=None)
     for key in ("blocks", "depth"):
-        if blocks is not None and (value := getattr(tune, key, 0)) > blocks:
-            yield ModelError(f"{where}.{key} is {value}, the smaller tower has {blocks} blocks; lower it")
+        if fewest is not None and (value := getattr(tune, key, 0)) > fewest:
+            yield f"{key} is {value}, the smaller tower has {fewest} blocks"
     if tune.kind in ("prompt", "maple", "last_blocks"):
         key, prefix = "prompt_tokens" if tune.kind == "last_blocks" else "tokens", template.split("{", 1)[0].strip()
         if (value := getattr(tune, key)) > len(prefix.replace(" ", "").encode()):
-            yield ModelError(
-                f"{where}.{key} is {value}, more than {prefix!r} has, which the trained prompt replaces; lower it"
-            )
+            yield f"{key} is {value}, more than {prefix!r} has, which the trained prompt replaces"
     if tune.kind == "soft_descriptors" and _least_tokens(template) + tune.tokens > context:
-        yield ModelError(
-            f"{where}.tokens is {tune.tokens}, which with {template!r} exceeds the model's context of {context} "
-            "tokens; lower it"
-        )
+        yield f"tokens is {tune.tokens}, which with {template!r} exceeds the model's context of {context} tokens"
 
 
 def _least_tokens(template: str) -> int:

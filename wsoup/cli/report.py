@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from wsoup.base.errors import MissingError, one_line
+from wsoup.base.errors import MissingError, WsoupError
 from wsoup.base.outputs import claim
 from wsoup.cli.common import Force, ParamsFile, Terminal, visible
 from wsoup.disk.files import Artifacts
@@ -23,9 +23,6 @@ verify_app = typer.Typer(help="Compare a run with the paper authors' results.", 
 
 def check_command(
     params: ParamsFile = Path("params.yaml"),
-    manifests: Annotated[Path, typer.Option(help="The folder of the last run's manifests.")] = Path(
-        "artifacts/manifests"
-    ),
     deep: Annotated[bool, typer.Option("--deep", help="Also decode every image.")] = False,
     cache: Annotated[bool, typer.Option("--cache", help="Also check DVC's cached results for damage.")] = False,
 ) -> None:
@@ -33,43 +30,28 @@ def check_command(
 
     Example: wsoup check --deep
     """
-    from wsoup.check import data as datacheck
-    from wsoup.check import preflight
-    from wsoup.check.data import show
-    from wsoup.check.encoder import check_encoder, text_problems
+    from wsoup.check.findings import findings
     from wsoup.check.whole import load_params
     from wsoup.disk import code
-    from wsoup.images.decode import load_rgb
-    from wsoup.paper import coverage
-    from wsoup.pipeline import inputs
-    from wsoup.towers.encoder import imagenet_class_names
+    from wsoup.pipeline.graph import damaged_in_cache
+    from wsoup.pipeline.inputs import check_packages
 
-    settings, console = load_params(params), Terminal()
-    encoder = check_encoder(settings)
-    for kind, texts in (("", encoder.facts), ("warning: ", encoder.warnings), ("error: ", encoder.problems)):
-        for text in texts:
-            console.plain(f"{kind}encoder: {text}")
-    decode = load_rgb if deep else None
-    findings = datacheck.check(settings, manifests=manifests, decode=decode, imagenet_names=imagenet_class_names)
-    show(findings, console)
-    for is_authors, text in coverage.pools_of_params(settings.model_dump(mode="json", by_alias=True)):
-        console.plain(f"{'' if is_authors else 'warning: '}{text}")
-    problems = list(dict.fromkeys(one_line(problem) for problem in preflight.problems(settings)))
-    source = next(finding for finding in findings if finding.name == settings.source)
-    problems += text_problems(settings, class_names=source.class_names)
+    found, problems, console = findings(load_params(params), deep=deep), list[str](), Terminal()
+    for finding in found:
+        console.plain(str(finding))
     if sys.flags.safe_path:
         problems.append("PYTHONSAFEPATH is set, so Python would find no module `stages` here: unset it for `dvc repro`")
-    if inputs.VERSIONS.is_file():
-        problems += [f"{clause} ({inputs.VERSIONS})" for clause in inputs.package_differences(code.installed())]
+    try:
+        check_packages(code.installed())
+    except WsoupError as error:
+        problems.append(str(error))
     if cache:
-        from wsoup.pipeline.graph import damaged_in_cache
-
         count, damaged = damaged_in_cache()
-        print(f"DVC's cache: {count:,} files of the results in dvc.lock, {len(damaged)} of them damaged")
         problems += damaged
+        console.plain(f"DVC's cache: {count:,} files of the results in dvc.lock, {len(damaged)} of them damaged")
     for problem in problems:
-        print(f"error: {problem}")
-    if encoder.problems or problems or any(finding.problems for finding in findings):
+        console.plain(f"error: {problem}")
+    if problems or any(finding.kind == "error" for finding in found):
         raise typer.Exit(1)
 
 

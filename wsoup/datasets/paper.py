@@ -145,12 +145,6 @@ def comparable(
     return True, f"CoOp's split, {paper.n_test:,} test images, the authors' template"
 
 
-def expected_n_test(layout: str, *, dataset: str) -> int | None:
-    """Number of test images in the paper; None for other datasets than its 15."""
-    paper = paper_dataset(layout, dataset=dataset)
-    return None if paper is None else paper.n_test
-
-
 def paper_dataset(layout: str, *, dataset: str) -> PaperDataset | None:
     kind, _, name = layout.partition(":")
     if kind == "laion":  # tested on ImageNet

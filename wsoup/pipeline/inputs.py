@@ -178,15 +178,9 @@ def check_packages(installed: Mapping[str, str]) -> None:
         if not Path("dvc.yaml").is_file():
             return
         raise MissingError(f"{VERSIONS} does not exist: `wsoup packages --accept` writes the installed versions there")
-    differing = package_differences(installed)
-    if differing:
+    entries = [entry.split() for group in read_yaml(VERSIONS).values() for entry in str(group).split(",")]
+    if differing := code.differing(installed, {entry[0]: entry[-1] for entry in entries if entry}):
         raise MismatchError(
             f"{'; '.join(differing)}, in {VERSIONS}, to which the results here belong: install those versions, or run "
             "`wsoup packages --accept` and `dvc repro`, which runs again what they decide"
         )
-
-
-def package_differences(installed: Mapping[str, str]) -> list[str]:
-    """One clause for each package that is installed in another version than data/packages.yaml records."""
-    entries = [entry.split() for group in read_yaml(VERSIONS).values() for entry in str(group).split(",")]
-    return code.differing(installed, {entry[0]: entry[-1] for entry in entries if entry})
