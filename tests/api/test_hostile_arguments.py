@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import wsoup
+from wsoup.adaptation.em import Adapted
 from wsoup.api import soups
 from wsoup.base.errors import LONGEST, DataError, ModelError, ParamsError, WsoupError
 from wsoup.soup.member import Member
@@ -44,6 +45,7 @@ VALUES: dict[str, Callable[[], Any]] = {
     "nan": lambda: float("nan"),
     "inf": lambda: float("inf"),
     "10**30": lambda: 10**30,
+    "1e39": lambda: 1e39,
     "10**5000": lambda: 10**5000,
     "complex": lambda: 1j,
     "empty_text": lambda: "",
@@ -224,6 +226,8 @@ def finite(result: Any) -> bool:
     """Whether a result is valid: finite numbers, or a soup that can be saved."""
     if isinstance(result, torch.Tensor):
         return not result.is_floating_point() or bool(torch.isfinite(result).all())
+    if isinstance(result, Adapted):
+        return finite(result.classifier)
     if isinstance(result, wsoup.Soup):
         return len(result.members) > 0 and wsoup.Soup.from_json(result.as_json(), origin="made") == result
     return True

@@ -29,7 +29,7 @@ def _device(value: Any) -> Any:
 
 
 Device = Annotated[torch.device, BeforeValidator(_device)]
-Positive = Annotated[float, Field(gt=1e-30, allow_inf_nan=False, strict=True), BeforeValidator(_number)]
+Positive = Annotated[float, Field(gt=1e-30, lt=1e30, allow_inf_nan=False, strict=True), BeforeValidator(_number)]
 """A number above 0 that float32 can divide by, or a tensor with one, such as ``model.logit_scale.exp()``."""
 
 

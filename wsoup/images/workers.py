@@ -94,8 +94,8 @@ class _Worker(NamedTuple):
         except (EOFError, OSError):
             self.process.join(timeout=1.0)
             raise WsoupError(
-                f"a decoding process was killed (exit code {self.process.exitcode}); finished shards are kept: run "
-                "again, with fewer processes where memory is short (WSOUP_WORKERS=1)"
+                f"a decoding process was killed (exit code {self.process.exitcode}); run it again, with fewer of them "
+                "where memory is short (WSOUP_WORKERS=1)"
             ) from None
         raise message
 
