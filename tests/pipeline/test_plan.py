@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_named_with_a_remedy():
     needs = {"embed@photo": Need(memory=2**31), "score@words": Need(memory=2**20)}
     (line,) = too_large(needs, memory=2**30)
     assert line.startswith("too large: embed@photo needs 2 GiB of memory, this machine has 1: use fewer images")
-    assert too_large(needs, memory=None) == []
+    assert too_large(needs, memory=2**31) == []
 
 
 def test_changes_work_as_in_dvc_exp_run(tmp_path):

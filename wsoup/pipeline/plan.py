@@ -4,13 +4,13 @@ DVC says what would run. Texts and images come from short formulae, and hours ar
 that accepts much takes longer than others, and a tower that is neither a ViT nor a ResNet counts as a ViT-B-16.
 """
 
+import math
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from timeit import Timer
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -54,6 +54,7 @@ TOKENS = {"words": 2, "descriptors": 4}
 TEMPLATES = 80
 LISTED_BYTES = 400
 """Path, digest and labels of one image in memory."""
+T = TypeVar("T")
 
 
 class Dataset(NamedTuple):
@@ -65,8 +66,7 @@ class Dataset(NamedTuple):
     image_bytes: float = IMAGE_BYTES
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """What a stage needs: texts with each of some classes, images to decode, work in FLOP, and memory in bytes."""
 
     texts: int = 0
@@ -91,8 +91,7 @@ class Machine(NamedTuple):
         return START + seconds / 3600
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """Stages in the order in which they run: why each would (None: cached) and its need; machines, and notes."""
 
     stages: dict[str, tuple[str | None, Need]]
@@ -123,123 +122,91 @@ def plan(*, changes: Sequence[str] = (), device: str | None = None) -> Plan:
         peak = DEVICES[device][precision == "half"]
         machines.append(Machine(device, REACHED[precision] * peak * 1e12, CORES_PER_DEVICE))
     running = {stage: need for stage, (reason, need) in stages.items() if reason}
-    return Plan(stages, machines, [*needs.unknown, *too_large(running, memory=memory_here())])
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Plan(stages, machines, [*needs.unknown, *too_large(running, memory=memory)])
 
 
 class Needs:
     """Needs of the stages of one params.yaml; `unknown` says what could not be counted, and why."""
 
     def __init__(self, params: Params) -> None:
-        self.params, self.artifacts, self.n_seeds = params, Artifacts(), len(params.seeds)
+        self.params, self.n_seeds = params, len(params.seeds)
         self.unknown: list[str] = []
-        self.datasets = {name: self._dataset(name) for name in params.datasets}
+        self.datasets = {
+            name: self._known("not counted: images", partial(self._dataset, name), Dataset(0, 0, 0))
+            for name in params.datasets
+        }
         self.source = self.datasets[params.source]
         self.classes = sum(dataset.classes for dataset in self.datasets.values())
         self.n_test = sum(dataset.n_test for dataset in self.datasets.values())
-        self.pools = {pool: self._pool(pool) for pool in ("words", "descriptors")}
+        descriptors = partial(pools.descriptors, params.candidates.descriptors.paths)
+        self.pools = {
+            "words": params.candidates.words.count,
+            "descriptors": len(self._known("not counted: descriptors", descriptors, list[str]())),
+        }
+        model = self._known("counted as ViT-B-16", partial(models.known_config, params.encoder), None)
+        text, vision = (model.text_cfg, model.vision_cfg) if model else (models.Text(), models.Vision())
+        self.size = model.embed_dim if model else 512
+        self.token_flops, self.image_flops = text.layers * _block(text), _image_flops(vision)
+
+    def _known(self, otherwise: str, read: Callable[[], T], default: T) -> T:
+        """What a file says, or the default and a note; one note of a kind is enough."""
+        try:
+            return read()
+        except WsoupError as error:
+            if not any(note.startswith(otherwise) for note in self.unknown):
+                self.unknown.append(f"{otherwise}: {error}")
+            return default
 
     def _dataset(self, name: str) -> Dataset:
-        """By the last run's manifest, the paper's table or the files themselves; empty if none of them is there."""
-        params, path = self.params.datasets[name], self.artifacts.manifest(name)
-        known = paper_dataset(params.layout, dataset=name)
-        shots = self.params.fewshot.shots * self.n_seeds * (params.role == "source")
-        try:
-            if path.exists():
-                table, names = store.read_table(path), store.table_attributes(path)["class_names"]
-                n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
-                return Dataset(len(names), n_test, table.num_rows - n_test, pc.mean(table["size"]).as_py())
-            if known is not None:
-                return Dataset(known.n_classes, known.n_test, shots * known.n_classes)
+        """By the last run's manifest, the paper's table or the files themselves."""
+        params, path = self.params.datasets[name], Artifacts().manifest(name)
+        if path.exists():
+            table, names = store.read_table(path), store.table_attributes(path)["class_names"]
+            n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
+            return Dataset(len(names), n_test, table.num_rows - n_test, pc.mean(table["size"]).as_py())
+        if known := paper_dataset(params.layout, dataset=name):
+            classes, n_test = known.n_classes, known.n_test
+        else:
             listing = manifest.read_listing(name, params=params, imagenet_names=list)
-            seeds = list(self.params.seeds)
-            table, names = manifest.select(listing, params=params, shots=self.params.fewshot.shots, seeds=seeds)
-        except WsoupError as error:
-            if not any(text.startswith("not counted: images") for text in self.unknown):  # one line is enough
-                self.unknown.append(f"not counted: images of {name} (and what follows from them): {error}")
-            return Dataset(0, 0, 0)
-        n_test = pc.sum(pc.equal(table["split"], "test")).as_py()
-        return Dataset(len(names), n_test, table.num_rows - n_test)
-
-    def _pool(self, pool: str) -> int:
-        """Number of texts."""
-        section = self.params.candidates
-        if pool == "words":
-            return section.words.count
-        try:
-            return len(pools.descriptors(section.descriptors.paths))
-        except WsoupError as error:
-            self.unknown.append(f"not counted: descriptors: {error}")
-            return 0
-
-    @cached_property
-    def model(self) -> models.Config | None:
-        """The model's configuration; None if it is another library's, or not there yet."""
-        try:
-            config = models.known_config(self.params.encoder)
-        except WsoupError as error:
-            config = None
-            self.unknown.append(f"counted as ViT-B-16: {error}")
-        return config
-
-    @cached_property
-    def token_flops(self) -> float:
-        """Of one token in the text tower."""
-        text = self.model.text_cfg if self.model else models.Text()
-        return text.layers * _block(text)
-
-    @cached_property
-    def image_flops(self) -> float:
-        """Of one image: a ViT's patches through its blocks; a ResNet by comparison with RN50."""
-        vision = self.model.vision_cfg if self.model else models.Vision()
-        size = vision.image_size if isinstance(vision.image_size, int) else max(vision.image_size)
-        if isinstance(vision.layers, list):
-            return 12e9 * sum(vision.layers) / 16 * (vision.width / 64) ** 2 * (size / 224) ** 2
-        return vision.layers * _block(vision) * ((size // (vision.patch_size or 16)) ** 2 + 1)
-
-    @property
-    def size(self) -> int:
-        """Of a feature."""
-        return self.model.embed_dim if self.model else 512
+            classes, n_test = len(listing.class_names), len(listing.split(params.test_split).paths)
+        return Dataset(classes, n_test, classes * self.params.fewshot.shots * self.n_seeds * (params.role == "source"))
 
     def of(self, stage: str) -> Need:
         """The needs of one stage; those of a stage without a model count for nothing."""
         kind, _, item = stage.partition("@")
-        if kind in ("prepare", "embed"):
-            dataset = self.datasets[item]
-            images = dataset.n_test + (dataset.n_train if kind == "prepare" else 0)
-            return self._images(dataset, images, tower=kind == "embed")
-        if kind == "embed_train":
-            return self._images(self.source, self.source.n_train, tower=True)
-        if kind == "score":
-            return self._scored(item)
-        if kind == "soup":
-            return self._searched(item)
-        if kind == "finetune":
-            return self._trained(item)
-        if kind == "evaluate_tuned":
-            inside = self.params.finetune.methods[item].tune.tunes_images
-            need = self._encoded(self.n_seeds * self._members(self.params.evaluate.tuned_baseline_m))
-            images = self.n_seeds * self.n_test * inside
-            return replace(need, images=images, flops=need.flops + images * self.image_flops)
-        if kind == "evaluate":
-            return self._encoded(
-                self.n_seeds * self._members(self.params.evaluate.baseline_m)
-                + TEMPLATES * self.params.evaluate.ensemble
-            )
-        if kind == "survey":
-            return self._encoded(self.params.evaluate.survey.descriptors or self.pools["descriptors"])
+        wanted = self.params.evaluate
+        match kind:
+            case "prepare":
+                return Need(images=self.datasets[item].n_test + self.datasets[item].n_train)
+            case "embed":
+                return self._embedded(self.datasets[item], self.datasets[item].n_test)
+            case "embed_train":
+                return self._embedded(self.source, self.source.n_train)
+            case "score":
+                return self._scored(item)
+            case "soup":
+                return self._searched(item)
+            case "finetune":
+                return self._trained(item)
+            case "evaluate":
+                return self._encoded(self._members(wanted.baseline_m) + TEMPLATES * wanted.ensemble)
+            case "evaluate_tuned":
+                images = self.n_seeds * self.n_test * self.params.finetune.methods[item].tune.tunes_images
+                need = self._encoded(self._members(wanted.tuned_baseline_m))
+                return need._replace(images=images, flops=need.flops + images * self.image_flops)
+            case "survey":
+                return self._encoded(wanted.survey.descriptors or self.pools["descriptors"])
         return Need()
 
-    def _images(self, dataset: Dataset, n: int, *, tower: bool) -> Need:
-        memory = n * (LISTED_BYTES + 8 * self.size * tower)
-        work = n * dataset.image_bytes if tower else 0
-        return Need(images=n, flops=n * self.image_flops * tower, image_bytes=work, memory=memory)
+    def _embedded(self, dataset: Dataset, n: int) -> Need:
+        memory, read = n * (LISTED_BYTES + 8 * self.size), n * dataset.image_bytes
+        return Need(images=n, flops=n * self.image_flops, image_bytes=read, memory=memory)
 
     def _with_source(self, texts: float, *, pool: str, images: int) -> Need:
         """Texts with the source's classes, each counted on some images."""
-        flops = self.token_flops * TOKENS[pool] + 2 * images * self.size
-        products = texts * self.source.classes
-        return Need(round(texts), self.source.classes, flops=products * flops, memory=200 * texts * self.n_seeds)
+        flops = texts * self.source.classes * (self.token_flops * TOKENS[pool] + 2 * images * self.size)
+        return Need(round(texts), self.source.classes, flops=flops, memory=200 * texts * self.n_seeds)
 
     def _scored(self, pool: str) -> Need:
         left, texts = self.pools[pool], 0.0
@@ -249,9 +216,8 @@ class Needs:
 
     def _searched(self, name: str) -> Need:
         soup = self.params.soups[name]
-        tried = soup.m * (soup.patience if isinstance(soup, Growth) else 1)
-        texts = self.n_seeds * (self.pools[soup.pool] if soup.walks else tried)
-        return self._with_source(texts, pool=soup.pool, images=self.source.n_train // self.n_seeds)
+        tried = self.pools[soup.pool] if soup.walks else soup.m * (soup.patience if isinstance(soup, Growth) else 1)
+        return self._with_source(self.n_seeds * tried, pool=soup.pool, images=self.source.n_train // self.n_seeds)
 
     def _trained(self, name: str) -> Need:
         """Forward and back through both towers is three times forward."""
@@ -259,14 +225,13 @@ class Needs:
         steps = (method.iterations or shared.iterations) * self.n_seeds
         images = steps * min(method.batch_size or shared.batch_size, self.source.classes)
         texts = steps * self.source.classes * 10 * self.token_flops
-        work = 3 * texts + images * self.image_flops * (3 if method.tune.tunes_images else 1)
-        bytes_read = images * self.source.image_bytes
-        return Need(steps, self.source.classes, images=images, flops=work, image_bytes=bytes_read)
+        flops = 3 * texts + images * self.image_flops * (3 if method.tune.tunes_images else 1)
+        return Need(steps, self.source.classes, images, flops, images * self.source.image_bytes)
 
     def _members(self, baseline: int) -> int:
-        """Texts of one seed's rows: members of soups and of random, Waffle and nearest texts, at every offset."""
+        """Texts of all seeds' rows: members of soups and of random, Waffle and nearest texts, at every offset."""
         members = sum(soup.m for soup in self.params.soups.values()) + 3 * baseline
-        return members * len(self.params.evaluate.offsets)
+        return self.n_seeds * members * len(self.params.evaluate.offsets)
 
     def _encoded(self, texts: int) -> Need:
         """Texts with the classes of every dataset, compared with all test images."""
@@ -279,36 +244,36 @@ def _block(tower: models.Vision | models.Text) -> float:
     return 2 * (4 + 2 * tower.mlp_ratio) * tower.width**2
 
 
+def _image_flops(vision: models.Vision) -> float:
+    """Of one image: a ViT's patches through its blocks; a ResNet by comparison with RN50."""
+    size = vision.image_size if isinstance(vision.image_size, int) else max(vision.image_size)
+    if isinstance(vision.layers, list):
+        return 12e9 * sum(vision.layers) / 16 * (vision.width / 64) ** 2 * (size / 224) ** 2
+    return vision.layers * _block(vision) * ((size // (vision.patch_size or 16)) ** 2 + 1)
+
+
 def here() -> Machine:
     """This machine, by a product measured for a moment."""
-    rows, size = 1024, (512, 2048)
+    shape = (1024, 512, 2048)
+    a, b = np.ones(shape[:2], np.float32), np.ones(shape[1:], np.float32)
+    product: Callable[[], object] = partial(np.matmul, a, b)
     if shutil.which("nvidia-smi"):
         import torch  # takes two seconds
 
-        rows = 65536
-        x, y = torch.ones(rows, size[0], device="cuda"), torch.ones(size, device="cuda")
-        times, seconds = Timer(lambda: (x @ y)[-1, -1].item()).autorange()
-    else:
-        a, b = np.ones((rows, size[0]), np.float32), np.ones(size, np.float32)
-        times, seconds = Timer(lambda: (a @ b)[-1, -1].item()).autorange()
-    return Machine("here", REACHED["here"] * 2.0 * rows * size[0] * size[1] * times / seconds, os.cpu_count() or 1)
+        shape = (65536, 512, 2048)
+        x, y = torch.ones(shape[:2], device="cuda"), torch.ones(shape[1:], device="cuda")
+        product = lambda: (x @ y)[-1, -1].item()  # noqa: E731
+    times, seconds = Timer(product).autorange()
+    return Machine("here", REACHED["here"] * 2.0 * math.prod(shape) * times / seconds, os.cpu_count() or 1)
 
 
-def memory_here() -> int | None:
-    """Bytes of memory; None if the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def too_large(needs: dict[str, Need], *, memory: int | None) -> list[str]:
+def too_large(needs: Mapping[str, Need], *, memory: float) -> list[str]:
     """A sentence for each stage whose arrays do not fit into so many bytes."""
     return [
         f"too large: {stage} needs {need.memory / 2**30:,.0f} GiB of memory, this machine has {memory / 2**30:,.0f}: "
         "use fewer images in one dataset, or a smaller pool"
         for stage, need in needs.items()
-        if memory and need.memory > memory
+        if need.memory > memory
     ]
 
 
@@ -320,9 +285,11 @@ def show(planned: Plan, console: Console) -> None:
         for column in ("stage", "why", "texts x classes", "images", *(f"h {m.name}" for m in planned.machines)):
             table.add_column(column, overflow="fold", justify="left" if column in ("stage", "why") else "right")
         for stage, (why, need) in running.items():
-            hours = [_hours(machine.hours(need)) for machine in planned.machines]
             texts = f"{need.texts:,} x {need.classes:,}" if need.texts and need.classes else ""
-            table.add_row(escape(stage), escape(str(why)), texts, f"{need.images:,}" if need.images else "", *hours)
+            hours = (machine.hours(need) for machine in planned.machines)
+            table.add_row(
+                escape(stage), escape(why), texts, f"{need.images:,}" if need.images else "", *map(_hours, hours)
+            )
         sums = [sum(machine.hours(need) for _, need in running.values()) for machine in planned.machines]
         table.add_row("all", "", "", "", *map(_hours, sums), style="bold")
         console.print(table, highlight=False)
