@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import yaml
+from project import PLANE, SOFT, write_params
 
 from wsoup.base.errors import LONGEST
 
@@ -16,7 +17,7 @@ FIRST: list[Stage] = [("prepare", "photo"), ("prepare", "other"), ("candidates",
 """Stages that need no model."""
 LONG: list[Stage] = [("embed_train",), ("embed", "photo"), ("score", "words"), ("soup", "word"), ("finetune", "ce")]
 """Stages with resume state."""
-LANDSCAPE: Stage = ("landscape", "coop_diverse")
+LANDSCAPE: Stage = ("landscape", "soft")
 """One more, after `with_landscape`."""
 REST: list[Stage] = [
     *(
@@ -31,10 +32,11 @@ REST: list[Stage] = [
 
 
 def with_landscape(folder: Path) -> None:
-    """Add a landscape to params.yaml, which the miniature's params leave out."""
+    """Add a landscape to params.yaml, and train its method."""
     params = yaml.safe_load((folder / "params.yaml").read_text())
-    params["landscape"].update(steps=2, margin=0, soup="word", methods=[LANDSCAPE[1]])
-    (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+    params["landscape"], params["finetune"]["methods"]["soft"] = PLANE, SOFT
+    write_params(folder, params)
+    assert run(folder, ("finetune", "soft"))[0] == 0
 
 
 def start(folder: Path, stage: Stage) -> subprocess.Popen[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 from processes import Running, run_stage
-from project import Project
+from project import PLANE, SOFT, Project
 
 LONG = {
     "embed@photo": "embeddings/pretrained/photo-test.zarr",
@@ -20,7 +20,8 @@ LONG = {
     "finetune@ce": "finetuned/ce",
     "evaluate": "results/pretrained",
     "evaluate_tuned@ce": "results/ce.parquet",
-    "landscape@coop_diverse": "results/landscape/coop_diverse.parquet",
+    "finetune@soft": "finetuned/soft",
+    "landscape@soft": "results/landscape/soft.parquet",
 }
 """One of each stage with resume state, and its out in artifacts/."""
 FEATURES = "wsoup/images/features.py"
@@ -45,7 +46,7 @@ class Miniature:
         assert "IMAGES_PER_SHARD = 2048" in code
         (folder / FEATURES).write_text(code.replace("IMAGES_PER_SHARD = 2048", "IMAGES_PER_SHARD = 4"))
         params = yaml.safe_load((folder / "params.yaml").read_text())
-        params["landscape"].update(steps=2, margin=0, soup="word", methods=["coop_diverse"])
+        params["landscape"], params["finetune"]["methods"]["soft"] = PLANE, SOFT
         params["finetune"]["iterations"] = 30
         params["score"]["racing"] = {"words": [{"classes": 0.5, "keep": 12}]}  # of 13: two rounds
         params["embed"]["batch_size"] = 4

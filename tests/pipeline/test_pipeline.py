@@ -7,7 +7,7 @@ import os
 
 import torch
 import yaml
-from project import Project
+from project import PLANE, SOFT, Project
 
 from wsoup.core.prompts import prompt
 from wsoup.core.scoring import count_correct
@@ -70,18 +70,16 @@ def test_a_source_without_targets_gets_its_answer(project, tmp_path):
 def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder):
     """Three by three points, corners included; without `landscape.methods` there is no such stage."""
     before = project.outs()
-    project.edit("landscape", steps=2, margin=0, soup="word", methods=["coop_diverse"])
-    assert project.repro() == {"landscape@coop_diverse", "report"}
+    project.edit("finetune.methods", soft=SOFT)
+    project.edit("landscape", **PLANE)
+    assert project.repro() == {"finetune@soft", "evaluate_tuned@soft", "landscape@soft", "report"}
     rows = json.loads((project.folder / "reports/plots/landscape.json").read_text())
     assert {(row["x"], row["y"]) for row in rows} == {(x / 2, y / 2) for x in range(3) for y in range(3)}
     assert {row["mean"] for row in rows} == {"source", "mean of the targets"}
     changed = {path for path, md5 in project.outs().items() if before.get(path) != md5}
-    assert changed == {
-        "artifacts/results/landscape/coop_diverse.parquet",
-        "reports/plots",
-        "reports/verdict.json",  # it holds the params
-    }
-    corners_are_ordinary_predictions(project, tiny_encoder)
+    assert "artifacts/results/landscape/soft.parquet" in changed
+    assert not changed & {"artifacts/finetuned/coop_diverse", "artifacts/results/coop_diverse.parquet"}
+    the_first_corner_is_the_tuned_model(project, tiny_encoder)
     assert "reports/plots/landscape.json" in project.run("dvc", "plots", "diff", "--json")
     assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")
     project.git("checkout", "-q", "--", ".")
@@ -92,20 +90,19 @@ def test_a_landscape_is_one_more_stage_and_one_more_figure(project, tiny_encoder
     assert "DVC failed" not in project.run("dvc", "plots", "show", "-o", "shown")
 
 
-def corners_are_ordinary_predictions(project, encoder):
-    """Corners are the pretrained and the first seed's tuned model with texts A and B, counted here from the files."""
+def the_first_corner_is_the_tuned_model(project, encoder):
+    """Counted here from the files, on the cross-dataset target: the first seed's model with its own descriptor."""
     artifacts = project.folder / "artifacts"
-    path = artifacts / "results/landscape/coop_diverse.parquet"
-    texts = store.table_attributes(path)["members"]
-    models = [encoder, load_tuned(artifacts / "finetuned/coop_diverse/seed1", encoder=encoder)]
-    corners = [row for row in store.read_table(path).to_pylist() if {row["x"], row["y"]} <= {0, 1}]
-    assert len(corners) == 4 * 3
-    for row in corners:
-        images = store.read_features(artifacts / f"embeddings/pretrained/{row['dataset']}-test.zarr")
-        template, text = images.attributes["template"], texts[int(row["x"])]
-        classes = models[int(row["y"])].encode_texts([prompt(template, name, text) for name in images.class_names])
-        wanted = count_correct(torch.from_numpy(images.features), torch.from_numpy(images.labels), classes)
-        assert (row["n_correct"], row["n_images"], row["seed"]) == (wanted, len(images.labels), 1)
+    (row,) = [
+        row
+        for row in store.read_table(artifacts / "results/landscape/soft.parquet").to_pylist()
+        if (row["dataset"], row["x"], row["y"]) == ("other", 0, 0)
+    ]
+    images = store.read_features(artifacts / "embeddings/pretrained/other-test.zarr")
+    tuned = load_tuned(artifacts / "finetuned/soft/seed1", encoder=encoder)
+    classes = tuned.encode_texts([prompt(images.attributes["template"], name, "") for name in images.class_names])
+    wanted = count_correct(torch.from_numpy(images.features), torch.from_numpy(images.labels), classes)
+    assert (row["n_correct"], row["n_images"], row["seed"]) == (wanted, len(images.labels), 1)
 
 
 def test_bad_params_stop_with_one_line_and_lose_nothing(project):

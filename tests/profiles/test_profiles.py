@@ -95,7 +95,7 @@ def test_keys_that_dvc_tracks_one_by_one_must_be_there() -> None:
         for key in (key for key in stage.get("do", stage)["params"] if isinstance(key, str) and "${" not in key):
             *sections, last = key.split(".")
             section = shortened = copy.deepcopy(raw)
-            shortened["landscape"] = {"methods": ["coop"], "steps": 1, "margin": 0, "soup": "word"}
+            shortened["landscape"] = {"methods": ["soft"], "steps": 1, "margin": 0, "soup": "word"}
             for name in sections:
                 section = section[name]
             del section[last]

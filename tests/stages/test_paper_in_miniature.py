@@ -166,7 +166,7 @@ def test_rows_with_laion_as_the_source_and_with_another_model(world):
         for name in filter(None, section.split(".")):
             place = place[name]
         place[last] = value
-    raw["landscape"]["methods"] = ["soft_random", "coop"]
+    raw["landscape"]["methods"] = ["soft_random"]
     world.commit(yaml.safe_dump(raw))
     world.run("dvc", "repro")
     check_tables(world.root / "project/reports/tables", counts={"model_scaling": 5, "laion_source": 4})

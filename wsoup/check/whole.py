@@ -11,7 +11,7 @@ from pydantic import model_validator
 
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import judged_soups
-from wsoup.finetune.params import FinetuneParams, PromptTune, SoftDescriptorsTune
+from wsoup.finetune.params import FinetuneParams, SoftDescriptorsTune
 from wsoup.heads.params import Heads
 from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Section, Seeds, load, parse
@@ -54,7 +54,7 @@ class Params(Section):
     evaluate: EvaluateParams
     """Which rows are evaluated."""
     landscape: LandscapeParams
-    """The 0-1 error over the plane of two initialisations and a tuned prompt, first seed."""
+    """The 0-1 error over the plane of two initialisations and a tuned soft descriptor, first seed."""
     report: ReportParams
     """The question that the run answers, and how results are shown."""
 
@@ -93,17 +93,16 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _landscapes_have_trained_prompts(self) -> Params:
+    def _landscapes_have_one_soft_descriptor(self) -> Params:
         known = self.finetune.methods
         for name in self.landscape.methods:
             if name not in known:
                 raise ValueError(f"landscape.methods: {name!r} is not among finetune.methods: {', '.join(known)}")
             tune = known[name].tune
-            soft = isinstance(tune, SoftDescriptorsTune) and tune.members == 1 and not tune.prompt_tokens
-            if not (soft or isinstance(tune, PromptTune)):
+            if not (isinstance(tune, SoftDescriptorsTune) and tune.members == 1 and not tune.prompt_tokens):
                 raise ValueError(
-                    f"landscape.methods: {name!r} has tune.kind {tune.kind}; the plane is of a trained prompt or of "
-                    "one soft descriptor: list methods with tune.kind prompt, or soft_descriptors with members: 1"
+                    f"landscape.methods: {name!r} is not a method with tune.kind soft_descriptors, members: 1 and "
+                    "prompt_tokens: 0; the plane is of one soft descriptor"
                 )
         return self
 

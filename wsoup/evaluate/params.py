@@ -59,16 +59,16 @@ class EvaluateParams(Section):
 
 
 class LandscapeParams(Section):
-    """The loss landscape: a grid over the plane of two initialisations and a tuned prompt."""
+    """The loss landscape: a grid over the plane of two initialisations and a tuned soft descriptor."""
 
     steps: Annotated[PositiveInt, Field(le=200)] = 10
-    """Grid steps from one initialisation to the other, and from the start to the tuned prompt."""
+    """Grid steps from the tuned descriptor to each initialisation."""
     margin: Annotated[NonNegativeInt, Field(le=200)] = 0
     """Grid steps beyond each end."""
     soup: Name = "word"
-    """Soup whose first members span the plane."""
+    """Soup whose first member spans the plane, with random words."""
     methods: list[Name]
-    """Names in finetune.methods with tune.kind prompt, or soft_descriptors with one member (the paper's)."""
+    """Names in finetune.methods with tune.kind soft_descriptors, one member and no prompt."""
 
     @model_validator(mode="after")
     def _all_stated(self) -> LandscapeParams:

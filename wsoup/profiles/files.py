@@ -36,7 +36,8 @@ HEAD = """\
 """
 ITERATIONS = 150
 PAPER_ITERATIONS = 750
-LANDSCAPES = ("coop", "coop_word_lambda0", "coop_diverse", "soft_random", "soft_word_diverse")
+LANDSCAPES = ("soft_random", "soft_word_diverse")
+"""Methods of the paper's figure of the loss landscape."""
 GROUPS = ("core", "few-shot", "diversity", "parameter-efficiency", "all")
 """Values of `--methods`: the four methods that most people want, a table of the paper, or everything."""
 

@@ -9,13 +9,11 @@ from wsoup.datasets.paper import PAPER
 from wsoup.paper import coverage
 from wsoup.paper.tables import ENCODERS as PAPER_ENCODERS
 from wsoup.paper.tables import single_texts
-from wsoup.profiles.files import descriptor_pool, filled, of_paper, template
+from wsoup.profiles.files import LANDSCAPES, descriptor_pool, filled, of_paper, template
 from wsoup.search.rank.pools import texts_of
 
 ENCODERS = dict(PAPER_ENCODERS)
 """Models of the paper with their weights."""
-LANDSCAPES = ("soft_random", "soft_word_diverse")
-"""Methods of the paper's figure of the loss landscape."""
 DESCRIPTOR_SOUPS = ("soups.descriptor", "soups.descriptor_sample")
 """Keys removed from the template if there are no descriptors."""
 NEEDS = """\

@@ -170,23 +170,20 @@ def evenly(n: int, *, at_most: int) -> list[int]:
 
 
 def landscape(tables: Mapping[str, Path]) -> Sequence[Row]:
-    """0-1 error in the plane of two initialisations and the tuned weights: {method, origin, mean, x, y, error}.
-
-    `origin` is what lies at x = y = 0: A, or tuned.
+    """0-1 error in the plane of two initialisations and the tuned weights: {method, mean, x, y, error}.
 
     Args:
         tables: method -> its Parquet of counts, see `wsoup.evaluate.landscape`.
     """
     rows = []
     for method, path in tables.items():
-        origin = attributes_of(path, "origin")["origin"]
         errors: dict[tuple[str, float, float], list[float]] = {}
         for line in store.read_table(path).to_pylist():
             mean = "source" if line["role"] == "source" else "mean of the targets"
             error = 100.0 - 100.0 * line["n_correct"] / line["n_images"]
             errors.setdefault((mean, line["x"], line["y"]), []).append(error)
         rows += [
-            _point(method, origin, mean, x=x, y=y, error=float(np.mean(by_dataset)))
+            _point(method, mean, x=x, y=y, error=float(np.mean(by_dataset)))
             for (mean, x, y), by_dataset in errors.items()
         ]
     return rows
@@ -194,9 +191,9 @@ def landscape(tables: Mapping[str, Path]) -> Sequence[Row]:
 
 def interpolated(rows: Iterable[Mapping[str, Any]]) -> Sequence[Row]:
     """A landscape's rows and values between them, linearly interpolated, so that stepped colours look like contours."""
-    planes: dict[tuple[str, str, str], dict[tuple[float, float], float]] = {}
+    planes: dict[tuple[str, str], dict[tuple[float, float], float]] = {}
     for row in rows:
-        planes.setdefault((row["method"], row["origin"], row["mean"]), {})[row["x"], row["y"]] = row["error"]
+        planes.setdefault((row["method"], row["mean"]), {})[row["x"], row["y"]] = row["error"]
     finer = []
     for key, plane in planes.items():
         xs, ys = (sorted({place[i] for place in plane}) for i in (0, 1))
@@ -210,8 +207,8 @@ def interpolated(rows: Iterable[Mapping[str, Any]]) -> Sequence[Row]:
     return finer
 
 
-def _point(method: str, origin: str, mean: str, *, x: float, y: float, error: float) -> dict[str, object]:
-    place = {"method": method, "origin": origin, "mean": mean, "x": round(x, 4), "y": round(y, 4)}
+def _point(method: str, mean: str, *, x: float, y: float, error: float) -> dict[str, object]:
+    place = {"method": method, "mean": mean, "x": round(x, 4), "y": round(y, 4)}
     return {**place, "error": round(error, 3)}
 
 
