@@ -1,4 +1,8 @@
-"""Every zero-shot row on every dataset with the pretrained encoder: counts as Parquet."""
+"""Every zero-shot row on every dataset with the pretrained encoder, with all soups and pools: counts as Parquet.
+
+Writes results.parquet (rows of the tables), texts.parquet (single texts), flips.parquet and confusion.parquet (what the
+run's main soup changes), and right.parquet and selection.parquet for the verdict (`wsoup.evaluate.judged`).
+"""
 
 from dataclasses import replace
 
@@ -8,7 +12,7 @@ from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.disk.shards import Owner
 from wsoup.evaluate.classifiers import class_rows, load_material, nearest_prompts, pretrained_rows
-from wsoup.evaluate.counts import evaluate, in_shards, mean_texts
+from wsoup.evaluate.counts import evaluate, mean_texts
 from wsoup.evaluate.judged import judge
 from wsoup.evaluate.params import EvaluateParams, ReportParams
 from wsoup.evaluate.rows import judged_mode
@@ -29,11 +33,7 @@ class Wanted(SourceParams):
 
 
 def main(owner: Owner) -> None:
-    """Evaluate on the test features of every dataset, with all soups and pools.
-
-    Writes results.parquet (rows of the tables), texts.parquet (single texts), flips.parquet and confusion.parquet (what
-    the run's main soup changes), and right.parquet and selection.parquet for the verdict (`wsoup.evaluate.judged`).
-    """
+    """Evaluate on the test features of every dataset."""
     params = load(Wanted)
     run, wanted = Run.of(owner, params), params.evaluate
     encoder, texts = run.encoder, PromptEncoder.of(run.encoder)
@@ -43,8 +43,7 @@ def main(owner: Owner) -> None:
     templates = ensemble_templates() if wanted.ensemble else []
     by_class = class_rows(replace(material, templates=templates, nearest=nearest), tests)
     rows = pretrained_rows(material, params=wanted)
-    finish = in_shards(encoder, owner=owner, label="evaluate")
-    classifiers = mean_texts([*rows, *by_class], tests=tests, encoder=texts, finish=finish)
+    classifiers = mean_texts([*rows, *by_class], tests=tests, encoder=texts, run=run, label="evaluate")
     counts = evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=PRETRAINED)
     single, soup, images = pc.is_valid(counts["text"]), params.report.soup, load_source(run).images_of
     mode = judged_mode(soup, mode=params.report.mode)

@@ -1,6 +1,5 @@
 """One finetuned method, all seeds: few-shot images and a soup per seed -> finetuned/<method>/seed<k>/."""
 
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -50,11 +49,9 @@ def main(owner: Owner, method: str) -> None:
     about |= {"source": params.source, "made_with": dict(owner.packages)}
     configs = {seed: about | {"seed": seed} | source.about for seed, source in sources.items()}
     shards, iterations = [], definition.iterations or shared.iterations
-    saving = bool(os.environ.get("WSOUP_SAVE_MEMORY"))  # recompute activations instead of keeping them
-    make_trainer = partial(Trainer, encoder, method=definition, shared=shared, save_memory=saving)
     for seed, source in sources.items():
         key = [configs[seed], list(source.paths), list(source.class_names), encoder.preprocessing]
-        make = partial(make_trainer, source=source, seed=seed)
+        make = partial(Trainer, encoder, source=source, method=definition, shared=shared, seed=seed)
         state = owner.path(key, suffix=".running")
         shards.append(Shard(owner, key, partial(train, make, state, save_seconds()), size=iterations))
     trained = finish_shards(shards, label=method, unit="iteration", ticks=True)

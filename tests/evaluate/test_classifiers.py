@@ -27,6 +27,7 @@ PARAMS = EvaluateParams.model_validate(
         "survey": {"descriptors": 1, "chains": 1, "chain_length": 1, "m": 1},
     }
 )
+ALL = {"soup": "word", "members": None}
 MATERIAL = Material(
     seeds=(1, 2),
     words=WORDS,
@@ -75,7 +76,7 @@ def test_given_texts_are_evaluated_alone():
 
 
 def test_a_tuned_model_is_evaluated_with_its_own_seed_only():
-    rows = tuned_rows(MATERIAL, params=PARAMS, seed=2)
+    rows = tuned_rows(MATERIAL, params=PARAMS, seed=2, trained=ALL)
     assert {row.seeds for row in rows} == {(2,)}
     assert Row("word_soup", (2,), ("hatch", "keep slab bins")) in rows
     assert {(row.method, row.m) for row in rows if row.method in ("waffle", "random_descriptors")} == {
@@ -90,7 +91,7 @@ def test_a_soup_of_any_name_is_evaluated_like_the_papers():
     assert {row.m for row in rows if row.method == "word_k50_soup" and row.seeds == (2,) and row.text is None} == {1, 2}
     assert Row("word_k50_soup", (2,), ("bins", "keep"), offsets=(0, 5)) in rows
     assert Row("word_k50_soup", (1,), ("slab",), text="slab") in rows
-    assert Row("word_k50_soup", (1,), ("slab",)) in tuned_rows(more, params=PARAMS, seed=1)
+    assert Row("word_k50_soup", (1,), ("slab",)) in tuned_rows(more, params=PARAMS, seed=1, trained=ALL)
 
 
 def test_random_chains_follow_the_word_soup_or_else_the_first_one():
@@ -108,7 +109,7 @@ def test_single_texts_are_members_of_the_first_seed_and_random_texts():
 
 def test_without_an_upper_bound_there_is_no_row_of_it():
     none = dataclasses.replace(MATERIAL, upper_bound=[])
-    rows = [*pretrained_rows(none, params=PARAMS), *tuned_rows(none, params=PARAMS, seed=1)]
+    rows = [*pretrained_rows(none, params=PARAMS), *tuned_rows(none, params=PARAMS, seed=1, trained=ALL)]
     assert "upper_bound" not in {row.method for row in rows}
 
 
@@ -136,7 +137,7 @@ def test_the_curve_soup_has_all_sizes_but_no_row_for_finetuned_models():
     rows = pretrained_rows(more, params=PARAMS)
     assert {row.m for row in rows if row.method == "word_curve_soup"} == {1, 2, 4}
     assert not [row for row in rows if row.method == "word_curve_soup" and (row.offsets != (0,) or row.text)]
-    tuned = tuned_rows(more, params=PARAMS, seed=1)
+    tuned = tuned_rows(more, params=PARAMS, seed=1, trained=ALL)
     assert not [row for row in tuned if row.method == "word_curve_soup"]
     assert {row.key: row.curve for row in table(list(more.soups)) if row.curve and "word" in row.key} == {
         "word_curve_soup": "word soup",
@@ -148,17 +149,17 @@ def test_a_model_trained_on_a_soups_first_members_is_evaluated_with_them():
     curve = {1: ["slab keep", "bins", "hatch", "keep"]}
     more = dataclasses.replace(MATERIAL, soups={**MATERIAL.soups, "word_curve": curve})
     assert Row("word_curve_soup", (1,), ("slab keep", "bins")) in tuned_rows(
-        more, params=PARAMS, seed=1, trained=("word_curve", 2)
+        more, params=PARAMS, seed=1, trained={"soup": "word_curve", "members": 2}
     )
-    rows = tuned_rows(more, params=PARAMS, seed=1, trained=("word", 1))
+    rows = tuned_rows(more, params=PARAMS, seed=1, trained={"soup": "word", "members": 1})
     assert [row.m for row in rows if row.method == "word_soup"] == [1, 2]
-    whole = tuned_rows(more, params=PARAMS, seed=1, trained=("word", 2))
+    whole = tuned_rows(more, params=PARAMS, seed=1, trained={"soup": "word", "members": 2})
     assert [row.m for row in whole if row.method == "word_soup"] == [2]
 
 
 def test_without_descriptors_nothing_is_drawn_from_them():
     none = dataclasses.replace(MATERIAL, descriptors=[], soups={"word": MATERIAL.soups["word"]}, upper_bound=[])
-    for rows in (pretrained_rows(none, params=PARAMS), tuned_rows(none, params=PARAMS, seed=1)):
+    for rows in (pretrained_rows(none, params=PARAMS), tuned_rows(none, params=PARAMS, seed=1, trained=ALL)):
         assert {row.method for row in rows} & {"random_descriptors", "descriptor_soup", "upper_bound"} == set()
         assert "waffle" in {row.method for row in rows}
 

@@ -98,7 +98,9 @@ def test_a_baseline_needs_only_texts_and_a_line_of_the_table(monkeypatch, tmp_pa
     made = material(word={1: ["keep"]})
     assert Row("reversed_words", (1,), ("bals", "peek")) in pretrained_rows(made, params=PARAMS)
     assert Row("reversed_words", (1,), ("bals",), text="bals") in pretrained_rows(made, params=PARAMS)
-    assert Row("reversed_words", (1,), ("bals", "peek")) in tuned_rows(made, params=PARAMS, seed=1)
+    assert Row("reversed_words", (1,), ("bals", "peek")) in tuned_rows(
+        made, params=PARAMS, seed=1, trained={"members": None}
+    )
     run = results_of(["reversed_words", "word_soup"], soups=["word"])
     for view, text in everywhere(run, method="reversed_words", folder=tmp_path).items():
         assert "reversed word" in text.lower().replace("_", " "), view

@@ -64,7 +64,8 @@ def test_counts_are_of_the_model_as_it_was(tuned, tiny_encoder, tests):
     sample, owner = sample_images(tests, size=15), Owner("evaluate_tuned@coop", {}, {})
     row = Row("word_soup", (1,), ("sharp old", "which is red"))
     run = Run(owner, "photo", (1,), tiny_encoder, tuned)
-    lines = during_training(run, "coop", seed=1, row=row, tests=sample, batch_size=4)
+    trained = {"soup": "word", "snapshots": {"images": 15}}
+    lines = during_training(run, "coop", seed=1, rows=[row], trained=trained, tests=tests, batch_size=4)
     assert [line[:3] for line in lines] == [(1, i, test.name) for i in (0, 2, 3) for test in sample]
     for (_, iteration, _, n_correct, n_images), test in zip(lines, sample * 3, strict=True):
         then = load_tuned(tuned.tuned("coop", seed=1), encoder=tiny_encoder, iteration=iteration)

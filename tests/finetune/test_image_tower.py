@@ -45,7 +45,8 @@ def test_saving_memory_changes_no_gradient():
     net = model()
 
     def gradient(save_memory: bool) -> torch.Tensor:
-        features = TrainableImageTower(net, save_memory=save_memory)(pixels())
-        return torch.autograd.grad(features.sum(), [net.visual.class_embedding])[0]
+        tower = TrainableImageTower(net)
+        tower.save_memory = save_memory
+        return torch.autograd.grad(tower(pixels()).sum(), [net.visual.class_embedding])[0]
 
     assert torch.equal(gradient(True), gradient(False))

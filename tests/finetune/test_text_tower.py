@@ -78,7 +78,8 @@ def test_saving_memory_changes_no_gradient():
     net = model()
 
     def gradient(save_memory: bool) -> torch.Tensor:
-        tower = TrainableTextTower(net, save_memory=save_memory)
+        tower = TrainableTextTower(net)
+        tower.save_memory = save_memory
         features = tower(tower.prepare(tokens()))
         return torch.autograd.grad(features.sum(), [net.positional_embedding])[0]
 

@@ -18,7 +18,9 @@ def test_one_more_seed_searches_and_trains_only_itself(project: Project, tmp_pat
         for pattern in ("soups/[dw]*/seed*.json", "finetuned/*/seed*/weights.safetensors")
         for path in (run.folder / "artifacts").glob(pattern)
     }
-    printed = run.run("dvc", "repro", "soup", "finetune", "head")
+    parts = [*(run.folder / ".cache/wsoup/evaluate_tuned@coop_diverse").rglob("*.part")]
+    written = {path: path.stat().st_mtime_ns for path in parts}
+    printed = run.run("dvc", "repro", "soup", "finetune", "head", "evaluate_tuned@coop_diverse")
     found = dict(re.findall(r"^(.+): (\d+ of \d+ \w+)s were finished before; going on$", printed, re.MULTILINE))
     assert found == {
         "embed photo train": "13 of 16 image",
@@ -29,3 +31,7 @@ def test_one_more_seed_searches_and_trains_only_itself(project: Project, tmp_pat
         "head": "2 of 3 seed",
     }
     assert {path: path.read_bytes() for path in before} == before
+    assert written
+    assert {path: path.stat().st_mtime_ns for path in parts} == written, (
+        "the first seeds' models are not evaluated again"
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from wsoup.core import prompts
 from wsoup.disk import store
@@ -46,21 +47,19 @@ def _sizes(method: Method, material: Material, *, params: EvaluateParams, seeds:
     return whole.cut(sizes) + ([] if method.offsets == "never" else _with_offsets(shown, params=params))
 
 
-def tuned_rows(
-    material: Material, *, params: EvaluateParams, seed: int, trained: tuple[str, int] | None = None
-) -> list[Row]:
+def tuned_rows(material: Material, *, params: EvaluateParams, seed: int, trained: Mapping[str, Any]) -> list[Row]:
     """Rows for a model finetuned with one seed: the soups and draws of that seed, at full size.
 
     Args:
         material: inputs for the texts.
         params: sizes of draws, and offsets.
         seed: seed of the model.
-        trained: (soup, members) if the model was trained on a soup's first members only: adds a row of those.
+        trained: params of the method; if it was trained on its soup's first members only, there is a row of those.
     """
     rows = []
-    if trained is not None:
-        name, members = trained
-        rows.append(Row(f"{name}_soup", (seed,), tuple(material.soups[name][seed][:members])))
+    if trained["members"]:
+        texts = material.soups[trained["soup"]][seed][: trained["members"]]
+        rows.append(Row(f"{trained['soup']}_soup", (seed,), tuple(texts)))
     for method in methods(list(material.soups)):
         whole = _whole(method, material, seeds=(seed,), m=params.tuned_baseline_m)
         if whole.texts and method.tuned:

@@ -10,7 +10,7 @@ which may be large or small." The authors' code (Chris210634/word_soups, source/
 end-of-text token of the bare prompt before them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,14 +21,14 @@ from torch import Tensor
 from wsoup.core import prompts
 from wsoup.core.scoring import MODES, class_sums, correct_per_candidate, normalize
 from wsoup.disk import store
-from wsoup.disk.shards import Owner, Shard
+from wsoup.disk.shards import Shard
 from wsoup.evaluate.classifiers import check_rows
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import METRICS, WHERE, Answers, ClassPrompts, TestSet
 from wsoup.runtime.work import finish_shards
+from wsoup.search.rank.source import Run
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.texts.tokens import Tokenizer, token_lengths
-from wsoup.towers.encoder import Encoder
 
 CLASS_PROMPTS = 1024
 """Class prompts in one shard; each is encoded with every text of every row."""
@@ -47,8 +47,6 @@ SCHEMA = pa.schema(
         *((name, kind) for name, (kind, _) in METRICS.items()),
     ]
 )
-Task = tuple[Sequence[object], Callable[[], Tensor]]
-"""What determines some mean texts, as JSON values for the resume key, and their computation."""
 
 
 @dataclass(frozen=True)
@@ -73,37 +71,33 @@ class Classifiers:
         return [*shared, *((row, mean) for row, mean in self.by_class if row.dataset == test.name)]
 
 
-def at_once(tasks: Sequence[Task]) -> list[Tensor]:
-    """Compute mean texts without resume state."""
-    return [mean() for _, mean in tasks]
+@dataclass(frozen=True)
+class _Part:
+    """Rows whose mean texts are computed together: with some class prompts, or one row with prompts by class."""
 
+    rows: Sequence[Row]
+    stems: Sequence[str]
 
-def in_shards(encoder: Encoder, *, owner: Owner, label: str) -> Callable[[Sequence[Task]], list[Tensor]]:
-    """Compute mean texts resumably.
+    @property
+    def inputs(self) -> list[object]:
+        """What determines the means, as JSON values for the resume key."""
+        if not self.stems:
+            return [list(self.rows[0].prompts)]
+        return [[[row.texts, row.offsets, row.offset_formula] for row in self.rows], list(self.stems)]
 
-    Args:
-        encoder: the model, whose id is part of the resume key.
-        owner: owner of the resume state.
-        label: label of the progress bar.
-    """
+    def means(self, encoder: PromptEncoder) -> Tensor:
+        """(R, S, D); of prompts by class (1, C, D)."""
+        if not self.stems:
+            return mean_prompts(self.rows[0], encoder=encoder)[None]
+        return mean_of_stems(self.rows, stems=self.stems, encoder=encoder)
 
-    def packed(mean: Callable[[], Tensor]) -> bytes:
-        return store.pack_arrays({"means": mean().cpu().numpy()})
-
-    def finish(tasks: Sequence[Task]) -> list[Tensor]:
-        shards = [Shard(owner, [encoder.id, *about], partial(packed, mean)) for about, mean in tasks]
-        arrays = [store.unpack_arrays(made, origin=label) for made in finish_shards(shards, label=label, unit="block")]
-        return [torch.from_numpy(each["means"]).to(encoder.device) for each in arrays]
-
-    return finish
+    def packed(self, encoder: PromptEncoder) -> bytes:
+        """The means as the content of a shard."""
+        return store.pack_arrays({"means": self.means(encoder).cpu().numpy()})
 
 
 def mean_texts(
-    rows: Sequence[Row],
-    *,
-    tests: Sequence[TestSet],
-    encoder: PromptEncoder,
-    finish: Callable[[Sequence[Task]], list[Tensor]] = at_once,
+    rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: PromptEncoder, run: Run | None = None, label: str = ""
 ) -> Classifiers:
     """Compute the mean text features of all rows, in blocks of class prompts, and of single rows with prompts by class.
 
@@ -111,7 +105,8 @@ def mean_texts(
         rows: all rows.
         tests: the datasets.
         encoder: encodes the texts.
-        finish: `at_once` or `in_shards`.
+        run: keeps finished parts for a run after a kill; its encoder is the model of `encoder`. None keeps none.
+        label: of the progress bar.
 
     Raises:
         PoolError: a text exceeds the model's context, see `check_rows`.
@@ -119,16 +114,22 @@ def mean_texts(
     check_rows(rows, tests=tests, tokenizer=encoder.tokenizer)
     classes, shared = ClassPrompts(tests), [row for row in rows if row.dataset is None]
     by_class = [row for row in rows if row.dataset is not None]
-    deciding = [[row.texts, row.offsets, row.offset_formula] for row in shared]
-    blocks = [classes.stems[start : start + CLASS_PROMPTS] for start in range(0, len(classes.stems), CLASS_PROMPTS)]
-    means = finish(
-        [
-            *(([deciding, block], partial(mean_of_stems, shared, stems=block, encoder=encoder)) for block in blocks),
-            *(([list(row.prompts)], partial(mean_prompts, row, encoder=encoder)) for row in by_class),
-        ]
-    )
-    n = len(blocks)
-    return Classifiers(shared, classes, torch.cat(means[:n], dim=1), list(zip(by_class, means[n:], strict=True)))
+    # Rows of all seeds together: by seed, sums would round otherwise and move counts of near ties.
+    starts = range(0, len(classes.stems), CLASS_PROMPTS)
+    blocks = [_Part(shared, classes.stems[start : start + CLASS_PROMPTS]) for start in starts]
+    means = _computed([*blocks, *(_Part([row], ()) for row in by_class)], encoder=encoder, run=run, label=label)
+    of_shared = torch.cat([next(means) for _ in blocks], dim=1)
+    return Classifiers(shared, classes, of_shared, [(row, next(means)[0]) for row in by_class])
+
+
+def _computed(parts: Sequence[_Part], *, encoder: PromptEncoder, run: Run | None, label: str) -> Iterator[Tensor]:
+    """The means of each part, in order."""
+    if run is None:
+        return (part.means(encoder) for part in parts)
+    shards = [Shard(run.owner, [run.encoder.id, *part.inputs], partial(part.packed, encoder)) for part in parts]
+    finished = finish_shards(shards, label=label, unit="block")
+    arrays = (store.unpack_arrays(payload, origin=label)["means"] for payload in finished)
+    return (torch.from_numpy(means).to(encoder.device) for means in arrays)
 
 
 def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptEncoder) -> Tensor:

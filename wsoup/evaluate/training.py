@@ -8,6 +8,7 @@ trained on (the authors' figures/python_scripts/main_crossdataset.traineval.py) 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import torch
 
 from wsoup.core.draws import named_generator
 from wsoup.disk import store
-from wsoup.evaluate.counts import evaluate, in_shards, mean_texts
+from wsoup.evaluate.counts import evaluate, mean_texts
 from wsoup.evaluate.rows import Row
 from wsoup.evaluate.testsets import TestSet
 from wsoup.finetune.tuned import load_tuned, snapshots_in
@@ -24,6 +25,8 @@ from wsoup.search.rank.source import Run
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
+SEEDS_AT_ONCE = 3
+"""Models of as many seeds share a pass over the images; a further seed finds what these have encoded before."""
 COLUMNS = ("seed", "iteration", "dataset", "n_correct", "n_images")
 
 
@@ -46,23 +49,35 @@ def trained_row(rows: Sequence[Row], *, soup: str) -> Row:
 
 
 def during_training(
-    run: Run, method: str, *, seed: int, row: Row, tests: Sequence[TestSet], batch_size: int
+    run: Run,
+    method: str,
+    *,
+    seed: int,
+    rows: Sequence[Row],
+    trained: Mapping[str, Any],
+    tests: Sequence[TestSet],
+    batch_size: int,
 ) -> list[tuple[int, int, str, int, int]]:
     """Counts of every snapshot of one seed: lines of `COLUMNS`, none if params ask for no snapshots.
 
     Args:
         run: the run, with the pretrained model.
         method, seed: name the training run.
-        row: the texts.
-        tests: `sample_images`, with features of the pretrained model.
+        rows: of the tuned model.
+        trained: params of the method: its soup, and how many images of each dataset are evaluated.
+        tests: with features of the pretrained model.
         batch_size: images in one forward pass, if the image tower was trained.
     """
-    folder, lines = run.artifacts.tuned(method, seed=seed), []
-    for iteration in snapshots_in(folder):
+    folder = run.artifacts.tuned(method, seed=seed)
+    if not (iterations := snapshots_in(folder)):
+        return []
+    lines, row = [], trained_row(rows, soup=trained["soup"])
+    sample = sample_images(tests, size=trained["snapshots"]["images"])
+    for iteration in iterations:
         tuned = load_tuned(folder, encoder=run.encoder, iteration=iteration)
-        seen = seen_by(run, {seed: tuned}, tests=tests, batch_size=batch_size)[seed]
+        seen = seen_by(run, {seed: tuned}, tests=sample, batch_size=batch_size)[seed]
         label = f"{method} seed {seed}, iteration {iteration}"
-        table = encode_and_evaluate(run, tuned, rows=[row], tests=seen, label=label, variant=method)
+        table = encode_and_evaluate(replace(run, encoder=tuned), rows=[row], tests=seen, label=label, variant=method)
         lines += [
             (seed, iteration, line["dataset"], line["n_correct"], line["n_images"])
             for line in table.to_pylist()
@@ -72,13 +87,11 @@ def during_training(
 
 
 def encode_and_evaluate(
-    run: Run, encoder: Encoder, *, rows: Sequence[Row], tests: Sequence[TestSet], label: str, variant: str
+    run: Run, *, rows: Sequence[Row], tests: Sequence[TestSet], label: str, variant: str
 ) -> pa.Table:
-    """Results of a finetuned model, computed resumably; `tests` have its image features."""
-    texts = PromptEncoder.of(encoder)
-    finish = in_shards(encoder, owner=run.owner, label=label)
-    classifiers = mean_texts(rows, tests=tests, encoder=texts, finish=finish)
-    return evaluate(classifiers, tests=tests, tokenizer=encoder.tokenizer, variant=variant)
+    """Results of the run's encoder, a finetuned model, whose image features `tests` have; computed resumably."""
+    classifiers = mean_texts(rows, tests=tests, encoder=PromptEncoder.of(run.encoder), run=run, label=label)
+    return evaluate(classifiers, tests=tests, tokenizer=run.encoder.tokenizer, variant=variant)
 
 
 def seen_by(
@@ -86,7 +99,7 @@ def seen_by(
 ) -> dict[int, Sequence[TestSet]]:
     """The same datasets with the image features of each seed's model.
 
-    If any model tuned its image tower, every image is decoded once for the models of all seeds.
+    If any model tuned its image tower, every image is decoded once for the models of `SEEDS_AT_ONCE` seeds.
 
     Args:
         run: the run.
@@ -96,21 +109,22 @@ def seen_by(
     """
     if not any(encoder.model.tunes_images for encoder in tuned.values()):
         return dict.fromkeys(tuned, tests)
-    by_dataset = embed_images(
-        {str(seed): encoder for seed, encoder in tuned.items()},
-        lists=[_images(test, manifest=run.artifacts.manifest(test.name)) for test in tests],
-        batch_size=batch_size,
-        on_bad_image="stop",  # images that cannot be decoded were left out before
-        label="test images",
-        owner=run.owner,
-    )
-    return {
-        seed: [
-            replace(test, image_features=torch.from_numpy(embedded.features[str(seed)]).to(test.labels.device))
-            for test, embedded in zip(tests, by_dataset, strict=True)
-        ]
-        for seed in tuned
-    }
+    seen: dict[int, Sequence[TestSet]] = {}
+    for start in range(0, len(tuned), SEEDS_AT_ONCE):
+        seeds = list(tuned)[start : start + SEEDS_AT_ONCE]
+        by_dataset = embed_images(
+            {str(seed): tuned[seed] for seed in seeds},
+            lists=[_images(test, manifest=run.artifacts.manifest(test.name)) for test in tests],
+            batch_size=batch_size,
+            on_bad_image="stop",  # images that cannot be decoded were left out before
+            label="test images",
+            owner=run.owner,
+        )
+        for seed in seeds:
+            features = [torch.from_numpy(embedded.features[str(seed)]) for embedded in by_dataset]
+            pairs = zip(tests, features, strict=True)
+            seen[seed] = [replace(test, image_features=own.to(test.labels.device)) for test, own in pairs]
+    return seen
 
 
 def _images(test: TestSet, *, manifest: Path) -> ImageList:

@@ -30,7 +30,6 @@ class Passes:
         class_names: C names in label order.
         template: of the source.
         soup: M member texts, bare; ``""`` is the class name alone. With soft descriptors: the text each started from.
-        save_memory: recompute activations in the backward pass.
     """
 
     def __init__(
@@ -41,14 +40,13 @@ class Passes:
         class_names: Sequence[str],
         template: str,
         soup: Sequence[str],
-        save_memory: bool = False,
     ) -> None:
         self.encoder, self.student = encoder, student
-        self.text_tower = TrainableTextTower(student.model, save_memory=save_memory)
+        self.text_tower = TrainableTextTower(student.model)
         model: Any = encoder.model
         vit = bool(len(student.image_blocks))  # another tower is called whole, and never trained
         self.frozen_images: Any = FrozenImageTower(model, dtype=encoder.dtype) if vit else model.encode_image
-        self.image_tower: Any = TrainableImageTower(student.model, save_memory=save_memory) if vit else None
+        self.image_tower: Any = TrainableImageTower(student.model) if vit else None
         self.frozen_texts = TrainableTextTower(encoder.model)
         stems = prompts.stems(template, class_names)
         self.members = len(soup) if student.soft_descriptors is None else len(student.soft_descriptors)

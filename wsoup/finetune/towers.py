@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar, cast
 
 import torch
@@ -68,9 +68,11 @@ def text_tower(model: nn.Module) -> TextTower:
 class _Tower:
     """The blocks of a transformer; weights are read at each call, so they may change."""
 
-    def __init__(self, tower: ImageTower | TextTower, *, save_memory: bool) -> None:
+    save_memory = False
+    """Whether activations are recomputed in the backward pass."""
+
+    def __init__(self, tower: ImageTower | TextTower) -> None:
         self.blocks: list[Block] = list(tower.transformer.resblocks)
-        self.save_memory = save_memory
 
     def _call(self, function: Callable[..., Result], i: int, *states: Tensor, **options: object) -> Result:
         """Apply a pass to block i; to save memory, its activations are recomputed in the backward pass."""
@@ -84,12 +86,11 @@ class TrainableImageTower(_Tower):
 
     Args:
         model: a model that passes `check_model`.
-        save_memory: recompute activations in the backward pass.
     """
 
-    def __init__(self, model: nn.Module, *, save_memory: bool = False) -> None:
+    def __init__(self, model: nn.Module) -> None:
         self.visual = cast(ImageTower, model.visual)
-        super().__init__(self.visual, save_memory=save_memory)
+        super().__init__(self.visual)
 
     def start(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
         """Class token, prompts and patches before the first block: (B, 3, H, W) -> (B, T, width)."""
@@ -99,24 +100,20 @@ class TrainableImageTower(_Tower):
         return torch.cat([x[:, :1], prompts[0].to(x.dtype).expand(len(x), -1, -1), x[:, 1:]], dim=1)
 
     def run(self, x: Tensor, *, first: int, stop: int, prompts: Tensor | None = None) -> Tensor:
-        """Blocks `first` to `stop` - 1, not the last, which is for `finish`: (B, T, width) -> (B, T, width)."""
+        """Blocks `first` to `stop` - 1, not the last, which is for `run_from`: (B, T, width) -> (B, T, width)."""
         for i in range(first, stop):
             x = self._call(block_pass, i, _deep_prompt(x, prompts, block=i), mask=None)
         return x
 
-    def finish(self, x: Tensor, *, prompts: Tensor | None = None) -> Tensor:
-        """Last block, pooling and projection: (B, T, width) -> (B, D), not normalised."""
+    def run_from(self, x: Tensor, *, first: int, prompts: Tensor | None = None) -> Tensor:
+        """Blocks from `first` on, pooling and projection: (B, T, width) -> (B, D), not normalised."""
         visual, last = self.visual, len(self.blocks) - 1
-        x = _deep_prompt(x, prompts, block=last)
+        x = _deep_prompt(self.run(x, first=first, stop=last, prompts=prompts), prompts, block=last)
         if reads_class_token(visual):
             pooled = visual.ln_post(self._call(first_row_pass, last, x)[:, 0])
         else:
             pooled = visual._pool(self._call(block_pass, last, x, mask=None))[0]
         return _project(pooled, visual.proj)
-
-    def run_from(self, x: Tensor, *, first: int, prompts: Tensor | None = None) -> Tensor:
-        """Everything from block `first` on: (B, T, width) -> (B, D), not normalised."""
-        return self.finish(self.run(x, first=first, stop=len(self.blocks) - 1, prompts=prompts), prompts=prompts)
 
     def __call__(self, pixels: Tensor, *, prompts: Tensor | None = None) -> Tensor:
         """(B, 3, H, W) -> (B, D), not normalised."""
@@ -157,6 +154,11 @@ class Texts:
     shared: int
     ends: Tensor
 
+    @cached_property
+    def packing(self) -> Packing:
+        """Of the tokens after the prefix. Made once: it waits for the device."""
+        return Packing(self.ends - self.shared, length=self.length - self.shared)
+
     def take(self, index: Tensor) -> Texts:
         """A subset of the texts, with the same lengths."""
         return Texts(self.tokens[index], length=self.length, shared=self.shared, ends=self.ends[index])
@@ -175,12 +177,11 @@ class TrainableTextTower(_Tower):
 
     Args:
         model: a model that passes `check_model`.
-        save_memory: recompute activations in the backward pass.
     """
 
-    def __init__(self, model: nn.Module, *, save_memory: bool = False) -> None:
+    def __init__(self, model: nn.Module) -> None:
         self.text = text_tower(model)
-        super().__init__(self.text, save_memory=save_memory)
+        super().__init__(self.text)
         self.causal = self.text.attn_mask is not None and end_of_text(self.text) is not None
 
     def prepare(self, tokens: Tensor, *, n_prompt: int = 0, before: int | None = None) -> Texts:
@@ -231,35 +232,32 @@ class TrainableTextTower(_Tower):
         return TextState(None if head is None else head + positions[:shared], tail + positions[shared:])
 
     def run(self, state: TextState, texts: Texts, *, first: int, stop: int, prompts: Tensor | None = None) -> TextState:
-        """Blocks `first` to `stop` - 1, not the last, which is for `finish`."""
+        """Blocks `first` to `stop` - 1, not the last, which is for `run_from`."""
         head, tail, mask = state.head, state.tail, self._mask(texts, state.tail)
         if head is None or mask is None:
             for i in range(first, stop):
                 tail = self._call(block_pass, i, _deep_prompt(tail, prompts, block=i), mask=mask)
             return TextState(None, tail)
-        packing = Packing(texts.ends - texts.shared, length=tail.shape[1])
+        packing = texts.packing
         rows = packing.pack(tail)
         for i in range(first, stop):
             head = _deep_prompt(head, prompts, block=i)
             head, rows = self._call(prefix_pass, i, head, rows, mask=mask, packing=packing)
         return TextState(head, packing.unpack(rows))
 
-    def finish(self, state: TextState, texts: Texts, *, prompts: Tensor | None = None) -> Tensor:
-        """Last block, final norm, pooling and projection: (B, D), not normalised."""
-        last, mask = len(self.blocks) - 1, self._mask(texts, state.tail)
+    def run_from(self, state: TextState, texts: Texts, *, first: int, prompts: Tensor | None = None) -> Tensor:
+        """Blocks from `first` on, final norm, pooling and projection: (B, D), not normalised."""
+        last = len(self.blocks) - 1
+        state = self.run(state, texts, first=first, stop=last, prompts=prompts)
+        mask = self._mask(texts, state.tail)
         if state.head is None or mask is None:
             x = self._call(block_pass, last, _deep_prompt(state.tail, prompts, block=last), mask=mask)
             pooled = self.text.ln_final(x)[torch.arange(len(x), device=x.device), texts.ends]
         else:
-            packing = Packing(texts.ends - texts.shared, length=state.tail.shape[1])
+            packing = texts.packing
             head, rows = _deep_prompt(state.head, prompts, block=last), packing.pack(state.tail)
             pooled = self.text.ln_final(self._call(prefix_last_row_pass, last, head, rows, mask=mask, packing=packing))
         return _project(pooled, self.text.text_projection)
-
-    def run_from(self, state: TextState, texts: Texts, *, first: int, prompts: Tensor | None = None) -> Tensor:
-        """Everything from block `first` on: (B, D), not normalised."""
-        state = self.run(state, texts, first=first, stop=len(self.blocks) - 1, prompts=prompts)
-        return self.finish(state, texts, prompts=prompts)
 
     def __call__(
         self, texts: Texts, *, prompts: Tensor | None = None, soft: tuple[Tensor, Tensor] | None = None

@@ -43,7 +43,6 @@ class Trainer:
         method: what is trained, and the loss.
         shared: settings of all methods.
         seed: of batches, crops and initial values.
-        save_memory: recompute activations in the backward pass.
     """
 
     def __init__(
@@ -54,7 +53,6 @@ class Trainer:
         method: MethodParams,
         shared: FinetuneParams,
         seed: int,
-        save_memory: bool = False,
     ) -> None:
         self.encoder, self.source, self.method, self.shared, self.seed = encoder, source, method, shared, seed
         self.iterations = method.iterations or shared.iterations
@@ -81,7 +79,6 @@ class Trainer:
             class_names=source.class_names,
             template=source.template,
             soup=source.soup[: method.members],
-            save_memory=save_memory,
         )
         trained = list(self.parameters.values())
         self.objective = Objective(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import safetensors
@@ -88,6 +89,17 @@ def snapshots_in(folder: str | Path) -> list[int]:
         raise _damaged(f"{path} is damaged", error) from None
 
 
+def read_config(folder: Path) -> tuple[dict[str, Any], TuneParams]:
+    """What `save_tuned` wrote beside the weights, and what was tuned; raises as `load_tuned`."""
+    if not (folder / CONFIG).exists():
+        raise MissingError(f"{folder} holds no tuned model ({CONFIG}); make it with `dvc repro finetune`")
+    config = store.read_object(folder / CONFIG)
+    try:
+        return config, TypeAdapter(TuneParams).validate_python(config["tune"])
+    except ValidationError as error:
+        raise _damaged(f"{folder} holds no tuned model", error) from None
+
+
 def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = None) -> Encoder:
     """The encoder with tuned weights, merged into plain ones where that is exact.
 
@@ -103,15 +115,12 @@ def load_tuned(folder: str | Path, *, encoder: Encoder, iteration: int | None = 
         MismatchError: the weights were trained on another encoder, do not fit config.json, or are damaged.
     """
     folder = Path(folder)
-    if not (folder / CONFIG).exists():
-        raise MissingError(f"{folder} holds no tuned model ({CONFIG}); make it with `dvc repro finetune`")
-    config = store.read_object(folder / CONFIG)
+    config, tune = read_config(folder)
     store.check_encoder(config["encoder"], expected=encoder.id, where=folder)
     path = folder / (WEIGHTS if iteration is None else SNAPSHOTS)
     try:
-        tune = TypeAdapter(TuneParams).validate_python(config["tune"])
         stored = _read(path, iteration=iteration, device=str(encoder.device))
-    except (ValidationError, SafetensorError, OSError) as error:
+    except (SafetensorError, OSError) as error:
         raise _damaged(f"{folder} holds no tuned model", error) from None
     student = make_student(
         encoder.model,

@@ -17,7 +17,7 @@ from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.rows import judged_mode
 from wsoup.finetune.params import CrossEntropyLoss, MethodParams
 from wsoup.report.labels import TableRow
-from wsoup.report.results import MEANS, PLACES, Cells, Results, attributes_of, is_number, mean_and_std
+from wsoup.report.results import MEANS, PLACES, Cells, Results, is_number, mean_and_std
 from wsoup.report.tables import Row, Table
 
 TEMPLATES = Path(__file__).with_name("templates")
