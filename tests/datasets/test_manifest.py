@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import time
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from miniature import build_coop, draw
 from PIL import Image
@@ -166,7 +164,7 @@ def test_a_listed_image_that_is_not_a_file(root: Path) -> None:
     os.mkfifo(root / "fifo.png")
     rows = Split(["test/ant/0.png", "fifo.png"], np.array([0, 0]))
     listing = Listing(str(root), ["ant"], {"test": rows}, origin="list.csv")
-    with pytest.raises(DataError, match=r"list.csv: .*fifo.png is a FIFO, expected a file; rename or remove it"):
+    with pytest.raises(DataError, match=r"/fifo.png is a FIFO, expected a file; rename or remove it"):
         manifest.build(listing, name="mine", params=params(root, role="dg"), shots=1, seeds=[1])
 
 
@@ -283,18 +281,6 @@ def test_images_are_read_every_time_on_a_file_system_without_inodes(
     before = build(section).table["digest"].to_pylist()
     same_size(ant, red=11)
     assert build(section).table["digest"].to_pylist() != before
-
-
-def test_digests_of_an_earlier_wsoup_are_read_again(tmp_path: Path) -> None:
-    same_size(tmp_path / "set/ant/1.bmp", red=10)
-    section = params(tmp_path / "set", role="dg")
-    before = build(section).table["digest"].to_pylist()
-    [kept] = (store.cache_dir() / digests.FOLDER).iterdir()
-    table = pq.read_table(io.BytesIO(store.read_checked(kept))).drop_columns(["inode", "ctime_ns"])
-    payload = io.BytesIO()
-    pq.write_table(table, payload)
-    store.write_checked(kept, payload.getvalue())
-    assert build(section).table["digest"].to_pylist() == before
 
 
 def test_a_class_that_is_a_link_to_a_folder_elsewhere_is_refused(tmp_path: Path) -> None:

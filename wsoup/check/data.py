@@ -82,7 +82,7 @@ def _images(name: str, listing: Listing, *, params: Params, deep: bool) -> Itera
     before = Artifacts().manifest(name)
     # Digests read every image once; after a run they come from the digest cache.
     if not faults and (deep or before.is_file()):
-        hexes = digests.of_images(listing.root, paths, origin=listing.origin).hexes
+        _, hexes = digests.of_images(listing.root, paths, origin=listing.origin)
         yield from map(warning, _copies(table, hexes=hexes))
         changes = _changes(dict(zip(paths, hexes, strict=True)), path=before) if before.is_file() else ""
         if changes and not _watched(section):

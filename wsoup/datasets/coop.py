@@ -8,7 +8,7 @@ random split ever replaces it.
 ImageNet's validation set for testing. The authors' images are not published.
 """
 
-import csv
+import itertools
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -22,26 +22,14 @@ from wsoup.datasets.folder import (
     names_of,
     prefix_of,
     read_class_names,
-    read_json,
     read_lines,
     require_folder,
     subfolders,
 )
-from wsoup.datasets.listing import (
-    IMAGE_SUFFIXES,
-    Listing,
-    Split,
-    label_number,
-    names_by_label,
-    relative,
-    some,
-    split_of,
-)
+from wsoup.datasets.listing import Label, Listing, Split, listed, read_json, relative, some, split_of
 from wsoup.datasets.paper import PAPER, PaperDataset
-from wsoup.disk.files import read_text
 
 SPLIT_FILE = '{"train": [[path, label, class name], ...], "val": ..., "test": ...}'
-SOLUTION = "LOC_val_solution.csv"
 CLASS_FORMS = "a wnid, an ImageNet class name or a label number"
 """How LAION's images may name their class."""
 
@@ -99,24 +87,14 @@ def _json_splits(base: Path, *, place: Path, paper: PaperDataset, wanted: Collec
             f"{path} does not exist; put {paper.title}'s split file there (KaiyangZhou/CoOp, DATASETS.md); "
             "a random split would not be comparable, so none is made"
         )
-    split_rows = read_json(path, expected=SPLIT_FILE)
-    if not isinstance(split_rows, dict) or not all(isinstance(rows, list) for rows in split_rows.values()):
-        raise DataError(f"{path} is not a CoOp split file; expected {SPLIT_FILE}")
-    checked = {name: [_row(row, path=path, split=name) for row in rows] for name, rows in split_rows.items()}
-    labels_and_names = {(label, name) for rows in checked.values() for _, label, name in rows}
+    by_split = read_json(path, dict[str, list[tuple[str, Label, str]]], expected=SPLIT_FILE)
     prefix = prefix_of(base, place / paper.images)
-    splits = {
-        name: split_of([(prefix + relative(image, origin=str(path)), label) for image, label, _ in rows])
-        for name, rows in checked.items()
-        if name in wanted
-    }
-    return Listing(str(base), names_by_label(sorted(labels_and_names), origin=str(path)), splits, origin=str(path))
-
-
-def _row(row: object, *, path: Path, split: str) -> tuple[str, int, str]:
-    if not (isinstance(row, list) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[2], str)):
-        raise DataError(f"{path}: {split} holds {repr(row)[:80]}; expected {SPLIT_FILE}")
-    return row[0], label_number(row[1], origin=f"{path}: {split}"), row[2]
+    rows = [
+        (prefix + relative(image, origin=str(path)), label, class_name, split)
+        for split, images in by_split.items()
+        for image, label, class_name in images
+    ]
+    return listed(rows, root=str(base), wanted=wanted, origin=str(path))
 
 
 # -------------------------------------------------------------------------------------------------------- Aircraft
@@ -125,21 +103,13 @@ def _row(row: object, *, path: Path, split: str) -> tuple[str, int, str]:
 def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
     """variants.txt holds the class names in label order, images_variant_<split>.txt lines of ``image variant``."""
     hint = "it comes with FGVC-Aircraft (docs/datasets.md)"
-    names = read_lines(place / "variants.txt", hint=hint)
-    label_of = {name: label for label, name in enumerate(names)}
-    prefix = prefix_of(base, place / "images")
-    splits = {}
+    prefix, origin = prefix_of(base, place / "images"), str(place / "images_variant_*.txt")
+    names, rows = read_lines(place / "variants.txt", hint=hint), []
     for split in [split for split in SPLIT_FOLDERS if split in wanted]:
-        path = place / f"images_variant_{split}.txt"
-        rows = []
-        for line in read_lines(path, hint=hint):
+        for line in read_lines(place / f"images_variant_{split}.txt", hint=hint):
             image, _, variant = line.partition(" ")
-            if variant not in label_of:
-                raise DataError(f"{path}: variant {variant!r} of image {image!r} is not in {place / 'variants.txt'}")
-            rows.append((f"{prefix}{relative(image, origin=str(path))}.jpg", label_of[variant]))
-        splits[split] = split_of(rows)
-    cleaned = [clean_class_name(name) for name in names]
-    return Listing(str(base), cleaned, splits, origin=str(place / "images_variant_*.txt"))
+            rows.append((f"{prefix}{relative(image, origin=origin)}.jpg", None, variant, split))
+    return listed(rows, names=names, root=str(base), wanted=wanted, origin=origin)
 
 
 # ------------------------------------------------------------------------------------------- ImageNet and its shifts
@@ -147,47 +117,18 @@ def _aircraft(base: Path, *, place: Path, wanted: Collection[str]) -> Listing:
 
 def _imagenet(base: Path, *, place: Path, wanted: Collection[str], imagenet_names: Names) -> Listing:
     """images/{train,val}/<wnid>/; the validation set is the test set, as in CoOp. Labels follow the sorted wnids."""
-    images = place / "images"
-    folders = {"train": images / "train", "test": images / "val"}
+    folders = {"train": place / "images" / "train", "test": place / "images" / "val"}
+    classes_of = {name: subfolders(folder) for name, folder in folders.items() if folder.is_dir()}
     for name in wanted:
-        if name in folders and not folders[name].is_dir():
-            raise MissingError(f"{folders[name]} does not exist; ImageNet's images are expected there")
-    classes = sorted({c for folder in folders.values() if folder.is_dir() for c in subfolders(folder)})
-    solution = next((f for f in (place / SOLUTION, images / SOLUTION, images / "val" / SOLUTION) if f.is_file()), None)
-    flat = solution is not None and folders["test"].is_dir() and not subfolders(folders["test"])
-    wnids = _validation_wnids(solution) if solution is not None and flat else {}
-    classes = classes or sorted(set(wnids.values()))
-    splits = {}
-    for name in [name for name in folders if name in wanted]:
-        if name == "test" and wnids:
-            splits[name] = _flat_split(base, folder=folders[name], wnids=wnids, classes=classes, origin=str(solution))
-        else:
-            splits[name] = list_split(base, folder=folders[name], classes=classes)
+        if name in folders and not classes_of.get(name):
+            raise MissingError(
+                f"{folders[name]} has no folders of classes; sort ImageNet's images into folders by wnid there (CoOp's "
+                "DATASETS.md)"
+            )
+    classes = sorted({*itertools.chain(*classes_of.values())})
+    splits = {name: list_split(base, folder=folders[name], classes=classes) for name in folders if name in wanted}
     names = _names(place, classes, imagenet_names=imagenet_names, by_position=False)
-    return Listing(str(base), names, splits, origin=str(images), names_may_repeat=True)
-
-
-def _validation_wnids(path: Path) -> dict[str, str]:
-    """Image id -> wnid, from Kaggle's ``ImageId,PredictionString`` (``n03995372 85 1 499 272 ...``)."""
-    rows = csv.DictReader(read_text(path).split("\n"))
-    try:
-        if not {"ImageId", "PredictionString"} <= set(rows.fieldnames or ()):
-            raise DataError(f"{path}: first line must be the header ImageId,PredictionString")
-        answers = [(row["ImageId"], (row["PredictionString"] or "").split()) for row in rows]
-    except csv.Error as error:
-        raise DataError(f"{path}, line {rows.line_num}: {error}; get the file again") from None
-    return {image: words[0] for image, words in answers if words}
-
-
-def _flat_split(base: Path, *, folder: Path, wnids: dict[str, str], classes: list[str], origin: str) -> Split:
-    """Validation images in one folder, without class folders."""
-    label_of = {wnid: label for label, wnid in enumerate(classes)}
-    files = sorted(f for f in folder.iterdir() if f.suffix.lower() in IMAGE_SUFFIXES)
-    unknown = [file.name for file in files if wnids.get(file.stem) not in label_of]
-    if unknown:
-        raise DataError(f"{origin} has no known class for {some(unknown)}; get the whole file, or remove these images")
-    rows = [(prefix_of(base, folder) + file.name, label_of[wnids[file.stem]]) for file in files]
-    return split_of(sorted(rows, key=lambda row: (row[1], row[0])))
+    return Listing(str(base), names, splits, origin=str(place / "images"), names_may_repeat=True)
 
 
 def _shift(base: Path, *, place: Path, paper: PaperDataset, imagenet_names: Names) -> Listing:

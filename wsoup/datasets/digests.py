@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wsoup.base import remote
-from wsoup.base.errors import DataError, MismatchError, MissingError
+from wsoup.base.errors import MismatchError, MissingError, StorageError
 from wsoup.datasets.listing import some
 from wsoup.disk import store
-from wsoup.disk.files import reason_of, regular_file
+from wsoup.disk.files import regular_file
 from wsoup.disk.members import container_of, read_bytes
 
-FOLDER = "digests"
-"""Of the cache folder."""
 FILES_AT_ONCE = 4096
 """Files that a thread looks at before it takes the next ones; 16 of remote storage."""
 REMOTE_REQUESTS = 32
 """Sent to remote storage at a time."""
-ROOT_KEY = b"wsoup.root"
-"""Metadata key of the root in a file of digests."""
 STAMP = ("stat_size", "mtime_ns", "ctime_ns", "inode")
 """What identifies an unchanged file. Of a URL: what its storage reports (`remote.stamp`), and ones."""
 SCHEMA = pa.schema(
@@ -42,16 +37,8 @@ SCHEMA = pa.schema(
 """Columns of the cache."""
 
 
-@dataclass(frozen=True)
-class Digests:
-    """Of N images: sizes (N,) int64 in bytes, and SHA-256 in hex."""
-
-    sizes: np.ndarray
-    hexes: list[str]
-
-
-def of_images(root: str, paths: Sequence[str], *, origin: str) -> Digests:
-    """Digest the images of one dataset, reading only new or changed ones.
+def of_images(root: str, paths: Sequence[str], *, origin: str) -> tuple[list[int], list[str]]:
+    """Sizes in bytes and SHA-256 in hex of the N images of one dataset, reading only new or changed ones.
 
     Args:
         root: the dataset's root.
@@ -63,42 +50,31 @@ def of_images(root: str, paths: Sequence[str], *, origin: str) -> Digests:
         DataError: one is not a regular file, or cannot be read.
     """
     stamps = _stamps(root, paths, origin=origin)  # (N, 4)
-    cache = store.cache_dir() / FOLDER / f"{store.fingerprint(remote.resolved(root))}.checked"
+    name = store.fingerprint([remote.resolved(root), *SCHEMA.names])
+    cache = store.cache_dir() / "digests" / f"{name}.checked"
     known = _read(cache)
     kept = _unchanged(known, paths=paths, stamps=stamps)
     changed = [path for path, file in zip(paths, kept, strict=True) if file is None]
     digested = iter(_map_files(_digest, root, changed))
     files = [file or next(digested) for file in kept]
-    sizes, hexes = np.array([size for size, _ in files], dtype=np.int64), [digest for _, digest in files]
+    sizes, hexes = [size for size, _ in files], [digest for _, digest in files]
     if changed:
         stamp_columns = dict(zip(STAMP, stamps.T, strict=True))
         table = pa.table({"path": list(paths), **stamp_columns, "size": sizes, "digest": hexes}, schema=SCHEMA)
         others = known.filter(pc.invert(pc.is_in(known["path"], value_set=table["path"].combine_chunks())))
-        _write(cache, pa.concat_tables([table, others]), root=remote.resolved(root))
-    return Digests(sizes, hexes)
-
-
-def root_and_count(path: str | Path) -> tuple[str, int]:
-    """Root of the images in a file of digests, links resolved ("" if unknown), and the number of images.
-
-    Raises:
-        MismatchError: damaged.
-    """
-    try:
-        metadata = pq.read_metadata(io.BytesIO(store.read_checked(path)))
-    except pa.ArrowException as error:
-        raise MismatchError(f"{path} holds no digests ({error})") from None
-    return os.fsdecode((metadata.metadata or {}).get(ROOT_KEY, b"")), metadata.num_rows
+        payload = io.BytesIO()
+        pq.write_table(pa.concat_tables([table, others]), payload, compression="zstd")
+        try:
+            store.write_checked(cache, payload.getvalue())
+        except StorageError as error:
+            print(f"{error}: until then images are read again each time", file=sys.stderr)
+    return sizes, hexes
 
 
 def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
     """(N, 4) int64: `STAMP` of each file, or of the container of an image."""
     stamps = _map_files(_stamp, root, paths)
-    errors = [stamp for stamp in stamps if isinstance(stamp, DataError)]
-    if errors:
-        more = f" ({len(errors) - 1:,} more are not files either)" if len(errors) > 1 else ""
-        raise DataError(f"{origin}: {errors[0]}{more}")
-    missing = [path for path, stamp in zip(paths, stamps, strict=True) if isinstance(stamp, MissingError)]
+    missing = [path for path, stamp in zip(paths, stamps, strict=True) if stamp is None]
     if missing:
         raise MissingError(
             f"{len(missing):,} of {len(paths):,} images listed in {origin} do not exist under {root}: {some(missing)}; "
@@ -107,13 +83,14 @@ def _stamps(root: str, paths: Sequence[str], *, origin: str) -> np.ndarray:
     return np.array(stamps, dtype=np.int64).reshape(-1, len(STAMP))
 
 
-def _stamp(file: str) -> tuple[int, ...] | MissingError | DataError:
+def _stamp(file: str) -> tuple[int, ...] | None:
+    """`STAMP` of a file; None if there is none."""
     try:
         if remote.is_remote(file):
             return *remote.stamp(file), 1, 1
         status = regular_file(container_of(file) or file)
-    except (MissingError, DataError) as error:
-        return error
+    except MissingError:
+        return None
     # An inode is unsigned on some file systems, and times after the year 2262 have more than 63 bits.
     return status.st_size, *(each % 2**63 for each in (status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
 
@@ -139,14 +116,12 @@ def _map_files(function: Callable[[str], object], root: str, paths: Sequence[str
 def _read(cache: Path) -> pa.Table:
     """Digests of one root from earlier runs; empty where there are none, or the file is damaged."""
     try:
-        table = pq.read_table(io.BytesIO(store.read_checked(cache)))
+        return pq.read_table(io.BytesIO(store.read_checked(cache)))
     except MissingError:
         return SCHEMA.empty_table()
     except MismatchError as error:
         print(f"{error}; it is dropped, and the images are read again", file=sys.stderr)
         return SCHEMA.empty_table()
-    outdated = not {*SCHEMA.names} <= {*table.column_names}  # made by an earlier wsoup
-    return SCHEMA.empty_table() if outdated else table.replace_schema_metadata(None)
 
 
 def _unchanged(known: pa.Table, *, paths: Sequence[str], stamps: np.ndarray) -> list[tuple[int, str] | None]:
@@ -158,12 +133,3 @@ def _unchanged(known: pa.Table, *, paths: Sequence[str], stamps: np.ndarray) -> 
         same &= pc.fill_null(pc.equal(kept[name], pa.array(column)), False).to_numpy()
     files = zip(kept["size"].to_pylist(), kept["digest"].to_pylist(), strict=True)
     return [file if unchanged else None for file, unchanged in zip(files, same.tolist(), strict=True)]
-
-
-def _write(cache: Path, table: pa.Table, *, root: str) -> None:
-    payload = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({ROOT_KEY: os.fsencode(root)}), payload, compression="zstd")
-    try:
-        store.write_checked(cache, payload.getvalue())
-    except OSError as error:
-        print(f"{cache} cannot be written ({reason_of(error)}): images are read again next time", file=sys.stderr)

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from wsoup.base.errors import DataError, MismatchError, MissingError
-from wsoup.datasets.listing import Split, label_number, some
+from wsoup.datasets.listing import Label, Split, some
 from wsoup.disk.files import reason_of
 
 if TYPE_CHECKING:
@@ -116,10 +117,8 @@ def _read_pickle(path: Path) -> list[tuple[str, int, str]]:
     try:
         with path.open("rb") as file:
             data = _Restricted(file).load()
-        return [
-            (str(item._impath), label_number(item._label, origin="train"), str(item._classname))
-            for item in data["train"]
-        ]
+        rows = [(str(item._impath), item._label, str(item._classname)) for item in data["train"]]
+        return TypeAdapter(list[tuple[str, Label, str]]).validate_python(rows, strict=True)
     except Exception as error:  # a broken or hostile pickle may raise anything
         raise DataError(
             f"{path} is refused ({reason_of(error)}); expected a dict whose 'train' is a list of Dassl's Datum"

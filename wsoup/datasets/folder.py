@@ -9,7 +9,6 @@ same split. The test share of a class is the fraction on average, not exactly.
 """
 
 import dataclasses
-import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -18,12 +17,12 @@ import numpy as np
 
 from wsoup.base.errors import DataError, MissingError
 from wsoup.core.prompts import clean_class_name
-from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, is_utf8, some
+from wsoup.datasets.listing import IMAGE_SUFFIXES, Listing, Split, some
 from wsoup.disk.files import read_text, reason_of, regular_file, shown
 
 SPLIT_FOLDERS = ("train", "val", "test")
-MAX_DEPTH = 64
-"""Nested folders below a class folder."""
+MAX_DEPTH = 32
+"""Nested folders below a class folder; Linux follows 40 links in a path, so a loop of links gets here."""
 
 
 def read(root: str, *, wanted: Collection[str] = SPLIT_FOLDERS, class_names: str | None = None) -> Listing:
@@ -83,7 +82,7 @@ def divided(listing: Listing, *, fraction: float, test_split: str) -> Listing:
     from wsoup.datasets import digests  # which needs pyarrow
 
     images = listing.splits["test"]
-    hexes = digests.of_images(listing.root, images.paths, origin=listing.origin).hexes
+    _, hexes = digests.of_images(listing.root, images.paths, origin=listing.origin)
     for_test = np.array([is_test(digest, fraction=fraction) for digest in hexes], dtype=bool)
     splits = {
         name: Split([images.paths[i] for i in np.flatnonzero(mask).tolist()], images.labels[mask])
@@ -114,10 +113,7 @@ def require_folder(root: str | Path) -> Path:
 
 def subfolders(folder: Path) -> list[str]:
     """Sorted names of the folders in a folder, without hidden ones."""
-    names = [entry.name for entry in _entries(folder) if os.path.isdir(entry.path)]
-    for name in names:
-        _check_utf8(name, folder=folder)
-    return sorted(names)
+    return sorted(entry.name for entry in _entries(folder) if os.path.isdir(entry.path))
 
 
 def prefix_of(base: Path, folder: Path) -> str:
@@ -137,7 +133,7 @@ def list_split(base: Path, *, folder: Path, classes: Sequence[str]) -> Split:
     prefix = prefix_of(base, folder)
     for label, name in enumerate(classes):
         if (folder / name).is_dir():
-            images = sorted(_images(folder / name, parents=()))
+            images = sorted(_images(folder / name, depth=0))
             if not images:
                 raise DataError(f"{folder / name} holds no images; add some or remove the folder")
             paths.extend(f"{prefix}{name}/{image}" for image in images)
@@ -183,15 +179,6 @@ def read_lines(path: Path, *, hint: str) -> list[str]:
     return [line.strip() for line in read_text(path).split("\n") if line.strip()]
 
 
-def read_json(path: Path, *, expected: str) -> object:
-    """A JSON file, or DataError that says what it should hold."""
-    text = read_text(path)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError
-        raise DataError(f"{path} is not JSON ({reason_of(error)}); expected {expected}") from None
-
-
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     """Entries of a folder, without hidden ones."""
     try:
@@ -201,24 +188,18 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         raise DataError(f"{shown(str(folder))} cannot be listed ({reason_of(error)}); repair or remove it") from None
 
 
-def _images(folder: Path, *, parents: tuple[str, ...]) -> Iterator[str]:
-    """Paths of the images below a folder, relative to it; `parents` are the real paths of the folders around it."""
-    if len(parents) > MAX_DEPTH:
-        raise DataError(f"{shown(str(folder))} lies more than {MAX_DEPTH} folders deep; move the images up")
+def _images(folder: Path, *, depth: int) -> Iterator[str]:
+    """Paths of the images below a folder, relative to it."""
+    if depth > MAX_DEPTH:
+        raise DataError(
+            f"{shown(str(folder))} lies more than {MAX_DEPTH} folders deep; move the images up, or remove a link "
+            "that leads back"
+        )
     for entry in _entries(folder):
-        _check_utf8(entry.name, folder=folder)
         if os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
             if not entry.is_file(follow_symlinks=False):
                 regular_file(entry.path)
             yield entry.name
         elif os.path.isdir(entry.path):
-            outer = (*parents, os.path.realpath(folder))
-            if os.path.realpath(entry.path) in outer:
-                raise DataError(f"{entry.path} is a symbolic link to a folder that holds it (a loop); remove it")
-            for path in _images(Path(entry.path), parents=outer):
+            for path in _images(Path(entry.path), depth=depth + 1):
                 yield f"{entry.name}/{path}"
-
-
-def _check_utf8(name: str, *, folder: str | Path) -> None:
-    if not is_utf8(name):
-        raise DataError(f"{folder} holds a name that is not UTF-8: {os.fsencode(name)!r}; rename the file or folder")

@@ -3,23 +3,33 @@
 ImageNet's training set has 1.3 million images, so a listing holds columns, not one object per image.
 """
 
-import itertools
+import os
 import posixpath
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
 
-from wsoup.base.errors import DataError
+from wsoup.base.errors import DataError, one_line, shown_value
 from wsoup.core.prompts import clean_class_name
+from wsoup.disk.files import read_text
 
 IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".avif", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 )  # compared in lower case; other files are ignored
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""What Python shows of a name's bytes that are not UTF-8."""
 LARGEST_LABEL = 10**6
 """A larger label is a mistake, and a list with one entry per label would take all memory."""
+SPLIT_NAMES = {"validation": "val", "valid": "val", "training": "train", "testing": "test"}
+"""Usual names of splits, and ours."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,9 @@ def problems(listing: Listing) -> Iterable[str]:
             )
         else:
             used[split.labels] = True
+        odd = [path for path in split.paths if not path.isascii() and SURROGATE.search(path)]
+        if odd:
+            yield f"{origin} ({name}): {some([os.fsencode(path) for path in odd])} is not a UTF-8 name; rename it"
         if len(set(split.paths)) < len(split.paths):
             repeated = [path for path, count in Counter(split.paths).items() if count > 1]
             yield f"{origin} ({name}) lists {some(repeated)} more than once; list every image once"
@@ -103,48 +116,88 @@ def problems(listing: Listing) -> Iterable[str]:
         yield f"{origin}: no image in class {some(empty)}; add images, or remove the class from the class list"
 
 
-def split_of(rows: Sequence[tuple[str, int]]) -> Split:
-    """A split from (path, label) pairs."""
-    return Split([path for path, _ in rows], np.array([label for _, label in rows], dtype=np.int64))
+Row = tuple[str, int | None, str | None, str]
+"""Path, label, class name and split of an image in a list; the label or the class name may be None, but not both."""
 
 
-# -------------------------------------------------------------------------------- values of lists: labels, names, paths
+def listed(
+    rows: Sequence[Row], *, names: Sequence[str] | None = None, root: str, wanted: Collection[str], origin: str
+) -> Listing:
+    """The listing of a list of images, which all layouts have but folders of classes.
 
-
-def label_number(value: object, *, origin: str) -> int:
-    """A label as an int; DataError unless it is a whole number.
-
-    >>> label_number(7, origin="list.csv")
-    7
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or abs(int(value)) > LARGEST_LABEL:
-        text = str(value) if len(str(value)) < 40 else f"{str(value)[:40]}..."
-        raise DataError(f"{origin}: label {text} is not a whole number up to {LARGEST_LABEL:,}; labels count from 0")
-    return int(value)
-
-
-def names_by_label(pairs: Iterable[tuple[int, str]], *, origin: str) -> list[str]:
-    """Cleaned class names in label order, from (label, name) pairs.
+    Args:
+        rows: all images; splits have our names or usual ones (`SPLIT_NAMES`).
+        names: all class names in label order; None: those in `rows`, by label or else sorted.
+        root, origin: as in `Listing`.
+        wanted: the splits to list; the others only have a say in what the classes are called.
 
     Raises:
-        DataError: two names for one label, or a gap in the labels.
+        DataError: a class that is not among `names`, two names for one label, or a gap in the labels.
     """
+    if names is None:
+        names = _names_by_label(rows, origin=origin) or sorted({name for _, _, name, _ in rows if name is not None})
+    label_of = {form: label for label, name in enumerate(names) for form in (clean_class_name(name), name)}
+    images: dict[str, list[tuple[str, int]]] = {}
+    for path, label, name, split in rows:
+        if label is None:
+            if name not in label_of:
+                raise DataError(f"{origin}: class {name!r} is not in the list of classes; add it, or correct the row")
+            label = label_of[name]
+        images.setdefault(SPLIT_NAMES.get(split, split), []).append((path, label))
+    splits = {split: split_of(images[split]) for split in images if split in wanted}
+    return Listing(root, [clean_class_name(name) for name in names], splits, origin=origin)
+
+
+def split_of(images: Sequence[tuple[str, int]]) -> Split:
+    """A split from (path, label) pairs."""
+    return Split([path for path, _ in images], np.array([label for _, label in images], dtype=np.int64))
+
+
+def _names_by_label(rows: Sequence[Row], *, origin: str) -> list[str]:
+    """Class names in label order; none where rows have no labels."""
     names: dict[int, str] = {}
-    for label, raw in pairs:
-        if label < 0:
-            raise DataError(f"{origin}: label {label} of class {raw!r} is out of range; labels count from 0")
-        name = names.setdefault(label, raw)
-        if name != raw:
-            raise DataError(f"{origin}: label {label} has two class names, {name!r} and {raw!r}; keep one of them")
-    top = max(names, default=-1)
-    if top + 1 > len(names):
-        missing = itertools.islice((label for label in range(top) if label not in names), 3)
-        more = top + 1 - len(names) - 3
+    for _, label, name, _ in rows:
+        if label is not None and name is not None and names.setdefault(label, name) != name:
+            raise DataError(
+                f"{origin}: label {label} has two class names, {names[label]!r} and {name!r}; keep one of them"
+            )
+    missing = sorted({*range(max(names, default=-1))} - {*names})
+    if missing:
         raise DataError(
-            f"{origin}: no image has label {', '.join(map(str, missing))}{f' and {more:,} more' if more > 0 else ''}, "
-            f"though labels go up to {top}; labels must count from 0 without gaps"
+            f"{origin}: no image has label {some(missing)}, though labels go up to {max(names)}; labels must count "
+            "from 0 without gaps"
         )
-    return [clean_class_name(names[label]) for label in range(len(names))]
+    return [names[label] for label in range(len(names))]
+
+
+# ------------------------------------------------------------------------------------ values of lists: labels, paths
+
+Checked = TypeVar("Checked")
+Label = Annotated[int, Field(ge=0, le=LARGEST_LABEL)]
+
+
+def read_json(path: Path, kind: type[Checked], *, expected: str) -> Checked:
+    """A JSON file of a known shape, which `expected` describes.
+
+    Raises:
+        MissingError: no such file.
+        DataError: unreadable, or of another shape; says where.
+    """
+    text = read_text(path)
+    with refusing(path, expected=expected):
+        return TypeAdapter(kind).validate_json(text, strict=True)
+
+
+@contextmanager
+def refusing(path: Path, *, expected: str) -> Iterator[None]:
+    """Turn the first problem that pydantic finds in the contents of a file into one line."""
+    try:
+        yield
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = "".join(f"{f'entry {part + 1}' if isinstance(part, int) else part}: " for part in problem["loc"])
+        value = "" if problem["type"] in ("missing", "json_invalid") else f", not {shown_value(problem['input'])}"
+        raise DataError(one_line(f"{path}: {where}{problem['msg']}{value}; expected {expected}")) from None
 
 
 def relative(path: str, *, origin: str) -> str:
@@ -153,7 +206,7 @@ def relative(path: str, *, origin: str) -> str:
     Raises:
         DataError: absolute, leaving the root through ``..``, or not a possible file name.
     """
-    if "\0" in path or not is_utf8(path):
+    if "\0" in path:
         raise DataError(f"{origin}: path {path[:100]!r} is not a file name; correct the row")
     if path.startswith("/"):
         raise DataError(f"{origin}: path {path!r} is absolute; list paths relative to the dataset's root")
@@ -165,11 +218,6 @@ def relative(path: str, *, origin: str) -> str:
     if not path:
         raise DataError(f"{origin}: an image has an empty path")
     return path
-
-
-def is_utf8(text: str) -> bool:
-    """Whether a name is UTF-8; Python shows the odd bytes of one that is not as lone surrogates."""
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def some(items: Sequence[object], *, limit: int = 3) -> str:

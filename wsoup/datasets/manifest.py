@@ -61,14 +61,14 @@ def build(listing: Listing, *, name: str, params: DatasetParams, shots: int, see
     """
     table, names = select(listing, params=params, shots=shots, seeds=seeds)
     paths = table["path"].to_pylist()
-    files = digests.of_images(listing.root, paths, origin=listing.origin)
+    sizes, hexes = digests.of_images(listing.root, paths, origin=listing.origin)
     columns = {
         "path": table["path"],
         "label": table["label"],
         "class_name": pa.array(names, type=pa.string()).take(table["label"].combine_chunks()),
         "split": table["split"],
-        "size": files.sizes,
-        "digest": files.hexes,
+        "size": pa.array(sizes, type=pa.int64()),
+        "digest": hexes,
         "seeds": table["seeds"],
     }
     comparable, reason = paper.comparable(
@@ -166,7 +166,7 @@ def listing(name: str, *, params: DatasetParams, imagenet_names: Callable[[], li
         )
     listed = _listed(name, params=params, imagenet_names=imagenet_names)
     if params.test_fraction is not None:
-        listed = folder.divided(listed, fraction=params.test_fraction, test_split=params.test_split)
+        listed = folder.divided(validated(listed), fraction=params.test_fraction, test_split=params.test_split)
     _check_watched(listed, watch=params.watch)
     return listed
 

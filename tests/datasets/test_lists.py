@@ -1,0 +1,141 @@
+"""Lists of images in files, tars and saved Hugging Face datasets: all give the same kind of listing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from miniature import png, write_huggingface, write_tars
+
+from wsoup.base.errors import DataError, MissingError
+from wsoup.datasets import containers, digests, tables
+from wsoup.datasets.listing import Listing, validated
+from wsoup.disk.members import read_bytes
+from wsoup.images.decode import load_rgb
+
+ROWS = [
+    {"path": "b.png", "label": 1, "class_name": "red_fox", "split": "train"},
+    {"path": "a.png", "label": 0, "class_name": "zebra", "split": "train"},
+    {"path": "c/c.png", "label": 1, "class_name": "red_fox", "split": "test"},
+    {"path": "d.png", "label": 0, "class_name": "zebra", "split": "validation"},
+    {"path": "e.png", "label": 0, "class_name": "zebra", "split": "test"},
+]
+BOTH = ("train", "test")
+
+
+def read(root: Path, text: str = "", *, file: str = "list.csv", names: str | None = None) -> Listing:
+    """The listing of a file, which holds `text`, with a file of class names."""
+    if text:
+        (root / file).write_text(text)
+    if names is not None:
+        (root / "names.txt").write_text(names)
+    class_names = None if names is None else str(root / "names.txt")
+    return validated(tables.read(file, root=str(root), wanted=BOTH, class_names=class_names))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "json"])
+def test_all_formats_give_the_same_listing(tmp_path: Path, suffix: str) -> None:
+    table, file = pa.Table.from_pylist(ROWS), tmp_path / f"list.{suffix}"
+    if suffix == "parquet":
+        pq.write_table(table, file)
+    elif suffix == "json":
+        file.write_text(json.dumps(ROWS))
+    else:
+        pa_csv.write_csv(table, file, pa_csv.WriteOptions(delimiter="\t" if suffix == "tsv" else ","))
+    listing = read(tmp_path, file=file.name)
+    assert listing.class_names == ["zebra", "red fox"]
+    assert sorted(listing.splits) == ["test", "train"]
+    assert listing.splits["train"].paths == ["b.png", "a.png"]
+    assert listing.splits["test"].labels.tolist() == [1, 0]
+
+
+def test_class_names_alone_get_labels_in_sorted_order(tmp_path: Path) -> None:
+    listing = read(tmp_path, "path,class_name\n1.png,zebra\n2.png,ant\n")
+    assert listing.class_names == ["ant", "zebra"]
+    assert listing.splits["test"].labels.tolist() == [1, 0]
+
+
+def test_class_names_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
+    assert read(tmp_path, "path,class_name\n1.png,007\n2.png,1\n").class_names == ["007", "1"]
+
+
+@pytest.mark.parametrize("text", ["label\n1.png,1\n2.png,0\n", "class_name\n1.png,red fox\n2.png,ant\n"])
+def test_a_file_of_class_names_says_which_label_is_which(tmp_path: Path, text: str) -> None:
+    listing = read(tmp_path, f"path,{text}", names="ant\nred_fox\n")
+    assert listing.class_names == ["ant", "red fox"]
+    assert listing.splits["test"].labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("label\n1.png,0\n2.png,2\n", r"2.png \(test\) has label 2, out of range for 2 classes \(0 to 1\)"),
+        ("label\n1.png,0\n2.png,0\n", r"no image in class 'bee'; add images, or remove the class"),
+        ("class_name\n1.png,cat\n", r"list.csv: class 'cat' is not in the list of classes; add it, or correct the row"),
+    ],
+)
+def test_a_list_that_does_not_fit_the_class_names(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, f"path,{text}", names="ant\nbee\n")
+
+
+# ----------------------------------------------------------------------------------------------------- webdataset
+
+
+def test_tar_members_are_listed_read_and_decoded_without_unpacking(tmp_path: Path) -> None:
+    tars = write_tars(tmp_path / "tars")
+    listing = validated(containers.read_webdataset(str(tars), wanted=BOTH))
+    assert listing.class_names == ["ant", "red fox"]
+    paths = ["test/0.tar/s00.png", "test/0.tar/s01.png", "test/1.tar/s10.png", "test/1.tar/s11.png"]
+    assert listing.splits["test"].paths == paths
+    assert listing.splits["test"].labels.tolist() == [0, 1, 0, 1]
+    assert read_bytes(f"{tars}/test/1.tar/s10.png") == png(20)
+    assert load_rgb(f"{tars}/test/1.tar/s10.png").getpixel((0, 0)) == (20, 20, 20)
+    assert digests.of_images(str(tars), paths[:1], origin="x")[0] == [len(png(0))]
+
+
+def test_tars_without_class_names(tmp_path: Path) -> None:
+    (write_tars(tmp_path) / "classnames.txt").unlink()
+    with pytest.raises(MissingError, match=r"classnames.txt does not exist; expected one class name per line"):
+        containers.read_webdataset(str(tmp_path), wanted=BOTH)
+
+
+# ---------------------------------------------------------------------------------------------------- Hugging Face
+
+
+def test_rows_of_a_saved_dataset_are_listed(tmp_path: Path) -> None:
+    saved = write_huggingface(tmp_path / "saved")
+    listing = validated(containers.read_huggingface(str(saved), wanted=("train", "val")))
+    assert listing.class_names == ["ant", "red fox"]
+    assert listing.splits["val"].paths[2] == "validation/data-00000-of-00001.arrow/image/2"
+    assert listing.splits["train"].labels.tolist() == [1, 0, 1]
+    assert read_bytes(f"{saved}/{listing.splits['val'].paths[2]}") == png(2)
+
+
+def test_a_single_saved_dataset_is_a_test_split(tmp_path: Path) -> None:
+    saved = write_huggingface(tmp_path / "saved") / "train"
+    listing = containers.read_huggingface(str(saved), wanted=("test",))
+    assert listing.splits["test"].paths[0] == "data-00000-of-00001.arrow/image/0"
+    assert read_bytes(f"{saved}/{listing.splits['test'].paths[0]}") == png(0)
+
+
+def test_a_dataset_saved_by_the_library_itself_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("datasets.features")
+    import datasets
+
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["ant", "bee"])})
+    rows = {"image": [{"bytes": png(i), "path": None} for i in range(3)], "label": [0, 1, 1]}
+    saved = datasets.Dataset.from_dict(rows, features=features)
+    datasets.DatasetDict({"test": saved}).save_to_disk(str(tmp_path))
+    listing = validated(containers.read_huggingface(str(tmp_path), wanted=("test",)))
+    assert listing.class_names == ["ant", "bee"]
+    assert [read_bytes(f"{tmp_path}/{path}") for path in listing.splits["test"].paths] == [png(0), png(1), png(2)]
+
+
+def test_nothing_saved(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match=r"holds no dataset saved by `save_to_disk`"):
+        containers.read_huggingface(str(tmp_path), wanted=BOTH)
