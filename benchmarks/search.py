@@ -8,9 +8,10 @@ Random weights; about two minutes on two cores. docs/notes/exact_texts.md has fi
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
+import numpy as np
 import torch
 import typer
 from torch import Tensor
@@ -20,9 +21,11 @@ from benchmarks.timing import Clock, Result, about, class_prompts, random_encode
 from wsoup.base.errors import ParamsError
 from wsoup.core.scoring import NEAR_TIE, correct_per_candidate
 from wsoup.runtime.process import keep_memory
-from wsoup.search.grow.chains import counted_alone, grow_chain
+from wsoup.search.grow.chains import ChainsSoup
 from wsoup.search.rank.pools import common_words
-from wsoup.soup.member import Member, Step
+from wsoup.search.rank.ranking import Ranked
+from wsoup.search.rank.source import Meter
+from wsoup.soup.member import NOTHING, Member, Step
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, choose_device
 
@@ -70,7 +73,7 @@ def bench_search(
         plain.append(clock.lap() / len(sample))
         return n_correct
 
-    chain, _ = grow_chain((words[0], words[1 : 1 + patience]), judge=counted_alone(count), max_words=patience + 1)
+    chain = _grown(words[: 1 + patience], count)
     per_candidate = classes * statistics.median(plain) + count_s / counted
     row: Result = {
         "patience": patience,
@@ -85,6 +88,30 @@ def bench_search(
         sample_prefixes = prefixes[:: max(1, classes // SMALL_CLASSES)][:SMALL_CLASSES]
         row |= _same_chain(encoder, prompts, sample_prefixes, words[: 1 + min(patience, SMALL_WORDS)])
     return {"bench": "search", **about(encoder), "classes": classes, "texts": prompts.way, "rows": [row]}
+
+
+class _InOrder(ChainsSoup):
+    """Algorithm 2 with words that are not drawn, but tried in this order."""
+
+    def draw(self, ranked: Sequence[str], *, member: int, seed: int) -> list[str]:
+        return list(ranked)
+
+
+class _Counter(Meter):
+    """Counts by a function."""
+
+    def __init__(self, count: Callable[[Sequence[str]], Tensor]) -> None:
+        self.seed, self._counted = 0, count
+
+    def count(self, texts: Sequence[str]) -> np.ndarray:
+        return self._counted(texts).numpy()
+
+
+def _grown(words: Sequence[str], count: Callable[[Sequence[str]], Tensor]) -> Member:
+    """One chain that starts with the first word and tries all others."""
+    none = np.zeros(len(words))
+    definition = _InOrder(kind="chains", pool="words", m=1, k0=1, k1=1, patience=1, max_words=len(words))
+    return definition.members(Ranked(list(words), none, none, False, NOTHING), _Counter(count), part=0)[0]
 
 
 def _images_near_texts(prompts: PromptEncoder, prefixes: list[str]) -> tuple[Tensor, Tensor]:
@@ -121,8 +148,7 @@ def _same_chain(encoder: Encoder, prompts: PromptEncoder, prefixes: list[str], w
             chain, bar = f"{chain} {word}", n_correct
             trace.append(Step(word, bar))
     one_by_one = Member(text=chain, n_correct=bar, trace=tuple(trace))
-    ours, _ = grow_chain((words[0], words[1:]), judge=counted_alone(fast), max_words=len(words))
-    return {"same_chain": ours == one_by_one, "chain_length": len(trace), "near_ties": near_ties}
+    return {"same_chain": _grown(words, fast) == one_by_one, "chain_length": len(trace), "near_ties": near_ties}
 
 
 def main(

@@ -4,13 +4,13 @@ from functools import partial
 from itertools import islice
 
 from wsoup.base.errors import ParamsError
+from wsoup.check.soups import Soups
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.params.section import load
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
-from wsoup.search.grow.params import Soups
-from wsoup.search.grow.soups import Search
+from wsoup.search.grow.search import Search
 from wsoup.search.rank.ranking import read_ranked
 from wsoup.search.rank.source import Run, SourceParams, load_source
 

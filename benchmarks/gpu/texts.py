@@ -6,17 +6,20 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.gpu.bench import TEMPLATE, Bench
-from wsoup.search.grow.chains import counted_alone, draw_chain_words, grow_chain
-from wsoup.search.grow.greedy import greedy_soup, right_on
-from wsoup.search.grow.params import ChainsSoup
+from wsoup.search.grow.chains import ChainsSoup
+from wsoup.search.grow.greedy import greedy_soup
+from wsoup.search.grow.kind import right_on
 from wsoup.search.rank.pools import common_words
+from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Meter, Source
 from wsoup.search.rank.statistics import right_by_name, scores
+from wsoup.soup.member import NOTHING
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder
 
@@ -102,11 +105,10 @@ def searches(bench: Bench, *, descriptors: Sequence[str]) -> list[str]:
             clause = bench.seconds(partial(score, descriptors[: some[1]]), repeats=1) / some[1]
             few = {"patience": 4, "max_words": 2} if on_cpu else {"patience": 250, "max_words": 10}
             growth = ChainsSoup(kind="chains", pool="words", m=8, k0=250, k1=1000, **few)
+            ranked = Ranked(pool, np.zeros(len(pool)), np.zeros(len(pool)), False, NOTHING)
             began = time.perf_counter()
             for member in range(1 if on_cpu else 8):
-                words = draw_chain_words(pool, growth, member=member, seed=0)
-                judge = counted_alone(Meter(source, seed=0, period=False).count)
-                grow_chain(words, judge=judge, max_words=growth.max_words)
+                growth.members(ranked, Meter(source, seed=0, period=False), part=member)
             grown = time.perf_counter() - began
             began = time.perf_counter()
             greedy_soup(

@@ -27,7 +27,7 @@ EDITS = {
     ),
     "the acceptance rule": (
         "soup@word",
-        "wsoup/search/grow/greedy.py",
+        "wsoup/search/grow/kind.py",
         "judgement.value > bar",
         "judgement.value >= bar",
     ),

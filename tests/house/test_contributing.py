@@ -13,8 +13,8 @@ from processes import ROOT, run_module
 FACTS = {
     "a soup kind": """
         import numpy as np
-        from wsoup.search.grow.params import Soups
-        from wsoup.search.grow.soups import Search
+        from wsoup.check.soups import Soups
+        from wsoup.search.grow.search import Search
         from wsoup.soup.member import NOTHING
         from wsoup.search.rank.ranking import Ranked
         from wsoup.search.rank import source

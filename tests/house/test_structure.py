@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 from project import ROOT, stage_module
 
+from wsoup.check.soups import SoupParams
 from wsoup.disk import code
 from wsoup.pipeline import workspace
 
@@ -116,7 +119,8 @@ def test_only_store_imports_zarr():
 def test_the_core_knows_nothing_of_files(name):
     path = Path(f"wsoup/{name}.py")
     assert not imported_packages(path) & {"pathlib", "os", "io", "json", "zarr", "pyarrow", "open_clip"}
-    assert not {owner(p) for p in all_imports(path)} & {"datasets", "images", "towers", "disk", "params"}
+    below = direct_imports if "grow" in name else all_imports  # a kind of soup has its params, too
+    assert not {owner(p) for p in below(path)} & {"datasets", "images", "towers", "disk", "params"}
 
 
 def test_nothing_is_imported_by_string_but_the_public_names():
@@ -133,10 +137,22 @@ def test_importing_wsoup_is_light():
 @pytest.mark.parametrize("name", sorted(stages()))
 def test_a_stage_lists_the_rooms_its_result_depends_on(name):
     """Every module that its script imports, directly or not, is in one of them, and none is superfluous."""
-    listed = [dep for dep in stages()[name]["deps"] if dep.startswith("wsoup/")]
+    listed = [dep for dep in stages()[name]["deps"] if dep.startswith("wsoup/") and dep != workspace.KIND]
     assert sorted(listed) == code.rooms(ROOT / f"stages/{name}.py")
     assert len(listed) <= 11
     assert f"stages/{name}.py" in stages()[name]["deps"]
+
+
+def test_a_soup_depends_on_the_module_of_its_kind():
+    """Its params name the module, which imports nothing that the stage does not list."""
+    deps = stages()["soup"]["deps"]
+    assert workspace.KIND in deps
+    for kind in get_args(SoupParams):
+        (name,) = get_args(kind.model_fields["kind"].annotation)
+        own = workspace.KIND.replace("${item.kind}", name)
+        assert Path(inspect.getfile(kind)) == ROOT / own
+        assert set(code.rooms(ROOT / own)) <= {*deps, own}
+    assert not [path for path in code.modules(ROOT / "stages/soup.py") if path.stem in ("greedy", "chains", "top")]
 
 
 def test_rooms_that_change_no_result_are_in_no_deps():

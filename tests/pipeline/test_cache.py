@@ -56,7 +56,7 @@ def project(folder: Path) -> Path:
     stages["stages"]["slow"] = {"cmd": "python -m stages.slow", "deps": ["stages/slow.py"], "outs": ["artifacts/slow"]}
     (folder / "dvc.yaml").write_text(yaml.safe_dump(stages))
     (folder / "stages/slow.py").write_text(SLOW)
-    for room in code.rooms(folder / "stages/slow.py"):  # as `wsoup init` writes them
+    for room in [*code.rooms(folder / "stages/slow.py"), *code.kinds()]:  # as `wsoup init` writes them
         store.write_json(folder / inputs.code_file(room), code.digest(room))
     shutil.copy(ROOT / inputs.VERSIONS, folder / inputs.VERSIONS)
     return folder

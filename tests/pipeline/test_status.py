@@ -55,11 +55,17 @@ def test_a_new_baseline_is_evaluated_and_runs_nothing_before(edited):
     assert edited.changed() == evaluated | {"evaluate", "head@both", "survey", "report"}
 
 
-def test_a_new_kind_of_soup_embeds_scores_and_trains_nothing_again(edited):
-    """The survey runs too: it holds the soup that the targets would select, by Algorithm 1."""
+def test_a_new_kind_of_soup_runs_nothing_again(edited):
     (edited.folder / "wsoup/search/grow/beam.py").write_text('"""A kind of soup."""\n')
-    append(edited, "wsoup/search/grow/soups.py", "wsoup/search/grow/chains.py", "wsoup/search/grow/params.py")
-    assert edited.changed() == {"soup@word", "soup@descriptor", "survey", "report"}
+    append(edited, "wsoup/check/soups.py")
+    assert edited.changed() == set()
+
+
+@pytest.mark.parametrize(("kind", "run"), [("chains", {"soup@word"}), ("greedy", {"soup@descriptor", "survey"})])
+def test_an_edited_kind_of_soup_runs_no_soup_of_another_kind(edited, kind, run):
+    """The survey holds the soup that the targets would select, by Algorithm 1."""
+    append(edited, f"wsoup/search/grow/{kind}.py")
+    assert edited.changed() == run
 
 
 def test_code_that_decides_no_result_runs_nothing_again(edited):

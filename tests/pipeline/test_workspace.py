@@ -25,7 +25,7 @@ def folder(in_tmp) -> Path:
 def test_every_local_file_named_by_dvc_yaml_and_params_exists(folder):
     stages = yaml.safe_load((folder / "dvc.yaml").read_text())["stages"]
     named = {dep for stage in stages.values() for dep in stage.get("do", stage)["deps"]}
-    generated = ("artifacts", "$")
+    generated = ("artifacts", "$", inputs.code_file(workspace.KIND))
     missing = [dep for dep in named if not dep.startswith(generated) and not (folder / dep).exists()]
     assert missing == []
     assert not any(dep.startswith("wsoup") for dep in named)
@@ -46,10 +46,11 @@ def test_each_stage_depends_on_the_rooms_that_decide_it(folder):
     stages = yaml.safe_load((folder / "dvc.yaml").read_text())["stages"]
     for name, stage in stages.items():
         listed = {dep for dep in stage.get("do", stage)["deps"] if dep.startswith("code/")}
-        assert listed == {inputs.code_file(room) for room in code.rooms(project.file(f"stages/{name}.py"))}
-        assert {json.loads((folder / dep).read_text()) for dep in listed} == {
-            code.digest(f"wsoup/{dep.removeprefix('code/').removesuffix('.json')}") for dep in listed
-        }
+        rooms = code.rooms(project.file(f"stages/{name}.py"))
+        assert listed - {inputs.code_file(workspace.KIND)} == {inputs.code_file(room) for room in rooms}
+        assert (inputs.code_file(workspace.KIND) in listed) == (name == "soup")
+        for room in [*rooms, *code.kinds()]:
+            assert json.loads((folder / inputs.code_file(room)).read_text()) == code.digest(room)
 
 
 def test_a_second_init_updates_the_folder_and_keeps_the_users_changes(folder):

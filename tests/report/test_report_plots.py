@@ -11,6 +11,7 @@ import vl_convert
 from pydantic import TypeAdapter
 from report_made import both_seeds, results
 
+from wsoup.check.soups import SoupParams
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.report import analyses, plots
@@ -18,7 +19,6 @@ from wsoup.report.analyses import cost_table
 from wsoup.report.page import FIGURES
 from wsoup.report.run import scored
 from wsoup.report.verdict import SoupVerdict
-from wsoup.search.grow.params import SoupParams
 from wsoup.soup.member import NOTHING, Cost, Member, Step
 from wsoup.soup.soup import Soup
 from wsoup.statistics.noise import Verdict

@@ -19,7 +19,8 @@ from wsoup.report.verdict import (
     optimism_table,
     verdict_table,
 )
-from wsoup.search.grow.params import ChainsSoup, SampleSoup
+from wsoup.search.grow.chains import ChainsSoup
+from wsoup.search.grow.sample import SampleSoup
 
 ROLES = {"photo": "source", "pets": "xd", "sketch": "dg"}
 GROWTH = {"k0": 1, "k1": 2, "patience": 1, "max_words": 2}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from wsoup.base.errors import PoolError
 from wsoup.core.draws import member_generator, named_generator
 from wsoup.core.scoring import centroids, count_correct, normalize
-from wsoup.search.grow.chains import counted_alone, draw_chain_words, grow_chain
-from wsoup.search.grow.greedy import greedy_soup, right_on
-from wsoup.search.grow.params import ChainsSoup
+from wsoup.search.grow.chains import ChainsSoup
+from wsoup.search.grow.greedy import greedy_soup
+from wsoup.search.grow.kind import BATCHES, Judgement, right_on, rises
 from wsoup.search.rank.ranking import rank
 from wsoup.soup.member import Member
 
@@ -91,41 +91,73 @@ def test_an_empty_pool_is_an_error():
         greedy_soup([], features=lambda _: iter(()), measure=right_on(torch.empty(0, 2), torch.empty(0)), m=1)
 
 
-def one_by_one_chain(first, candidates, count, max_words):
-    """Algorithm 2's inner loop, one candidate at a time."""
-    words, bar = [first], count([first])[0]
-    for word in candidates:
-        if len(words) == max_words:
-            break
-        n_correct = count([" ".join([*words, word])])[0]
-        if n_correct > bar:
-            words, bar = [*words, word], n_correct
-    return " ".join(words), bar
+@settings(deadline=None, max_examples=60)
+@given(
+    steps=st.lists(st.integers(0, 40), min_size=1, max_size=90),
+    batches=st.sampled_from([BATCHES, (1, 1), (1, 3), (5, 64), (64, 64)]),
+)
+def test_speculative_batches_accept_what_the_plain_loop_accepts(steps, batches):
+    """Values depend on what was accepted before, as those of soups and chains do, and often tie."""
+
+    def value(index: int, accepted: list[int]) -> int:
+        return 7 * len(accepted) + (steps[index] * 31 + sum(accepted) * 17) % 23
+
+    expected: list[int] = []
+    bar = float("-inf")
+    for index in range(len(steps)):
+        if (here := value(index, expected)) > bar:
+            expected, bar = [*expected, index], here
+    accepted: list[int] = []
+
+    def judge(names: Sequence[str]) -> list[Judgement]:
+        return [Judgement(value(int(name), accepted), 0) for name in names]
+
+    for index, judged in rises([str(i) for i in range(len(steps))], judge=judge, batches=batches):
+        assert judged.value == value(index, accepted)
+        accepted.append(index)
+    assert accepted == expected
 
 
-def noisy_count(texts: Sequence[str]) -> np.ndarray:
+GROWTH = ChainsSoup(kind="chains", pool="words", m=4, k0=5, k1=20, patience=12, max_words=4)
+WORDS = [f"w{i}" for i in range(50)]
+
+
+class Given(ChainsSoup):
+    """Chains whose words are not drawn, but given in this order."""
+
+    def draw(self, ranked: Sequence[str], *, member: int, seed: int) -> list[str]:
+        return list(ranked)
+
+
+def chain_of(words: Sequence[str], count, *, max_words: int = 10) -> Member:
+    definition = Given(kind="chains", pool="words", m=1, k0=1, k1=1, patience=1, max_words=max_words)
+    meter = SimpleNamespace(seed=1, count=lambda texts: np.array([count(text) for text in texts]))
+    (member,) = definition.members(SimpleNamespace(texts=words), meter, part=0)
+    return member
+
+
+def noisy_count(text: str) -> int:
     """A count that depends on the whole text in no simple way, but is the same in every process."""
-    return np.array([sum(map(ord, text)) * 7919 % 83 + 9 * len(text.split()) for text in texts])
-
-
-def chain_of(first: str, candidates: Sequence[str], count, *, max_words: int = 10, **options: Any) -> Member:
-    return grow_chain((first, candidates), judge=counted_alone(count), max_words=max_words, **options)[0]
+    return sum(map(ord, text)) * 7919 % 83 + 9 * len(text.split())
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    words=st.lists(st.text("abcdefgh", min_size=1, max_size=6), min_size=1, max_size=90),
-    max_words=st.integers(1, 6),
-)
-def test_speculative_batches_equal_the_plain_loop(words, max_words):
-    member = chain_of("start", words, noisy_count, max_words=max_words)
-    assert (member.text, member.n_correct) == one_by_one_chain("start", words, noisy_count, max_words)
-    assert [step.added for step in member.trace] == member.text.split()
+@given(words=st.lists(st.text("abcdefgh", min_size=1, max_size=6), min_size=1, max_size=90), most=st.integers(1, 6))
+def test_a_chain_equals_the_plain_loop(words, most):
+    """Algorithm 2's inner loop, one candidate at a time."""
+    chain, bar = words[:1], noisy_count(words[0])
+    for word in words[1:]:
+        n_correct = noisy_count(" ".join([*chain, word]))
+        if len(chain) < most and n_correct > bar:
+            chain, bar = [*chain, word], n_correct
+    member = chain_of(words, noisy_count, max_words=most)
+    assert (member.text, member.n_correct) == (" ".join(chain), bar)
+    assert [step.added for step in member.trace] == chain
 
 
 def test_a_word_is_added_only_if_the_count_rises_strictly():
     counts = {"a": 5, "a b": 5, "a c": 6, "a c b": 6, "a c d": 7}
-    member = chain_of("a", ["b", "c", "b", "d"], lambda ts: [counts.get(t, 0) for t in ts])
+    member = chain_of(["a", "b", "c", "b", "d"], lambda text: counts.get(text, 0))
     assert member.text == "a c d"
     assert [step.n_correct for step in member.trace] == [5, 6, 7]
 
@@ -133,47 +165,28 @@ def test_a_word_is_added_only_if_the_count_rises_strictly():
 def test_the_bar_rises_with_each_accepted_word():
     """If it did not (the slip in the paper's pseudo-code), 'worse', at 6 against 5, would be accepted, too."""
     counts = {"a": 5, "a best": 9, "a worse": 6, "a best worse": 6}
-    member = chain_of("a", ["best", "worse"], lambda ts: [counts.get(t, 0) for t in ts])
-    assert member.text == "a best"
-
-
-def test_without_candidates_the_chain_is_its_first_word():
-    assert chain_of("a", [], lambda ts: [3]).text == "a"
-
-
-GROWTH = ChainsSoup(kind="chains", pool="words", m=4, k0=5, k1=20, patience=12, max_words=4)
+    assert chain_of(["a", "best", "worse"], lambda text: counts.get(text, 0)).text == "a best"
+    assert chain_of(["a"], lambda text: 3).text == "a", "without candidates, the first word"
 
 
 def test_first_words_come_from_the_top_k0_and_further_ones_from_the_top_k1():
     """All of them, over many members: one less of either would be missed by no chain's own test."""
-    words = [f"w{i}" for i in range(50)]
-    draws = [draw_chain_words(words, GROWTH, member=member, seed=1) for member in range(60)]
-    assert {first for first, _ in draws} == set(words[:5])
-    assert all(len(set(candidates)) == len(candidates) == 12 for _, candidates in draws)
-    assert {word for _, candidates in draws for word in candidates} == set(words[:20])
+    draws = [GROWTH.draw(WORDS, member=member, seed=1) for member in range(60)]
+    assert {first for first, *_ in draws} == set(WORDS[:5])
+    assert all(len(set(candidates)) == len(candidates) == 12 for _, *candidates in draws)
+    assert {word for _, *candidates in draws for word in candidates} == set(WORDS[:20])
 
 
 def test_a_named_draw_is_pinned():
     """Soups of other versions are found again only if the draws of (purpose, seed, member) stay the same."""
     assert member_generator(purpose="word_soup", seed=1, member=0).permutation(6).tolist() == [3, 0, 5, 1, 4, 2]
     assert named_generator(1, "classes", 2).permutation(6).tolist() == [0, 1, 3, 4, 2, 5]
-    words = [f"w{i}" for i in range(50)]
-    first, candidates = draw_chain_words(words, GROWTH, member=1, seed=1)
-    assert (first, candidates[:4]) == ("w4", ["w4", "w0", "w13", "w2"])
+    assert GROWTH.draw(WORDS, member=1, seed=1)[:5] == ["w4", "w4", "w0", "w13", "w2"]
 
 
-def test_members_are_independent_of_each_other_and_of_m():
-    words = [f"w{i}" for i in range(50)]
+def test_members_differ_by_seed_and_do_not_depend_on_m():
+    def build(member: int, seed: int, m: int) -> list[str]:
+        return GROWTH.model_copy(update={"m": m}).draw(WORDS, member=member, seed=seed)
 
-    def build(member: int, seed: int) -> str:
-        return chain_of(*draw_chain_words(words, GROWTH, member=member, seed=seed), noisy_count, max_words=4).text
-
-    forwards, backwards = [build(i, 1) for i in range(4)], [build(i, 1) for i in reversed(range(4))]
-    assert forwards == backwards[::-1]
-    assert forwards != [build(i, 2) for i in range(4)]
-    assert len(set(forwards)) > 1
-
-
-def test_batch_sizes_do_not_matter():
-    words = [f"w{i}" for i in range(70)]
-    assert chain_of("start", words, noisy_count, batches=(1, 3)) == chain_of("start", words, noisy_count)
+    assert [build(i, 1, 4) for i in range(4)] == [build(i, 1, 8) for i in range(4)]
+    assert len({tuple(build(i, seed, 4)) for i in range(4) for seed in (1, 2)}) == 8

@@ -13,14 +13,9 @@ from hypothesis import strategies as st
 
 from wsoup.base.errors import PoolError
 from wsoup.core.scoring import normalize
-from wsoup.search.grow.chains import (
-    draw_chain_words,
-    fitted_scale,
-    joint_soup,
-    likely_on,
-)
-from wsoup.search.grow.params import JointSoup
-from wsoup.search.grow.soups import sample, top
+from wsoup.search.grow.joint import JointSoup, fitted_scale, joint_soup, likely_on
+from wsoup.search.grow.sample import drawn
+from wsoup.search.grow.top import TopSoup
 from wsoup.search.rank.ranking import Ranked
 from wsoup.soup.member import NOTHING
 
@@ -45,6 +40,11 @@ def plain_top(texts, n_correct, k2, m, k1):
 
 def ranked(texts, n_correct, k2) -> Ranked:
     return Ranked(texts, n_correct, k2, period=False, cost=NOTHING)
+
+
+def top(of: Ranked, *, m: int, rank_by: str) -> list[str]:
+    definition = TopSoup(kind="top", pool="words", m=m, k1=len(of.texts), rank_by=rank_by)
+    return [member.text for member in definition.members(of, None, part=0)]
 
 
 @pytest.mark.parametrize("k1", [8, 20, 40])
@@ -74,17 +74,17 @@ def test_equal_candidates_keep_their_order():
 
 
 def test_a_sample_has_distinct_texts_and_a_longer_one_starts_with_it():
-    short, long = (sample(WORDS, m=m, seed=1) for m in (8, 16))
+    short, long = (drawn(40, m=m, seed=1) for m in (8, 16))
     assert long[:8] == short
     assert len(set(long)) == 16
-    assert short != sample(WORDS, m=8, seed=2)
-    drawn = [text for seed in range(400) for text in sample(WORDS[:4], m=2, seed=seed)]
-    assert all(150 < drawn.count(text) < 250 for text in WORDS[:4]), "each as likely as any other"
+    assert short != drawn(40, m=8, seed=2)
+    many = [i for seed in range(400) for i in drawn(4, m=2, seed=seed)]
+    assert all(150 < many.count(i) < 250 for i in range(4)), "each as likely as any other"
 
 
 def test_a_sample_larger_than_the_pool():
     with pytest.raises(PoolError, match="cannot sample 9 of 8 texts"):
-        sample(WORDS[:8], m=9, seed=1)
+        drawn(8, m=9, seed=1)
 
 
 # ------------------------------------------------------------------------------------------------ soup-aware growth
@@ -120,7 +120,7 @@ def plain_likelihood(images, labels, soup: list[torch.Tensor], scale: float) -> 
 def one_by_one_joint_soup(images, labels, *, draws, max_words, scale):
     """From the definition: keep a list of finished texts and try one word after the other."""
     finished: list[str] = []
-    for first, candidates in draws:
+    for first, *candidates in draws:
         chain = [first]
 
         def value(words: list[str]) -> float:
@@ -140,8 +140,8 @@ def one_by_one_joint_soup(images, labels, *, draws, max_words, scale):
 GROWTH = JointSoup(kind="joint", pool="words", m=3, k0=5, k1=30, patience=25, max_words=4)
 
 
-def draws_of(seed: int) -> list[tuple[str, list[str]]]:
-    return [draw_chain_words(WORDS, GROWTH, member=member, seed=seed) for member in range(GROWTH.m)]
+def draws_of(seed: int) -> list[list[str]]:
+    return [GROWTH.draw(WORDS, member=member, seed=seed) for member in range(GROWTH.m)]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -181,7 +181,7 @@ def test_ties_are_never_accepted(values, max_words):
         values = sums.flatten().tolist()
         return values, [int(value) for value in values]
 
-    (member,) = joint_soup([("first", list(table))], features=features, measure=measure, max_words=max_words)
+    (member,) = joint_soup([["first", *table]], features=features, measure=measure, max_words=max_words)
     chain, bar = ["first"], 0.0
     for word in table:
         if len(chain) == max_words:

@@ -10,9 +10,9 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from wsoup.base.errors import PoolError
+from wsoup.check.soups import SoupParams
 from wsoup.core.scoring import normalize
-from wsoup.search.grow.params import SoupParams
-from wsoup.search.grow.soups import Search
+from wsoup.search.grow.search import Search
 from wsoup.search.rank.params import RacingParams, RacingRound
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.racing import part_of, race, racing_cost, rounds_of

@@ -8,16 +8,16 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from wsoup.base.errors import MismatchError, PoolError
+from wsoup.check.soups import SoupParams
 from wsoup.core.scoring import correct, normalize
 from wsoup.disk.store import write_table
-from wsoup.search.grow import soups
-from wsoup.search.grow.params import SoupParams
+from wsoup.search.grow.search import Search
 from wsoup.search.rank.pools import common_words
 from wsoup.search.rank.ranking import Ranked, read_ranked
 from wsoup.search.rank.source import Meter, Source, cost_of
 from wsoup.search.rank.statistics import statistics
 from wsoup.soup.member import NOTHING, Cost, Member
-from wsoup.soup.soup import Soup
+from wsoup.soup.soup import COUNTED_TOGETHER, Soup
 
 NAMES = ["red cat", "blue dog", "a rather small green bird"]
 GROWTH = {"k0": 4, "k1": 12, "patience": 10, "max_words": 3}
@@ -56,7 +56,7 @@ def ranked(source) -> Ranked:
 
 
 def build(definition: SoupParams, *, source: Source, ranked: Ranked) -> tuple[list[Member], Cost]:
-    search = soups.Search(definition, ranked, source, 1)
+    search = Search(definition, ranked, source, 1)
     soup = search.soup(map(search.part, range(definition.parts)), made_with={})
     return list(soup.members), soup.cost["search"]
 
@@ -65,7 +65,7 @@ def build(definition: SoupParams, *, source: Source, ranked: Ranked) -> tuple[li
 def test_members_come_from_the_candidates_and_have_counts(kind, source, ranked):
     definition = define(kind)
     members, _ = build(definition, source=source, ranked=ranked)
-    allowed = set(soups.Search(definition, ranked, source, 1).ranked.texts)
+    allowed = set(Search(definition, ranked, source, 1).ranked.texts)
     assert 1 <= len(members) <= 3
     assert all(set(member.text.split()) <= allowed for member in members)
     assert all(member.n_images == 45 and member.n_correct is not None for member in members)
@@ -91,19 +91,19 @@ def test_members_judged_as_a_soup_are_counted_as_that_soup(kind, source, ranked)
 
 @pytest.mark.parametrize("kind", ["top", "sample"])
 def test_kinds_without_a_search_cost_only_the_ranking(kind, source, ranked):
-    search = soups.Search(define(kind), ranked, source, 1)
+    search = Search(define(kind), ranked, source, 1)
     assert search.soup([search.part(0)], made_with={}).cost == {"ranking": ranked.cost, "search": NOTHING}
 
 
 def test_a_sample_of_the_whole_pool_needs_no_ranking(source, ranked):
-    search = soups.Search(define("sample", k1=None), ranked, source, 1)
+    search = Search(define("sample", k1=None), ranked, source, 1)
     assert search.soup([search.part(0)], made_with={}).cost["ranking"] == NOTHING
     assert search.ranked.texts == ranked.texts
 
 
 def test_a_pool_that_is_too_small_is_refused(source, ranked):
     with pytest.raises(PoolError, match="k1 is 21 but the pool words holds 20; lower k1"):
-        soups.Search(define("top", k1=21), ranked, source, 1).part(0)
+        Search(define("top", k1=21), ranked, source, 1).part(0)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,7 @@ def test_a_pool_that_is_too_small_is_refused(source, ranked):
 )
 def test_each_kind_knows_how_many_candidates_it_requires(definition, required, parts):
     assert definition.parts == parts
+    assert definition.together is (definition.kind in COUNTED_TOGETHER)
     assert definition.unranked is (definition.kind == "sample" and definition.limit is None)
     key, least = required or ("m", 0)
     assert definition.shortage(least, where="the pool words holds 9", otherwise="add texts") is None

@@ -12,8 +12,9 @@ import torch
 from wsoup.base.errors import PoolError
 from wsoup.core.prompts import prompt
 from wsoup.core.scoring import count_correct, normalize
-from wsoup.search.grow.params import ChainsSoup, GreedySoup
-from wsoup.search.grow.soups import Search
+from wsoup.search.grow.chains import ChainsSoup
+from wsoup.search.grow.greedy import GreedySoup
+from wsoup.search.grow.search import Search
 from wsoup.search.rank.ranking import Ranked
 from wsoup.search.rank.source import Meter, Source, check_fits
 from wsoup.soup.member import NOTHING, Member

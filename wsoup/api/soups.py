@@ -31,8 +31,10 @@ from wsoup.core.scoring import Mode
 from wsoup.disk import code
 from wsoup.params.section import parse
 from wsoup.runtime.progress import progress as progress_bar
-from wsoup.search.grow import soups
-from wsoup.search.grow.params import ChainsSoup, GreedySoup, SoupParams
+from wsoup.search.grow import search
+from wsoup.search.grow.chains import ChainsSoup
+from wsoup.search.grow.greedy import GreedySoup
+from wsoup.search.grow.kind import AnySoup
 from wsoup.search.rank import pools
 from wsoup.search.rank.ranking import ranked
 from wsoup.search.rank.source import Source, check_fits, cost_of
@@ -287,7 +289,7 @@ def _source(
         yield source
 
 
-def _searched(definition: SoupParams, *, pool: Sequence[str], source: Source, seed: int, period: bool) -> Soup:
+def _searched(definition: AnySoup, *, pool: Sequence[str], source: Source, seed: int, period: bool) -> Soup:
     """Rank the pool and search, as stages score and soup do."""
     same = [second[1:] for _, second in alike([f" {text}" for text in pool], tokenizer=source.encoder.tokenizer)]
     if same:
@@ -300,9 +302,9 @@ def _searched(definition: SoupParams, *, pool: Sequence[str], source: Source, se
     columns = _scores(pool, source=source, period=period, label=f"score {definition.pool}")
     cost = cost_of(pool, period=period, source=source)
     ranking = ranked(list(pool), n_correct=columns["n_correct"], log_likelihood=columns["k2"], period=period, cost=cost)
-    search = soups.Search(definition, ranking, source, seed)
+    whole = search.Search(definition, ranking, source, seed)
     parts = progress_bar(range(definition.parts), label=f"{definition.kind} soup", unit="part")
-    return Soup.of(search.soup(map(search.part, parts), made_with=code.packages(Path(soups.__file__))))
+    return Soup.of(whole.soup(map(whole.part, parts), made_with=code.packages(Path(search.__file__))))
 
 
 def _scores(pool: Sequence[str], *, source: Source, period: bool, label: str) -> dict[str, np.ndarray]:

@@ -33,7 +33,7 @@ from wsoup.disk.store import write_bytes
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import SAME, checked
 from wsoup.runtime.progress import progress
-from wsoup.search.grow.soups import sample
+from wsoup.search.grow.sample import drawn
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 from wsoup.statistics.advice import HEAD, Advice, advise, in_words
@@ -293,4 +293,5 @@ def trial(wanted: Wanted, *, encoder: Encoder) -> Trial:
 
 
 def _words(seed: int) -> tuple[Member, ...]:
-    return tuple(map(Member, sample(common_words(COMMON_WORDS), m=WORDS, seed=seed)))
+    words = common_words(COMMON_WORDS)
+    return tuple(Member(words[i]) for i in drawn(len(words), m=WORDS, seed=seed))

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pydantic import model_validator
 
+from wsoup.check.soups import Soups
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import judged_soups
 from wsoup.finetune.params import FinetuneParams, SoftDescriptorsTune
 from wsoup.heads.params import Heads
 from wsoup.params.inputs import Datasets, EmbedParams, EncoderParams, FewshotParams
 from wsoup.params.section import Name, Section, Seeds, load, parse
-from wsoup.search.grow.params import Soups
 from wsoup.search.rank.params import CandidatesParams, ScoreParams
 
 RESERVED = {

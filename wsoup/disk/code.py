@@ -14,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 """The folder of this wsoup: a checkout, or where packages are installed."""
+KINDS = ROOT / "wsoup" / "search" / "grow"
+"""The folder whose modules are listed one by one: a stage soup depends on its own kind of soup, on no other."""
 UNDECIDING = ("base", "check", "pipeline", "runtime")
 """Rooms that stages import and that change no result."""
 DECIDING = {
@@ -71,25 +73,22 @@ def modules(script: Path) -> list[Path]:
 def rooms(script: Path) -> list[str]:
     """The folders of wsoup with `modules`, as dvc.yaml lists them.
 
-    A folder includes those inside it; and where all of these are in use, it replaces them.
+    Of `KINDS`, the modules themselves.
     """
-    folders = {module.parent for module in modules(script) if module != script}
-    folders |= {folder.parent for folder in folders if _module_folders(folder.parent) <= folders}
-    outer = {folder for folder in folders if not any(parent in folders for parent in folder.parents)}
-    return sorted(folder.relative_to(ROOT).as_posix() for folder in outer)
+    files = [module for module in modules(script) if module != script]
+    places = {file if file.parent == KINDS else file.parent for file in files}
+    return sorted(place.relative_to(ROOT).as_posix() for place in places)
 
 
-def _module_folders(folder: Path) -> set[Path]:
-    """The folders with modules in a folder of wsoup, itself included; the library's own folder is never complete."""
-    return {file.parent for file in folder.rglob("*.py") if file.name != "__init__.py"} | (
-        {folder} if folder == ROOT / "wsoup" else set()
-    )
+def kinds() -> list[str]:
+    """The modules of `KINDS`, as dvc.yaml lists them: ``wsoup/search/grow/chains.py``."""
+    return sorted(file.relative_to(ROOT).as_posix() for file in KINDS.glob("[a-z]*.py"))
 
 
 def digest(room: str) -> str:
-    """A digest of the names and bytes of the Python files in a room."""
+    """A digest of the names and bytes of the Python files in a room, which may be a single module."""
     sha = hashlib.sha256()
-    for file in sorted((ROOT / room).rglob("*.py")):
+    for file in [ROOT / room] if room.endswith(".py") else sorted((ROOT / room).rglob("*.py")):
         if file.name != "__init__.py":
             sha.update(f"{file.relative_to(ROOT).as_posix()}\0".encode() + file.read_bytes() + b"\0")
     return sha.hexdigest()[:16]

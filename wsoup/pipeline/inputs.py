@@ -155,15 +155,15 @@ def md5(path: str | Path) -> str | None:
 def code_file(room: str) -> str:
     """Path of a room's digest in a pipeline folder.
 
-    >>> code_file("wsoup/search/rank")
-    'code/search/rank.json'
+    >>> code_file("wsoup/search/rank"), code_file("wsoup/search/grow/${item.kind}.py")
+    ('code/search/rank.json', 'code/search/grow/${item.kind}.json')
     """
-    return f"code/{room.removeprefix('wsoup/')}.json"
+    return f"code/{room.removeprefix('wsoup/').removesuffix('.py')}.json"
 
 
 def is_of_this_wsoup(folder: Path, *, rooms: Iterable[str]) -> bool:
-    """Whether the digests in a pipeline folder, which DVC has hashed, are those of the installed rooms."""
-    files = {room: folder / code_file(room) for room in rooms}
+    """Whether the digests in a pipeline folder, which DVC has hashed, are those of the installed rooms and kinds."""
+    files = {room: folder / code_file(room) for room in (*rooms, *code.kinds())}
     return all(file.is_file() and store.read_json(file) == code.digest(room) for room, file in files.items())
 
 

@@ -27,7 +27,7 @@ from wsoup.disk.files import Artifacts
 from wsoup.params.section import parse_yaml
 from wsoup.pipeline import graph
 from wsoup.pipeline.inputs import PARAMS
-from wsoup.search.grow.params import Growth
+from wsoup.search.grow.kind import Growth
 from wsoup.search.rank import pools
 from wsoup.towers import config as models
 

@@ -37,6 +37,10 @@ RECORD = "code/wsoup.json"
 USER_FILES = ("params.yaml", "data/toy/params.yaml", "data/toy/dvc.lock", ".gitignore", "data/toy/.gitignore")
 """Files that are written once and never updated."""
 GITIGNORE = "/.cache/\n/artifacts/\n/reports/index.html\n__pycache__/\n*.py[cod]\n.*.tmp\n"
+KIND = "wsoup/search/grow/${item.kind}.py"
+"""How dvc.yaml names the module of a soup's own kind."""
+ROOM = rf"{re.escape(KIND)}|\bwsoup/[a-z/]+\b(?:\.py)?"
+"""A room, or a single module, in dvc.yaml."""
 PLOT_TEMPLATES = "wsoup/report/templates"
 VERSIONS_HEAD = (
     "# The packages that decide numbers, in the versions that the results here belong to (`wsoup packages`).\n"
@@ -99,7 +103,8 @@ def _contents() -> dict[str, bytes]:
     """Every file of a pipeline folder, by its path."""
     files = {name: project.file(name).read_bytes() for name in project.listed()}
     files[".gitignore"] = GITIGNORE.encode()
-    for room in sorted(set(re.findall(r"\bwsoup/[a-z/]+\b", files["dvc.yaml"].decode().replace(PLOT_TEMPLATES, "")))):
+    named = re.findall(ROOM, files["dvc.yaml"].decode().replace(PLOT_TEMPLATES, ""))
+    for room in sorted({*named, *code.kinds()} - {KIND}):
         files[code_file(room)] = f"{json.dumps(code.digest(room))}\n".encode()
     files["dvc.yaml"] = pipeline(files["dvc.yaml"].decode()).encode()
     files[str(VERSIONS)] = versions_yaml(code.installed()).encode()
@@ -115,7 +120,7 @@ def pipeline(dvc_yaml: str) -> str:
     'deps: [stages/embed.py, code/texts.json, code/search/rank.json]'
     """
     local = dvc_yaml.replace(PLOT_TEMPLATES, "templates")
-    return re.sub(r"\bwsoup/([a-z/]+)\b", lambda room: code_file(room[0]), local)
+    return re.sub(ROOM, lambda room: code_file(room[0]), local)
 
 
 def _set_up_dvc(folder: Path) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from wsoup.check.soups import Soups
 from wsoup.disk.files import PRETRAINED, Artifacts
 from wsoup.evaluate.params import EvaluateParams, LandscapeParams, ReportParams
 from wsoup.evaluate.rows import all_seeds
@@ -21,7 +22,6 @@ from wsoup.report.record import Record, answer
 from wsoup.report.results import Results, load_results
 from wsoup.report.tables import Row, Table
 from wsoup.report.verdict import Judgement, gains, load_judgement, optimism_table, verdict_table
-from wsoup.search.grow.params import Soups
 from wsoup.search.rank.params import CandidatesParams
 from wsoup.soup.soup import Soup
 

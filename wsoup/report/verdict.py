@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from wsoup.check.soups import SoupParams
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
 from wsoup.evaluate.bits import FILE, Right, right_by_row
@@ -23,7 +24,6 @@ from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, all_seeds, judged_mode, ju
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.report.tables import Row, Table
-from wsoup.search.grow.params import SoupParams
 from wsoup.statistics.advice import HEAD, Advice, advise
 from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_images, judge
 

@@ -1,36 +1,31 @@
-"""Algorithm 1 of arXiv 2311.13612, the descriptor soup. Features and counts are passed in.
+"""Algorithm 1 of arXiv 2311.13612, the descriptor soup: the integer count of correct images must rise strictly."""
 
-Accuracy is an integer count, and a text is added only if the count rises strictly. Candidates are tried in speculative
-batches: a whole batch is counted against the present soup, the first candidate that raises the count is accepted, and
-those after it are counted again against the new soup. The result is exactly that of the one-by-one loop, whatever the
-batch sizes.
-"""
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import NamedTuple, TypeVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wsoup.base.errors import PoolError
-from wsoup.core.scoring import correct_per_candidate, normalize
+from wsoup.search.grow.kind import NO_BAR, AnySoup, Judgement, Measure, judged_beside, right_on, rises
 from wsoup.soup.member import Member, Step
 
-BATCHES = (8, 64)
-"""First and largest speculative batch: small after an acceptance, when another is likely, then doubling."""
+if TYPE_CHECKING:
+    from torch import Tensor
 
-Candidates = TypeVar("Candidates", Sequence[str], Tensor)
-Measure = Callable[[Tensor], tuple[Sequence[float], Sequence[int]]]
-"""Sums of member features (B, C, D) -> the value that must rise, and the number of correct images, of each."""
+    from wsoup.search.rank.ranking import Ranked
+    from wsoup.search.rank.source import Meter
 
 
-class Judgement(NamedTuple):
-    """What a candidate would do: the value that must rise, correct images, and its features (C, D), for a soup."""
+class GreedySoup(AnySoup):
+    """Algorithm 1: the best text of the pool, then each one that makes the centroid better, up to m."""
 
-    value: float
-    n_correct: int
-    features: Tensor | None = None
+    walks: ClassVar[bool] = True
+    together: ClassVar[bool] = True
+    kind: Literal["greedy"]
+
+    def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:
+        """The whole soup."""
+        return greedy_soup(ranked.texts, features=meter.blocks, measure=right_on(*meter.images), m=self.m)
 
 
 def greedy_soup(
@@ -53,61 +48,17 @@ def greedy_soup(
     if not ranked:
         raise PoolError("the pool is empty: there is nothing to make a soup of")
     members: list[Member] = []
-    total, bar, position = torch.zeros(()), float("-inf"), 0
+    total: Tensor | int = 0
+    bar, position = NO_BAR, 0
+
+    def judge(some: Tensor) -> Iterable[Judgement]:
+        return judged_beside(total, some, measure=measure)
+
     for block in features(ranked):
-        start = 0
-        while len(members) < m:
-            judge = partial(judged_beside, total, measure=measure)
-            rise = next_rise(block, start=start, bar=bar, judge=judge, batches=BATCHES if members else (1, 1))
-            if rise is None:
-                break
-            index, (bar, n_correct, _) = rise
-            total, start, text = total + block[index], index + 1, ranked[position + index]
-            members.append(Member(text=text, n_correct=n_correct, trace=(Step(text, n_correct),)))
+        for index, judged in rises(block, judge=judge, bar=bar):
+            total, bar, text = total + block[index], judged.value, ranked[position + index]
+            members.append(Member(text=text, n_correct=judged.n_correct, trace=(Step(text, judged.n_correct),)))
+            if len(members) == m:
+                return members
         position += len(block)
-        if len(members) == m:
-            break
     return members
-
-
-def judged_beside(total: Tensor, block: Tensor, *, measure: Measure) -> Iterable[Judgement]:
-    """Candidates (b, C, D) as additions to a soup whose features sum to `total`."""
-    values, counts = measure(total + block)
-    return map(Judgement, values, counts, block)
-
-
-def next_rise(
-    candidates: Candidates,
-    *,
-    start: int = 0,
-    bar: float,
-    judge: Callable[[Candidates], Iterable[Judgement]],
-    batches: tuple[int, int] = BATCHES,
-) -> tuple[int, Judgement] | None:
-    """The first of the candidates, from `start` on, that is judged above the bar: its index and judgement, or None.
-
-    Args:
-        candidates: texts, or features (n, C, D).
-        start: index of the first candidate to try.
-        bar: value that a judgement must exceed.
-        judge: some of the candidates -> their judgements; called batch by batch.
-        batches: size of the first batch, and of the largest; they affect speed only.
-    """
-    size, largest = batches
-    while start < len(candidates):
-        for index, judgement in enumerate(judge(candidates[start : start + size]), start=start):
-            if judgement.value > bar:
-                return index, judgement
-        start, size = start + size, min(2 * size, largest)
-    return None
-
-
-def right_on(image_features: Tensor, labels: Tensor) -> Measure:
-    """Measure soups by how many images (N, D) with labels (N,) their centroids get right."""
-
-    def measure(sums: Tensor) -> tuple[Sequence[int], Sequence[int]]:
-        # Normalised, a sum equals the mean.
-        counts = correct_per_candidate(image_features, labels, normalize(sums)).sum(dim=1).tolist()
-        return counts, counts
-
-    return measure

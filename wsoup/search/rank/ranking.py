@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wsoup.base.errors import MismatchError
 from wsoup.disk import store
-from wsoup.soup.member import Cost
-
-if TYPE_CHECKING:
-    pass
+from wsoup.soup.member import Cost, Member, Step
 
 
 @dataclass(frozen=True)
@@ -45,6 +41,12 @@ class Ranked:
     def finalists(self) -> Ranked:
         """The candidates that were scored on all classes."""
         return self if self.full is None else self.cut(self.full)
+
+    def singles(self, indices: Sequence[int]) -> list[Member]:
+        """Members of one text each; the trace is the count in the ranking, if that was on all classes."""
+        full = len(self.texts) if self.full is None else self.full
+        steps = [Step(self.texts[i], int(self.n_correct[i])) for i in indices]
+        return [Member(step.added, trace=(step,) if i < full else ()) for i, step in zip(indices, steps, strict=True)]
 
 
 def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:

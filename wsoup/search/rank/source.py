@@ -214,7 +214,7 @@ class Meter:
     """
 
     def __init__(self, source: Source, *, seed: int, period: bool) -> None:
-        self.source, self.period, self.images = source, period, source.images_of(seed)
+        self.source, self.seed, self.period, self.images = source, seed, period, source.images_of(seed)
         self._texts: set[str] = set()
 
     def blocks(self, texts: Sequence[str]) -> Iterator[Tensor]:

@@ -1,0 +1,184 @@
+"""What the kinds of soup share: settings in section `soups`, and the rule of growth.
+
+A kind is one module beside this one, with its settings and its algorithm. Stage `soup@<name>` depends on the module
+that its kind names in params.yaml, and on this module and `search`. So an edited or a new kind runs no soup of another
+kind again. `wsoup.check.soups` lists the kinds, and no stage depends on it.
+
+Growing soups go through candidates in order and accept each one that raises a value strictly (`rises`). Candidates are
+judged in speculative batches: a whole batch against what is there now, the first one that raises the value is accepted,
+and those after it are judged again. The result is exactly that of the one-by-one loop, whatever the batch sizes.
+
+No module here imports torch when it is loaded, since params.yaml is also read where nothing is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeVar
+
+from pydantic import Field, model_validator
+
+from wsoup.core.draws import member_generator
+from wsoup.params.section import PositiveInt, Section
+from wsoup.search.rank.params import Members, Pool, Texts
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from wsoup.search.rank.ranking import Ranked
+    from wsoup.search.rank.source import Meter
+    from wsoup.soup.member import Member
+
+BATCHES = (8, 64)
+"""First and largest speculative batch: small after an acceptance, when another is likely, then doubling."""
+NO_BAR = float("-inf")
+
+Candidates = TypeVar("Candidates", "Sequence[str]", "Tensor")
+Measure = Callable[["Tensor"], tuple[Sequence[float], Sequence[int]]]
+"""Sums of member features (B, C, D) -> the value that must rise, and the number of correct images, of each."""
+
+
+class AnySoup(Section):
+    """Settings of every soup. Code asks the kinds for what differs by kind."""
+
+    walks: ClassVar[bool] = False
+    """Whether it goes through the ranking once, text by text."""
+    together: ClassVar[bool] = False
+    """Whether a member's count is that of the soup up to and including it, not of the member alone."""
+    reads_likelihood: ClassVar[bool] = False
+    """Whether its members depend on k2, whose last bits depend on the images of the other seeds."""
+    within_k1: ClassVar[str] = "m"
+    """The key that must not exceed k1, if it has a k1."""
+    kind: str
+    pool: Pool
+    """Where its texts come from: words or descriptors."""
+    m: Members
+    """Maximum number of members."""
+
+    @model_validator(mode="after")
+    def _within_k1(self) -> AnySoup:
+        taken = getattr(self, self.within_k1)
+        if self.limit is not None and taken > self.limit:
+            raise ValueError(
+                f"{self.within_k1} ({taken}) must not exceed k1 ({self.limit}): it is taken from the top k1"
+            )
+        return self
+
+    def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:
+        """Search the members of one part.
+
+        Args:
+            ranked: the candidates, at most `limit`, by falling count.
+            meter: features and counts of texts on the images of one seed.
+            part: its number, below `parts`.
+        """
+        raise NotImplementedError
+
+    @property
+    def parts(self) -> int:
+        """Number of parts that are searched independently of each other."""
+        return 1
+
+    @property
+    def limit(self) -> int | None:
+        """How many texts of the ranking it may use, its k1; None for all of them."""
+        limit: int | None = getattr(self, "k1", None)
+        return limit
+
+    @property
+    def unranked(self) -> bool:
+        """Whether its texts come from the whole pool, whatever their rank."""
+        return False
+
+    def shortage(self, candidates: int, *, where: str, otherwise: str) -> str | None:
+        """The problem if there are too few candidates, else None.
+
+        Args:
+            candidates: number of candidates.
+            where: where that number is from, for example "the pool words holds 500".
+            otherwise: what to do instead of lowering the key.
+        """
+        key, required = ("m", self.m) if self.limit is None else ("k1", self.limit)
+        if self.walks or required <= candidates:  # of a walk, m is a maximum
+            return None
+        return f"{key} is {required} but {where}; lower {key}, or {otherwise}"
+
+
+class Growth(AnySoup):
+    """Growth of word chains, in the paper's symbols: from a word of the top k0, by words of the top k1."""
+
+    within_k1 = "k0"
+    k0: Texts
+    """First words come from the top k0 of the ranking."""
+    k1: Texts
+    """Further words come from the top k1, shuffled."""
+    patience: Texts
+    """How many of those are tried for one chain."""
+    max_words: Annotated[PositiveInt, Field(le=1_000)]
+    """Maximum number of words in a chain."""
+
+    def draw(self, ranked: Sequence[str], *, member: int, seed: int) -> list[str]:
+        """The words of one chain: a first word from the top k0, then the words to try, `patience` of the top k1.
+
+        There must be at least k1 words. Every member has its own generator, so a soup of 16 starts with the soup of 8.
+        """
+        generator = member_generator(purpose="word_soup", seed=seed, member=member)
+        first = ranked[int(generator.integers(self.k0))]
+        return [first, *(ranked[i] for i in generator.permutation(self.k1)[: self.patience])]
+
+
+class Judgement(NamedTuple):
+    """What a candidate would do: the value that must rise, correct images, and its features (C, D), for a soup."""
+
+    value: float
+    n_correct: int
+    features: Tensor | None = None
+
+
+def rises(
+    candidates: Candidates,
+    *,
+    judge: Callable[[Candidates], Iterable[Judgement]],
+    bar: float = NO_BAR,
+    batches: tuple[int, int] = BATCHES,
+) -> Iterator[tuple[int, Judgement]]:
+    """The candidates that are accepted, each with its judgement, which is the bar of those after it.
+
+    Args:
+        candidates: texts, or features (n, C, D).
+        judge: some of the candidates -> their judgements beside what is accepted so far; called batch by batch.
+        bar: value that the first one must exceed; without a bar, the first candidate is accepted.
+        batches: size of the first batch, and of the largest; they affect speed only.
+
+    Yields:
+        The index of an accepted candidate, and its judgement. The caller adds it before asking for the next.
+    """
+    smallest, largest = batches
+    start, size = 0, smallest
+    while start < len(candidates):
+        batch = candidates[start : start + (1 if bar == NO_BAR else size)]
+        for index, judgement in enumerate(judge(batch), start=start):
+            if judgement.value > bar:
+                yield index, judgement
+                bar, start, size = judgement.value, index + 1, smallest
+                break
+        else:
+            start, size = start + len(batch), min(2 * size, largest)
+
+
+def judged_beside(total: Tensor | int, block: Tensor, *, measure: Measure) -> Iterable[Judgement]:
+    """Candidates (b, C, D) as additions to a soup whose features sum to `total`."""
+    values, counts = measure(total + block)
+    return map(Judgement, values, counts, block)
+
+
+def right_on(image_features: Tensor, labels: Tensor) -> Measure:
+    """Measure soups by how many images (N, D) with labels (N,) their centroids get right."""
+    from wsoup.core.scoring import correct_per_candidate, normalize  # torch is slow to import
+
+    def measure(sums: Tensor) -> tuple[Sequence[int], Sequence[int]]:
+        # Normalised, a sum equals the mean.
+        counts = correct_per_candidate(image_features, labels, normalize(sums)).sum(dim=1).tolist()
+        return counts, counts
+
+    return measure

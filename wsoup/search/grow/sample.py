@@ -1,0 +1,44 @@
+"""A random sample of a ranking: the control that any selection must beat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from wsoup.base.errors import PoolError
+from wsoup.core.draws import member_generator
+from wsoup.search.grow.kind import AnySoup
+from wsoup.search.rank.params import Texts
+from wsoup.soup.member import Member
+
+if TYPE_CHECKING:
+    from wsoup.search.rank.ranking import Ranked
+    from wsoup.search.rank.source import Meter
+
+
+class SampleSoup(AnySoup):
+    """A random sample of the top k1, or of the whole pool if k1 is null: the control that a selection must beat."""
+
+    kind: Literal["sample"]
+    k1: Texts | None
+    """Texts are drawn from the top k1 of the ranking; null: from the whole pool."""
+
+    @property
+    def unranked(self) -> bool:
+        """True if k1 is null."""
+        return self.k1 is None
+
+    def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:
+        """The whole soup."""
+        return ranked.singles(drawn(len(ranked.texts), m=self.m, seed=meter.seed))
+
+
+def drawn(n_texts: int, *, m: int, seed: int) -> list[int]:
+    """Indices of m texts, drawn without replacement. A draw of 16 starts with that of 8.
+
+    Raises:
+        PoolError: there are fewer than m.
+    """
+    if n_texts < m:
+        raise PoolError(f"cannot sample {m} of {n_texts} texts; lower m or add texts")
+    order = member_generator(purpose="sample", seed=seed, member=0).permutation(n_texts)
+    return [int(i) for i in order[:m]]

@@ -1,0 +1,100 @@
+"""From a definition in params.yaml to the soup of one seed, whatever its kind."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from wsoup.base.errors import PoolError
+from wsoup.disk import code
+from wsoup.search.grow.kind import AnySoup, right_on
+from wsoup.search.rank.ranking import Ranked
+from wsoup.search.rank.source import Meter, Source, identity
+from wsoup.soup.member import NOTHING, Cost, Member
+from wsoup.soup.soup import Soup
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search of one seed's soup, in parts that do not depend on each other: the chains, or all members at once.
+
+    Attributes:
+        definition: an entry of section ``soups``.
+        pool: the whole ranking on this seed.
+        source: what selection may see.
+        seed: the seed.
+    """
+
+    definition: AnySoup
+    pool: Ranked
+    source: Source
+    seed: int
+
+    @cached_property
+    def ranked(self) -> Ranked:
+        """The candidates that the soup may use; after a race, only its finalists.
+
+        Raises:
+            PoolError: there are fewer than the definition requires.
+        """
+        wanted = self.definition
+        able = self.pool if wanted.unranked else self.pool.finalists()
+        whole = f"the pool {wanted.pool} holds {len(self.pool.texts)}"
+        raced = f"{len(able.texts)} of the pool {wanted.pool} went through all rounds of score.racing"
+        problem = wanted.shortage(len(self.pool.texts), where=whole, otherwise="add texts") or wanted.shortage(
+            len(able.texts), where=raced, otherwise="let its last round keep more"
+        )
+        if problem:
+            raise PoolError(problem)
+        return able if wanted.limit is None else able.cut(wanted.limit)
+
+    @property
+    def inputs(self) -> list[object]:
+        """What determines a part, as JSON values for the resume key: for chains, all but their number.
+
+        With the code of its kind, which is in none of the rooms that are in every key of the stage.
+        """
+        wanted, ranked = self.definition, self.ranked
+        settings = wanted.model_dump(exclude={"m"} if wanted.parts > 1 else None)
+        likelihood = ranked.log_likelihood.tolist() if wanted.reads_likelihood else None
+        ranking = [ranked.texts, ranked.n_correct.tolist(), likelihood, ranked.period]
+        kind = code.digest(f"wsoup/search/grow/{wanted.kind}.py")
+        return [settings, kind, identity(self.source, seed=self.seed), ranking]
+
+    def part(self, number: int) -> bytes:
+        """Search the members of one part: JSON for `soup`."""
+        meter = Meter(self.source, seed=self.seed, period=self.ranked.period)
+        members = self._counted(self.definition.members(self.ranked, meter, part=number))
+        return json.dumps({"members": [each.as_json() for each in members], "cost": meter.cost().as_json()}).encode()
+
+    def _counted(self, members: Sequence[Member]) -> list[Member]:
+        """Members with their final counts: alone, or of the soup up to each of them; texts have the final period."""
+        meter, texts = Meter(self.source, seed=self.seed, period=True), [member.text for member in members]
+        if not self.definition.together:
+            counts = meter.count(texts).tolist()
+        elif not self.ranked.period:  # the search counted without it
+            counts = [right_on(*meter.images)(total[None])[1][0] for total in meter.features(texts).cumsum(dim=0)]
+        else:
+            counts = [member.n_correct for member in members]
+        n_images = len(self.source.subsets[self.seed])
+        return [
+            replace(member, n_correct=count, n_images=n_images) for member, count in zip(members, counts, strict=True)
+        ]
+
+    def soup(self, parts: Iterable[bytes], *, made_with: Mapping[str, str]) -> Soup:
+        """The soup of all parts, in order; `made_with` are versions of the packages that determine it."""
+        found = [json.loads(part) for part in parts]
+        return Soup(
+            kind=self.definition.kind,
+            seed=self.seed,
+            template=self.source.template,
+            encoder=self.source.encoder.id,
+            members=tuple(Member.from_json(member) for part in found for member in part["members"]),
+            made_with=made_with,
+            preprocessing=self.source.encoder.preprocessing,
+            class_name_correct=int(Meter(self.source, seed=self.seed, period=True).count([""])[0]),
+            cost={
+                "ranking": NOTHING if self.definition.unranked else self.pool.cost,
+                "search": sum((Cost(**part["cost"]) for part in found), NOTHING),
+            },
+        )

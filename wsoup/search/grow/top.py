@@ -1,0 +1,37 @@
+"""The best single texts of a ranking. Source: this project."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from wsoup.search.grow.kind import AnySoup
+from wsoup.search.rank.params import Texts
+from wsoup.search.rank.ranking import Ranked, count_and_likelihood
+from wsoup.soup.member import Member
+
+if TYPE_CHECKING:
+    from wsoup.search.rank.source import Meter
+
+
+class TopSoup(AnySoup):
+    """The m best single texts by count, or by count and likelihood among the top k1 by count."""
+
+    reads_likelihood: ClassVar[bool] = True
+    kind: Literal["top"]
+    k1: Texts
+    """Texts come from the top k1 of the ranking by count."""
+    rank_by: Literal["count", "count_k2"]
+    """`count`, or `count_k2`: count plus likelihood (k2), each in standard deviations."""
+
+    def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:
+        """The whole soup; ties keep the order of the ranking.
+
+        With ``count_k2``, by z(n_correct) + z(k2), where z(x) = (x - mean x) / std x over the candidates, and 0 if all
+        are equal: a count over few images is coarse, and k2 measures how confident it is.
+        """
+        if self.rank_by == "count":
+            return ranked.singles(range(self.m))
+        value = count_and_likelihood(ranked.n_correct, ranked.log_likelihood)
+        return ranked.singles(np.argsort(-value, kind="stable")[: self.m].tolist())
