@@ -42,6 +42,7 @@ def embed(
     options = {"batch_size": params.batch_size, "on_bad_image": params.on_bad_image, "label": "test", **sizes}
     owner = dataclasses.replace(owner, used=set())  # of this run
     (embedded,) = embed_images({PRETRAINED: encoder}, lists=[ImageList(".", paths, digests)], owner=owner, **options)
+    embedded = dataclasses.replace(embedded, features={PRETRAINED: embedded.features[PRETRAINED][:]})
     owner.finished()
     return embedded, embedded.n_known
 

@@ -1,7 +1,8 @@
 """The formats of everything on disk: JSON, Parquet, Zarr, named arrays, bytes with a checksum; all written atomically.
 
 The bytes depend on the content and on the libraries that compress it: Zarr is a v3 directory store with one shard per
-array and zarr's own compression (zstd), Parquet has fixed row groups, zstd and no time stamps, JSON has sorted keys.
+array, more for a long one, and zarr's own compression (zstd), Parquet has fixed row groups, zstd and no time stamps,
+JSON has sorted keys.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from safetensors import SafetensorError
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 ROWS_PER_GROUP = 100_000
 ROWS_PER_CHUNK = 4096
+ROWS_IN_ONE_FILE = 16 * ROWS_PER_CHUNK
+"""Longer Zarr arrays are cut into files of `ROWS_PER_SHARD`, each of which is compressed in memory."""
+ROWS_PER_SHARD = 4 * ROWS_PER_CHUNK
 LARGEST_JSON = 1 << 28
 """Bytes of a JSON file."""
 CACHE_MARK = "CACHEDIR.TAG"
@@ -201,6 +205,17 @@ def _reading_parquet(path: str | Path) -> Iterator[Any]:
 # ---------------------------------------------------------------------------------------------------------- Zarr
 
 
+class Rows(Protocol):
+    """An array's rows, read a block at a time: a NumPy array, or one too large for memory."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the whole."""
+
+    def __getitem__(self, rows: slice, /) -> np.ndarray:
+        """Some of the rows."""
+
+
 @dataclass(frozen=True)
 class ImageFeatures:
     """Features of one dataset split, as stored.
@@ -212,7 +227,7 @@ class ImageFeatures:
         attributes: encoder, preprocessing, class_names, dataset, split, and others of the writer.
     """
 
-    features: np.ndarray
+    features: Rows
     labels: np.ndarray
     rows: np.ndarray
     attributes: dict[str, Any]
@@ -225,25 +240,38 @@ class ImageFeatures:
 
 def write_features(path: str | Path, value: ImageFeatures) -> None:
     """Write one Zarr v3 group with arrays ``image_features``, ``labels`` and ``rows``, and their checksums."""
-    arrays: dict[str, np.ndarray] = {
-        "image_features": np.ascontiguousarray(value.features, dtype=np.float32),
-        "labels": value.labels.astype(np.int64),
-        "rows": value.rows.astype(np.int64),
-    }
-    checksums = {name: _checksum(array) for name, array in arrays.items()}
-    attributes = {**value.attributes, "checksums": {**checksums, "attributes": fingerprint(value.attributes)}}
     with needing():
         import zarr
     with replacing(path) as temporary:
-        group: Any = zarr.create_group(store=str(temporary), zarr_format=3, attributes=attributes)
-        for name, array in arrays.items():
-            chunks = (min(ROWS_PER_CHUNK, max(1, len(array))), *array.shape[1:])
-            shards = (max(1, -(-len(array) // chunks[0])) * chunks[0], *array.shape[1:])
-            dims = ("image", "feature")[: array.ndim]
-            stored = group.create_array(
-                name, shape=array.shape, dtype=array.dtype, chunks=chunks, shards=shards, dimension_names=dims
-            )
-            stored[...] = array
+        group: Any = zarr.create_group(store=str(temporary), zarr_format=3)
+        checksums = {
+            "image_features": _write_rows(group, "image_features", value.features, dtype=np.float32),
+            "labels": _write_rows(group, "labels", value.labels, dtype=np.int64),
+            "rows": _write_rows(group, "rows", value.rows, dtype=np.int64),
+            "attributes": fingerprint(value.attributes),
+        }
+        group.update_attributes({**value.attributes, "checksums": checksums})
+
+
+def _write_rows(group: Any, name: str, values: Rows, *, dtype: type) -> str:
+    """Write one array; returns its checksum."""
+    n, *size = values.shape
+    chunk = min(ROWS_PER_CHUNK, max(1, n))
+    shard = max(1, -(-n // chunk)) * chunk if n <= ROWS_IN_ONE_FILE else ROWS_PER_SHARD
+    stored = group.create_array(
+        name,
+        shape=values.shape,
+        dtype=dtype,
+        chunks=(chunk, *size),
+        shards=(shard, *size),
+        dimension_names=("image", "feature")[: 1 + len(size)],
+    )
+    digest = _digest(stored)
+    for start in range(0, n, shard):
+        block: np.ndarray = np.ascontiguousarray(values[start : start + shard], dtype=dtype)
+        digest.update(block.view(np.uint8).data)
+        stored[start : start + shard] = block
+    return digest.hexdigest()
 
 
 def read_features(
@@ -270,11 +298,12 @@ def read_features(
         group: Any = zarr.open_group(store=str(path), mode="r")
         attributes = dict(group.attrs)
         checksums = dict(attributes.pop("checksums"))
-        arrays = {name: np.asarray(group[name][...]) for name in ("image_features", "labels", "rows")}
+        arrays, actual = {}, {"attributes": fingerprint(attributes)}
+        for name in ("image_features", "labels", "rows"):
+            arrays[name], actual[name] = _read_rows(group[name])
     except Exception as error:  # zarr may raise anything on a damaged file
         reason = one_line(error, limit=300) or type(error).__name__
         raise MismatchError(f"{path} cannot be read as image features ({reason}); {again}") from None
-    actual = {name: _checksum(array) for name, array in arrays.items()} | {"attributes": fingerprint(attributes)}
     for name in sorted(actual):  # zarr reads a missing chunk as zeros
         if actual[name] != checksums.get(name):
             raise MismatchError(f"{path}: checksum of {name} differs, a file in it is missing or damaged; {again}")
@@ -297,11 +326,19 @@ def features_attributes(path: str | Path) -> dict[str, Any]:
         return {}
 
 
-def _checksum(array: np.ndarray) -> str:
-    """SHA-256 of an array's dtype, shape and values."""
-    digest = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
-    digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+def _read_rows(stored: Any) -> tuple[np.ndarray, str]:
+    """One array and its checksum."""
+    values, digest = np.empty(stored.shape, stored.dtype), _digest(stored)
+    for start in range(0, len(values), ROWS_PER_SHARD):
+        stop = start + ROWS_PER_SHARD
+        values[start:stop] = stored[start:stop]
+        digest.update(values[start:stop].view(np.uint8).data)
+    return values, digest.hexdigest()
+
+
+def _digest(stored: Any) -> Any:
+    """The beginning of a checksum: SHA-256 of an array's dtype and shape, and then its values."""
+    return hashlib.sha256(f"{stored.dtype.str} {stored.shape} ".encode())
 
 
 def check_encoder(actual: Mapping[str, object], *, expected: Mapping[str, object], where: str | Path) -> None:
@@ -326,6 +363,12 @@ def unpack_arrays(payload: bytes, *, origin: str | Path) -> dict[str, np.ndarray
         return load(payload)
     except (SafetensorError, ValueError, KeyError) as error:
         raise MismatchError(f"{origin} holds no arrays ({error})") from None
+
+
+def about_arrays(payload: bytes) -> dict[str, str]:
+    """The `about` of bytes that `unpack_arrays` has accepted."""
+    end = 8 + int.from_bytes(payload[:8], "little")  # of the header, see safetensors' format
+    return json.loads(payload[8:end]).get("__metadata__", {})
 
 
 def sha256_file(path: str | Path) -> str:

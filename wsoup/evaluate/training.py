@@ -121,7 +121,7 @@ def seen_by(
             owner=run.owner,
         )
         for seed in seeds:
-            features = [torch.from_numpy(embedded.features[str(seed)]) for embedded in by_dataset]
+            features = [torch.from_numpy(embedded.features[str(seed)][:]) for embedded in by_dataset]
             pairs = zip(tests, features, strict=True)
             seen[seed] = [replace(test, image_features=own.to(test.labels.device)) for test, own in pairs]
     return seen

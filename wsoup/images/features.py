@@ -3,7 +3,8 @@
 Finished shards hold features by content digest. Whatever a digest is known for is not encoded again: after a kill, and
 after images were added, moved or removed. A feature depends on the size of its batch, but on none of the other images
 in it (measured on CPUs with convolutions and with attention); so each last batch is filled up, and the bytes are those
-of a fresh run.
+of a fresh run. The shards are also where features stay until they are written, a block at a time: a million images need
+the memory of their names, not of their features.
 """
 
 import json
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +36,7 @@ from wsoup.towers.images import check_finite, encode_pixels, sharing_images
 
 IMAGES_PER_SHARD = 2048
 """Approximately: a shard holds whole batches, so its size changes no feature."""
+NOWHERE = -1
 FEATURES = "features/"
 """Prefix of an encoder's name in the arrays of a shard."""
 
@@ -63,20 +66,32 @@ class ImageList:
 
 
 @dataclass(frozen=True)
-class Embedded:
+class Encoded:
     """Features of the images of a list that could be decoded.
 
     Attributes:
         features: (N, D) float32 of each encoder, L2-normalised; empty where no image could be decoded.
         positions: (N,) int64, positions of these images in the list.
         skipped: error text of each skipped image, by position.
+    """
+
+    features: Mapping[str, np.ndarray]
+    positions: np.ndarray
+    skipped: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """As `Encoded`, with features that are read from finished shards, until their owner is finished.
+
+    Attributes:
         n_known: number of images that an earlier run encoded.
     """
 
-    features: dict[str, np.ndarray]
+    features: Mapping[str, store.Rows]
     positions: np.ndarray
-    skipped: dict[int, str]
-    n_known: int = 0
+    skipped: Mapping[int, str]
+    n_known: int
 
 
 def encode_files(
@@ -88,7 +103,7 @@ def encode_files(
     on_bad_image: str,
     running: Path | None = None,
     fill: bool = False,
-) -> Embedded:
+) -> Encoded:
     """Encode image files in order, each decoded once for all encoders; moves the current progress bar.
 
     Args:
@@ -123,14 +138,14 @@ def encode_files(
             parts.append(_encode(encoders, batch, first=first, paths=paths, least=at_once if fill else 0))
             tick(len(batch.positions) + len(batch.bad))
             if running is not None and time.monotonic() - saved >= interval:
-                store.write_checked(running, store.pack_arrays(_packed(_concatenated(parts))))
+                store.write_checked(running, _packed(_concatenated(parts)))
                 saved = time.monotonic()
     return _concatenated(parts)
 
 
 def _encode(
     encoders: Mapping[str, Encoder], batch: Batch, *, first: int, paths: Sequence[str | Picture], least: int
-) -> Embedded:
+) -> Encoded:
     """One batch of the images from position `first` on, filled up to `least` images."""
     positions = np.array(batch.positions, dtype=np.int64) + first
     features: dict[str, np.ndarray] = {}
@@ -143,12 +158,12 @@ def _encode(
             encoded = encode_pixels(encoder, pixels)[: len(positions)].cpu()
             check_finite(encoded, paths=[str(paths[i]) for i in positions.tolist()])
             features[name] = encoded.numpy()
-    return Embedded(features, positions, {first + i: error.args[0] for i, error in batch.bad.items()})
+    return Encoded(features, positions, {first + i: error.args[0] for i, error in batch.bad.items()})
 
 
-def _concatenated(parts: Sequence[Embedded]) -> Embedded:
+def _concatenated(parts: Sequence[Encoded]) -> Encoded:
     good = [part for part in parts if len(part.positions)]
-    return Embedded(
+    return Encoded(
         features={name: np.concatenate([part.features[name] for part in good]) for name in good[0].features}
         if good
         else {},
@@ -157,63 +172,88 @@ def _concatenated(parts: Sequence[Embedded]) -> Embedded:
     )
 
 
-def _resumed(running: Path | None) -> Embedded:
+def _resumed(running: Path | None) -> Encoded:
     """Saved state of a killed run over the same images; empty where there is none, or it is damaged."""
     if running is not None and running.exists():
         try:
-            return _unpacked(store.unpack_arrays(store.read_checked(running), origin=running))[0]
+            return _unpacked(store.read_checked(running), origin=running)[0]
         except MismatchError as error:
             print(f"{error}: its images are encoded again", file=sys.stderr)
     return _concatenated([])
 
 
-def _packed(part: Embedded, keys: Sequence[str] = (), about: str = "") -> dict[str, np.ndarray]:
-    """As arrays, with the keys of the images that have features and what decided these."""
+def _packed(part: Encoded, keys: Sequence[str] = (), about: str = "") -> bytes:
+    """A shard, with the keys of the images that have features and what decided these."""
     texts = [sorted(part.skipped.items()), [keys[i] for i in part.positions.tolist()] if keys else [], about]
-    return {
-        **{f"{FEATURES}{name}": features for name, features in part.features.items()},
-        "positions": part.positions,
-        "texts": np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8),
-    }
+    arrays = {f"{FEATURES}{name}": features for name, features in part.features.items()}
+    return store.pack_arrays({**arrays, "positions": part.positions}, about={"texts": json.dumps(texts)})
 
 
-def _unpacked(part: Mapping[str, np.ndarray]) -> tuple[Embedded, list[str], str]:
-    features = {name.removeprefix(FEATURES): array for name, array in part.items() if name.startswith(FEATURES)}
-    skipped, keys, about = json.loads(part["texts"].tobytes())
-    return Embedded(features, part["positions"], dict(skipped)), keys, about
+def _unpacked(payload: bytes, *, origin: str | Path) -> tuple[Encoded, list[str], str]:
+    arrays = store.unpack_arrays(payload, origin=origin)
+    features = {name.removeprefix(FEATURES): array for name, array in arrays.items() if name.startswith(FEATURES)}
+    skipped, keys, about = json.loads(store.about_arrays(payload)["texts"])
+    return Encoded(features, arrays["positions"], dict(skipped)), keys, about
 
 
 class _Known:
-    """Features by key: an image's content digest, or its path where it has none.
+    """Which finished shard holds the features of an image, by its key: content digest, or path where it has none.
 
     Args:
         owner: the stage, whose finished shards hold features.
         about: what decides them, beside code and packages.
-        wanted: digests to look for.
+        lists: the images to look for.
     """
 
-    def __init__(self, owner: Owner, *, about: str, wanted: set[str | None]) -> None:
-        self.parts: list[dict[str, np.ndarray]] = []
-        self.places: dict[str, tuple[int, int]] = {}
+    def __init__(self, owner: Owner, *, about: str, lists: Sequence[ImageList]) -> None:
+        self.shards: list[Path] = []
+        self.starts = [0]
+        self.rows = {digest: NOWHERE for images in lists for digest in images.digests if digest}
         for path in sorted((owner.folder / owner.version).glob("*.part")):
             with suppress(MismatchError, KeyError):  # damaged, or the shard of something else
-                part, keys, made_with = _unpacked(store.unpack_arrays(store.read_checked(path), origin=path))
-                if made_with == about and not wanted.isdisjoint(keys):
-                    self.add(part, [key if key in wanted else "" for key in keys])
+                _, keys, made_with = _unpacked(store.read_checked(path), origin=path)
+                if made_with == about and not self.rows.keys().isdisjoint(keys):
+                    self.add(path, keys)
                     owner.used.add(path)
+        for key in chain.from_iterable(images.keys for images in lists):  # without a digest: of this run alone
+            self.rows.setdefault(key, NOWHERE)
 
-    def add(self, part: Embedded, keys: Sequence[str]) -> None:
-        """Take the features of a shard."""
-        for row, key in enumerate(keys):
-            self.places.setdefault(key, (len(self.parts), row))
-        self.parts.append(part.features)
+    def add(self, shard: Path, keys: Sequence[str]) -> None:
+        """Note the images of a shard that are wanted; its rows follow those of the shards before."""
+        for row, key in enumerate(keys, start=self.starts[-1]):
+            if self.rows.get(key) == NOWHERE:
+                self.rows[key] = row
+        self.shards.append(shard)
+        self.starts.append(self.starts[-1] + len(keys))
 
     def embedded(self, keys: Sequence[str], *, names: Iterable[str]) -> Embedded:
         """What there is of these images, in their order."""
-        positions = [i for i, key in enumerate(keys) if key in self.places]
-        places = [self.places[keys[i]] for i in positions]
-        features = {name: np.stack([self.parts[p][name][row] for p, row in places]) for name in names if places}
-        return Embedded(features, np.array(positions, dtype=np.int64), {})
+        rows = np.array([self.rows[key] for key in keys], dtype=np.int64)
+        positions = np.flatnonzero(rows != NOWHERE)
+        return Embedded({name: _Gathered(self, name, rows=rows[positions]) for name in names}, positions, {}, 0)
+
+
+class _Gathered:
+    """Features of one encoder, (N, D) float32, at these rows of all shards."""
+
+    def __init__(self, known: _Known, name: str, *, rows: np.ndarray) -> None:
+        self.known, self.name, self.rows = known, name, rows
+        self.shape = (len(rows), self._read(int(self._shards(rows[:1])[0])).shape[1])
+
+    def __getitem__(self, wanted: slice) -> np.ndarray:
+        rows = self.rows[wanted]
+        shards = self._shards(rows)
+        block = np.empty((len(rows), self.shape[1]), dtype=np.float32)
+        for shard in np.unique(shards).tolist():
+            block[shards == shard] = self._read(shard)[rows[shards == shard] - self.known.starts[shard]]
+        return block
+
+    def _shards(self, rows: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.known.starts, rows, side="right") - 1
+
+    def _read(self, shard: int) -> np.ndarray:
+        path = self.known.shards[shard]
+        return _unpacked(store.read_checked(path), origin=path)[0].features[self.name]
 
 
 def embed_images(
@@ -241,8 +281,8 @@ def embed_images(
     first = next(iter(encoders.values()))
     ids = {name: encoder.id for name, encoder in encoders.items()}
     about = store.fingerprint([ids, first.preprocessing, first.images_at_once(batch_size), first.device.type])
-    known = _Known(owner, about=about, wanted={digest for images in lists for digest in images.digests})
-    missing = [[i for i, key in enumerate(images.keys) if key not in known.places] for images in lists]
+    known = _Known(owner, about=about, lists=lists)
+    missing = [[i for i, key in enumerate(images.keys) if known.rows[key] == NOWHERE] for images in lists]
     total, new = sum(len(images.paths) for images in lists), sum(map(len, missing))
     if 0 < new < total:
         print(f"{label}: {total - new} of {total} images were finished before; going on", file=sys.stderr)
@@ -260,10 +300,10 @@ def embed_images(
         shards.append(Shard(owner, inputs, compute, size=len(chunk)))
     done = finish_shards(shards, label=label, unit="image", ticks=True)
     skipped: list[dict[int, str]] = [{} for _ in lists]
-    for (n, chunk), payload in zip(chunks, done, strict=True):
-        embedded, keys, _ = _unpacked(store.unpack_arrays(payload, origin=label))
-        known.add(embedded, keys)
-        skipped[n] |= {chunk[i]: text for i, text in embedded.skipped.items()}
+    for (n, chunk), shard, payload in zip(chunks, shards, done, strict=True):
+        encoded, keys, _ = _unpacked(payload, origin=label)
+        known.add(shard.path, keys)
+        skipped[n] |= {chunk[i]: text for i, text in encoded.skipped.items()}
     for images, bad in zip(lists, skipped, strict=True):
         if len(bad) == len(images.paths):
             raise DataError(f"{images.root}: none of the {len(images.paths)} images could be decoded")
@@ -277,7 +317,7 @@ def _encode_part(
     encoders: Mapping[str, Encoder], images: ImageList, batch_size: int, on_bad_image: str, about: str, running: Path
 ) -> bytes:
     """Compute one shard."""
-    embedded = encode_files(
+    encoded = encode_files(
         encoders,
         paths=[remote.joined(images.root, path) for path in images.paths],
         digests=images.digests,
@@ -286,7 +326,7 @@ def _encode_part(
         running=running if running.parent.is_dir() else None,  # a node of a cluster may not share the folder
         fill=True,
     )
-    return store.pack_arrays(_packed(embedded, images.keys, about))
+    return _packed(encoded, images.keys, about)
 
 
 def _cut(places: Sequence[int], *, size: int) -> Iterator[Sequence[int]]:
@@ -303,14 +343,11 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
     """
     artifacts = Artifacts()
     manifest = store.require(artifacts.manifest(dataset), made_by=f"prepare@{dataset}")
-    table = store.read_table(manifest, columns=["path", "digest", "label", "split"])
     attributes = store.table_attributes(manifest)
-    rows = np.flatnonzero(np.asarray(table["split"]) == split)
+    images, labels, rows = _listed(manifest, split, root=attributes["root"])
     if not len(rows):
         raise DataError(f"{manifest} lists no {split} images of {dataset}; check datasets.{dataset} in params.yaml")
-    of_split = table.take(rows)
     model = load_encoder(encoder)
-    images = ImageList(attributes["root"], of_split["path"].to_pylist(), of_split["digest"].to_pylist())
     (embedded,) = embed_images(
         {PRETRAINED: model},
         lists=[images],
@@ -319,6 +356,7 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
         label=f"embed {dataset} {split}",
         owner=owner,
     )
+    features, kept = embedded.features[PRETRAINED], embedded.positions
     skipped = [text for _, text in sorted(embedded.skipped.items())]
     attributes = {
         **attributes,
@@ -327,14 +365,21 @@ def embed_split(dataset: str, *, split: str, encoder: EncoderParams, params: Emb
         "preprocessing": model.preprocessing,
         "made_with": dict(owner.packages),
         "skipped": skipped,
-        "images": store.fingerprint([images.digests[i] for i in embedded.positions.tolist()]),  # in their order
+        "images": store.fingerprint([images.digests[i] for i in kept.tolist()]),  # in their order
     }
-    encoded_rows = rows[embedded.positions]
-    labels = np.asarray(table["label"])[encoded_rows]
     out = artifacts.features(dataset, split=split)
-    features = embedded.features[PRETRAINED]
-    store.write_features(out, store.ImageFeatures(features, labels, encoded_rows, attributes))
+    store.write_features(out, store.ImageFeatures(features, labels[kept], rows[kept], attributes))
     for text in skipped:
         print(f"skipped: {text}")
     reused = f"; {embedded.n_known} reused from an earlier run" if embedded.n_known else ""
-    print(f"{out}: {len(labels)} images, {features.shape[1]} dimensions, {model.id['model']}{reused}")
+    print(f"{out}: {len(kept)} images, {features.shape[1]} dimensions, {model.id['model']}{reused}")
+
+
+def _listed(manifest: Path, split: str, *, root: str) -> tuple[ImageList, np.ndarray, np.ndarray]:
+    """The images of one split of a manifest, their labels, and their rows: (N,) int64 each."""
+    import pyarrow.compute as pc
+
+    table = store.read_table(manifest, columns=["path", "digest", "label", "split"])
+    rows = pc.indices_nonzero(pc.equal(table["split"], split)).to_numpy().astype(np.int64)
+    table = table.take(rows)
+    return ImageList(root, table["path"].to_pylist(), table["digest"].to_pylist()), np.asarray(table["label"]), rows
