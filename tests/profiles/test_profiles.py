@@ -408,56 +408,6 @@ def test_every_profile_is_written_atomically(name: str, in_tmp: Path) -> None:
     assert Path("params.yaml").read_text() == run("profile", name)[1]
 
 
-def test_a_target_is_added_and_removed_and_edits_stay(in_tmp: Path) -> None:
-    write_image_folder(Path("photos"), splits={"train": 2, "test": 1}, classes=COLOURS)
-    write_image_folder(Path("more/art"), splits={"test": 1}, classes=COLOURS)
-    write_image_folder(Path("more/other"), splits={".": 1}, classes=("one", "two"))
-    assert run("profile", "own", "--images", "photos", "--pretrained", "openai", "--out", "params.yaml")[0] == 0
-    file = Path("params.yaml")
-    edited = file.read_text().replace("m: 16   ", "m: 4    ").replace("a photo of a {}.", "an edit of {}.")
-    assert edited != file.read_text()
-    file.write_text(edited)
-    for name in ("art", "other"):
-        code, _, errors = run("profile", "own", "--add", name, "--images", f"more/{name}")
-        assert code == 0, errors
-    params = loaded(file.read_text())
-    assert {name: dataset.role for name, dataset in params.datasets.items()} == {
-        "photos": "source",
-        "art": "dg",
-        "other": "xd",
-    }
-    assert params.datasets["art"].root == str(in_tmp / "more/art")
-    assert params.datasets["other"].template == "an edit of {}."
-    without = [line for line in file.read_text().splitlines() if line not in edited.splitlines()]
-    assert len(without) < 12, "all other lines stay"
-    for name in ("art", "other"):
-        assert run("profile", "own", "--remove", name)[0] == 0
-    assert file.read_text() == edited
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--add", "photos", "--images", "photos"), "has a dataset of that name"),
-        (("--add", "art"), "--add art needs --images"),
-        (("--add", "art", "--images", "lost"), "lost does not exist"),
-        (("--add", "a b", "--images", "photos"), "datasets"),
-        (("--remove", "photos"), "has the targets none; name one of these"),
-        (("--remove", "art", "--out", "lost.yaml"), "lost.yaml does not exist; make it with"),
-        ((), "profile own needs --images"),
-    ],
-)
-def test_targets_that_cannot_be_edited_are_refused(in_tmp: Path, options: tuple[str, ...], message: str) -> None:
-    write_image_folder(Path("photos"), splits={"train": 2, "test": 1}, classes=COLOURS)
-    assert run("profile", "own", "--images", "photos", "--pretrained", "openai", "--out", "params.yaml")[0] == 0
-    before = Path("params.yaml").read_text()
-    code, _, errors = run("profile", "own", *options)
-    assert code == 1
-    assert message in errors
-    assert errors.count("\n") == 1
-    assert Path("params.yaml").read_text() == before
-
-
 def test_class_names_are_proposed_or_read_from_a_file(in_tmp: Path) -> None:
     classes = {"AnnualCrop": (200, 30, 30), "car_side": (30, 180, 40)}
     write_image_folder(Path("photos"), splits={"train": 2, "test": 1}, classes=classes)

@@ -119,8 +119,8 @@ def profile_paper(
 @profile_app.command("own")
 def profile_own(
     images: Annotated[
-        str | None, typer.Option(help="A folder with train/<class>/ and test/<class>/, or a folder of such folders.")
-    ] = None,
+        str, typer.Option(help="A folder with train/<class>/ and test/<class>/, or a folder of such folders.")
+    ],
     classes: common.Names = None,
     model: common.Model = None,
     pretrained: common.Pretrained = "openai",
@@ -131,9 +131,7 @@ def profile_own(
     quick_gelu: Annotated[
         bool, typer.Option("--quick-gelu", help="For a local model that was trained with QuickGELU.")
     ] = False,
-    template: Annotated[
-        str | None, typer.Option(help="Prompt template with one {} (default: 'a photo of a {}.').")
-    ] = None,
+    template: Annotated[str, typer.Option(help="Prompt template with one {}.")] = "a photo of a {}.",
     shots: Annotated[
         int | None,
         typer.Option(help="Training images per class and seed (default: 16, or as many as the smallest class has)."),
@@ -148,8 +146,6 @@ def profile_own(
         float | None,
         typer.Option(help="Share of images to test on if there are no train/ and test/, for example 0.3."),
     ] = None,
-    add: Annotated[str | None, typer.Option(help="Only add a target of this name to params.yaml, or to --out.")] = None,
-    remove: Annotated[str | None, typer.Option(help="Only remove this target from it.")] = None,
     out: Out = None,
     force: Force = False,
 ) -> None:
@@ -159,14 +155,8 @@ def profile_own(
 
     Example: wsoup profile own --images photos --out params.yaml
     """
-    from wsoup.profiles.own import better_names, edit_targets, own
+    from wsoup.profiles.own import better_names, own
 
-    if add is not None or remove is not None:
-        file = out or Path("params.yaml")
-        _put(edit_targets(file, add=add, remove=remove, images=images, template=template), out=file, force=True)
-        return
-    if images is None:
-        raise ParamsError("profile own needs --images, the folder of your images")
     encoder = {
         "model": model or (Path(config).stem if config else "ViT-B-32"),
         "pretrained": pretrained,
@@ -179,7 +169,7 @@ def profile_own(
     text = own(
         images=images,
         encoder={key: value for key, value in encoder.items() if value is not None},
-        template=template or "a photo of a {}.",
+        template=template,
         shots=shots,
         descriptors=descriptors,
         test_fraction=test_fraction,

@@ -1,4 +1,4 @@
-"""params.yaml for a folder of your own images, and adding a target to it or removing one."""
+"""params.yaml for a folder of your own images."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +10,11 @@ from wsoup.base.errors import DataError, MissingError, ParamsError
 from wsoup.base.names import changes, proposed
 from wsoup.check.whole import parse_params
 from wsoup.core.prompts import clean_class_name
-from wsoup.datasets import folder, manifest
+from wsoup.datasets import folder
 from wsoup.datasets.listing import Listing
-from wsoup.params.inputs import DatasetParams, EncoderParams
-from wsoup.params.section import parse_yaml, read_yaml
+from wsoup.params.inputs import EncoderParams
+from wsoup.params.section import parse_yaml
 from wsoup.profiles import files
-from wsoup.towers.encoder import imagenet_class_names
 
 OWN_DESCRIPTORS = "data/photo_descriptors.txt"
 """A few hundred descriptors of things in photographs, for those who bring none; the toy world has its own."""
@@ -178,49 +177,3 @@ def _encoder(encoder: Mapping[str, Any]) -> dict[str, Any]:
 def _absolute(name: str | None) -> str | None:
     """The absolute path of a file, so that copies of the folder (DVC experiments) find it too; a tag as it is."""
     return str(Path(name).resolve()) if name and Path(name).exists() else name
-
-
-def edit_targets(params: Path, *, add: str | None, remove: str | None, images: str | None, template: str | None) -> str:
-    """The text of a params.yaml with a target added or removed; all other lines stay as they are.
-
-    Args:
-        params: the file.
-        add: name of a new target; its folder is `images`, with test/<class>/ or <class>/.
-        remove: name of a target.
-        images: the folder of `add`.
-        template: prompt template with one ``{}``; None: the source's.
-
-    Raises:
-        MissingError, DataError: no such file or folder, or a folder without class folders.
-        ParamsError: a name already in use, an unknown one or the source's; a value that params.yaml would refuse.
-    """
-    if not params.is_file():
-        raise MissingError(f"{params} does not exist; make it with `wsoup profile own --images DIR --out {params}`")
-    raw, text = read_yaml(params), params.read_text(encoding="utf-8")
-    current = parse_params(raw, origin=str(params))
-    if remove is not None:
-        targets = [name for name in current.datasets if name != current.source]
-        if remove not in targets:
-            names = ", ".join(targets) or "none"
-            raise ParamsError(f"--remove {remove}: {params} has the targets {names}; name one of these")
-        text = files.filled(text, {f"datasets.{remove}": None})
-    if add is not None:
-        if add in current.datasets:
-            raise ParamsError(
-                f"--add {add}: {params} has a dataset of that name; --remove it first, or choose another name"
-            )
-        if images is None:
-            raise ParamsError(f"--add {add} needs --images, the folder of its test/<class>/<image> or <class>/<image>")
-        source = current.datasets[current.source]
-        section = _target(images, source=current.source, params=source, template=template or source.template)
-        text = files.filled(text, {f"datasets.{add}": section})
-    parse_params(parse_yaml(text, origin=str(params)), origin=str(params))
-    return text
-
-
-def _target(images: str, *, source: str, params: DatasetParams, template: str) -> dict[str, Any]:
-    """A target's section: role dg if it has the source's classes, else xd."""
-    root = str(Path(images).resolve())
-    names = manifest.read_listing(source, params=params, imagenet_names=imagenet_class_names).class_names
-    same = folder.read(root, wanted=["test"]).class_names == names
-    return _section("dg" if same else "xd", root=root, template=template)
