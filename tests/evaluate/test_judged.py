@@ -7,7 +7,6 @@ import pytest
 from evaluate_cases import line
 from torch.nn import functional as F
 
-from wsoup.evaluate.bits import unpack_right
 from wsoup.evaluate.counts import evaluate, mean_texts
 from wsoup.evaluate.judged import (
     _predicted,
@@ -20,7 +19,7 @@ from wsoup.evaluate.judged import (
     selection_counts,
     together_rows,
 )
-from wsoup.evaluate.rows import Material, Row
+from wsoup.evaluate.rows import Material, Row, unpack_right
 
 ROWS = [
     Row("class_name", (1, 2), ("",)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -137,3 +138,9 @@ def test_keys_of_metrics_are_unique_and_stable():
         *("descriptor_soup", "descriptor_soup_score_mean", "descriptor_soup_offsets"),
         *("word_soup", "word_soup_score_mean", "word_soup_offsets", "upper_bound"),
     ]
+
+
+def test_right_images_survive_packing_into_bits():
+    right = np.random.default_rng(0).random(77) < 0.5
+    assert len(rows.pack_right(right)) == 10
+    assert np.array_equal(rows.unpack_right(rows.pack_right(right), n_images=77), right)

@@ -8,8 +8,8 @@ import pytest
 
 from wsoup.base.errors import MissingError
 from wsoup.disk import store
-from wsoup.evaluate.bits import pack_right
 from wsoup.evaluate.params import ReportParams
+from wsoup.evaluate.rows import pack_right
 from wsoup.report.record import WIDTH, answer
 from wsoup.report.verdict import (
     Judgement,

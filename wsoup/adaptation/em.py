@@ -105,16 +105,19 @@ def adapt(features: Tensor, *, texts: Tensor, logit_scale: float) -> Adapted:
         ParamsError: a logit scale that is not positive and finite.
     """
     zero_shot = _zero_shot_classifier(features, texts=texts, logit_scale=logit_scale)
-    if rejection := reject_few(len(features), n_classes=texts.shape[1]):
-        return replace(zero_shot, note=rejection)
-    with threads.one_thread_for(features.numel() * texts.shape[1]):
+    n_images, n_classes = len(features), texts.shape[1]
+    if n_images < FEWEST * n_classes:
+        few = f"{n_images} images for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
+        return replace(zero_shot, note=few)
+    with threads.one_thread_for(features.numel() * n_classes):
         return _guarded(features, zero_shot=zero_shot, logit_scale=logit_scale)
 
 
 def _guarded(features: Tensor, *, zero_shot: Adapted, logit_scale: float) -> Adapted:
     before, predicted_before = predict_softly(features, by=zero_shot)
-    if rejection := reject_texts(before):
-        return replace(zero_shot, note=rejection)
+    if before.information < INFORMATION:
+        told = f"information {before.information:.2f}, adaptation needs {INFORMATION:.2f}"
+        return replace(zero_shot, note=f"class texts barely tell these images apart ({told}){KEPT}")
     adapted, after, predicted_after = estimate(features, zero_shot=zero_shot, logit_scale=logit_scale, mean=before.mean)
     unchanged = float((predicted_before == predicted_after).double().mean())
     if rejection := reject_adapted(before, after, unchanged=unchanged):
@@ -241,23 +244,6 @@ def _entropy(shares: Tensor) -> Tensor:
 
 
 # ------------------------------------------------------------------------------------------------- the guard
-
-
-def reject_few(n_images: int, *, n_classes: int) -> str:
-    """Why a pile is too small, or ""."""
-    if n_images < FEWEST * n_classes:
-        return f"{n_images} images for {n_classes} classes, adaptation needs {FEWEST} for each{KEPT}"
-    return ""
-
-
-def reject_texts(texts: Statistics) -> str:
-    """Why the zero-shot predictions are no basis for adaptation, or ""."""
-    if texts.information < INFORMATION:
-        return (
-            f"class texts barely tell these images apart (information {texts.information:.2f}, adaptation needs "
-            f"{INFORMATION:.2f}){KEPT}"
-        )
-    return ""
 
 
 def reject_adapted(texts: Statistics, adapted: Statistics, *, unchanged: float) -> str:

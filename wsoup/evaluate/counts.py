@@ -10,7 +10,7 @@ which may be large or small." The authors' code (Chris210634/word_soups, source/
 end-of-text token of the bare prompt before them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -71,31 +71,6 @@ class Classifiers:
         return [*shared, *((row, mean) for row, mean in self.by_class if row.dataset == test.name)]
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Rows whose mean texts are computed together: with some class prompts, or one row with prompts by class."""
-
-    rows: Sequence[Row]
-    stems: Sequence[str]
-
-    @property
-    def inputs(self) -> list[object]:
-        """What determines the means, as JSON values for the resume key."""
-        if not self.stems:
-            return [list(self.rows[0].prompts)]
-        return [[[row.texts, row.offsets, row.offset_formula] for row in self.rows], list(self.stems)]
-
-    def means(self, encoder: PromptEncoder) -> Tensor:
-        """(R, S, D); of prompts by class (1, C, D)."""
-        if not self.stems:
-            return mean_prompts(self.rows[0], encoder=encoder)[None]
-        return mean_of_stems(self.rows, stems=self.stems, encoder=encoder)
-
-    def packed(self, encoder: PromptEncoder) -> bytes:
-        """The means as the content of a shard."""
-        return store.pack_arrays({"means": self.means(encoder).cpu().numpy()})
-
-
 def mean_texts(
     rows: Sequence[Row], *, tests: Sequence[TestSet], encoder: PromptEncoder, run: Run | None = None, label: str = ""
 ) -> Classifiers:
@@ -116,20 +91,25 @@ def mean_texts(
     by_class = [row for row in rows if row.dataset is not None]
     # Rows of all seeds together: by seed, sums would round otherwise and move counts of near ties.
     starts = range(0, len(classes.stems), CLASS_PROMPTS)
-    blocks = [_Part(shared, classes.stems[start : start + CLASS_PROMPTS]) for start in starts]
-    means = _computed([*blocks, *(_Part([row], ()) for row in by_class)], encoder=encoder, run=run, label=label)
-    of_shared = torch.cat([next(means) for _ in blocks], dim=1)
-    return Classifiers(shared, classes, of_shared, [(row, next(means)[0]) for row in by_class])
-
-
-def _computed(parts: Sequence[_Part], *, encoder: PromptEncoder, run: Run | None, label: str) -> Iterator[Tensor]:
-    """The means of each part, in order."""
+    blocks = [classes.stems[start : start + CLASS_PROMPTS] for start in starts]
+    deciding = [[row.texts, row.offsets, row.offset_formula] for row in shared]
+    parts: list[tuple[Sequence[object], Callable[[], Tensor]]] = [
+        *(([deciding, block], partial(mean_of_stems, shared, stems=block, encoder=encoder)) for block in blocks),
+        *(([list(row.prompts)], partial(mean_prompts, row, encoder=encoder)) for row in by_class),
+    ]
     if run is None:
-        return (part.means(encoder) for part in parts)
-    shards = [Shard(run.owner, [run.encoder.id, *part.inputs], partial(part.packed, encoder)) for part in parts]
-    finished = finish_shards(shards, label=label, unit="block")
-    arrays = (store.unpack_arrays(payload, origin=label)["means"] for payload in finished)
-    return (torch.from_numpy(means).to(encoder.device) for means in arrays)
+        means = (compute() for _, compute in parts)
+    else:
+        shards = [Shard(run.owner, [run.encoder.id, *inputs], partial(_packed, compute)) for inputs, compute in parts]
+        finished = finish_shards(shards, label=label, unit="block")
+        arrays = (store.unpack_arrays(payload, origin=label)["means"] for payload in finished)
+        means = (torch.from_numpy(array).to(encoder.device) for array in arrays)
+    of_shared = torch.cat([next(means) for _ in blocks], dim=1)
+    return Classifiers(shared, classes, of_shared, [(row, next(means)) for row in by_class])
+
+
+def _packed(compute: Callable[[], Tensor]) -> bytes:
+    return store.pack_arrays({"means": compute().cpu().numpy()})
 
 
 def mean_of_stems(rows: Sequence[Row], *, stems: Sequence[str], encoder: PromptEncoder) -> Tensor:

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 
 from wsoup.disk.store import ImageFeatures
-from wsoup.evaluate.bits import pack_right
-from wsoup.evaluate.rows import CLASS_NAME, soup_method
+from wsoup.evaluate.rows import CLASS_NAME, pack_right, soup_method
 from wsoup.heads.head import Head
 
 ROLES = ("source", "dg")

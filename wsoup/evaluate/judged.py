@@ -16,9 +16,8 @@ from torch import Tensor
 
 from wsoup.core.scoring import MODES, correct, normalize
 from wsoup.evaluate.baselines import random_chains, random_descriptors
-from wsoup.evaluate.bits import pack_right
 from wsoup.evaluate.counts import Classifiers, mean_texts
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Material, Row, all_seeds, judged_soups, random_beside
+from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, Material, Row, all_seeds, judged_soups, pack_right, random_beside
 from wsoup.evaluate.testsets import COUNTS, WHERE, TestSet
 from wsoup.texts.encoder import PromptEncoder
 

@@ -163,11 +163,6 @@ class Answers:
     right: Tensor
     sums: Tensor
 
-    @property
-    def scores(self) -> Tensor:
-        """(N, C) float32."""
-        return self.image_features @ self.classes.T
-
     @cached_property
     def cosines(self) -> tuple[Tensor, Tensor]:
         """Alignment and uniformity, () each."""

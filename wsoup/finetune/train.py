@@ -22,13 +22,12 @@ from wsoup.core.draws import named_seed
 from wsoup.disk.store import read_checked, write_checked
 from wsoup.finetune import losses
 from wsoup.finetune.data import FewShotImages, TrainingSet, batch_positions, wrapped_positions
-from wsoup.finetune.ensemble import ensemble_of
 from wsoup.finetune.losses import Objective, needs_teacher_images
 from wsoup.finetune.params import FinetuneParams, MethodParams
 from wsoup.finetune.passes import IMAGES_PER_PASS, Passes
-from wsoup.finetune.sgd import SGD, Group
 from wsoup.finetune.student import Student
 from wsoup.finetune.tuners import TEXT_PROMPTS, LowRank, make_student
+from wsoup.finetune.weights import SGD, Group, ensemble_of
 from wsoup.runtime.progress import tick
 from wsoup.runtime.work import SAVE_SECONDS
 from wsoup.towers.encoder import Encoder
@@ -133,10 +132,6 @@ class Trainer:
                 self._check_losses()
                 self.save(resume)
                 saved = time.monotonic()
-        return self._finished()
-
-    def _finished(self) -> Student:
-        """The student with the averaged weights, frozen."""
         self._check_losses()
         with torch.no_grad():
             for name, weights in self._averages().items():

@@ -8,8 +8,7 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.bits import Right
-from wsoup.evaluate.rows import CLASS_NAME, GIVEN
+from wsoup.evaluate.rows import CLASS_NAME, GIVEN, Right
 from wsoup.finetune.params import MethodParams
 from wsoup.paper.tables import NO_TEXT, encoder_differs
 from wsoup.paper.tables import single_texts as single_texts_of

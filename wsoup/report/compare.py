@@ -18,8 +18,7 @@ import numpy as np
 
 from wsoup.base.errors import MissingError
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.bits import FILE, Right, right_by_row
-from wsoup.evaluate.rows import all_seeds
+from wsoup.evaluate.rows import FILE, Right, all_seeds, right_by_row
 from wsoup.report import record
 from wsoup.report.labels import soup_title
 from wsoup.report.record import Record, differences, first_few

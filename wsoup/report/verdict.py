@@ -18,9 +18,18 @@ import numpy as np
 from wsoup.check.soups import SoupParams
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.bits import FILE, Right, right_by_row
 from wsoup.evaluate.params import ReportParams
-from wsoup.evaluate.rows import CLASS_NAME, ENSEMBLE, all_seeds, judged_mode, judged_soups, random_beside
+from wsoup.evaluate.rows import (
+    CLASS_NAME,
+    ENSEMBLE,
+    FILE,
+    Right,
+    all_seeds,
+    judged_mode,
+    judged_soups,
+    random_beside,
+    right_by_row,
+)
 from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.report.tables import Row, Table

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from wsoup.finetune.sgd import SGD
+from wsoup.finetune.weights import SGD
 
 
 def parameters(*sizes: int) -> list[torch.nn.Parameter]:
@@ -84,7 +84,7 @@ def test_a_loss_scaler_unscales_gradients_and_skips_steps_that_are_not_finite():
 def test_sgd_does_not_import_the_compiler():
     code = """
 import sys, torch
-from wsoup.finetune.sgd import SGD
+from wsoup.finetune.weights import SGD
 weight = torch.nn.Parameter(torch.ones(3))
 weight.grad = torch.ones(3)
 SGD([{"params": [weight], "lr": 0.1}], momentum=0.9, weight_decay=0.1, entries=1).step()
