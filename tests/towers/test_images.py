@@ -6,10 +6,13 @@ import copy
 
 import pytest
 import torch
+from open_clip.transform import image_transform
+from PIL import Image
 from torch import nn
+from torchvision.transforms import Compose, RandomErasing, ToTensor
 from tower_cases import FAMILIES, model, pixels, relative_error
 
-from wsoup.towers.images import PackedViT, is_covered, sharing_blocks, with_fast_images
+from wsoup.towers.images import PackedViT, in_two_steps, is_covered, sharing_blocks, with_fast_images
 
 
 @torch.inference_mode()
@@ -55,6 +58,24 @@ def test_a_tower_with_wrong_features_falls_back_to_the_original(monkeypatch):
     net = model()
     monkeypatch.setattr(PackedViT, "start", lambda self, x: self._embeds(x).flip(1))
     assert with_fast_images(net, dtype=None) is net
+
+
+def test_pixels_between_the_two_steps_of_a_preprocessing_are_bytes_and_the_result_is_the_same():
+    picture = Image.effect_noise((40, 30), 90)
+    own = image_transform(16, is_train=False, mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.4))
+    to_pixels, to_floats = in_two_steps(own)
+    pixels = torch.stack([to_pixels(picture)])
+    assert pixels.dtype == torch.uint8
+    assert torch.equal(to_floats(pixels)[0], own(picture))
+
+
+def test_any_other_preprocessing_is_one_step():
+    own = image_transform(16, is_train=False)
+    for other in (lambda image: own(image) / 2, Compose([*own.transforms, RandomErasing()]), Compose([ToTensor()])):
+        to_pixels, to_floats = in_two_steps(other)
+        assert to_pixels is other
+        x = pixels()
+        assert to_floats(x) is x
 
 
 def finetuned(net: nn.Module, *, blocks: int, seed: int) -> nn.Module:

@@ -227,7 +227,7 @@ def batches(
 
     Args:
         paths: N image files or pictures; if there is a picture, this process decodes all.
-        transform: RGB image -> (3, H, W) float32.
+        transform: RGB image -> (3, H, W).
         batch_size: images per batch; the last one may be smaller.
         digests: N content digests that the files had when they were listed, or None.
         on_bad_image: ``"stop"`` raises DataError at the first file that cannot be decoded; ``"skip"`` reports it in

@@ -11,7 +11,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError, MismatchError
@@ -32,7 +33,7 @@ from wsoup.params.inputs import EmbedParams, EncoderParams
 from wsoup.runtime.progress import tick
 from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import Encoder, load_encoder
-from wsoup.towers.images import check_finite, encode_pixels, sharing_images
+from wsoup.towers.images import check_finite, encode_pixels, in_two_steps, sharing_images
 
 IMAGES_PER_SHARD = 2048
 """Approximately: a shard holds whole batches, so its size changes no feature."""
@@ -125,9 +126,10 @@ def encode_files(
     tick(first)
     encoder = next(iter(encoders.values()))
     at_once = encoder.images_at_once(batch_size)
+    to_pixels, to_floats = in_two_steps(encoder.preprocess)
     decoded = batches(
         paths[first:],
-        transform=encoder.preprocess,
+        transform=to_pixels,
         batch_size=at_once,
         digests=None if digests is None else digests[first:],
         on_bad_image=on_bad_image,
@@ -135,7 +137,8 @@ def encode_files(
     )
     with sharing_images(encoders.values()):
         for batch in decoded:
-            parts.append(_encode(encoders, batch, first=first, paths=paths, least=at_once if fill else 0))
+            least = at_once if fill else 0
+            parts.append(_encode(encoders, batch, to_floats, first=first, paths=paths, least=least))
             tick(len(batch.positions) + len(batch.bad))
             if running is not None and time.monotonic() - saved >= interval:
                 store.write_checked(running, _packed(_concatenated(parts)))
@@ -144,7 +147,13 @@ def encode_files(
 
 
 def _encode(
-    encoders: Mapping[str, Encoder], batch: Batch, *, first: int, paths: Sequence[str | Picture], least: int
+    encoders: Mapping[str, Encoder],
+    batch: Batch,
+    to_floats: Callable[[Tensor], Tensor],
+    *,
+    first: int,
+    paths: Sequence[str | Picture],
+    least: int,
 ) -> Encoded:
     """One batch of the images from position `first` on, filled up to `least` images."""
     positions = np.array(batch.positions, dtype=np.int64) + first
@@ -153,7 +162,7 @@ def _encode(
         missing = max(len(batch.bad), least - len(positions))  # keeps the size of the batch
         padding = batch.pixels.new_zeros(missing, *batch.pixels.shape[1:])
         pixels = torch.cat([batch.pixels, padding]) if len(padding) else batch.pixels
-        pixels = pixels.to(next(iter(encoders.values())).device, non_blocking=True)
+        pixels = to_floats(pixels.to(next(iter(encoders.values())).device, non_blocking=True))
         for name, encoder in encoders.items():
             encoded = encode_pixels(encoder, pixels)[: len(positions)].cpu()
             check_finite(encoded, paths=[str(paths[i]) for i in positions.tolist()])

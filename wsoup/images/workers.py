@@ -41,7 +41,7 @@ class Batch(NamedTuple):
     """One batch of a list of images.
 
     Attributes:
-        pixels: (B, 3, H, W) float32, of the images that could be decoded.
+        pixels: (B, 3, H, W) of the images that could be decoded.
         positions: B positions of these images in the list.
         bad: error of each other image of the batch, by position.
     """
