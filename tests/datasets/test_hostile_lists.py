@@ -204,7 +204,7 @@ WRONG_SHAPES: list[tuple[Edit, str]] = [
     (lambda index, info, state: state.update(_data_files=["a"]), "_data_files: entry 1: Input should be an object"),
     (lambda index, info, state: state.update(_data_files=[{}]), "_data_files: entry 1: filename: Field required"),
     (lambda index, info, state: state.update(_data_files=[{"filename": "/etc/passwd"}]), "not '/etc/passwd'"),
-    (lambda index, info, state: state.update(_data_files=[{"filename": "gone.arrow"}]), "gone.arrow cannot be read"),
+    (lambda index, info, state: state.update(_data_files=[{"filename": "gone.arrow"}]), "gone.arrow does not exist"),
     (lambda index, info, state: state.update(_data_files=[{"filename": "state.json"}]), "not a complete Arrow stream"),
     (
         lambda index, info, state: state.update(_indices_data_files=[{"filename": "i"}]),

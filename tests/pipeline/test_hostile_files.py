@@ -172,7 +172,7 @@ def test_a_params_file_that_is_not_a_file_is_refused(tmp_path: Path, make: Calla
 def test_a_large_params_file_is_not_read(tmp_path: Path) -> None:
     with open(tmp_path / "params.yaml", "wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(ParamsError, match=r"has 1,099,511,627,776 bytes"):
+    with pytest.raises(DataError, match=r"has 1,099,511,627,776 bytes"):
         read_yaml(tmp_path / "params.yaml")
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError, ParamsError, WsoupError, one_line
 
 LARGEST_FILE = 1 << 30
@@ -77,7 +78,7 @@ def regular_file(path: str) -> os.stat_result:
     except FileNotFoundError:
         if os.path.islink(path):
             raise DataError(f"{shown(path)} is a broken symbolic link; repair or remove it") from None
-        raise MissingError(f"{shown(path)} cannot be read (No such file or directory)") from None
+        raise MissingError(f"{shown(path)} does not exist") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); repair or remove it") from None
     if not stat.S_ISREG(status.st_mode):
@@ -96,19 +97,38 @@ def read_text(path: str | Path, *, kind: type[WsoupError] = DataError, largest: 
 
     Raises:
         MissingError: there is no such file.
-        DataError: not a regular file.
-        kind: unreadable, larger than `largest` bytes, or not UTF-8 (with the byte that is not).
+        DataError: as `read_file`.
+        kind: it is not UTF-8 (with the byte that is not).
     """
     try:
-        if (size := regular_file(str(path)).st_size) > largest:
-            raise kind(f"{path} has {size:,} bytes, more than {largest:,}; is it the right file?")
-        return Path(path).read_text(encoding="utf-8-sig")
+        text = read_file(str(path), largest=largest).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise kind(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    except OSError as error:
-        if isinstance(error, WsoupError):
-            raise
-        raise kind(f"{path} cannot be read ({reason_of(error)}); repair it") from None
+        raise kind(f"{shown(str(path))} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_file(path: str, *, largest: int = LARGEST_FILE) -> bytes:
+    """The bytes of a file, or at a URL.
+
+    Raises:
+        MissingError: there is no such file.
+        DataError: not a regular file, unreadable, or larger than `largest` bytes.
+    """
+    far = remote.is_remote(path)
+    size = remote.size(path) if far else regular_file(path).st_size
+    if size > largest:
+        raise DataError(f"{shown(path)} has {size:,} bytes, more than {largest:,}; is it the right file?")
+    return remote.read(path) if far else read_part(path, offset=0, size=size)
+
+
+def read_part(path: str, *, offset: int, size: int) -> bytes:
+    """Some bytes of a file; DataError if they cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            return file.read(size)
+    except (OSError, MemoryError, OverflowError) as error:
+        raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); repair or remove it") from None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wsoup.base import remote
 from wsoup.base.errors import DataError
-from wsoup.disk.files import LARGEST_FILE, reason_of, regular_file, shown
+from wsoup.disk.files import LARGEST_FILE, read_file, read_part, reason_of, regular_file, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,12 +44,9 @@ def read_bytes(path: str) -> bytes:
         DataError: not a regular file, unreadable or larger than `LARGEST_FILE`; the container is broken or has no such
             member.
     """
-    if remote.is_remote(path):
-        _check_size(path, remote.size(path))
-        return remote.read(path)
-    archive = container_of(path)
+    archive = None if remote.is_remote(path) else container_of(path)
     if archive is None:
-        return _part(path, offset=0, size=regular_file(path).st_size)
+        return read_file(path)
     member = path[len(archive) + 1 :]
     changed = regular_file(archive).st_mtime_ns
     if archive.endswith(".arrow"):
@@ -58,22 +55,9 @@ def read_bytes(path: str) -> bytes:
     if member not in places:
         raise DataError(f"{shown(archive)} has no member {member!r}; run `dvc repro prepare` to list it again")
     offset, size = places[member]
-    return _part(archive, offset=offset, size=size)
-
-
-def _check_size(path: str, size: int) -> None:
     if size > LARGEST_FILE:
         raise DataError(f"{shown(path)}: {size:,} bytes are too many for an image ({LARGEST_FILE:,}); remove it")
-
-
-def _part(path: str, *, offset: int, size: int) -> bytes:
-    _check_size(path, size)
-    try:
-        with open(path, "rb") as file:
-            file.seek(offset)
-            return file.read(size)
-    except OSError as error:
-        raise DataError(f"{shown(path)} cannot be read ({reason_of(error)}); repair or remove it") from None
+    return read_part(archive, offset=offset, size=size)
 
 
 def _cell(archive: str, member: str, changed: int) -> bytes:
@@ -114,13 +98,15 @@ def tar_index(archive: str, mtime_ns: int) -> dict[str, tuple[int, int]]:
         DataError: truncated, damaged, compressed, or no tar file.
     """
     places: dict[str, tuple[int, int]] = {}
-    end = 0
+    end, size = 0, os.stat(archive).st_size
     try:
         with tarfile.open(archive, mode="r:") as tar:
             for member in tar:
                 if member.size < 0 or member.offset_data < end:
                     raise tarfile.ReadError(f"member {member.name!r} begins before the one above it ends")
                 end = member.offset_data + member.size
+                if end > size:
+                    raise tarfile.ReadError(f"member {member.name!r} ends beyond its {size:,} bytes")
                 if member.isreg() and not member.issparse():
                     places[member.name] = (member.offset_data, member.size)
     except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError) as error:
@@ -128,10 +114,4 @@ def tar_index(archive: str, mtime_ns: int) -> dict[str, tuple[int, int]]:
             f"{shown(archive)} is not a complete, uncompressed tar file ({reason_of(error)}); copy or download it "
             "again (and unpack .gz)"
         ) from None
-    size = os.stat(archive).st_size
-    for name, (offset, length) in places.items():
-        if offset + length > size:
-            raise DataError(
-                f"{shown(archive)} is truncated: {name!r} ends beyond its {size:,} bytes; download it again"
-            )
     return places

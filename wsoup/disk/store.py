@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,11 +26,12 @@ from wsoup.base.errors import (
     DataError,
     MismatchError,
     MissingError,
+    WsoupError,
     needing,
     one_line,
 )
 from wsoup.disk.atomic import replacing, write_bytes
-from wsoup.disk.files import reason_of, regular_file
+from wsoup.disk.files import read_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,8 +41,6 @@ ROWS_PER_CHUNK = 4096
 ROWS_IN_ONE_FILE = 16 * ROWS_PER_CHUNK
 """Longer Zarr arrays are cut into files of `ROWS_PER_SHARD`, each of which is compressed in memory."""
 ROWS_PER_SHARD = 4 * ROWS_PER_CHUNK
-LARGEST_JSON = 1 << 28
-"""Bytes of a JSON file."""
 CACHE_MARK = "CACHEDIR.TAG"
 
 
@@ -70,13 +69,9 @@ def read_checked(path: str | Path) -> bytes:
         MismatchError: unreadable, damaged, or not of this kind.
     """
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise MismatchError(f"{path} is not a file")
-        data = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise MissingError(f"{path} does not exist") from None
-    except OSError as error:
-        raise MismatchError(f"{path} cannot be read ({error.strerror})") from None
+        data = read_file(str(path), largest=sys.maxsize)
+    except DataError as error:
+        raise MismatchError(str(error)) from None
     digest, newline, payload = data[:64], data[64:65], data[65:]
     if newline != b"\n" or hashlib.sha256(payload).hexdigest().encode() != digest:
         raise MismatchError(f"{path} is damaged: its checksum is not that of its bytes")
@@ -100,21 +95,14 @@ def read_json(path: str | Path) -> Any:
 
     Raises:
         MissingError: no such file.
-        DataError: unreadable, or not a regular file.
-        MismatchError: not JSON, too large, NaN, or a key appears twice.
+        DataError: unreadable, too large, or not a regular file.
+        MismatchError: not JSON, NaN, or a key appears twice.
     """
     try:
-        far = remote.is_remote(path)
-        if (remote.size(str(path)) if far else regular_file(str(path)).st_size) > LARGEST_JSON:
-            raise ValueError(f"more than {LARGEST_JSON:,} bytes")
-        text = (remote.read(str(path)) if far else Path(path).read_bytes()).decode("utf-8")
+        text = read_file(str(path)).decode()
         return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
-    except MissingError:
-        raise MissingError(f"{path} does not exist") from None
-    except DataError:
+    except WsoupError:
         raise
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({reason_of(error)}); repair or remove it") from None
     except (ValueError, RecursionError) as error:  # also numbers and depth that Python does not have
         raise MismatchError(
             f"{path} is not JSON ({one_line(error, limit=200)}); make it again with `dvc repro`"
@@ -188,10 +176,8 @@ class _Attributes(dict[str, object]):
 @contextmanager
 def _reading_parquet(path: str | Path) -> Iterator[Any]:
     """Yield pyarrow.parquet, and turn what it raises into one line."""
-    if not Path(path).exists():
-        raise MissingError(f"{path} does not exist; make it with `dvc repro`")
     if not Path(path).is_file():
-        raise MismatchError(f"{path} is not a file; remove it and run `dvc repro`")
+        raise MissingError(f"{path} does not exist, or is not a file; make it with `dvc repro`")
     with needing():
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -314,16 +300,6 @@ def read_features(
             f"{path} holds the {held[1]} images of {held[0]}, expected the {of[1]} images of {of[0]}; {again}"
         )
     return ImageFeatures(arrays["image_features"], arrays["labels"], arrays["rows"], attributes)
-
-
-def features_attributes(path: str | Path) -> dict[str, Any]:
-    """The attributes alone of what `write_features` wrote; empty if it is missing or cannot be read."""
-    with needing():
-        import zarr
-    try:
-        return dict(zarr.open_group(store=str(path), mode="r").attrs) if Path(path).is_dir() else {}
-    except Exception:  # zarr may raise anything; `read_features` says what is wrong
-        return {}
 
 
 def _read_rows(stored: Any) -> tuple[np.ndarray, str]:
