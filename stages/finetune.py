@@ -40,7 +40,7 @@ def main(owner: Owner, method: str) -> None:
     templates = {name: dataset["template"] for name, dataset in read_yaml("params.yaml")["datasets"].items()}
     check_templates(definition.tune, templates, source=params.source, tokenizer=encoder.tokenizer)
     bad = params.embed.on_bad_image
-    read = partial(read_training_set, artifacts, source=params.source, soup=definition.soup, encoder=encoder.id)
+    read = partial(read_training_set, artifacts, source=params.source, method=definition, encoder=encoder.id)
     sources = {seed: read(seed=seed, on_bad_image=bad) for seed in params.seeds}
     for text in dict.fromkeys(text for source in sources.values() for text in source.skipped):
         print(f"skipped: {text}")

@@ -75,6 +75,13 @@ def test_a_pool_that_is_not_watched_is_named_with_the_value_to_set(in_tmp: Path)
         assert where in message.partition("; ")[2]
 
 
+def test_a_list_of_words_is_watched_by_itself() -> None:
+    words = {"path": "words.txt", "count": 1000, "period": False, "watch": "words.txt"}
+    parse_params(changed(candidates__words=words), origin="params.yaml")
+    message = refusal(candidates__words={**words, "watch": "data/nothing_to_watch.txt"})
+    assert message.endswith("set candidates.words.watch to 'words.txt'")
+
+
 def test_gpt_descriptors_of_a_dataset_are_watched_with_the_pools() -> None:
     message = refusal(datasets__counts__gpt_descriptors="data/gpt/counts.json")
     assert "does not cover 'data/gpt/counts.json' (datasets.counts.gpt_descriptors)" in message

@@ -30,7 +30,12 @@ def test_the_diversity_loss_increases_the_divergence_of_members(monkeypatch):
     encoder = load_encoder(params.encoder)
     for seed in params.seeds:
         source = read_training_set(
-            Artifacts(), source=params.source, soup="word", seed=seed, encoder=encoder.id, on_bad_image="stop"
+            Artifacts(),
+            source=params.source,
+            method=params.finetune.methods["ce_diverse"],
+            seed=seed,
+            encoder=encoder.id,
+            on_bad_image="stop",
         )
 
         def divergence(name: str, *, seed: int = seed, source=source) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import open_clip
 import pytest
 import torch
@@ -183,6 +185,24 @@ def test_soft_descriptors_may_start_as_common_words_and_a_period(tiny_encoder):
     expected = tiny_encoder.encode_texts([f"a photo of a cat, {' '.join(words[:-1])}."])
     features = started.encode_text(tiny_encoder.tokenizer(["a photo of a cat."]), normalize=True)
     torch.testing.assert_close(features, expected.clone(), rtol=1e-4, atol=1e-5)
+
+
+def test_soft_descriptors_may_start_as_words_of_a_list(tiny_encoder):
+    """Of several tokens each or one; the first cannot be drawn, as in the authors' script."""
+    tune = TypeAdapter(TuneParams).validate_python({**METHODS["proda"]["tune"], "tokens": 3, "words": "words.txt"})
+    make = partial(
+        make_student, tiny_encoder.model, tokenizer=tiny_encoder.tokenizer, tune=tune, template="a photo of a {}."
+    )
+    started = make(generator=torch.Generator(), words=["supercalifragilistic", "dog", "sun", "red"])
+    rows = tiny_encoder.tokenizer(["dog sun red ."])[0, 1:5]
+    weight = tiny_encoder.model.token_embedding.weight[rows]
+    for member in started.soft_descriptors:
+        same = (member[:, None] == weight).all(dim=2).int().argmax(dim=1).tolist()
+        assert same[2] == 3
+        assert set(same[:2]) < {0, 1, 2}
+        assert len(set(same)) == 3
+    with pytest.raises(ModelError, match="needs 3 words of one token each, there are 1"):
+        make(generator=torch.Generator(), words=["dog", "supercalifragilistic"])
 
 
 @pytest.mark.parametrize("name", ["bitfit_image", "lora_image", "ssf_image", "adapter_image"])

@@ -63,7 +63,7 @@ def miniature_params(encoder: dict[str, str]) -> dict:
     }
     params["fewshot"] = {"shots": 2}
     params["candidates"] = {
-        "words": {"path": "pools/words.txt", "count": len(WORDS), "period": False},
+        "words": {"path": "pools/words.txt", "watch": "pools", "count": len(WORDS), "period": False},
         "descriptors": {"paths": ["pools/descriptors.txt"], "period": False},
         "watch": "pools",
     }

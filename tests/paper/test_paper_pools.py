@@ -49,7 +49,7 @@ def test_a_run_on_other_datasets_is_not_compared():
 def test_the_authors_list_of_waffles_texts():
     texts = waffle_texts(REFERENCE / "waffle_descriptors.txt")
     assert texts[0] == ", which has hatch injuri"
-    assert {**coverage.facts(texts)} == {"count": 512, "digest": Settings.of_paper().differs["waffle"]["unless_waffle"]}
+    assert coverage.facts(texts) == {"count": 512, "digest": Settings.of_paper().differs["waffle"]["unless"]["waffle"]}
 
 
 @needs_reference

@@ -130,7 +130,7 @@ def test_another_pool_marks_every_row_drawn_from_it(pool: str, rows: list[str]):
 
 def test_the_authors_list_of_waffles_texts_takes_the_mark_away():
     """Whatever the pools are: no text is made of them."""
-    theirs = {"count": 512, "digest": PAPER.differs["waffle"]["unless_waffle"]}
+    theirs = {"count": 512, "digest": PAPER.differs["waffle"]["unless"]["waffle"]}
     for pool, same in ((theirs, True), ({**theirs, "digest": "0" * 16}, False)):
         run = Settings(paper_settings().values, {"words": {"count": 1}, "waffle": pool})
         why = marks(run, paper=PAPER, encoder=PAPER_ENCODER, variant="pretrained", row="waffle_offsets")

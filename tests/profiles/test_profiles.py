@@ -136,13 +136,18 @@ def test_the_profile_has_every_setting_that_the_paper_fixes() -> None:
 def test_the_authors_words_come_from_a_file_that_dvc_watches(tmp_path) -> None:
     words = of_paper(words="/gpt/words.txt").candidates.words
     assert (words.path, words.count, words.period) == ("/gpt/words.txt", 9894, False)
-    assert of_paper(words="/gpt/words.txt").candidates.watch == "/gpt"
+    with_words = of_paper(words="words.txt", methods="all")
+    assert (with_words.candidates.words.watch, with_words.candidates.watch) == ("words.txt", "/gpt")
+    starts = {getattr(method.tune, "words", None) for method in with_words.finetune.methods.values()}
+    assert starts == {None, "words.txt"}
     alone = of_paper(gpt=None, without_descriptors=True, words="/lists/words.txt").candidates
-    assert (alone.words.path, alone.watch) == ("/lists/words.txt", "/lists/words.txt")
+    assert (alone.words.path, alone.words.watch) == ("/lists/words.txt", "/lists/words.txt")
     (tmp_path / "own.txt").write_text("".join(f"w{i}\n" for i in range(1200)))
     assert of_paper(gpt=str(tmp_path), words=str(tmp_path / "own.txt")).candidates.words.count == 1200
-    with pytest.raises(ParamsError, match=r"--words /x\.txt must lie in the folder of --gpt-descriptors, .* into /gpt"):
-        of_paper(words="/x.txt")
+    with pytest.raises(
+        ParamsError, match=r"--waffle /x\.txt must lie in the folder of --gpt-descriptors, .* into /gpt"
+    ):
+        of_paper(waffle="/x.txt")
 
 
 def test_dvc_watches_small_files_never_the_images() -> None:

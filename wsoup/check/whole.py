@@ -115,7 +115,14 @@ class Params(Section):
         texts: dict[str, str | None] = {
             f"candidates.descriptors.paths[{i}]": path for i, path in enumerate(pools.descriptors.paths)
         }
-        texts |= {"candidates.words.path": pools.words.path, "candidates.waffle": pools.waffle}
+        texts |= {"candidates.waffle": pools.waffle}
+        words: dict[str, str | None] = {"candidates.words.path": pools.words.path}
+        for name, method in self.finetune.methods.items():
+            words[f"finetune.methods.{name}.tune.words"] = getattr(method.tune, "words", None)
+        if pools.words.watch is None:
+            texts |= words
+        else:
+            _check_watched("candidates.words.watch", pools.words.watch, files=words)
         texts |= {f"datasets.{name}.gpt_descriptors": dataset.gpt_descriptors for name, dataset in datasets.items()}
         _check_watched("candidates.watch", pools.watch, files=texts)
         return self

@@ -65,8 +65,8 @@ def profile_paper(
     words: Annotated[
         str | None,
         typer.Option(
-            help="A file of common words in the folder of --gpt-descriptors; the authors used "
-            "google-10000-english-no-swears.txt (default: words of wordfreq; their rows are marked)."
+            help="A file of common words, wherever it lies; the authors used google-10000-english-no-swears.txt "
+            "(default: words of wordfreq; their rows are marked)."
         ),
     ] = None,
     waffle: Annotated[

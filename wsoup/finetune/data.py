@@ -21,8 +21,8 @@ from wsoup.base import remote
 from wsoup.base.errors import DataError, MissingError
 from wsoup.core.draws import named_generator
 from wsoup.disk import store
-from wsoup.disk.files import Artifacts
-from wsoup.finetune.params import AugmentParams
+from wsoup.disk.files import Artifacts, read_text
+from wsoup.finetune.params import AugmentParams, MethodParams
 from wsoup.images.decode import batches, decoding_workers, load_rgb
 from wsoup.soup.soup import Soup
 from wsoup.towers.encoder import Encoder
@@ -49,6 +49,7 @@ class TrainingSet:
         class_names: C names in label order.
         template: of the source dataset.
         soup: M member texts, bare.
+        words: what soft descriptors start from; empty: common words of the tokenizer.
         skipped: error message of each image that was left out.
     """
 
@@ -58,30 +59,38 @@ class TrainingSet:
     class_names: Sequence[str]
     template: str
     soup: Sequence[str]
+    words: Sequence[str] = ()
     skipped: Sequence[str] = ()
 
     @property
     def about(self) -> dict[str, object]:
         """What is stored beside weights that were trained on it."""
         images = store.fingerprint([list(self.digests), self.labels.tolist()])
-        return {"template": self.template, "images": images, "soup": list(self.soup)}
+        words = {"words": store.fingerprint(list(self.words))} if self.words else {}
+        return {"template": self.template, "images": images, "soup": list(self.soup), **words}
 
 
 def read_training_set(
-    artifacts: Artifacts, *, source: str, soup: str, seed: int, encoder: Mapping[str, object], on_bad_image: str
+    artifacts: Artifacts,
+    *,
+    source: str,
+    method: MethodParams,
+    seed: int,
+    encoder: Mapping[str, object],
+    on_bad_image: str,
 ) -> TrainingSet:
-    """Read the few-shot images of one seed and the texts of its soup.
+    """Read the few-shot images of one seed, the texts of its soup and the words to start from.
 
     Args:
         artifacts: of the project.
         source: name of the source dataset.
-        soup: a name under ``soups``, or class_name.
+        method: which soup and which list of words.
         seed: of the split and the soup.
         encoder: id that the soup must have.
         on_bad_image: ``"skip"`` leaves out images that cannot be decoded; ``"stop"`` does not check them yet.
 
     Raises:
-        MissingError: the image folder, manifest, split or soup does not exist.
+        MissingError: the image folder, manifest, split, soup or list of words does not exist.
         MismatchError: the soup has another encoder.
         ChangedError, DataError: see `decodable`.
     """
@@ -89,14 +98,24 @@ def read_training_set(
     about = store.table_attributes(manifest)
     split = store.read_table(artifacts.split(source, seed=seed), columns=["path", "label", "row"])
     root = about["root"]
-    texts = Soup.load(artifacts.soup(soup, seed=seed), encoder=encoder).texts
+    texts = Soup.load(artifacts.soup(method.soup, seed=seed), encoder=encoder).texts
     if not (remote.is_remote(root) or Path(root).exists()):
         raise MissingError(f"datasets.{source}.root: folder {root} does not exist")
     paths = [remote.joined(root, path) for path in split["path"].to_pylist()]
     digests = store.read_table(manifest, columns=["digest"])["digest"].take(split["row"]).to_pylist()
     labels = np.asarray(split["label"].to_numpy(), dtype=np.int64)
-    whole = TrainingSet(paths, digests, labels, about["class_names"], about["template"], texts)
+    whole = TrainingSet(paths, digests, labels, about["class_names"], about["template"], texts, start_words(method))
     return decodable(whole) if on_bad_image == "skip" else whole
+
+
+def start_words(method: MethodParams) -> list[str]:
+    """The words of ``tune.words``; empty if a method names no list. Raises MissingError if there is no such file."""
+    path = getattr(method.tune, "words", None)
+    if path is None:
+        return []
+    if not Path(path).is_file():
+        raise MissingError(f"{path} does not exist; correct tune.words under finetune.methods in params.yaml")
+    return read_text(Path(path), kind=DataError).split()
 
 
 def batch_positions(labels: np.ndarray, *, batch_size: int, seed: int, iteration: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from wsoup.base.arguments import Flag
-from wsoup.params.section import Fraction, Name, NonNegativeInt, PositiveInt, Section, check_stated
+from wsoup.params.section import Fraction, Name, NonNegativeInt, Place, PositiveInt, Section, check_stated
 
 Some = Annotated[PositiveInt, Field(le=10_000)]
 """Tokens, blocks or members; the model sets much lower limits."""
@@ -67,8 +67,11 @@ class SoftDescriptorsTune(TextTune):
     tokens: Some
     """Tokens of each."""
     start: Literal["random", "words", "soup"] = "random"
-    """`random` tokens; random common `words` and a period, which is learnt and replaces the prompt's own (as the
-    authors'); or the tokens of the first members of the method's `soup`, cut or repeated to fit."""
+    """`random` tokens; random `words` and a period, which is learnt and replaces the prompt's own (as the authors'); or
+    the tokens of the first members of the method's `soup`, cut or repeated to fit."""
+    words: Place | None = None
+    """A list of words for `start: words`, one a line, watched as `candidates.words.watch`; those of a single token are
+    drawn. null: common words of the tokenizer."""
     prompt_tokens: Annotated[NonNegativeInt, Field(le=10_000)]
     """Learnt tokens of the template; 0: none."""
     blocks: Annotated[NonNegativeInt, Field(le=10_000)] = 0

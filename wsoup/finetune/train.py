@@ -62,6 +62,7 @@ class Trainer:
             template=source.template,
             generator=torch.Generator().manual_seed(named_seed(seed, "start")),
             soup=source.soup,
+            words=source.words,
         )
         self.parameters = self.student.trained()
         self.average = {name: p.detach().clone() for name, p in self.parameters.items()}

@@ -57,6 +57,7 @@ def make_student(
     template: str,
     generator: torch.Generator,
     soup: Sequence[str] = (),
+    words: Sequence[str] = (),
 ) -> Student:
     """A student of `model` with everything that `tune` trains.
 
@@ -67,6 +68,7 @@ def make_student(
         template: of the source dataset; a soft prompt starts as the embeddings of its first tokens.
         generator: for random initial values, on the CPU.
         soup: texts that soft descriptors start from if `tune` says so; without them they start as random words.
+        words: what `start: words` draws from; empty: common words of the tokenizer.
 
     Raises:
         ModelError: the model cannot be trained (see `check_model`), or has fewer blocks than are to be trained.
@@ -82,7 +84,7 @@ def make_student(
     pretrained = {name for name, _ in student.named_parameters()}
     with torch.random.fork_rng(devices=[]):  # torch's own initialisers draw from the named generator
         torch.manual_seed(int(torch.randint(2**31, (1,), generator=generator)))
-        attach(student, tune, tokenizer=tokenizer, prompt=prompt)
+        attach(student, tune, tokenizer=tokenizer, prompt=prompt, words=words)
     if soup and getattr(tune, "start", None) == "soup":
         start_from_soup(student, soup, tokenizer=tokenizer)
     names = [name for name, _ in student.named_parameters() if not name.endswith(".original")]
@@ -122,7 +124,14 @@ def check_templates(tune: TuneParams, templates: Mapping[str, str], *, source: s
             )
 
 
-def attach(student: Student, tune: TuneParams, *, tokenizer: Tokenizer, prompt: Callable[[int], nn.Parameter]) -> None:
+def attach(
+    student: Student,
+    tune: TuneParams,
+    *,
+    tokenizer: Tokenizer,
+    prompt: Callable[[int], nn.Parameter],
+    words: Sequence[str],
+) -> None:
     """Add what `tune` trains to the student; `prompt(n)` returns the embeddings of the template's first n tokens."""
     width = student.text_tower.token_embedding.weight.shape[1]
     image_width = len(student.visual.class_embedding) if len(student.image_blocks) else 0
@@ -134,7 +143,9 @@ def attach(student: Student, tune: TuneParams, *, tokenizer: Tokenizer, prompt: 
         case LastBlocksTune():
             _unfreeze_last(student, tune.blocks)
         case SoftDescriptorsTune():  # a CoOp ensemble; ProDA, arXiv 2205.03340
-            member = partial(_common_words, tokenizer=tokenizer) if tune.start == "words" else _random_tokens
+            member = _random_tokens
+            if tune.start == "words":
+                member = partial(_random_words, words=_one_token(words, tokenizer=tokenizer))
             student.soft_descriptors = nn.Parameter(
                 torch.stack([member(student, n=tune.tokens) for _ in range(tune.members)])
             )
@@ -219,16 +230,22 @@ def _random_tokens(student: Student, *, n: int) -> Tensor:
     return student.embeddings(torch.randint(vocabulary - 2, (n,)))
 
 
-def _common_words(student: Student, *, n: int, tokenizer: Tokenizer) -> Tensor:
-    """Embeddings (n, width) of n - 1 distinct common words of one token each, and of a period."""
-    vocabulary: Mapping[int, str] = getattr(tokenizer, "decoder", {})
-    words = [
-        i for i, text in sorted(vocabulary.items()) if text.isascii() and text.endswith("</w>") and text[:-4].isalpha()
-    ]
+def _random_words(student: Student, *, n: int, words: Tensor) -> Tensor:
+    """Embeddings (n, width) of n - 1 distinct words of one token each, and of a period."""
     if len(words) < n:
-        raise ModelError("tune.start: words needs open_clip's own tokenizer, to know its words; use start: random")
-    chosen = torch.tensor(words[:COMMON_WORDS])[torch.randperm(min(len(words), COMMON_WORDS))[: n - 1]]
+        raise ModelError(f"tune.start: words needs {n} words of one token each, there are {len(words)}; use random")
+    chosen = words[torch.randperm(len(words))[: n - 1]]
     return student.embeddings(torch.cat([chosen, torch.tensor([student.period])]))
+
+
+def _one_token(words: Sequence[str], *, tokenizer: Tokenizer) -> Tensor:
+    """Tokens of those words that are a single one; without words, of the most common ones of open_clip's tokenizer."""
+    if words:
+        tokens = tokenizer(list(words))
+        return tokens[tokens.argmax(dim=1) == 2, 1]  # between start and end of text
+    vocabulary: Mapping[int, str] = getattr(tokenizer, "decoder", {})
+    whole = (i for i, text in sorted(vocabulary.items()) if text.isascii() and text.endswith("</w>"))
+    return torch.tensor([i for i in whole if vocabulary[i][:-4].isalpha()][:COMMON_WORDS])
 
 
 class LowRank(nn.Module):

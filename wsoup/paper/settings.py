@@ -105,13 +105,12 @@ def differs_always(
 ) -> Iterable[str]:
     """Known differences between a row's computation and the authors', whatever params.yaml says.
 
-    The exception is a run that draws from the authors' list of Waffle's texts.
+    The exceptions are rows of the authors' lists, if the run has them (``unless`` names the list).
     """
-    has_waffle = _has_their_waffle(run, paper=paper)
     names = {"encoders": model.removesuffix(QUICK_GELU), "variants": variant, "rows": row}
     for known in paper.differs.values():
         matches = all(any(fnmatch(name, p) for p in known.get(key, ["*"])) for key, name in names.items())
-        if matches and known.get("column", "accuracy") == column and not (has_waffle and "unless_waffle" in known):
+        if matches and known.get("column", "accuracy") == column and not _has_list(known, run, variant=variant):
             yield known["why"]
 
 
@@ -125,7 +124,7 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list
     phrases = []
     for key in dict.fromkeys(key for settings in (paper, run) for key in settings.below(*prefixes)):
         ours, theirs = run.values.get(key), paper.values.get(key)
-        only_observes = ".snapshots" in key
+        only_observes = key.endswith(".tune.words") or ".snapshots" in key  # or is in `differs`
         if ours != theirs and ours not in AS_FINE.get(key, ()) and not only_observes:
             phrases.append(f"{key}: {_shown(ours)}, the paper's {_shown(theirs)}")
     if variant != PRETRAINED or soups:
@@ -133,7 +132,7 @@ def differing(run: Settings, *, paper: Settings, variant: str, row: str) -> list
     if row == "ensemble" or row.startswith("gpt_"):
         phrases += _baselines_differ(run, keys=ENSEMBLE_KEYS if row == "ensemble" else GPT_KEYS)
     drawn_from = [pools for start, pools in DRAWN_FROM.items() if row.startswith(start)]
-    if row.startswith("waffle") and _has_their_waffle(run, paper=paper):
+    if row.startswith("waffle") and _has_list(paper.differs["waffle"], run, variant=variant):
         drawn_from = []
     pools = dict.fromkeys([*map(_pool_of, soups), *chain.from_iterable(drawn_from)])
     return phrases + [phrase for pool in pools for phrase in _pool_differs(pool, run, paper)]
@@ -206,9 +205,12 @@ def _deciding(row: str, *, variant: str, soups: Sequence[str], paper: Settings) 
     return keys
 
 
-def _has_their_waffle(run: Settings, *, paper: Settings) -> bool:
-    """Whether the run draws from the authors' list of Waffle's texts."""
-    return run.pools.get("waffle", {}).get("digest") == paper.differs["waffle"]["unless_waffle"]
+def _has_list(known: Mapping[str, Any], run: Settings, *, variant: str) -> bool:
+    """Whether the run draws a row, or a method its start, from the authors' list that would take a mark away."""
+    start = run.values.get(f"finetune.methods.{variant}.tune.words")
+    if "words" in known.get("unless", {}) and (start is None or start != run.values.get("candidates.words.path")):
+        return False
+    return any(run.pools.get(pool, {}).get("digest") == digest for pool, digest in known.get("unless", {}).items())
 
 
 def _pool_of(soup: str) -> str:

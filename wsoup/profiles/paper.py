@@ -55,9 +55,9 @@ def paper(
         fewshot_pickles: folder with CoOp's ``shot_16-seed_1.pkl`` of the source; None draws the splits, and the report
             marks rows that depend on them.
         laion: folder of LAION's images by ImageNet class, if the source is ``laion`` (`wsoup.datasets.coop`).
-        words: text file of common words, one per line, inside `gpt_descriptors` if that is given; None takes
-            wordfreq's, and the report marks rows that depend on them.
-
+        words: text file of common words, one per line, wherever it lies: the pool of words, and what the soft
+            descriptors of ProDA and the CoOp ensemble start from; None takes wordfreq's and the tokenizer's, and the
+            report marks rows that depend on them.
         waffle: text file with the authors' list of Waffle's texts, inside `gpt_descriptors`; None
             makes them of the pools, and the report marks their rows.
 
@@ -85,11 +85,18 @@ def paper(
         "landscape.methods": [name for name in LANDSCAPES if name in chosen],
     }
     if words is not None:
-        values |= _words(words, beside=gpt_descriptors)
+        values |= _words(words)
+        for method in chosen.values():
+            if method["tune"].get("start") == "words":
+                method["tune"] = method["tune"] | {"words": words}
     if waffle is not None:
         if gpt_descriptors is None:
             raise ParamsError("--waffle needs --gpt-descriptors, the folder that it lies in and that DVC watches")
-        _check_place("--waffle", waffle, beside=gpt_descriptors)
+        if not covers(gpt_descriptors, waffle):
+            raise ParamsError(
+                f"--waffle {waffle} must lie in the folder of --gpt-descriptors, which DVC watches: put it into "
+                f"{gpt_descriptors}"
+            )
         values["candidates.waffle"] = waffle
     if gpt_descriptors is None:
         return filled(template("paper"), {**values, **dict.fromkeys(DESCRIPTOR_SOUPS)}, head=WITHOUT)
@@ -97,19 +104,10 @@ def paper(
     return filled(template("paper"), {**values, **pool})
 
 
-def _words(path: str, *, beside: str | None) -> dict[str, Any]:
+def _words(path: str) -> dict[str, Any]:
     """Values for `filled`: the whole list of words, with the authors' count if the file does not exist yet."""
-    _check_place("--words", path, beside=beside)
     count = len(texts_of(path)) if Path(path).is_file() else coverage.authors()["words"]["count"]
-    values = {"candidates.words.path": path, "candidates.words.count": count}
-    return values if beside else {**values, "candidates.watch": path}
-
-
-def _check_place(option: str, path: str, *, beside: str | None) -> None:
-    if beside is not None and not covers(beside, path):
-        raise ParamsError(
-            f"{option} {path} must lie in the folder of --gpt-descriptors, which DVC watches: put it into {beside}"
-        )
+    return {"candidates.words.path": path, "candidates.words.watch": path, "candidates.words.count": count}
 
 
 def _datasets(source: str, *, data_root: str, gpt: str | None, laion: str | None) -> dict[str, dict[str, Any]]:

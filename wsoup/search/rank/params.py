@@ -18,6 +18,9 @@ class WordPoolParams(Section):
 
     path: Place | None = None
     """A text file, one word a line; null: the most common English words (wordfreq)."""
+    watch: Place | None = None
+    """What DVC watches for `path`, here and for finetuning that starts from words: the file itself, or
+    data/nothing_to_watch.txt. null: candidates.watch (a dvc.yaml of before 2026-11-23)."""
     count: Texts
     """Number of words to take, from the top."""
     period: Flag
