@@ -82,7 +82,7 @@ def test_compare_shows_params_the_soup_its_members_and_what_to_conclude(loop):
         )
     assert "members that came (" in printed
     came = printed.partition("members that came (")[2].partition("): ")[2].partition("\n")[0].split(", ")
-    assert set(came) <= set(load_record(loop.folder).members)
+    assert set(came[:-1]) <= set(load_record(loop.folder).members)  # the last may be cut
     assert "these 2 params: " in printed
     assert "every other row that changed:" in loop.run("wsoup", "compare", "--all")
 
