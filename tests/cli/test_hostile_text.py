@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wsoup.api.classify import Prediction
-from wsoup.api.outputs import row_of, rows_to
+from wsoup.api.outputs import row_of, write_rows
 from wsoup.api.photos import Photo
 from wsoup.base.errors import PoolError
 from wsoup.cli.common import Terminal
@@ -140,8 +140,7 @@ def test_predictions_on_a_terminal_are_one_line_each(order: str, monkeypatch: py
     terminal = Tty()
     monkeypatch.setattr(sys, "stdout", terminal)
     prediction = Prediction(Photo(f"a{order}.png", columns={"note": order}), (f"cat{order}",), (0.5,))
-    with rows_to(None) as write:
-        write(row_of(prediction, top=1, inputs=("note",)))
+    write_rows(None, [row_of(prediction, top=1, inputs=("note",))])
     printed = terminal.getvalue()
     assert printed.count("\n") == 2
     assert printed.replace("\n", "").isprintable()

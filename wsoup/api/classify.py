@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,17 +14,18 @@ from wsoup.api.photos import Photo
 from wsoup.core.scoring import normalize
 from wsoup.evaluate.baselines import ensemble_prompts
 from wsoup.heads.head import Head
-from wsoup.images.decode import batches
-from wsoup.runtime.progress import progress
+from wsoup.images.features import encode_files
+from wsoup.runtime.progress import counting, progress
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
 from wsoup.texts.classes import class_texts, logit_scale_of, soup_features
 from wsoup.texts.encoder import PromptEncoder
 from wsoup.towers.encoder import Encoder, ensemble_templates
-from wsoup.towers.images import encode_pixels
 
 BUILT_IN = ("class_name", "templates")
 """Texts that need no soup file: the class name alone, and OpenAI's 80 templates."""
+AT_ONCE = 4096
+"""Photos whose probabilities are sorted together."""
 
 
 def built_in_texts(name: str, *, class_names: Sequence[str], template: str, encoder: Encoder) -> Tensor:
@@ -46,12 +47,14 @@ class Prediction:
         photo: the photo.
         classes, probabilities: the most probable classes, best first; empty if the photo could not be read.
         status: ``ok``, ``unsure`` (below the threshold) or ``not read``.
+        problem: why it could not be read, or "".
     """
 
     photo: Photo
-    classes: tuple[str, ...] = ()
-    probabilities: tuple[float, ...] = ()
+    classes: Sequence[str] = ()
+    probabilities: Sequence[float] = ()
     status: str = "ok"
+    problem: str = ""
 
     @property
     def right(self) -> bool | None:
@@ -59,7 +62,7 @@ class Prediction:
         return self.photo.label == self.classes[0] if self.photo.label is not None and self.classes else None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Classifier:
     """A soup or a head, ready for image features.
 
@@ -68,18 +71,12 @@ class Classifier:
         weights: (D, C).
         logit_scale: factor of the logits f weights.
         made_of: where it comes from, as JSON values.
-        adapted: what predicts instead, after adaptation.
-        note: result of the adaptation.
-        bad: what is wrong with each photo that could not be read, by path; filled by `predictions`.
     """
 
     class_names: Sequence[str]
     weights: Tensor
     logit_scale: float
     made_of: Mapping[str, object] = field(default_factory=dict)
-    adapted: em.Adapted | None = None
-    note: str = ""
-    bad: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_soup(
@@ -106,61 +103,64 @@ class Classifier:
         made_of |= {"encoder": dict(head.encoder), "preprocessing": dict(head.soup.preprocessing)}
         return cls(head.class_names, head.classifier, 1 / head.temperature, made_of)
 
+    def logits(self, features: Tensor) -> Tensor:
+        """(N, D) -> (N, C)."""
+        return self.logit_scale * features @ self.weights
+
+    def adapted(self, features: Tensor) -> em.Adapted:
+        """What predicts instead for these photos, (N, D); the texts' own answers if they are safer."""
+        return em.adapt(features, texts=normalize(self.weights.T).T, logit_scale=self.logit_scale)
+
+    def answers(
+        self,
+        photos: Sequence[Photo],
+        features: Tensor,
+        *,
+        top: int,
+        threshold: float = 0.0,
+        adapted: em.Adapted | None = None,
+    ) -> Iterator[Prediction]:
+        """Classify photos whose features (N, D) are known; arguments as in `predictions`."""
+        predicting = adapted or self
+        for start in range(0, len(photos), AT_ONCE):
+            chances = predicting.logits(features[start : start + AT_ONCE]).softmax(dim=1)
+            chances, order = chances.sort(dim=1, descending=True, stable=True)
+            rows = zip(photos[start : start + AT_ONCE], order[:, :top].tolist(), chances[:, :top].tolist(), strict=True)
+            for photo, labels, best in rows:
+                status = "unsure" if best[0] < threshold else "ok"
+                yield Prediction(photo, [self.class_names[label] for label in labels], best, status)
+
     def predictions(
         self, photos: Sequence[Photo], *, encoder: Encoder, top: int, threshold: float, adapt: bool
-    ) -> Generator[Prediction]:
-        """Classify photos in order; problems of photos that cannot be read go to `bad`.
+    ) -> tuple[list[Prediction], str]:
+        """Classify photos.
 
         Args:
-            photos: the photos.
+            photos: N photos.
             encoder: of the images.
             top: number of classes per photo.
             threshold: photos below this probability are unsure.
-            adapt: whether to adapt to these photos, which are then all encoded before the first answer.
+            adapt: whether to adapt to these photos.
+
+        Returns:
+            N predictions in order, and the result of the adaptation in words, or "".
         """
-        encoded: Iterable[tuple[list[int], Tensor, list[int]]]
-        encoded = self._encoded([photo.path for photo in photos], encoder=encoder)
-        if adapt:
-            encoded = list(encoded)
-            self._adapt([features for _, features, _ in encoded if len(features)])
-        for positions, features, unreadable in encoded:
-            batch = [photos[position] for position in positions]
-            answers = self.answers(batch, features, top=top, threshold=threshold)
-            predictions = dict(zip(positions, answers, strict=True))
-            predictions |= {position: Prediction(photos[position], status="not read") for position in unreadable}
-            yield from (predictions[position] for position in sorted(predictions))
-
-    def answers(
-        self, photos: Sequence[Photo], features: Tensor, *, top: int, threshold: float = 0.0
-    ) -> Iterator[Prediction]:
-        """Classify photos whose features (B, D) are known; arguments as `predictions`."""
-        if not photos:
-            return
-        logits = self.logit_scale * features @ self.weights  # (B, C)
-        if self.adapted is not None:
-            logits = self.adapted.logits(features)
-        probabilities, order = logits.softmax(dim=1).sort(dim=1, descending=True, stable=True)
-        for i, photo in enumerate(photos):
-            names = tuple(self.class_names[label] for label in order[i, :top].tolist())
-            best = tuple(probabilities[i, :top].tolist())
-            yield Prediction(photo, names, best, "unsure" if best[0] < threshold else "ok")
-
-    def _encoded(self, paths: Sequence[str], *, encoder: Encoder) -> Iterator[tuple[list[int], Tensor, list[int]]]:
-        """For each batch: positions of readable photos, their features (B, D), positions of the others."""
-        decoded = batches(
-            paths, transform=encoder.preprocess, batch_size=encoder.images_at_once(64), on_bad_image="skip"
-        )
-        with progress(label="classify", total=len(paths), unit="photo") as bar:
-            for batch in decoded:
-                self.bad |= {paths[position]: error.args[0] for position, error in batch.bad.items()}
-                positions = batch.positions
-                features = encode_pixels(encoder, batch.pixels).cpu() if positions else torch.empty(0, 0)
-                yield positions, features, [*batch.bad]
-                bar.update(len(positions) + len(batch.bad))
-
-    def _adapt(self, features: Sequence[Tensor]) -> None:
-        """Adapt the classifier to these features, unless the texts' own is safer."""
-        if features:
-            texts = normalize(self.weights.T).T
-            self.adapted = em.adapt(torch.cat([*features]), texts=texts, logit_scale=self.logit_scale)
-            self.note = self.adapted.note or f"adapted to {sum(map(len, features))} photos"
+        with counting(label="classify", total=len(photos), initial=0, unit="photo"):
+            encoded = encode_files(
+                {"encoder": encoder},
+                paths=[photo.path for photo in photos],
+                digests=None,
+                batch_size=64,
+                on_bad_image="skip",
+            )
+        predictions = {i: Prediction(photos[i], status="not read", problem=why) for i, why in encoded.skipped.items()}
+        positions, adapted, note = encoded.positions.tolist(), None, ""
+        if positions:
+            features = torch.from_numpy(encoded.features["encoder"])
+            if adapt:
+                adapted = self.adapted(features)
+                note = adapted.note or f"adapted to {len(features)} photos"
+            read = [photos[i] for i in positions]
+            answers = self.answers(read, features, top=top, threshold=threshold, adapted=adapted)
+            predictions |= zip(positions, answers, strict=True)
+        return [predictions[i] for i in range(len(photos))], note

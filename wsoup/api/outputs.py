@@ -4,16 +4,15 @@ import base64
 import csv
 import io
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from PIL import Image
 
 from wsoup.api.classify import Prediction
-from wsoup.base.errors import DataError, needing
+from wsoup.base.errors import DataError
 from wsoup.disk import store
 from wsoup.disk.files import defused, defused_path, shown
 from wsoup.images.decode import load_rgb
@@ -22,8 +21,9 @@ MOST_CONFUSED = 3
 """Pairs of confused classes that are listed."""
 SIDE = 144
 """Longer side of a picture on the contact sheet, in pixels."""
-MOST_PICTURES = 2000
-"""Pictures on a contact sheet; browsers are slow with more."""
+MOST_PICTURES = 600
+"""Pictures on a contact sheet, about equally many of each class; drawing them takes seconds, and browsers are slow."""
+ERRORS = "Errors: the answer, and after it the label"
 STYLE = """
 :root { color-scheme: light dark }
 body { font: 15px/1.4 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem }
@@ -40,36 +40,22 @@ Cell = str | int | float | None
 Row = Mapping[str, Cell]
 
 
-@contextmanager
-def rows_to(file: Path | None) -> Iterator[Callable[[Row], None]]:
-    """A function that writes a row with the same columns as the first one.
+def write_rows(file: Path | None, rows: Sequence[Row]) -> None:
+    """Write rows with the same columns as CSV, to stdout if `file` is None.
 
-    A file is complete at the end, .csv or .parquet; None is stdout, row by row. No cell of a CSV is a formula to a
-    spreadsheet, and all text is valid UTF-8, whatever a file's name is.
+    No cell is a formula to a spreadsheet or a command to a terminal, and all text is valid UTF-8, whatever a file's
+    name is.
     """
-    if file is not None and file.suffix.lower() == ".parquet":
-        with needing():
-            import pyarrow as pa
-        rows: list[Row] = []
-        yield lambda row: rows.append({name: _text(name, cell) for name, cell in row.items()})
-        store.write_table(str(file), pa.Table.from_pylist(rows))
-        return
-    writing = nullcontext(None) if file is None else store.replacing(file)
-    with (
-        writing as new,
-        nullcontext(sys.stdout) if new is None else open(new, "w", encoding="utf-8", newline="") as out,
-    ):
-        writer, terminal = csv.writer(out, lineterminator="\n"), out.isatty()
-        begun: list[bool] = []
-
-        def write(row: Row) -> None:
-            if not begun:
-                writer.writerow([defused(name) for name in row])
-                begun.append(True)
-            cells = [_text(name, cell) for name, cell in row.items()]
-            writer.writerow([shown(cell) if terminal and isinstance(cell, str) else cell for cell in cells])
-
-        yield write
+    text, shows = io.StringIO(newline=""), file is None and sys.stdout.isatty()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([defused(name) for name in rows[0]])
+    for row in rows:
+        cells = [_text(name, cell) for name, cell in row.items()]
+        writer.writerow([shown(cell) if shows and isinstance(cell, str) else cell for cell in cells])
+    if file is None:
+        sys.stdout.write(text.getvalue())
+    else:
+        store.write_bytes(file, text.getvalue().encode())
 
 
 def _text(column: str, cell: Cell) -> Cell:
@@ -98,80 +84,51 @@ def row_of(prediction: Prediction, *, top: int, inputs: Sequence[str]) -> dict[s
     return row
 
 
-class Confusion:
-    """Counts of pairs of label and answer."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[tuple[str, str]] = Counter()
-        self._sure = Counter[bool | None]()
-
-    def add(self, prediction: Prediction) -> None:
-        """Count a prediction whose photo has a label and was read."""
-        if prediction.photo.label is not None and prediction.classes:
-            self.counts[prediction.photo.label, prediction.classes[0]] += 1
-            self._sure[prediction.right] += prediction.status == "ok"
-
-    def lines(self) -> list[str]:
-        """Accuracy, accuracy of sure photos if some are unsure, and the most confused pairs; empty without labels."""
-        n_images, n_sure = self.counts.total(), self._sure.total()
-        if not n_images:
-            return []
-        n_correct = sum(count for (label, answer), count in self.counts.items() if label == answer)
-        lines = [f"accuracy {_share(n_correct, n_images)}"]
-        if n_sure < n_images:
-            lines.append(f"accuracy of the {n_sure} that are sure: {_share(self._sure[True], n_sure)}")
-        pairs = [(pair, count) for pair, count in self.counts.most_common() if pair[0] != pair[1]]
-        if pairs:
-            confused = ", ".join(f"{label} as {answer} ({count})" for (label, answer), count in pairs[:MOST_CONFUSED])
-            lines.append(f"most confused: {confused}")
-        return lines
-
-    def write(self, file: Path, *, class_names: Sequence[str]) -> None:
-        """Write a CSV table with a row per label and a column per answer."""
-        first = "label" if "label" not in class_names else "input_label"
-        with rows_to(file) as write:
-            for label in class_names:
-                write({first: label, **{answer: self.counts[label, answer] for answer in class_names}})
+def accuracy_lines(predictions: Sequence[Prediction]) -> list[str]:
+    """Accuracy of photos with labels, that of the sure ones if some are unsure, and the most confused classes."""
+    known = [prediction for prediction in predictions if prediction.right is not None]
+    if not known:
+        return []
+    sure = [prediction for prediction in known if prediction.status == "ok"]
+    lines = [f"accuracy {_share(known)}"]
+    if len(sure) < len(known):
+        lines.append(f"accuracy of the {len(sure)} that are sure: {_share(sure)}")
+    wrong = Counter(f"{one.photo.label} as {one.classes[0]}" for one in known if not one.right)
+    if wrong:
+        confused = ", ".join(f"{pair} ({count})" for pair, count in wrong.most_common(MOST_CONFUSED))
+        lines.append(f"most confused: {confused}")
+    return lines
 
 
-def _share(n_correct: int, n_images: int) -> str:
-    return f"{100 * n_correct / n_images:.2f} % ({n_correct} of {n_images})" if n_images else "none"
+def _share(predictions: Sequence[Prediction]) -> str:
+    right, n = sum(prediction.right is True for prediction in predictions), len(predictions)
+    return f"{100 * right / n:.2f} % ({right} of {n})" if n else "none"
 
 
-def write_sheet(
-    path: str | Path, predictions: Sequence[Prediction], *, title: str, bad: Mapping[str, str], threshold: float = 0.5
-) -> None:
+def write_sheet(path: Path, predictions: Sequence[Prediction], *, title: str, threshold: float = 0.5) -> None:
     """Write a contact sheet: one self-contained HTML page of small pictures, errors first, the others by their class.
 
     Args:
         path: the page.
-        predictions: of photos that were read; within a class the surest come first.
+        predictions: of a class the surest come first; photos that could not be read are listed at the end.
         title: heading of the page.
-        bad: what is wrong with each photo that could not be read, by path; listed at the end.
         threshold: photos below this probability are framed; those of another label are framed in red.
     """
-    groups = defaultdict(list)
-    wrong = [prediction for prediction in predictions if prediction.right is False]
-    groups["Errors: the answer, and after it the label"] = wrong
-    for prediction in predictions:
-        if prediction.right is not False:
-            groups[prediction.classes[0]].append(prediction)
-    known = sum(prediction.right is not None for prediction in predictions)
+    groups: dict[str, list[Prediction]] = {ERRORS: []}
+    for prediction in sorted((one for one in predictions if one.classes), key=lambda one: -one.probabilities[0]):
+        groups.setdefault(ERRORS if prediction.right is False else prediction.classes[0], []).append(prediction)
+    read = [prediction for members in groups.values() for prediction in members]
+    known, each = [one for one in read if one.right is not None], max(1, MOST_PICTURES // len(groups))
     parts = [f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{STYLE}</style>"]
-    parts.append(f"<h1>{escape(title)}</h1><p>{len(predictions):,} photos")
-    parts.append(f", {_share(known - len(wrong), known)} right" if known else "")
-    parts.append(f"; the first {MOST_PICTURES:,} are shown" if len(predictions) > MOST_PICTURES else "")
-    parts.append(f"; framed: under {threshold:.0%} sure</p>")
-    left = MOST_PICTURES
+    parts.append(f"<h1>{escape(title)}</h1><p>{len(read):,} photos{f', {_share(known)} right' if known else ''}")
+    parts.append(f"; of each group up to {each} are shown; framed: under {threshold:.0%} sure</p>")
     for name, members in groups.items():
-        surest = sorted(members, key=lambda p: -p.probabilities[0])[:left]
-        left -= len(surest)
-        if surest:
-            figures = "".join(_figure(prediction, threshold=threshold) for prediction in surest)
+        if members:
+            figures = "".join(_figure(prediction, threshold=threshold) for prediction in members[:each])
             parts.append(f"<h2>{escape(name)} <small>{len(members):,}</small></h2><div class=sheet>{figures}</div>")
-    if bad:
-        lines = "".join(f"<li>{escape(text)}</li>" for text in bad.values())
-        parts.append(f"<h2>Could not be read <small>{len(bad):,}</small></h2><ul>{lines}</ul>")
+    if problems := [prediction.problem for prediction in predictions if prediction.problem]:
+        lines = "".join(f"<li>{escape(text)}</li>" for text in problems)
+        parts.append(f"<h2>Could not be read <small>{len(problems):,}</small></h2><ul>{lines}</ul>")
     store.write_bytes(path, "".join(parts).encode(errors="replace"))
 
 

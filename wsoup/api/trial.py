@@ -21,7 +21,7 @@ from torch import Tensor
 from wsoup.api.classify import Classifier, built_in_texts
 from wsoup.api.encoders import EncoderOptions
 from wsoup.api.images import encode_images
-from wsoup.api.outputs import rows_to, write_sheet
+from wsoup.api.outputs import write_rows, write_sheet
 from wsoup.api.photos import Photo, ignored
 from wsoup.api.soups import COMMON_WORDS, common_words
 from wsoup.base.errors import DataError, MissingError, one_line
@@ -32,7 +32,6 @@ from wsoup.datasets.listing import Listing, Split, some, validated
 from wsoup.disk.store import write_bytes
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import SAME, checked
-from wsoup.runtime.progress import progress
 from wsoup.search.grow.sample import drawn
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
@@ -45,8 +44,6 @@ FILES = ("predictions.csv", "soup.json", "head.safetensors", "classes.txt", "enc
 """What a trial writes into its folder."""
 WORDS = 64
 """Words in the soup."""
-PICTURES = 400
-"""Pictures on the contact sheet, spread over the held-out photos."""
 CONFIDENCE = 0.95
 CLASS_NAME, TEMPLATES, SOUP = "class name", "80 templates", f"soup of {WORDS} words"
 FEWEST = 5
@@ -211,17 +208,14 @@ class Trial:
         pairs = zip(self.wanted.folders, self.wanted.class_names, strict=True)
         write_bytes(out / "classes.txt", "".join(f"{folder}\t{name}\n" for folder, name in pairs).encode())
         names = self.wanted.class_names
-        with rows_to(out / "predictions.csv") as write:
-            for i, (path, label) in enumerate(zip(self.paths, self.labels.tolist(), strict=True)):
-                answers = {row: names[int(given[i])] for row, given in self.answers.items()}
-                write({"path": path, "label": names[label], **answers})
-        step = max(1, len(self.paths) // PICTURES)
-        photos = [Photo(path, names[label]) for path, label in zip(self.paths, self.labels.tolist(), strict=True)][
-            ::step
-        ]
-        used = self.classifiers[self.advice.use].answers(photos, self.features[::step], top=min(3, len(names)))
-        predictions = list(progress(used, label="contact sheet", total=len(photos), unit="photo"))
-        write_sheet(out / "sheet.html", predictions, title=self.advice.sentence, bad={})
+        photos = [Photo(path, names[label]) for path, label in zip(self.paths, self.labels.tolist(), strict=True)]
+        rows = []
+        for i, photo in enumerate(photos):
+            answers = {row: names[int(given[i])] for row, given in self.answers.items()}
+            rows.append({"path": photo.path, "label": photo.label, **answers})
+        write_rows(out / "predictions.csv", rows)
+        used = self.classifiers[self.advice.use].answers(photos, self.features, top=min(3, len(names)))
+        write_sheet(out / "sheet.html", [*used], title=self.advice.sentence)
 
     def command(self, out: Path) -> str:
         """The command that classifies photos with the row to use."""

@@ -18,18 +18,13 @@ def claim(
         force: whether existing files may be replaced.
 
     Raises:
-        ParamsError: an output exists and `force` is False, is also an input, or is named twice; names the option.
+        ParamsError: an output exists and `force` is False, or is also an input; names the option.
     """
     read = {os.path.realpath(file) for file in inputs if file is not None and os.path.exists(file)}
-    written: dict[str, str] = {}
     for option, file in outputs:
         if file is None:
             continue
-        place = os.path.realpath(file)
-        if place in read:
+        if os.path.realpath(file) in read:
             raise ParamsError(f"{option} {file} is also an input; give another name")
-        if place in written:
-            raise ParamsError(f"{option} {file} is also the file of {written[place]}; give each a name of its own")
         if os.path.lexists(file) and (not force or os.path.isdir(file)):
             raise ParamsError(f"{option} {file} exists already; give another name, or --force to replace a file")
-        written[place] = option

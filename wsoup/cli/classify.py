@@ -1,7 +1,6 @@
 """Commands on photos without a pipeline: `wsoup classify`, and `wsoup try` on labelled photos."""
 
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -25,15 +24,12 @@ def classify_command(
         ),
     ] = None,
     classes: common.Classes = None,
-    out: Annotated[Path | None, typer.Option(help="A .csv or .parquet file (default: CSV on stdout).")] = None,
+    out: Annotated[Path | None, typer.Option(help="A .csv file (default: stdout).")] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of classes to name for each photo.")] = 3,
     threshold: Annotated[
         float, typer.Option(min=0, max=1, help="Photos below this probability have the status unsure.")
     ] = 0.0,
     html: Annotated[Path | None, typer.Option(help="Also write a contact sheet, a page of small pictures.")] = None,
-    confusion: Annotated[
-        Path | None, typer.Option(help="Also write a .csv table of labels and answers, if photos have labels.")
-    ] = None,
     adapt: Annotated[bool, typer.Option("--adapt", help="Adapt the soup to these photos, without labels.")] = False,
     template: common.Template = None,
     params: common.WeightsIn = Path("params.yaml"),
@@ -43,7 +39,7 @@ def classify_command(
     device: common.Device = "auto",
     force: common.Force = False,
 ) -> None:
-    """Classify photos with a soup or a head: the most probable classes of each, as CSV or Parquet.
+    """Classify photos with a soup or a head: the most probable classes of each, as CSV.
 
     Every photo, and every row of a list, is a row of the answer, with a status: ok,
     unsure (see --threshold) or not read; reasons are on stderr, and the exit code is
@@ -54,15 +50,13 @@ def classify_command(
     Example: wsoup classify photos/new --soup word --classes "cat,dog" --html sheet.html > predictions.csv
     """
     from wsoup.api.encoders import EncoderOptions
-    from wsoup.api.outputs import Confusion, row_of, rows_to, write_sheet
+    from wsoup.api.outputs import accuracy_lines, row_of, write_rows, write_sheet
     from wsoup.api.photos import class_names, find_photos, ignored, labelled
 
-    endings = ((".csv", ".parquet"), (".html", ".htm"), (".csv",))
-    outputs = [("--out", out), ("--html", html), ("--confusion", confusion)]
-    for (option, file), kinds in zip(outputs, endings, strict=True):
+    for option, file, kinds in (("--out", out, (".csv",)), ("--html", html, (".html", ".htm"))):
         if file is not None:
             check_ending(file, *kinds, option=option)
-    claim(outputs, inputs=[*photos, soup, classes], force=force)
+    claim([("--out", out), ("--html", html)], inputs=[*photos, soup, classes], force=force)
     files = find_photos(photos)
     options = EncoderOptions(model, pretrained, config)
     classifier, encoder = load_classifier(
@@ -71,27 +65,18 @@ def classify_command(
     names = classifier.class_names
     folders = class_names(classes) if classes is not None else {}
     found, unknown = labelled(files, class_names=names, folders=folders)
-    better = changes(dict(zip(names, proposed(names), strict=True)))
-    top, pictures, confused = min(top, len(names)), [], Confusion()
-    columns = list(dict.fromkeys(name for photo in found for name in photo.columns))
-    n_unread = 0
-    predictions = classifier.predictions(found, encoder=encoder(), top=top, threshold=threshold, adapt=adapt)
-    with rows_to(out) as write, closing(predictions):  # so that its bar ends before an error is shown
-        for prediction in predictions:
-            write(row_of(prediction, top=top, inputs=columns))
-            confused.add(prediction)
-            n_unread += prediction.status == "not read"
-            if html is not None and prediction.classes:
-                pictures.append(prediction)
+    top, columns = min(top, len(names)), [*dict.fromkeys(name for photo in found for name in photo.columns)]
+    predictions, note = classifier.predictions(found, encoder=encoder(), top=top, threshold=threshold, adapt=adapt)
+    write_rows(out, [row_of(prediction, top=top, inputs=columns) for prediction in predictions])
     if html is not None:
         title = f"{len(names)} classes with {'the soup of the run' if soup is None else soup}"
-        write_sheet(html, pictures, title=title, bad=classifier.bad, threshold=threshold or 0.5)
-    if confusion is not None:
-        confused.write(confusion, class_names=names)
-    unread = [f"not read: {one_line(problem)}" for problem in classifier.bad.values()]
-    last = f"{n_unread} of {len(files)} photos could not be read" if n_unread else ""
+        write_sheet(html, predictions, title=title, threshold=threshold or 0.5)
+    problems = [one_line(prediction.problem) for prediction in predictions if prediction.problem]
+    unread = [f"not read: {problem}" for problem in dict.fromkeys(problems)]
+    last = f"{len(problems)} of {len(files)} photos could not be read" if problems else ""
+    better = changes(dict(zip(names, proposed(names), strict=True)))
     better = f"names that may read better: {better}" if better else ""
-    for line in [better, classifier.note, *confused.lines(), unknown, ignored(photos), *unread, last]:
+    for line in [better, note, *accuracy_lines(predictions), unknown, ignored(photos), *unread, last]:
         if line:
             print(line, file=sys.stderr)
 
