@@ -53,10 +53,11 @@ def texts(bench: Bench, *, peaks: dict[str, float]) -> list[str]:
 
             features = encode(words[: bench.size.words])
             exact = features if exact is None else exact
-            before = fast.flops
+            before = fast.tokens_encoded
             taken = bench.seconds(lambda: encode(words[bench.size.words :]))
-            flops = (fast.flops - before) / 4  # a warm-up and three timed rounds
+            tokens = (fast.tokens_encoded - before) // 4  # a warm-up and three timed rounds
             peak, count = bench.peak(), bench.size.words * len(prefixes)
+            flops = fast.tower.flops(tokens, reads=count) if fast.tower else 0
             some = [f"{prefixes[i % len(prefixes)]} {words[i % len(words)]}" for i in range(bench.size.plain)]
             plain = bench.seconds(partial(plain_texts, encoder, some)) / len(some)
             share, distance = flops / taken / peaks[precision], (features - exact).norm(dim=-1).max().item()

@@ -48,7 +48,6 @@ class Miniature:
         params = yaml.safe_load((folder / "params.yaml").read_text())
         params["landscape"], params["finetune"]["methods"]["soft"] = PLANE, SOFT
         params["finetune"]["iterations"] = 30
-        params["score"]["racing"] = {"words": [{"classes": 0.5, "keep": 12}]}  # of 13: two rounds
         params["embed"]["batch_size"] = 4
         (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
         seconds = {}

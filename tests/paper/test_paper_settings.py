@@ -52,8 +52,6 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("encoder.precision", "bf16", [*ROWS, *ALL_TUNED]),
     ("encoder.precision", "reference", []),
     ("encoder.precision", "fp16", []),
-    ("score.racing.words", [{"classes": 0.1, "keep": 100}], [*WORD, *CURVE, DIVERSE]),
-    ("score.racing.descriptors", [{"classes": 0.1, "keep": 100}], DESCRIPTOR),
     *((f"soups.word.{key}", 7, [*WORD, DIVERSE]) for key in ("m", "k0", "k1", "patience", "max_words")),
     *((f"soups.word_curve.{key}", 7, CURVE) for key in ("m", "k0", "k1", "patience", "max_words")),
     ("soups.word.pool", "descriptors", [*WORD, DIVERSE]),

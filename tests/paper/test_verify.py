@@ -78,7 +78,6 @@ def test_the_best_text_agrees_up_to_the_tolerance(tmp_path):
             "text": [*right],
             "n_correct": [*right.values()],
             "seed": [3] * len(right),
-            "n_classes": [9] * len(right),
         }
         store.write_table(tmp_path / "scores.parquet", pa.table(lines))
         agrees, sentence = searches.best_agrees(step, scores=tmp_path / "scores.parquet", within=2)
@@ -179,7 +178,6 @@ def run_on_disk(folder: Path, *, source: Source, encoder: Any) -> None:
     for seed, index in source.subsets.items():
         store.write_table(artifacts.split("imagenet", seed=seed), pa.table({"row": index.numpy()}))
     scores = {"text": ["", "sharp", "wet"], "seed": [2] * 3, "n_correct": [9, 5, 6], "n_images": [200] * 3}
-    scores = pa.table({**scores, "n_classes": [50] * 3})
-    store.write_table(artifacts.scores("words"), scores, attributes={"encoder": encoder.id})
+    store.write_table(artifacts.scores("words"), pa.table(scores), attributes={"encoder": encoder.id})
     members = tuple(Member(text, 1, 200) for text in SOUP)
     Soup("greedy", 1, source.template, encoder.id, members).save(artifacts.soup("descriptor", seed=1))

@@ -128,17 +128,11 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _pools_and_races_leave_enough_for_soups(self) -> Params:
+    def _pools_hold_enough_for_soups(self) -> Params:
         count = self.candidates.words.count
         for name, soup in self.soups.items():
-            problem = None
-            if soup.pool == "words":
-                problem = soup.shortage(count, where=f"candidates.words.count is {count}", otherwise="raise that")
-            race = () if soup.unranked else self.score.race(soup.pool)
-            if race and not problem:
-                where = f"the last round of score.racing.{soup.pool} keeps {race[-1].keep}"
-                problem = soup.shortage(race[-1].keep, where=where, otherwise="keep more")
-            if problem:
+            where = f"candidates.words.count is {count}"
+            if soup.pool == "words" and (problem := soup.shortage(count, where=where, otherwise="raise that")):
                 raise ValueError(f"soups.{name}.{problem}")
         return self
 

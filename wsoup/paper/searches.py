@@ -140,10 +140,8 @@ def best_agrees(step: Step, *, scores: Path, within: int) -> Verdict:
         scores: the scored pool.
         within: images.
     """
-    lines = store.read_table(scores, columns=["text", "seed", "n_correct", "n_classes"]).to_pylist()
+    lines = store.read_table(scores, columns=["text", "seed", "n_correct"]).to_pylist()
     lines = [line for line in lines if line["seed"] == step.seed and line["text"]]
-    n_classes = max((line["n_classes"] for line in lines), default=0)
-    lines = [line for line in lines if line["n_classes"] == n_classes]  # only the last round of a race has all classes
     ranked = [lines[i] for i in rank([line["n_correct"] for line in lines])]
     what = f"{step.soup}s, seed {step.seed}: their best is {step.text!r}"
     for position, line in enumerate(ranked):

@@ -201,7 +201,7 @@ def _deciding(row: str, *, variant: str, soups: Sequence[str], paper: Settings) 
     if tuned:
         keys += ["seeds", "fewshot.shots", f"finetune.methods.{variant}", *(f"finetune.{key}" for key in SHARED_KEYS)]
     for soup in soups:
-        keys += [f"soups.{soup}", f"candidates.{_pool_of(soup)}.period", f"score.racing.{_pool_of(soup)}"]
+        keys += [f"soups.{soup}", f"candidates.{_pool_of(soup)}.period"]
     return keys
 
 

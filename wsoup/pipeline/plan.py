@@ -184,7 +184,7 @@ class Needs:
             case "embed_train":
                 return self._embedded(self.source, self.source.n_train)
             case "score":
-                return self._scored(item)
+                return self._with_source(self.pools[item], pool=item, images=self.source.n_train)
             case "soup":
                 return self._searched(item)
             case "finetune":
@@ -203,16 +203,10 @@ class Needs:
         memory, read = n * (LISTED_BYTES + 8 * self.size), n * dataset.image_bytes
         return Need(images=n, flops=n * self.image_flops, image_bytes=read, memory=memory)
 
-    def _with_source(self, texts: float, *, pool: str, images: int) -> Need:
+    def _with_source(self, texts: int, *, pool: str, images: int) -> Need:
         """Texts with the source's classes, each counted on some images."""
         flops = texts * self.source.classes * (self.token_flops * TOKENS[pool] + 2 * images * self.size)
-        return Need(round(texts), self.source.classes, flops=flops, memory=200 * texts * self.n_seeds)
-
-    def _scored(self, pool: str) -> Need:
-        left, texts = self.pools[pool], 0.0
-        for race in self.params.score.race(pool):
-            texts, left = texts + left * race.classes, min(left, race.keep * self.n_seeds)
-        return self._with_source(texts + left, pool=pool, images=self.source.n_train)
+        return Need(texts, self.source.classes, flops=flops, memory=200 * texts * self.n_seeds)
 
     def _searched(self, name: str) -> Need:
         soup = self.params.soups[name]

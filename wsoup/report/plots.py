@@ -32,8 +32,6 @@ FINER = 4
 def candidates(scores: Mapping[str, Path], *, seed: int) -> Sequence[Row]:
     """Accuracy of all candidates on the source's few-shot images, sorted: {pool, share, accuracy, none}.
 
-    Of a raced pool only candidates that finished all rounds: the others were scored on fewer classes.
-
     Args:
         scores: pool -> its Parquet of scores; an empty text is the class name without a descriptor.
         seed: which seed's images.
@@ -41,9 +39,7 @@ def candidates(scores: Mapping[str, Path], *, seed: int) -> Sequence[Row]:
     rows: list[dict[str, object]] = []
     for pool, path in scores.items():
         lines = [line for line in store.read_table(path).to_pylist() if line["seed"] == seed]
-        most = max((line.get("n_classes", 0) for line in lines), default=0)
-        finished = [line for line in lines if line.get("n_classes", 0) == most]
-        by_text = {line["text"]: 100.0 * line["n_correct"] / line["n_images"] for line in finished}
+        by_text = {line["text"]: 100.0 * line["n_correct"] / line["n_images"] for line in lines}
         class_name, accuracy = by_text.pop("", None), sorted(by_text.values(), reverse=True)
         last = max(1, len(accuracy) - 1)
         rows += [

@@ -122,7 +122,7 @@ class FastTexts:
         before = visible_past(lengths if len(kinds) > 1 else kinds, past, visible=block.before).to(device)
         mask = torch.cat([a.expand(len(before), x.shape[1], -1) for a in (before[:, None], block.mask)], dim=2)
         n, n_nodes = len(lengths), x.shape[1]
-        self.tower.count(n * n_nodes, reads=n * block.reads.numel(), shared=(n - len(kinds)) * n_nodes)
+        self.tower.n_tokens += n * n_nodes
         return self.tower.features(
             x, mask=additive(mask), reads=block.reads, past=past, repeat=repeat.to(device, non_blocking=True)
         )
@@ -138,7 +138,7 @@ class FastTexts:
             reads[i, : len(block.reads)] = block.reads
             mask[i, : len(block), : len(block)] = _mask(block, tower=self.tower)
         tokens_, depths_, reads_, mask_ = (torch.from_numpy(a).to(device) for a in (tokens, depths, reads, mask))
-        self.tower.count(sum(map(len, blocks)), reads=sum(len(block.reads) for block in blocks))
+        self.tower.n_tokens += sum(map(len, blocks))
         return self.tower.features(self.tower.embed(tokens_, depths_), mask=additive(mask_), reads=reads_)
 
 
@@ -209,7 +209,7 @@ class PrefixCache:
     def _compute(self, prefixes: PrefixBatch) -> Tensor:
         positions = torch.arange(prefixes.tokens.shape[1], device=prefixes.tokens.device)
         causal = additive(positions[:, None] >= positions[None])[None]
-        self.tower.count(int(prefixes.lengths.sum()))
+        self.tower.n_tokens += int(prefixes.lengths.sum())
         return self.tower.states(self.tower.embed(prefixes.tokens, positions), mask=causal)
 
     def _extend(self, prefixes: PrefixBatch, past: list[Tensor], beginning: Tokens) -> Tensor:
@@ -218,7 +218,7 @@ class PrefixCache:
         positions = (prefixes.lengths[:, None] + len(past) - 1).clamp_(max=self.tower.context - 1).to(device)
         x = self.tower.embed(torch.full_like(positions, beginning[-1]), positions)  # (n, 1, width)
         visible = visible_past(prefixes.lengths, past, visible=self.tower.visible(beginning))
-        self.tower.count(len(positions))
+        self.tower.n_tokens += len(positions)
         return self.tower.states(x, mask=additive(visible[:, None]).to(device), past=past)
 
     def _keep(self, prefixes: PrefixBatch, beginning: Tokens, states: list[Tensor]) -> None:

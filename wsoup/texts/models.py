@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from wsoup.base.errors import ModelError, WsoupError, one_line, shown_value
 from wsoup.texts.tokens import ClassToken, Tokenizer, last_token
-from wsoup.texts.tower import CountedTower, TextTower
+from wsoup.texts.tower import TextTower
 from wsoup.towers.blocks import foreign_block
 
 PROBES = ("a photo of a cat", "a photo of a dog, which has a wet nose.")
@@ -63,8 +63,8 @@ def matrix_from(name: str, call: Callable[[], Any], *, n: int) -> Tensor:
 
 
 def finite(features: Tensor) -> Tensor:
-    """The features (..., D) unchanged; ModelError if any is not finite. Features without values (meta) pass."""
-    if not features.is_meta and not bool(features.sum().isfinite()):
+    """The features (..., D) unchanged; ModelError if any is not finite."""
+    if not bool(features.sum().isfinite()):
         raise ModelError(
             "text features of this model are not finite (NaN or infinity); choose encoder.precision: fp32, or other "
             "weights"
@@ -99,9 +99,8 @@ def read_tower(model: nn.Module, *, dtype: torch.dtype | None) -> tuple[TextTowe
             stacklevel=3,
         )
         return None
-    kind = CountedTower if tower.token_embedding.weight.is_meta else TextTower
     soft_prompt = getattr(model, "soft_prompt", None)
-    return kind(tower, dtype=dtype, soft_prompt=soft_prompt, class_token=class_token), reads
+    return TextTower(tower, dtype=dtype, soft_prompt=soft_prompt, class_token=class_token), reads
 
 
 def masked_padding(model: nn.Module) -> int | None:

@@ -95,8 +95,7 @@ class PlainTexts:
         return torch.empty_like(features).index_copy_(0, order.to(features.device), features)
 
     def _encode(self, tokens: Tensor, part: slice) -> Tensor:
-        no_autocast = self.dtype is None or self.device.type == "meta"  # on meta, texts are only counted
-        with contextlib.nullcontext() if no_autocast else torch.autocast(self.device.type, self.dtype):
+        with torch.autocast(self.device.type, self.dtype) if self.dtype else contextlib.nullcontext():
             features = self.model.encode_text(tokens[part])  # type: ignore[operator]
         return F.normalize(features.float(), dim=-1)
 

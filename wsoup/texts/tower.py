@@ -38,9 +38,8 @@ class TextTower:
     Attributes:
         context: most tokens in a text.
         size: D, features per text.
-        product_sizes: (inputs, outputs) of each matrix product in a block.
-        block_flops: multiplications and additions in them, per token.
-        n_tokens, n_flops: computed so far, by `count`.
+        block_flops: multiplications and additions in the matrix products of a block, per token.
+        n_tokens: computed so far; padding and repetitions in the tensors of a call do not count.
     """
 
     def __init__(
@@ -71,10 +70,8 @@ class TextTower:
         self.context = len(self.positions)
         self.device = self.embedding.device
         self.packed_half = self.dtype == torch.bfloat16 and self.blocks[0].fc.packed
-        width, hidden = self.width, blocks[0].mlp.c_fc.out_features
-        self.product_sizes = ((width, 3 * width), (width, width), (width, hidden), (hidden, width))
-        self.block_flops = sum(2 * inner * outer for inner, outer in self.product_sizes)
-        self.n_tokens = self.n_flops = 0
+        self.block_flops = 2 * self.width * (4 * self.width + 2 * blocks[0].mlp.c_fc.out_features)
+        self.n_tokens = 0
 
     def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """(..., T) int64 each, broadcast -> (..., T, width)."""
@@ -101,19 +98,10 @@ class TextTower:
             return [True] * len(tokens)
         return self.class_token.visible(tokens, before=[None, *tokens][:-1] if before is None else before)
 
-    def flops(self, tokens: int, *, reads: int, shared: int = 0) -> int:
-        """Multiplications and additions in the matrix products of `tokens` nodes, `reads` of which are read.
-
-        `shared` of them take their queries, keys and values in the first block from another node.
-        """
+    def flops(self, tokens: int, *, reads: int) -> int:
+        """Multiplications and additions in the matrix products of `tokens` nodes, `reads` of which are read."""
         square, products = 2 * self.width**2, (self.layers - 1) * self.block_flops * tokens
-        last = 2 * square * tokens + (self.block_flops - 2 * square + 2 * self.width * self.size) * reads
-        return products + last - (3 * square * shared if self.layers > 1 else 0)
-
-    def count(self, tokens: int, *, reads: int = 0, shared: int = 0) -> None:
-        """Note what a call is about to compute; padding and repetitions in its tensors do not count."""
-        self.n_tokens += tokens
-        self.n_flops += self.flops(tokens, reads=reads, shared=shared)
+        return products + 2 * square * tokens + (self.block_flops - 2 * square + 2 * self.width * self.size) * reads
 
     def features(
         self, x: Tensor, *, mask: Tensor, reads: Tensor, past: Sequence[Tensor] = (), repeat: Tensor | None = None
@@ -190,27 +178,6 @@ class TextTower:
             k, v = torch.cat(list(kv), dim=3)
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None].to(q.dtype))
         return _contiguous(mixed.transpose(1, 2), dtype=self.dtype).reshape(n, rows, -1)
-
-
-class CountedTower(TextTower):
-    """A text tower without weights, on the meta device: callers count what it would compute."""
-
-    def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """(..., T, width) without values."""
-        return self._empty(*torch.broadcast_shapes(tokens.shape, positions.shape), self.width)
-
-    def features(
-        self, x: Tensor, *, mask: Tensor, reads: Tensor, past: Sequence[Tensor] = (), repeat: Tensor | None = None
-    ) -> Tensor:
-        """(B, R, D) without values."""
-        return self._empty(len(x if repeat is None else repeat), reads.shape[1], self.size, dtype=torch.float32)
-
-    def states(self, x: Tensor, *, mask: Tensor, past: Sequence[Tensor] = ()) -> Tensor:
-        """(layers, 2, B, heads, T, head size) without values."""
-        return self._empty(self.layers, 2, len(x), self.heads, x.shape[1], self.head_size)
-
-    def _empty(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
-        return torch.empty(shape, dtype=dtype or self.dtype, device=self.device)
 
 
 def additive(visible: Tensor) -> Tensor:

@@ -88,7 +88,7 @@ class AnySoup(Section):
     @property
     def unranked(self) -> bool:
         """Whether its texts come from the whole pool, whatever their rank."""
-        return False
+        return self.limit is None and not self.walks
 
     def shortage(self, candidates: int, *, where: str, otherwise: str) -> str | None:
         """The problem if there are too few candidates, else None.

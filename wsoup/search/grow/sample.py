@@ -22,11 +22,6 @@ class SampleSoup(AnySoup):
     k1: Texts | None
     """Texts are drawn from the top k1 of the ranking; null: from the whole pool."""
 
-    @property
-    def unranked(self) -> bool:
-        """True if k1 is null."""
-        return self.k1 is None
-
     def members(self, ranked: Ranked, meter: Meter, *, part: int) -> list[Member]:
         """The whole soup."""
         return ranked.singles(drawn(len(ranked.texts), m=self.m, seed=meter.seed))

@@ -32,21 +32,15 @@ class Search:
 
     @cached_property
     def ranked(self) -> Ranked:
-        """The candidates that the soup may use; after a race, only its finalists.
+        """The candidates that the soup may use.
 
         Raises:
             PoolError: there are fewer than the definition requires.
         """
-        wanted = self.definition
-        able = self.pool if wanted.unranked else self.pool.finalists()
-        whole = f"the pool {wanted.pool} holds {len(self.pool.texts)}"
-        raced = f"{len(able.texts)} of the pool {wanted.pool} went through all rounds of score.racing"
-        problem = wanted.shortage(len(self.pool.texts), where=whole, otherwise="add texts") or wanted.shortage(
-            len(able.texts), where=raced, otherwise="let its last round keep more"
-        )
-        if problem:
+        wanted, size = self.definition, len(self.pool.texts)
+        if problem := wanted.shortage(size, where=f"the pool {wanted.pool} holds {size}", otherwise="add texts"):
             raise PoolError(problem)
-        return able if wanted.limit is None else able.cut(wanted.limit)
+        return self.pool if wanted.limit is None else self.pool.cut(wanted.limit)
 
     @property
     def inputs(self) -> list[object]:

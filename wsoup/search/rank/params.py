@@ -1,9 +1,8 @@
 """Sections `candidates` and `score`: the pools and how they are ranked."""
 
-from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from wsoup.base.arguments import Flag
 from wsoup.params.section import Place, PositiveInt, Section
@@ -58,42 +57,8 @@ class CandidatesParams(Section):
         return self.words.period if pool == "words" else self.descriptors.period
 
 
-class RacingRound(Section):
-    """Candidates are scored on some of the classes, and the best stay."""
-
-    classes: Annotated[float, Field(gt=0, lt=1)]
-    """Share of the classes (at least two), and so of a candidate's cost in the whole ranking."""
-    keep: Texts
-    """Number of candidates for the next round; after the last round, all classes are scored."""
-
-
-def _narrowing(race: tuple[RacingRound, ...]) -> tuple[RacingRound, ...]:
-    for before, after in pairwise(race):
-        if after.classes <= before.classes or after.keep >= before.keep:
-            raise ValueError("each round must have more classes than the one before it, and keep fewer candidates")
-    return race
-
-
-Race = Annotated[tuple[RacingRound, ...], Field(max_length=8), AfterValidator(_narrowing)]
-
-
-class RacingParams(Section):
-    """Rounds of a race for each pool; without rounds, every candidate is scored on all classes."""
-
-    words: Race = ()
-    """Rounds for the pool of words."""
-    descriptors: Race = ()
-    """Rounds for the pool of descriptors."""
-
-
 class ScoreParams(Section):
     """How the pools are scored."""
 
     shard_size: Texts = 500
     """Candidates in one shard of the resume state."""
-    racing: RacingParams = RacingParams()
-    """Ranking at a fraction of the cost: rounds on few classes first (wsoup/search/rank/racing.py)."""
-
-    def race(self, pool: str) -> tuple[RacingRound, ...]:
-        """The rounds of one pool."""
-        return self.racing.words if pool == "words" else self.racing.descriptors

@@ -22,9 +22,7 @@ class Ranked:
         n_correct: (P,) int64, images of the seed that each gets right alone.
         log_likelihood: (P,) float64, k2 of `wsoup.search.rank.statistics`.
         period: whether they have the final period in ranking and search.
-        cost: cost of scoring the pool for this seed; for all seeds together it is no higher, unless they race.
-        full: number of leading candidates that were scored on all classes, so that the values of the others are not
-            comparable with theirs (`wsoup.search.rank.racing`); None if all were.
+        cost: cost of scoring the pool, which is the same for one seed and for all together.
     """
 
     texts: list[str]
@@ -32,21 +30,15 @@ class Ranked:
     log_likelihood: np.ndarray
     period: bool
     cost: Cost
-    full: int | None = None
 
     def cut(self, size: int) -> Ranked:
         """The first `size` candidates."""
         return Ranked(self.texts[:size], self.n_correct[:size], self.log_likelihood[:size], self.period, self.cost)
 
-    def finalists(self) -> Ranked:
-        """The candidates that were scored on all classes."""
-        return self if self.full is None else self.cut(self.full)
-
     def singles(self, indices: Sequence[int]) -> list[Member]:
-        """Members of one text each; the trace is the count in the ranking, if that was on all classes."""
-        full = len(self.texts) if self.full is None else self.full
+        """Members of one text each; the trace is the count in the ranking."""
         steps = [Step(self.texts[i], int(self.n_correct[i])) for i in indices]
-        return [Member(step.added, trace=(step,) if i < full else ()) for i, step in zip(indices, steps, strict=True)]
+        return [Member(step.added, trace=(step,)) for step in steps]
 
 
 def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -58,27 +50,11 @@ def rank(n_correct: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.argsort(-np.asarray(n_correct, dtype=np.int64), kind="stable")
 
 
-def ranked(
-    texts: list[str],
-    *,
-    n_correct: np.ndarray,
-    log_likelihood: np.ndarray,
-    period: bool,
-    cost: Cost,
-    n_classes: np.ndarray | None = None,
-) -> Ranked:
-    """Rank candidates, given in pool order with counts and likelihoods (P,); see `Ranked`.
-
-    After a race, `n_classes` (P,) is the number of classes that each was last scored on (None: all). Those with the
-    most come first, by falling count; the others follow by falling number of classes, in pool order.
-    """
+def ranked(texts: list[str], *, n_correct: np.ndarray, log_likelihood: np.ndarray, period: bool, cost: Cost) -> Ranked:
+    """Rank candidates, given in pool order with counts and likelihoods (P,); see `Ranked`."""
     candidates = np.flatnonzero([bool(text) for text in texts])
-    classes = np.zeros(len(texts), dtype=np.int64) if n_classes is None else n_classes
-    finalist = classes[candidates] == classes[candidates].max(initial=0)
-    first, others = candidates[finalist], candidates[~finalist]
-    order = np.concatenate([first[rank(n_correct[first])], others[rank(classes[others])]])
-    full = len(first) if len(others) else None
-    return Ranked([texts[i] for i in order], n_correct[order], log_likelihood[order], period, cost, full)
+    order = candidates[rank(n_correct[candidates])]
+    return Ranked([texts[i] for i in order], n_correct[order], log_likelihood[order], period, cost)
 
 
 def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, object]) -> Ranked:
@@ -87,7 +63,7 @@ def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, object]) -> Ra
     Raises:
         MissingError, MismatchError: no scores, scores of another encoder or without this seed.
     """
-    table = store.read_table(scores, columns=["text", "seed", "n_correct", "k2", "n_classes"])
+    table = store.read_table(scores, columns=["text", "seed", "n_correct", "k2"])
     about = store.table_attributes(scores)
     store.check_encoder(about["encoder"], expected=encoder, where=scores)
     texts = table["text"].to_pylist()
@@ -99,13 +75,12 @@ def read_ranked(scores: Path, *, seed: int, encoder: Mapping[str, object]) -> Ra
         n_correct=np.asarray(table["n_correct"])[rows],
         log_likelihood=np.asarray(table["k2"])[rows],
         period=about["period"],
-        cost=Cost(**about["cost_by_seed"][str(seed)]),
-        n_classes=np.asarray(table["n_classes"])[rows],
+        cost=Cost(**about["cost"]),
     )
 
 
 def count_and_likelihood(n_correct: np.ndarray, log_likelihood: np.ndarray) -> np.ndarray:
-    """z(n_correct) + z(k2) of P candidates, as used by kind `top` and by racing: (P,) float64."""
+    """z(n_correct) + z(k2) of P candidates, for kind `top`: (P,) float64."""
     total: np.ndarray = _standardised(n_correct) + _standardised(log_likelihood)
     return total
 
