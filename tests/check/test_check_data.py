@@ -19,7 +19,7 @@ from wsoup.datasets import manifest
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
-from wsoup.profiles.paper import paper
+from wsoup.profiles.paper import Paper
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def paper_params(root: Path, **changes: dict[str, Any]) -> Params:
-    raw = yaml.safe_load(paper(str(root), without_descriptors=True))
+    raw = yaml.safe_load(Paper(str(root)).text())
     raw["fewshot"] = {"shots": 2}
     for name, change in changes.items():
         raw["datasets"][name] |= change
@@ -200,7 +200,7 @@ def test_an_image_in_train_and_test_or_under_two_labels_is_a_warning(tmp_path: P
 
 def own_folder(root: Path, *, role: str = "source") -> list[str]:
     """The warnings for a folder of one's own, which has no errors."""
-    raw = yaml.safe_load(paper(str(root), without_descriptors=True))
+    raw = yaml.safe_load(Paper(str(root)).text())
     raw["fewshot"] = {"shots": 2}
     section = {"role": role, "layout": "imagefolder", "root": str(root), "watch": str(root), "template": "a {}."}
     name = raw["source"] if role == "source" else "mine"

@@ -21,9 +21,9 @@ from wsoup.check.whole import Params, load_params, parse_params
 from wsoup.profiles import files
 from wsoup.profiles.files import FOLDER, template
 from wsoup.profiles.own import own
-from wsoup.profiles.paper import paper
+from wsoup.profiles.paper import Paper
 
-WITHOUT = paper("/data", without_descriptors=True)
+WITHOUT = Paper("/data").text()
 
 ROOT = Path(__file__).parents[2]
 docs = SimpleNamespace(**runpy.run_path(str(ROOT / "docs/make_params.py")))
@@ -56,7 +56,7 @@ def refusal(**values: Any) -> str:
 
 
 def test_the_project_and_its_profiles_watch_what_they_read(in_tmp: Path) -> None:
-    texts = [template("demo"), files.demo("all"), WITHOUT, paper("/data", gpt_descriptors="/gpt", methods="all")]
+    texts = [template("demo"), files.demo("all"), WITHOUT, Paper("/data", gpt_descriptors="/gpt", methods="all").text()]
     for raw in (*map(yaml.safe_load, texts), miniature_params(RAW["encoder"])):
         parse_params(raw, origin="params.yaml")
 

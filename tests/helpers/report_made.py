@@ -10,7 +10,7 @@ import yaml
 from wsoup.check.whole import parse_params
 from wsoup.evaluate.params import EvaluateParams
 from wsoup.paper.settings import Settings
-from wsoup.profiles.paper import paper
+from wsoup.profiles.paper import Paper
 from wsoup.report.labels import table
 from wsoup.report.results import Line, Results
 
@@ -60,7 +60,7 @@ def paper_settings(**changes: Any) -> Settings:
 
 @cache
 def _profile_paper() -> Settings:
-    raw = yaml.safe_load(paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles"))
+    raw = yaml.safe_load(Paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/pickles").text())
     sections = parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True)
     return Settings.of_run(sections, pools=Settings.of_paper().pools)
 

@@ -17,7 +17,7 @@ from wsoup.check.whole import parse_params
 from wsoup.paper import tables
 from wsoup.paper.coverage import coverage, of_params
 from wsoup.paper.settings import Settings, differing
-from wsoup.profiles.paper import ENCODERS, paper
+from wsoup.profiles.paper import ENCODERS, Paper
 
 DOC = (ROOT / "docs/notes/differences.md").read_text(encoding="utf-8")
 BRACKETS = re.findall(r"\[((?:same|chance|key|marked)[^]]*)\]", DOC)
@@ -27,7 +27,7 @@ PAPER = Settings.of_paper()
 @cache
 def settings_of(**choices: Any) -> Settings:
     """Settings of a run with the authors' pools."""
-    text = paper("/data", **{"gpt_descriptors": "/gpt", "methods": "all", "fewshot_pickles": "/p", **choices})
+    text = Paper("/data", **{"gpt_descriptors": "/gpt", "methods": "all", "fewshot_pickles": "/p", **choices}).text()
     run = of_params(parse_params(yaml.safe_load(text), origin="paper").model_dump(mode="json", by_alias=True))
     return replace(run, pools=PAPER.pools)
 

@@ -15,13 +15,13 @@ from wsoup.paper import tables
 from wsoup.paper.coverage import coverage, figures, lacks, of_params, unknown
 from wsoup.paper.settings import Settings
 from wsoup.paper.tables import TABLES, PaperRow
-from wsoup.profiles.paper import ENCODERS, paper
+from wsoup.profiles.paper import ENCODERS, Paper
 
 
 @cache
 def profile(**choices: Any) -> Settings:
     given = {"gpt_descriptors": "/gpt", "methods": "all", "fewshot_pickles": "/pickles", "words": "/gpt/words.txt"}
-    raw = yaml.safe_load(paper("/data", **{**given, **choices}))
+    raw = yaml.safe_load(Paper("/data", **{**given, **choices}).text())
     return of_params(parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True))
 
 
@@ -63,9 +63,9 @@ def test_every_row_that_can_be_run_is_filled_by_the_run_of_its_encoder():
     ("choices", "label", "why"),
     [
         ({"methods": "core"}, "few_shot/ProDA", "params.yaml has no finetune.methods.proda"),
-        ({"gpt_descriptors": None, "without_descriptors": True}, "zero_shot/GPT centroids", "datasets.*.gpt_desc"),
-        ({"gpt_descriptors": None, "without_descriptors": True}, "zero_shot/Random descriptors", "descriptors.paths"),
-        ({"gpt_descriptors": None, "without_descriptors": True}, "zero_shot/Descriptor soup", "no soups.descriptor"),
+        ({"gpt_descriptors": None}, "zero_shot/GPT centroids", "datasets.*.gpt_desc"),
+        ({"gpt_descriptors": None}, "zero_shot/Random descriptors", "descriptors.paths"),
+        ({"gpt_descriptors": None}, "zero_shot/Descriptor soup", "no soups.descriptor"),
         ({}, "model_scaling/Open CLIP ViT-g/14: ZS", "another encoder: wsoup profile paper --encoder ViT-g-14"),
         ({"encoder": "ViT-L-14"}, "zero_shot/CLIP ZS", "another encoder: wsoup profile paper --encoder ViT-B-16"),
         ({}, "laion_source/Word soup", "another source: images of LAION"),
@@ -88,7 +88,7 @@ def test_other_fewshot_images_mark_rows_selected_or_trained_on_them():
     why = ("datasets.imagenet.fewshot_pickles: none, the paper's are the authors' (--fewshot-pickles)",)
     assert rows["zero_shot/Word soup"].marks == rows["few_shot/Vanilla CoOp"].marks == why
     assert rows["zero_shot/CLIP ZS"].marks == rows["zero_shot/GPT centroids"].marks == ()
-    laion = coverage(profile(source="laion", laion="/laion", fewshot_pickles=None), table="laion_source")
+    laion = coverage(profile(source="laion:/laion", fewshot_pickles=None), table="laion_source")
     assert [row.missing for row in laion] == [""] * 4
     unpublished = ("datasets.laion: the authors' images of LAION are not published",)
     assert [row.marks for row in laion] == [(), unpublished, unpublished, unpublished]
@@ -139,7 +139,7 @@ def test_every_figure_says_what_makes_it_and_what_differs():
 
 
 def test_the_command_prints_coverage_of_params_yaml(tmp_path):
-    text = paper("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles", words="/gpt/words.txt")
+    text = Paper("/data", gpt_descriptors="/gpt", fewshot_pickles="/pickles", words="/gpt/words.txt").text()
     (tmp_path / "params.yaml").write_text(text)
     code, printed, _ = run("profile", "paper", "--table", "few_shot", "--params", str(tmp_path / "params.yaml"))
     assert code == 0

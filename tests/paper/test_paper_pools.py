@@ -11,7 +11,7 @@ from reference import REFERENCE, needs_reference
 from wsoup.check.whole import parse_params
 from wsoup.paper import coverage
 from wsoup.paper.settings import Settings
-from wsoup.profiles.paper import paper
+from wsoup.profiles.paper import Paper
 from wsoup.search.rank.gpt import waffle_texts
 
 
@@ -20,7 +20,7 @@ def sections(raw: dict[str, Any], *, origin: str) -> dict[str, Any]:
 
 
 def of_profile(folder: Path, *, words: str) -> list[tuple[bool, str]]:
-    raw = yaml.safe_load(paper("/data", gpt_descriptors=str(folder), words=words))
+    raw = yaml.safe_load(Paper("/data", gpt_descriptors=str(folder), words=words).text())
     return coverage.pools_of_params(sections(raw, origin="paper"))
 
 
@@ -35,7 +35,7 @@ def test_for_another_list_the_source_of_theirs_is_named(tmp_path):
 
 
 def test_wordfreqs_words_are_not_theirs_and_missing_files_are_not_judged():
-    raw = yaml.safe_load(paper("/data", without_descriptors=True))
+    raw = yaml.safe_load(Paper("/data").text())
     [(same, says)] = coverage.pools_of_params(sections(raw, origin="paper"))
     assert (same, says[:50]) == (False, "candidates.words: 10,000 texts, not the authors' 9")
     assert of_profile(Path("/none"), words="/none/words.txt") == []

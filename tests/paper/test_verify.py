@@ -23,7 +23,7 @@ from wsoup.paper import searches, verify
 from wsoup.paper.coverage import of_params
 from wsoup.paper.searches import Compared, Step
 from wsoup.paper.settings import Settings
-from wsoup.profiles.paper import paper
+from wsoup.profiles.paper import Paper
 from wsoup.search.rank.source import Source
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
@@ -100,7 +100,7 @@ def test_the_authors_logs_are_complete():
 
 def test_only_the_authors_encoder_and_source_have_known_answers():
     def run(changes: dict[str, Any] | None = None, **choices: Any) -> Settings:
-        raw = yaml.safe_load(paper("/data", gpt_descriptors="/gpt", **choices))
+        raw = yaml.safe_load(Paper("/data", gpt_descriptors="/gpt", **choices).text())
         raw["encoder"] |= changes or {}
         return of_params(parse_params(raw, origin="paper").model_dump(mode="json", by_alias=True))
 
@@ -142,7 +142,7 @@ def test_a_whole_run_is_verified_and_shown(in_tmp, monkeypatch, capsys, tiny_enc
     """The command on a run with features, splits, scores and a soup on disk, with the log of right answers."""
     log = right_log(source)
     run_on_disk(in_tmp, source=source, encoder=tiny_encoder)
-    raw = yaml.safe_load(paper("/data", without_descriptors=True))
+    raw = yaml.safe_load(Paper("/data").text())
     raw["encoder"] = {**tiny_encoder_files, "interpolation": "bilinear"}
     Path("params.yaml").write_text(yaml.safe_dump(raw))
     monkeypatch.setattr(verify, "check_encoder", lambda run: None)

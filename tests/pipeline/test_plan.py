@@ -17,7 +17,7 @@ from wsoup.base.errors import ParamsError
 from wsoup.check.whole import parse_params
 from wsoup.pipeline.graph import reasons, stage_names, with_changes
 from wsoup.pipeline.plan import Machine, Need, Needs, Plan, plan, show, too_large
-from wsoup.profiles.paper import paper
+from wsoup.profiles.paper import Paper
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_a_change_runs_the_stages_behind_it(project, monkeypatch, capsys):
 
 def test_the_paper_is_planned_before_its_images_are_there(in_tmp):
     """An H100 in fp32 encodes the paper's 1.2 x 10^5 test images in about as many products as 35 GFLOP each."""
-    raw = yaml.safe_load(paper("/data", without_descriptors=True))
+    raw = yaml.safe_load(Paper("/data").text())
     needs = Needs(parse_params(raw, origin="paper"))
     assert needs.unknown == []
     assert (needs.of("embed@imagenet").images, needs.of("embed_train").images) == (50_000, 48_000)

@@ -20,7 +20,7 @@ from wsoup.datasets.paper import PAPER
 from wsoup.profiles import files
 from wsoup.profiles.files import DATA, FOLDER, filled, template, write
 from wsoup.profiles.own import own
-from wsoup.profiles.paper import ENCODERS, paper
+from wsoup.profiles.paper import ENCODERS, Paper
 
 COLOURS = ("blue", "green", "red")
 TAG = {"model": "ViT-B-32", "pretrained": "openai"}
@@ -70,8 +70,8 @@ def written(tmp_path: Path) -> dict[str, str]:
         **{f"template {name}": (FOLDER / f"{name}.yaml").read_text() for name in ("demo", "own", "paper")},
         **{f"demo {group}": files.demo(group) for group in files.GROUPS},
         "own": own(images=root, encoder=TAG, test_fraction=None),
-        "paper": paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/p", words="/gpt/w.txt"),
-        "dtd": paper("/data", without_descriptors=True, source="dtd"),
+        "paper": Paper("/data", gpt_descriptors="/gpt", methods="all", fewshot_pickles="/p", words="/gpt/w.txt").text(),
+        "dtd": Paper("/data", source="dtd").text(),
     }
 
 
@@ -107,7 +107,7 @@ def test_keys_that_dvc_tracks_one_by_one_must_be_there() -> None:
 
 
 def of_paper(data_root: str = "/data", gpt: str | None = "/gpt", **choices: Any) -> Params:
-    return loaded(paper(data_root, gpt_descriptors=gpt, **choices))
+    return loaded(Paper(data_root, gpt_descriptors=gpt, **choices).text())
 
 
 def test_the_paper_needs_no_data() -> None:
@@ -140,7 +140,7 @@ def test_the_authors_words_come_from_a_file_that_dvc_watches(tmp_path) -> None:
     assert (with_words.candidates.words.watch, with_words.candidates.watch) == ("words.txt", "/gpt")
     starts = {getattr(method.tune, "words", None) for method in with_words.finetune.methods.values()}
     assert starts == {None, "words.txt"}
-    alone = of_paper(gpt=None, without_descriptors=True, words="/lists/words.txt").candidates
+    alone = of_paper(gpt=None, words="/lists/words.txt").candidates
     assert (alone.words.path, alone.words.watch) == ("/lists/words.txt", "/lists/words.txt")
     (tmp_path / "own.txt").write_text("".join(f"w{i}\n" for i in range(1200)))
     assert of_paper(gpt=str(tmp_path), words=str(tmp_path / "own.txt")).candidates.words.count == 1200
@@ -164,11 +164,13 @@ def test_gpt_descriptors_come_from_one_folder() -> None:
 
 
 def test_descriptors_are_an_explicit_choice() -> None:
-    with pytest.raises(ParamsError, match=r"--gpt-descriptors DIR with the files of gpt_descriptors/ in github.*4,227"):
-        paper("/data")
-    with pytest.raises(ParamsError, match="either --gpt-descriptors or --without-descriptors"):
-        paper("/data", gpt_descriptors="/gpt", without_descriptors=True)
-    params = of_paper(gpt=None, without_descriptors=True, methods="all")
+    for options, message in (
+        ([], "the paper's descriptors are needed: --gpt-descriptors DIR with the files of gpt_descriptors/ in github"),
+        (["--gpt-descriptors", "/gpt", "--without-descriptors"], "give either --gpt-descriptors or --without-desc"),
+    ):
+        code, _, errors = run("profile", "paper", "--data-root", "/data", *options)
+        assert (code, message in errors) == (1, True)
+    params = of_paper(gpt=None, methods="all")
     assert params.candidates.descriptors.paths == []
     assert list(params.soups) == ["word", "word_curve", "top", "sample"]
     assert not any(dataset.gpt_descriptors for dataset in params.datasets.values())
@@ -201,22 +203,22 @@ def test_with_another_source_imagenet_is_a_target_and_shifts_are_left_out() -> N
 
 
 def test_laion_as_the_source_takes_imagenets_place() -> None:
-    params = of_paper(source="laion", laion="/laion")
+    params = of_paper(source="laion:/laion")
     assert (params.source, list(params.datasets)) == (
         "laion",
         ["laion", *(name for name in PAPER if name != "imagenet")],
     )
     source = params.datasets["laion"]
     assert (source.role, source.layout, source.root) == ("source", "laion:/laion", "/data")
-    for choice in ({"source": "laion"}, {"laion": "/laion"}):
-        with pytest.raises(ParamsError, match="--source laion needs --laion FOLDER"):
-            of_paper(**choice)
 
 
 def test_choices_that_the_paper_lacks_are_refused() -> None:
     for choice, message in (
         ({"encoder": "RN50"}, "--encoder 'RN50' is not one of the paper's: ViT-B-16, ViT-B-32, "),
-        ({"source": "imagenet_a"}, "--source 'imagenet_a' is not one of the paper's datasets with training images"),
+        *(
+            ({"source": source}, f"--source {source!r} is not one of the paper's datasets with training images")
+            for source in ("imagenet_a", "laion", "dtd:/laion")
+        ),
         ({"methods": "most"}, "--methods 'most' must be one of core, few-shot, diversity"),
     ):
         with pytest.raises(ParamsError, match=message):

@@ -16,7 +16,7 @@ from project import call_stage
 from wsoup.datasets.paper import PAPER
 from wsoup.disk import store
 from wsoup.evaluate.rows import WAFFLE, Material
-from wsoup.profiles.paper import paper
+from wsoup.profiles.paper import Paper
 
 OTHERS = {
     "folder": {"layout": "imagefolder", "root": "folder"},
@@ -36,7 +36,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_files: dict[str
     (root / "folder/list.csv").write_text("path,class_name\ntest/ant/1.png,ant\ntest/bee/3.png,bee\n")
     write_tars(root / "tars")
     write_huggingface(root / "saved")
-    raw = yaml.safe_load(paper("data", without_descriptors=True))
+    raw = yaml.safe_load(Paper("data").text())
     (root / "params.yaml").write_text(yaml.safe_dump(_small(raw, encoder=tiny_encoder_files)))
     (root / "texts").mkdir()
     (root / "texts/descriptors.txt").write_text("which is red\nwhich has legs\nwhich can fly\n")

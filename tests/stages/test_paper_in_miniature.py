@@ -157,7 +157,7 @@ def test_rows_with_laion_as_the_source_and_with_another_model(world):
     for wnid in WNIDS:
         for i in range(2):
             draw(world.root / "laion" / wnid / f"{i}.jpg")
-    raw = yaml.safe_load(world.profile("--methods", "all", "--source", "laion", "--laion", str(world.root / "laion")))
+    raw = yaml.safe_load(world.profile("--methods", "all", "--source", f"laion:{world.root}/laion"))
     methods = ("coop", "coop_diverse", "soft_random")
     raw["finetune"]["methods"] = {name: raw["finetune"]["methods"][name] for name in methods}
     for key, value in small(raw, encoder=write_encoder(world.root / "encoder", model="ViT-B-32")).items():

@@ -13,7 +13,7 @@ from miniature import build_coop
 from project import ROOT
 
 from wsoup.disk import store
-from wsoup.profiles.paper import paper
+from wsoup.profiles.paper import Paper
 
 
 def prepare(folder: Path, dataset: str) -> subprocess.CompletedProcess[str]:
@@ -26,7 +26,7 @@ def prepare(folder: Path, dataset: str) -> subprocess.CompletedProcess[str]:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("world")
     build_coop(root / "data")
-    raw = yaml.safe_load(paper("data", without_descriptors=True))
+    raw = yaml.safe_load(Paper("data").text())
     raw["fewshot"] = {"shots": 2}
     (root / "params.yaml").write_text(yaml.safe_dump(raw))
     return root

@@ -51,16 +51,17 @@ def profile_paper(
     encoder: Annotated[
         str, typer.Option(help="One of the paper's models: ViT-B-16, ViT-B-32, ViT-L-14, ...")
     ] = "ViT-B-16",
-    source: Annotated[str, typer.Option(help="imagenet, another dataset with training images, or laion.")] = "imagenet",
+    source: Annotated[
+        str,
+        typer.Option(
+            help="imagenet, another dataset with training images, or laion:FOLDER (images, a folder or tar per class)."
+        ),
+    ] = "imagenet",
     fewshot_pickles: Annotated[
         str | None,
         typer.Option(
             help="The folder with CoOp's own few-shot splits of the source, shot_16-seed_1.pkl ... (default: drawn)."
         ),
-    ] = None,
-    laion: Annotated[
-        str | None,
-        typer.Option(help="With --source laion: the folder of its images, a folder or tar per ImageNet class."),
     ] = None,
     words: Annotated[
         str | None,
@@ -88,7 +89,7 @@ def profile_paper(
 
     Example: wsoup profile paper --data-root /data --gpt-descriptors /data/gpt --methods few-shot --out params.yaml
     """
-    from wsoup.profiles.paper import paper
+    from wsoup.profiles.paper import NEEDS, Paper
 
     if table is not None:
         from wsoup.check.whole import load_params
@@ -101,18 +102,20 @@ def profile_paper(
         return
     if data_root is None:
         raise ParamsError("profile paper needs --data-root, the folder with CoOp's dataset folders")
-    text = paper(
+    if (gpt_descriptors is None) != without_descriptors:
+        both = "give either --gpt-descriptors or --without-descriptors, not both"
+        raise ParamsError(NEEDS if gpt_descriptors is None else both)
+    given = Paper(
         data_root,
         gpt_descriptors=gpt_descriptors,
-        without_descriptors=without_descriptors,
         methods=methods,
         encoder=encoder,
         source=source,
         fewshot_pickles=fewshot_pickles,
-        laion=laion,
         words=words,
         waffle=waffle,
     )
+    text = given.text()
     _put(text, out=out, force=force)
 
 

@@ -1,5 +1,6 @@
 """params.yaml for the paper's datasets: with ImageNet or another dataset as the source."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,126 +31,109 @@ WITHOUT = """\
 """
 
 
-def paper(
-    data_root: str,
-    *,
-    gpt_descriptors: str | None = None,
-    without_descriptors: bool = False,
-    methods: str = "core",
-    encoder: str = "ViT-B-16",
-    source: str = "imagenet",
-    fewshot_pickles: str | None = None,
-    laion: str | None = None,
-    words: str | None = None,
-    waffle: str | None = None,
-) -> str:
-    """params.yaml of the paper; no file needs to be there yet.
+@dataclass(frozen=True)
+class Paper:
+    """The paper's params.yaml, by the options of `wsoup profile paper`; no file needs to be there yet.
 
-    Args:
+    Attributes:
         data_root: the folder that holds CoOp's folders.
-        gpt_descriptors: folder of ``descriptors_*.json``; None only with `without_descriptors`.
-        without_descriptors: leave out all rows that need them.
+        gpt_descriptors: folder of ``descriptors_*.json``; None leaves out all rows that need them.
         methods: one of `wsoup.profiles.files.GROUPS`.
         encoder: one of `ENCODERS`.
-        source: one of the paper's datasets with training images, or ``laion``.
+        source: one of the paper's datasets with training images, or ``laion:FOLDER``, the folder of LAION's images by
+            ImageNet class (`wsoup.datasets.coop`).
         fewshot_pickles: folder with CoOp's ``shot_16-seed_1.pkl`` of the source; None draws the splits, and the report
             marks rows that depend on them.
-        laion: folder of LAION's images by ImageNet class, if the source is ``laion`` (`wsoup.datasets.coop`).
         words: text file of common words, one per line, wherever it lies: the pool of words, and what the soft
             descriptors of ProDA and the CoOp ensemble start from; None takes wordfreq's and the tokenizer's, and the
             report marks rows that depend on them.
-        waffle: text file with the authors' list of Waffle's texts, inside `gpt_descriptors`; None
-            makes them of the pools, and the report marks their rows.
-
-    Raises:
-        ParamsError: descriptors neither given nor left out; an unknown encoder, source or group of methods.
+        waffle: text file with the authors' list of Waffle's texts, inside `gpt_descriptors`; None makes them of the
+            pools, and the report marks their rows.
     """
-    if (gpt_descriptors is None) != without_descriptors:
-        raise ParamsError(
-            NEEDS if gpt_descriptors is None else "give either --gpt-descriptors or --without-descriptors, not both"
-        )
-    if encoder not in ENCODERS:
-        raise ParamsError(f"--encoder {encoder!r} is not one of the paper's: {', '.join(ENCODERS)}")
-    soups = ("word", "word_curve") if without_descriptors else ("descriptor", "word", "word_curve")
-    chosen = of_paper(methods, soups=soups)
-    datasets = _datasets(source, data_root=data_root, gpt=gpt_descriptors, laion=laion)
-    if fewshot_pickles is not None:
-        datasets[source]["fewshot_pickles"] = fewshot_pickles
-    values: dict[str, Any] = {
-        "source": source,
-        "encoder.model": encoder,
-        "encoder.pretrained": ENCODERS[encoder],
-        "datasets": datasets,
-        "finetune.methods": chosen,
-        "evaluate.texts": [text for text in single_texts(source) if text],
-        "landscape.methods": [name for name in LANDSCAPES if name in chosen],
-    }
-    if words is not None:
-        values |= _words(words)
-        for method in chosen.values():
-            if method["tune"].get("start") == "words":
-                method["tune"] = method["tune"] | {"words": words}
-    if waffle is not None:
-        if gpt_descriptors is None:
-            raise ParamsError("--waffle needs --gpt-descriptors, the folder that it lies in and that DVC watches")
-        if not covers(gpt_descriptors, waffle):
+
+    data_root: str
+    gpt_descriptors: str | None = None
+    methods: str = "core"
+    encoder: str = "ViT-B-16"
+    source: str = "imagenet"
+    fewshot_pickles: str | None = None
+    words: str | None = None
+    waffle: str | None = None
+
+    def text(self) -> str:
+        """The file; raises ParamsError for an unknown encoder, source or group, or a file in the wrong folder."""
+        if self.encoder not in ENCODERS:
+            raise ParamsError(f"--encoder {self.encoder!r} is not one of the paper's: {', '.join(ENCODERS)}")
+        soups = ("word", "word_curve") if self.gpt_descriptors is None else ("descriptor", "word", "word_curve")
+        chosen, datasets = of_paper(self.methods, soups=soups), self._datasets()
+        source = next(iter(datasets))
+        if self.fewshot_pickles is not None:
+            datasets[source]["fewshot_pickles"] = self.fewshot_pickles
+        values: dict[str, Any] = {
+            "source": source,
+            "encoder.model": self.encoder,
+            "encoder.pretrained": ENCODERS[self.encoder],
+            "datasets": datasets,
+            "finetune.methods": chosen,
+            "evaluate.texts": [text for text in single_texts(source) if text],
+            "landscape.methods": [name for name in LANDSCAPES if name in chosen],
+        }
+        if self.words is not None:
+            values |= self._words(self.words)
+            for method in chosen.values():
+                if method["tune"].get("start") == "words":
+                    method["tune"] = method["tune"] | {"words": self.words}
+        gpt = self.gpt_descriptors
+        if self.waffle is not None:
+            if gpt is None or not covers(gpt, self.waffle):
+                where = f"put it into {gpt}" if gpt else "name that folder"
+                raise ParamsError(
+                    f"--waffle {self.waffle} must lie in the folder of --gpt-descriptors, which DVC watches: {where}"
+                )
+            values["candidates.waffle"] = self.waffle
+        if gpt is None:
+            return filled(template("paper"), {**values, **dict.fromkeys(DESCRIPTOR_SOUPS)}, head=WITHOUT)
+        pool = descriptor_pool(f"{gpt}/descriptors_imagenet.json", watch=gpt)
+        return filled(template("paper"), {**values, **pool})
+
+    @staticmethod
+    def _words(path: str) -> dict[str, Any]:
+        """Values for `filled`: the whole list of words, with the authors' count if the file does not exist yet."""
+        count = len(texts_of(path)) if Path(path).is_file() else coverage.authors()["words"]["count"]
+        return {"candidates.words.path": path, "candidates.words.watch": path, "candidates.words.count": count}
+
+    def _datasets(self) -> dict[str, dict[str, Any]]:
+        """Section datasets, the source first. With another source ImageNet is a target, and its shifts are left out."""
+        source, _, laion = self.source.partition(":")
+        sources = [name for name, known in PAPER.items() if known.role != "dg"]  # the shifts have test images only
+        if (source == "laion") != bool(laion) or source not in (*sources, "laion"):
             raise ParamsError(
-                f"--waffle {waffle} must lie in the folder of --gpt-descriptors, which DVC watches: put it into "
-                f"{gpt_descriptors}"
+                f"--source {self.source!r} is not one of the paper's datasets with training images: "
+                f"{', '.join(sources)}; or laion:FOLDER, the folder of LAION's images by ImageNet class"
             )
-        values["candidates.waffle"] = waffle
-    if gpt_descriptors is None:
-        return filled(template("paper"), {**values, **dict.fromkeys(DESCRIPTOR_SOUPS)}, head=WITHOUT)
-    pool = descriptor_pool(f"{gpt_descriptors}/descriptors_imagenet.json", watch=gpt_descriptors)
-    return filled(template("paper"), {**values, **pool})
+        of_imagenet = source in ("imagenet", "laion")
+        names = [name for name, known in PAPER.items() if of_imagenet or known.role != "dg"]
+        sections = {name: self._dataset(name) for name in names}
+        if source == "laion":  # which is tested on ImageNet's test images
+            sections["laion"] = sections.pop("imagenet") | {"layout": self.source}
+        elif source != "imagenet":
+            sections["imagenet"]["role"] = "xd"
+        # The paper's single texts follow the plain template (the authors' main_crossdataset.alignment.py:74).
+        changes = {"role": "source"} | ({"template": PAPER["imagenet"].template} if single_texts(source) else {})
+        return {source: sections.pop(source) | changes, **sections}
 
-
-def _words(path: str) -> dict[str, Any]:
-    """Values for `filled`: the whole list of words, with the authors' count if the file does not exist yet."""
-    count = len(texts_of(path)) if Path(path).is_file() else coverage.authors()["words"]["count"]
-    return {"candidates.words.path": path, "candidates.words.watch": path, "candidates.words.count": count}
-
-
-def _datasets(source: str, *, data_root: str, gpt: str | None, laion: str | None) -> dict[str, dict[str, Any]]:
-    """Section datasets, the source first. With another source ImageNet is a target, and its shifts are left out."""
-    if (source == "laion") != (laion is not None):
-        raise ParamsError(
-            "--source laion needs --laion FOLDER, the folder of its images by ImageNet class; no other source takes it"
-        )
-    of_imagenet = source in ("imagenet", "laion")
-    if not of_imagenet:
-        _check_source(source, option="--source")
-    names = [name for name, known in PAPER.items() if of_imagenet or known.role != "dg"]
-    sections = {name: _dataset(name, data_root=data_root, gpt=gpt) for name in names}
-    if source == "laion":  # which is tested on ImageNet's test images
-        sections["laion"] = sections.pop("imagenet") | {"layout": f"laion:{laion}"}
-    elif source != "imagenet":
-        sections["imagenet"]["role"] = "xd"
-    # The paper's single texts follow the plain template (the authors' main_crossdataset.alignment.py:74).
-    changes = {"role": "source"} | ({"template": PAPER["imagenet"].template} if single_texts(source) else {})
-    return {source: sections.pop(source) | changes, **sections}
-
-
-def _dataset(name: str, *, data_root: str, gpt: str | None) -> dict[str, Any]:
-    known = PAPER[name]
-    listed = "variants.txt" if name == "fgvc_aircraft" else known.splits or "classnames.txt"
-    section: dict[str, Any] = {
-        "role": known.role,
-        "layout": f"coop:{name}",
-        "root": data_root,
-        "watch": f"{data_root}/{known.folder}/{listed}",
-        "template": known.template,
-    }
-    if known.baseline_template is not None:
-        section["baseline_template"] = known.baseline_template
-    if gpt:
-        section |= {"gpt_descriptors": f"{gpt}/descriptors_{known.gpt}.json", "gpt_wording": known.gpt_wording}
-    return section | ({"gpt_names": known.gpt_names} if known.gpt_names else {})
-
-
-def _check_source(name: str, *, option: str) -> None:
-    sources = [known for known, dataset in PAPER.items() if dataset.role != "dg"]  # the shifts have test images only
-    if name not in sources:
-        raise ParamsError(
-            f"{option} {name!r} is not one of the paper's datasets with training images: {', '.join(sources)}"
-        )
+    def _dataset(self, name: str) -> dict[str, Any]:
+        known, root, gpt = PAPER[name], self.data_root, self.gpt_descriptors
+        listed = "variants.txt" if name == "fgvc_aircraft" else known.splits or "classnames.txt"
+        section: dict[str, Any] = {
+            "role": known.role,
+            "layout": f"coop:{name}",
+            "root": root,
+            "watch": f"{root}/{known.folder}/{listed}",
+            "template": known.template,
+        }
+        if known.baseline_template is not None:
+            section["baseline_template"] = known.baseline_template
+        if gpt is not None:
+            section |= {"gpt_descriptors": f"{gpt}/descriptors_{known.gpt}.json", "gpt_wording": known.gpt_wording}
+        return section | ({"gpt_names": known.gpt_names} if known.gpt_names else {})
