@@ -108,6 +108,7 @@ def test_a_folder_without_a_split_is_split_without_duplicates(in_tmp, tiny_encod
     root = write_image_folder(Path("photos"), splits={".": 6}, classes=COLOURS)
     shutil.copy(root / "red/00.png", root / "red/copy.png")
     shutil.copy(root / "red/00.png", root / "red/again.png")
+    shutil.copy(root / "green/00.png", root / "white/green.png")
     Path("photos/blue/00.png").write_bytes(b"broken")
     Path("photos/blue/01.heic").write_bytes(b"unknown")
     wanted = looked(root)
@@ -118,6 +119,10 @@ def test_a_folder_without_a_split_is_split_without_duplicates(in_tmp, tiny_encod
     near = torch.cdist(result.features.double(), encode_pixels(tiny_encoder, pixels).double()) < 1e-3
     assert not near.any()
     assert "1 photos could not be read: 'photos/blue/00.png'" in result.notes
+    (copies,) = [note for note in result.notes if note.startswith("2 photos are left out as copies of others: ")]
+    (twice,) = [note for note in result.notes if "the same pictures lie in two classes" in note]
+    assert copies.count("photos/red") == 2
+    assert ("photos/green/00.png" in twice, "photos/white/green.png" in twice) == (True, True)
     assert "left out, convert them to .jpg: 1 .heic" in result.notes
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +32,7 @@ from wsoup.datasets import fewshot, folder
 from wsoup.datasets.listing import Listing, Split, some, validated
 from wsoup.disk.store import write_bytes
 from wsoup.heads.head import Head, best_head
-from wsoup.heads.kinds import SAME, checked
+from wsoup.heads.kinds import checked, duplicates
 from wsoup.search.grow.sample import drawn
 from wsoup.soup.member import Member
 from wsoup.soup.soup import Soup
@@ -148,7 +149,7 @@ class Trial:
         features, labels: (H, D) and (H,) of them.
         soup: the soup.
         head: the head; None if a class has no photo to learn from.
-        texts: text classifiers (C, D) by row.
+        classifiers: of each row, the simplest first.
         notes: what was left out and why, one line each.
     """
 
@@ -159,18 +160,8 @@ class Trial:
     labels: Tensor
     soup: Soup
     head: Head | None
-    texts: dict[str, Tensor]
+    classifiers: dict[str, Classifier]
     notes: list[str]
-
-    @cached_property
-    def classifiers(self) -> dict[str, Classifier]:
-        """A classifier of each row, the simplest first."""
-        names = self.wanted.class_names
-        rows = {
-            row: Classifier.of_texts(weights, class_names=names, encoder=self.encoder)
-            for row, weights in self.texts.items()
-        }
-        return rows if self.head is None else {**rows, HEAD: Classifier.of_head(self.head)}
 
     @cached_property
     def answers(self) -> dict[str, Tensor]:
@@ -194,7 +185,7 @@ class Trial:
             template = self.wanted.template
             weights = built_in_texts("class_name", class_names=folders, template=template, encoder=self.encoder)
             lines.append(_count("names of folders", (self.features @ weights.T).argmax(dim=1) == self.labels))
-        if labels := hurting_names(self.features @ self.texts[CLASS_NAME].T, self.labels):
+        if labels := hurting_names(self.features @ self.classifiers[CLASS_NAME].weights, self.labels):
             named = some([names[label] for label in labels])
             lines.append(f"these names tell little of their own photos, other words may help (--classes): {named}")
         return [*lines, "", self.advice.sentence]
@@ -250,7 +241,7 @@ def trial(wanted: Wanted, *, encoder: Encoder) -> Trial:
     """Make a soup and a head, and let all rows answer the held-out photos.
 
     Raises:
-        DataError: no photo to hold out can be read, or a photo under two labels.
+        DataError: no photo to hold out can be read.
     """
     names, template, notes = wanted.class_names, wanted.template, [*wanted.notes]
     soup = Soup("sample", wanted.seed, template, encoder.id, _words(wanted.seed), preprocessing=encoder.preprocessing)
@@ -259,31 +250,43 @@ def trial(wanted: Wanted, *, encoder: Encoder) -> Trial:
         TEMPLATES: built_in_texts("templates", class_names=names, template=template, encoder=encoder),
         SOUP: class_texts(soup, class_names=names, template=template, encoder=PromptEncoder.of(encoder)),
     }  # before the photos: a name that is too long is said at once
+    rows = {row: Classifier.of_texts(each, class_names=names, encoder=encoder) for row, each in texts.items()}
     features = encode_images(wanted.paths, model=encoder.model, preprocess=encoder.preprocess, on_bad_image="nan")
-    readable, in_train = features.isfinite().all(dim=1), torch.arange(len(features)) < wanted.n_train
-    if bad := [wanted.paths[i] for i in (~readable).nonzero()[:, 0].tolist()]:
-        notes.append(one_line(f"{len(bad)} photos could not be read: {some(bad, limit=5)}"))
-    shown = in_train & readable
-    same = torch.cdist(features.double(), features[shown].double()).lt(SAME).any(dim=1) & ~in_train & readable
-    if same.any():
-        notes.append(f"{int(same.sum())} held-out photos are also among the shots and are left out")
-    kept = ~in_train & readable & ~same
+    usable = torch.ones(len(features), dtype=torch.bool)
+    for why, photos in _left_out(wanted, features):
+        usable[photos] = False
+        notes.append(one_line(why))
+    in_train = torch.arange(len(features)) < wanted.n_train
+    shown, kept = in_train & usable, ~in_train & usable
     if not kept.any():
         raise DataError("no photo that could be read is left to be held out; add some to test/, or lower --shots")
     head = None
-    missing = [names[label] for label in range(len(names)) if label not in wanted.labels[shown]]
-    if missing:
+    if missing := [names[label] for label in range(len(names)) if label not in wanted.labels[shown]]:
         notes.append(f"no head: nothing to learn {some(missing)} from, since half of a class is held out; add photos")
     else:
-        scale = logit_scale_of(encoder.model)
-        shots, note = checked(
-            features[shown], wanted.labels[shown], texts=texts[SOUP].T, logit_scale=scale, names=names
-        )
+        scale, x, y = logit_scale_of(encoder.model), features[shown], wanted.labels[shown]
+        shots, note = checked(x, y, texts=texts[SOUP].T, logit_scale=scale, names=names)
         head = best_head(
             shots, kind="both", soup=soup, template=template, class_names=names, encoder=encoder.id, note=note
         )
+        rows[HEAD] = Classifier.of_head(head)
     paths = [wanted.paths[i] for i in kept.nonzero()[:, 0].tolist()]
-    return Trial(wanted, encoder, paths, features[kept], wanted.labels[kept], soup, head, texts, notes)
+    return Trial(wanted, encoder, paths, features[kept], wanted.labels[kept], soup, head, rows, notes)
+
+
+def _left_out(wanted: Wanted, features: Tensor) -> Iterator[tuple[str, list[int]]]:
+    """Why photos are left out, and which: unreadable ones (NaN), pictures in two classes, and further copies."""
+    pairs = duplicates(features.double())
+    unread = (~features.isfinite().all(dim=1)).nonzero()[:, 0].tolist()
+    torn = sorted({i for pair in pairs if wanted.labels[pair[0]] != wanted.labels[pair[1]] for i in pair})
+    copies = sorted({later for _, later in pairs} - {*torn})
+    for why, photos in (
+        ("photos could not be read", unread),
+        ("photos are left out, since the same pictures lie in two classes", torn),
+        ("photos are left out as copies of others", copies),
+    ):
+        if photos:
+            yield f"{len(photos)} {why}: {some([wanted.paths[i] for i in photos], limit=5)}", photos
 
 
 def _words(seed: int) -> tuple[Member, ...]:

@@ -109,7 +109,7 @@ def checked(
         raise DataError("a head needs two classes or more")
     x, y = features.double().cpu(), labels.cpu()
     kept = torch.ones(len(y), dtype=torch.bool)
-    for first, second in _duplicates(x):
+    for first, second in duplicates(x):
         if y[first] != y[second]:
             pair = f"{names[int(y[first])]!r} and {names[int(y[second])]!r}"
             raise DataError(f"images {first} and {second} are the same photo, labelled {pair}; correct one label")
@@ -126,8 +126,8 @@ def checked(
     return FewShot(x[kept], y[kept], texts.double().cpu(), float(logit_scale)), note
 
 
-def _duplicates(features: Tensor) -> list[tuple[int, int]]:
-    """Pairs (earlier row, later row) of the same photo."""
+def duplicates(features: Tensor) -> list[tuple[int, int]]:
+    """Pairs (earlier row, later row) of the same photo; a row (N, D) of NaN is in none."""
     pairs = []
     for start in range(0, len(features), ROWS):
         later = features[start : start + ROWS]
