@@ -121,7 +121,7 @@ def test_only_shards_of_removed_stages_and_changed_code_are_removed(in_tmp, monk
     monkeypatch.chdir(project(in_tmp / inside))
     kept, gone, changed = begun("score@words"), begun("finetune@gone"), begun("soup@word")
     Path("stages/soup.py").write_text(Path("stages/soup.py").read_text() + "# a changed line\n")
-    for path in (CACHE / "notes.txt", CACHE / "score@words/notes.txt", CACHE / "timings.jsonl"):
+    for path in (CACHE / "notes.txt", CACHE / "score@words/notes.txt"):
         path.write_text("mine")
     shown = command().splitlines()
     assert f"{kept.path.parent}" in {line.split("  ")[-1] for line in shown}
@@ -131,7 +131,7 @@ def test_only_shards_of_removed_stages_and_changed_code_are_removed(in_tmp, monk
         f"removed {changed.path.parent} its code or packages have changed",
     ]
     assert (kept.done(), gone.done(), changed.done()) == (True, False, False)
-    assert len([*CACHE.rglob("notes.txt"), *CACHE.glob("timings.jsonl")]) == 3
+    assert len([*CACHE.rglob("notes.txt")]) == 2
 
 
 def test_a_running_stage_is_left_alone_and_a_killed_one_is_judged(run: Path, slow: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Running a stage: its item and command line, checks before and after, its lock, one-line errors, and timings.
+"""Running a stage: its item and command line, checks before and after, its lock, and one-line errors.
 
 Run ``python -m stages.score words`` in the folder of params.yaml, or ``dvc repro score@words``. DVC passes the item in
 ``DVC_STAGE``, so that no name from params.yaml ever reaches a shell. Where a stage runs may not change a result, so it
@@ -33,7 +33,7 @@ from wsoup.disk import code
 from wsoup.disk.atomic import check_no_link, remove_half_written
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
-from wsoup.disk.store import cache_dir, make_cache_dir
+from wsoup.disk.store import make_cache_dir
 from wsoup.pipeline.inputs import (
     check_packages,
     check_unchanged,
@@ -48,7 +48,6 @@ from wsoup.runtime.process import (
     errors_in_one_line,
     finished,
     interruptible,
-    peak_bytes,
     print_anything,
 )
 
@@ -69,7 +68,7 @@ def run(main: Callable[..., None]) -> None:
     """
     script = Path(sys.argv[0]).resolve()
     name, takes_item = script.stem, main.__code__.co_argcount > 1
-    began, owner = time.monotonic(), None
+    owner = None
     if not gc.isenabled():  # see `stages`
         gc.freeze()  # the collector need not look at imported modules again
         gc.enable()
@@ -94,8 +93,6 @@ def run(main: Callable[..., None]) -> None:
         what = "finished work is kept, run it again to continue" if kept else "nothing was finished, run it again"
         print(f"{script.stem}: interrupted; {what}", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
-    with contextlib.suppress(OSError):  # a full disk; the outs are in place
-        _note_timing(name, seconds=time.monotonic() - began)
     finished()
 
 
@@ -162,24 +159,6 @@ def _locked(name: str) -> Iterator[None]:
     finally:
         holder.unlink(missing_ok=True)
         lock.release()
-
-
-def _note_timing(name: str, *, seconds: float) -> None:
-    """Append time and peak memory to ``.cache/wsoup/timings.jsonl``, for people; it is no output."""
-    peak = peak_bytes()
-    line: dict[str, object] = {
-        "stage": os.environ.get("DVC_STAGE", name),
-        "seconds": round(seconds, 2),
-        "cpu_seconds": round(time.process_time(), 2),
-        "peak_mib": None if peak is None else round(peak / 2**20),
-        "cores": os.cpu_count(),
-        "device": os.environ.get("WSOUP_DEVICE", "auto"),
-        "time": int(time.time()),
-        "run": os.getppid(),  # DVC: the same for all stages of one `dvc repro`
-    }
-    cache_dir().mkdir(parents=True, exist_ok=True)
-    with open(cache_dir() / "timings.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps(line, sort_keys=True) + "\n")
 
 
 def remove_strays() -> None:

@@ -6,7 +6,7 @@ stage refuses to run with another wsoup than that; `wsoup init` again brings the
 what the changed code decides.
 
 The cache holds shards of stages, digests of images by dataset root, image features by content (so that added images
-cost only themselves), locks of running stages, and timings. None of it is a result; those DVC keeps.
+cost only themselves), and locks of running stages. None of it is a result; those DVC keeps.
 """
 
 import hashlib
