@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from wsoup.base.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner, Shard
@@ -14,7 +13,7 @@ from wsoup.finetune.train import Trainer
 from wsoup.finetune.tuned import pack_student, save_tuned
 from wsoup.finetune.tuners import check_templates
 from wsoup.params.inputs import EmbedParams, EncoderParams
-from wsoup.params.section import Name, Sections, Seeds, load, read_yaml
+from wsoup.params.section import Name, Sections, Seeds, load, one_of, read_yaml
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards, save_seconds
 from wsoup.towers.encoder import load_encoder
@@ -33,9 +32,8 @@ class Wanted(Sections):
 def main(owner: Owner, method: str) -> None:
     """Train METHOD, a name under finetune.methods, for every seed, and keep the averaged weights."""
     params, artifacts = load(Wanted), Artifacts()
-    if method not in params.finetune.methods:
-        raise ParamsError(f"finetune.methods has no {method!r}; it has {', '.join(params.finetune.methods)}")
-    definition, shared, encoder = params.finetune.methods[method], params.finetune, load_encoder(params.encoder)
+    definition = one_of("finetune.methods", params.finetune.methods, method)
+    shared, encoder = params.finetune, load_encoder(params.encoder)
     # Templates of targets do not affect training; a bad one is refused before hours of it.
     templates = {name: dataset["template"] for name, dataset in read_yaml("params.yaml")["datasets"].items()}
     check_templates(definition.tune, templates, source=params.source, tokenizer=encoder.tokenizer)

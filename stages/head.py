@@ -8,14 +8,13 @@ from functools import partial
 
 import pyarrow as pa
 
-from wsoup.base.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate.heads import head_line
 from wsoup.heads.head import Head, best_head
 from wsoup.heads.kinds import checked
 from wsoup.heads.params import HeadParams, Heads
-from wsoup.params.section import load
+from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import Run, Source, SourceParams, identity, load_source
@@ -34,9 +33,7 @@ class Wanted(SourceParams):
 def main(owner: Owner, name: str) -> None:
     """Make and evaluate NAME, a head of section `heads`."""
     params = load(Wanted)
-    if name not in params.heads:
-        raise ParamsError(f"heads has no {name!r}; it has {', '.join(params.heads) or 'none'}")
-    definition, run = params.heads[name], Run.of(owner, params)
+    definition, run = one_of("heads", params.heads, name), Run.of(owner, params)
     artifacts, encoder, source = run.artifacts, run.encoder, load_source(run)
     soups = [Soup.load(artifacts.soup(definition.soup, seed=seed), encoder=encoder.id) for seed in params.seeds]
     files = fit(owner, definition, source=source, soups=soups, encoder=encoder)
@@ -47,12 +44,9 @@ def main(owner: Owner, name: str) -> None:
     heads = {seed: Head.load(artifacts.head(name, seed=seed)) for seed in params.seeds}
     names = sorted(dataset["name"] for dataset in store.read_object(artifacts.evaluated)["datasets"])
     tests = [store.read_features(artifacts.features(each, split="test"), encoder=encoder.id) for each in names]
-    lines = [
-        line
-        for test in tests
-        for seed, head in heads.items()
-        if (line := head_line(head, name=name, soup=definition.soup, seed=seed, test=test)) is not None
-    ]
+    pairs = [(test, seed, head) for test in tests for seed, head in heads.items()]
+    lines = [head_line(head, name=name, soup=definition.soup, seed=seed, test=test) for test, seed, head in pairs]
+    known = [line for line in lines if line is not None]
     attributes = {
         "encoder": encoder.id,
         "parameters": heads[params.seeds[0]].classifier.numel(),
@@ -62,10 +56,10 @@ def main(owner: Owner, name: str) -> None:
         "made_with": dict(owner.packages),
     }
     out = artifacts.results / "heads" / f"{name}.parquet"
-    store.write_table(out, pa.Table.from_pylist(lines), attributes=attributes)
+    store.write_table(out, pa.Table.from_pylist(known), attributes=attributes)
     left_out = [f"{head.n_correct} of {head.n_images}{head.note and f' ({head.note})'}" for head in heads.values()]
     print(f"left-out images right, by seed: {', '.join(left_out)}")
-    print(f"{out}: {name} on {', '.join(dict.fromkeys(line['dataset'] for line in lines))}")
+    print(f"{out}: {name} on {', '.join(dict.fromkeys(str(line['dataset']) for line in known))}")
 
 
 def fit(
@@ -74,15 +68,13 @@ def fit(
     """The head file of each seed's soup, from the few-shot images alone; a shard is a seed."""
 
     def fitted(soup: Soup, seed: int) -> bytes:
-        classes = {"template": source.template, "class_names": source.class_names}
-        shots, note = checked(
-            *source.images_of(seed),
-            texts=class_texts(soup, encoder=PromptEncoder.of(encoder), **classes).T,
-            logit_scale=logit_scale_of(encoder.model),
-            names=source.class_names,
-        )
-        head = best_head(shots, kind=definition.kind, soup=soup, encoder=encoder.id, note=note, **classes)
-        return head.as_bytes()
+        template, names = source.template, source.class_names
+        texts = class_texts(soup, encoder=PromptEncoder.of(encoder), template=template, class_names=names).T
+        scale = logit_scale_of(encoder.model)
+        shots, note = checked(*source.images_of(seed), texts=texts, logit_scale=scale, names=names)
+        return best_head(
+            shots, kind=definition.kind, soup=soup, template=template, class_names=names, encoder=encoder.id, note=note
+        ).as_bytes()
 
     shards = [
         Shard(owner, [identity(source, seed=seed), definition.kind, soup.as_json()], partial(fitted, soup, seed))

@@ -7,14 +7,13 @@ import json
 from dataclasses import replace
 from functools import partial
 
-from wsoup.base.errors import ParamsError
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
 from wsoup.evaluate import landscape
 from wsoup.evaluate.params import LandscapeParams
 from wsoup.evaluate.testsets import load_tests
 from wsoup.finetune.tuned import load_tuned
-from wsoup.params.section import load
+from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.rank.source import Run, SourceParams, load_source
@@ -31,9 +30,7 @@ def main(owner: Owner, method: str) -> None:
     """Count correct images over the plane of METHOD, one of landscape.methods, and the first member of a soup."""
     params = load(Wanted)
     section, seed = params.landscape, params.seeds[0]
-    if method not in section.methods:
-        known = ", ".join(section.methods) or "none"
-        raise ParamsError(f"landscape.methods has no {method!r} (it has {known}); add it there in params.yaml")
+    one_of("landscape.methods", dict.fromkeys(section.methods), method)
     run = replace(Run.of(owner, params), seeds=(seed,))
     artifacts, encoder, source = run.artifacts, run.encoder, load_source(run)
     tests = landscape.shown_datasets(load_tests(artifacts, encoder=encoder), source=source, seed=seed)

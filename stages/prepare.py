@@ -1,6 +1,5 @@
 """A dataset on disk -> its manifest, a table of the images that a run uses."""
 
-from wsoup.base.errors import ParamsError
 from wsoup.check import preflight
 from wsoup.check.whole import load_params
 from wsoup.datasets import manifest
@@ -8,7 +7,7 @@ from wsoup.disk import store
 from wsoup.disk.files import Artifacts
 from wsoup.disk.shards import Owner
 from wsoup.params.inputs import Datasets, FewshotParams
-from wsoup.params.section import Name, Sections, Seeds, load
+from wsoup.params.section import Name, Sections, Seeds, load, one_of
 from wsoup.pipeline import stage
 
 
@@ -26,9 +25,7 @@ def main(owner: Owner, dataset: str) -> None:
     for problem in preflight.problems(load_params()):  # a run begins here, and its last stage may come hours later
         raise problem
     params = load(Wanted)
-    if dataset not in params.datasets:
-        raise ParamsError(f"dataset {dataset!r} is not in params.yaml; there are {', '.join(params.datasets)}")
-    section = params.datasets[dataset]
+    section = one_of("datasets", params.datasets, dataset)
     listing = manifest.read_listing(dataset, params=section, imagenet_names=_imagenet_names)
     built = manifest.build(listing, name=dataset, params=section, shots=params.fewshot.shots, seeds=list(params.seeds))
     store.write_table(Artifacts().manifest(dataset), built.table, attributes=built.attributes)

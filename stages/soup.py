@@ -3,11 +3,10 @@
 from functools import partial
 from itertools import islice
 
-from wsoup.base.errors import ParamsError
 from wsoup.check.soups import Soups
 from wsoup.disk import store
 from wsoup.disk.shards import Owner, Shard
-from wsoup.params.section import load
+from wsoup.params.section import load, one_of
 from wsoup.pipeline import stage
 from wsoup.runtime.work import finish_shards
 from wsoup.search.grow.search import Search
@@ -24,9 +23,7 @@ class Wanted(SourceParams):
 def main(owner: Owner, name: str) -> None:
     """Build the soup NAME of section `soups` for every seed."""
     params = load(Wanted)
-    if name not in params.soups:
-        raise ParamsError(f"soups has no {name!r}; it has {', '.join(params.soups)}")
-    definition, run = params.soups[name], Run.of(owner, params)
+    definition, run = one_of("soups", params.soups, name), Run.of(owner, params)
     source = load_source(run)
     scores = run.artifacts.scores(definition.pool)
     pools = {seed: read_ranked(scores, seed=seed, encoder=run.encoder.id) for seed in run.seeds}

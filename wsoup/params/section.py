@@ -108,6 +108,7 @@ class Sections(BaseModel):
 # ------------------------------------------------------------------------------------------------ reading and checks
 
 Model = TypeVar("Model", bound=BaseModel)
+Value = TypeVar("Value")
 
 
 def load(model: type[Model], path: str | Path = "params.yaml") -> Model:
@@ -120,6 +121,13 @@ def load(model: type[Model], path: str | Path = "params.yaml") -> Model:
             range; all problems in one line, or as many as fit and the number of the others.
     """
     return parse(model, read_yaml(path), origin=str(path))
+
+
+def one_of(section: str, entries: Mapping[str, Value], name: str) -> Value:
+    """The entry of a section that a stage is asked for; raises ParamsError, with the names that there are."""
+    if name not in entries:
+        raise ParamsError(f"{section} has no {name!r}; it has {', '.join(entries) or 'none'}")
+    return entries[name]
 
 
 def read_yaml(path: str | Path) -> Mapping[str, Any]:
