@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import typing
 
 import numpy as np
 import pytest
@@ -201,17 +199,6 @@ def test_predictions_may_spread_over_nearly_all_classes_or_over_no_more_than_bef
 
 
 # ------------------------------------------------------------------------------------------------- labels, states
-
-
-def test_no_function_takes_a_label():
-    allowed = {
-        *("features", "texts", "logit_scale", "zero_shot", "mean", "by", "bias", "shares", "unchanged", "adapted"),
-        *("settled", "n_images", "n_classes"),
-    }
-    for _, function in inspect.getmembers(em, inspect.isfunction):
-        if function.__module__ == em.__name__:
-            assert {*inspect.signature(function).parameters} <= allowed, function
-    assert "labels" not in typing.get_type_hints(Adapted)
 
 
 def test_states_of_torch_change_nothing():

@@ -6,10 +6,11 @@ import math
 
 import pytest
 import torch
+from pydantic import TypeAdapter
 from torch.nn import functional as F
 
 from wsoup.finetune import losses
-from wsoup.finetune.params import CrossEntropyLoss
+from wsoup.finetune.params import LossParams, ProdaLoss, ProgradLoss
 
 
 def features(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -50,32 +51,93 @@ def test_the_adaptive_margin_by_hand():
     assert not margins.requires_grad
 
 
-class OnACircle:
-    """Two classes at 0 and 90 degrees, for student and teacher."""
+class Fixed:
+    """Passes of two members with three classes: fixed features (2, 3, D) of the student and of the teacher."""
 
-    members = 1
+    members = 2
 
-    def texts(self, member: int) -> torch.Tensor:
-        return torch.eye(2, requires_grad=True)
+    def __init__(self, student: torch.Tensor, teacher: torch.Tensor) -> None:
+        self.student, self.teacher = torch.nn.Parameter(student), teacher
+
+    def texts(self, member: int, *, classes: torch.Tensor | None = None) -> torch.Tensor:
+        return self.student[member] if classes is None else self.student[member][classes]
 
     def teacher_texts(self, member: int) -> torch.Tensor:
-        return torch.eye(2)
+        return self.teacher[member]
 
 
-def test_the_teacher_predicts_at_its_own_scale():
-    """Student at 30 degrees and scale 60, teacher at 60 degrees and tau0 = 3, lambda 1/4, label 0."""
-    loss = CrossEntropyLoss(**{"kind": "cross_entropy", "lambda": 0.25, "teacher_logit_scale": 3})
+def backward(loss, *, iteration: int, student=None, teacher=None, x=None, y=(2, 0)):
+    """Loss and logits of an `Objective` at logit scale 6, and the passes, whose texts then have gradients."""
+    passes = Fixed(features(2, 3, 4) if student is None else student, features(2, 3, 4, seed=1))
     scaler = torch.amp.GradScaler("cpu", enabled=False)
-    objective = losses.Objective(OnACircle(), loss=loss, logit_scale=60, parameters=[], scaler=scaler)
-    sin, cos = 0.5, math.sqrt(3) / 2
-    value, _ = objective.backward(
-        torch.tensor([[cos, sin]]), torch.tensor([[sin, cos]]), torch.tensor([0]), iteration=0
-    )
-    teacher = 1 / (1 + math.exp(3 * (cos - sin)))  # of class 0
-    own = -math.log(1 + math.exp(60 * (sin - cos)))  # log p of class 0
-    other = own + 60 * (sin - cos)
-    expected = -((0.75 + 0.25 * teacher) * own + 0.25 * (1 - teacher) * other)
-    assert float(value) == pytest.approx(expected, rel=1e-5)
+    objective = losses.Objective(passes, loss=loss, logit_scale=6, parameters=[passes.student], scaler=scaler)
+    images = features(len(y), 4, seed=2) if x is None else x
+    return *objective.backward(images, teacher, torch.tensor(y), iteration=iteration), passes
+
+
+def soft_targets(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return -(targets.double() * logits.log_softmax(dim=1)).sum(dim=1).mean()
+
+
+TAUGHT = {"lambda": 0.25, "teacher_logit_scale": 3}
+OBJECTIVES = {  # images x (2, D), texts t (3, D) of the student, t0 of the teacher, one-hot targets
+    "smoothing": (
+        {"kind": "cross_entropy", "label_smoothing": 0.3},
+        lambda x, t, t0, hot: soft_targets(6 * x @ t.T, torch.where(hot > 0, 0.7, 0.15)),
+    ),
+    "margin": (
+        {"kind": "cross_entropy", "margin": 0.5},
+        lambda x, t, t0, hot: soft_targets(6 * (x @ t.T + 0.5 * (1 - (hot @ t) @ t.T)), hot),
+    ),
+    "teacher at its own scale": (
+        {"kind": "cross_entropy", **TAUGHT},
+        lambda x, t, t0, hot: soft_targets(6 * x @ t.T, 0.75 * hot + 0.25 * (3 * x.flip(1) @ t0.T).softmax(1)),
+    ),
+    "kgcoop": (
+        {"kind": "kgcoop", "weight": 8},
+        lambda x, t, t0, hot: soft_targets(6 * x @ t.T, hot) + 8 * (1 - (t * t0).sum(dim=1).mean()),
+    ),
+    "contrastive": (
+        {"kind": "contrastive", "balance": 0.25},
+        lambda x, t, t0, hot: losses.contrastive(x, hot @ t, logit_scale=6, balance=0.25),
+    ),
+}
+
+
+@pytest.mark.parametrize("iteration", [0, 3])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_objective_is_its_formula_for_the_iterations_member(name, iteration):
+    section, formula = OBJECTIVES[name]
+    x, y = features(2, 4, seed=2), torch.tensor([2, 0])
+    loss = TypeAdapter(LossParams).validate_python(section)
+    value, logits, passes = backward(loss, iteration=iteration, teacher=x.flip(1))
+    t, t0 = passes.student[iteration % 2].detach(), passes.teacher[iteration % 2]
+    assert float(value) == pytest.approx(float(formula(x, t, t0, F.one_hot(y, 3).double())))
+    torch.testing.assert_close(logits, 6 * x @ (t[y] if name == "contrastive" else t).T)
+    assert not passes.student.grad[1 - iteration % 2].any()
+
+
+def test_proda_takes_the_next_descriptors_in_turn():
+    """Two of two in each step; the overlap of their prompts is added."""
+    loss = ProdaLoss(kind="proda", per_step=2, orthogonality=0.5)
+    value, logits, passes = backward(loss, iteration=1)
+    x, texts = features(2, 4, seed=2), passes.student.detach()[:, [2, 0]].transpose(0, 1)
+    expected = losses.gaussian_bound(x, texts, logit_scale=6) + 0.5 * losses.prompt_overlap(texts)
+    assert float(value) == pytest.approx(float(expected))
+    torch.testing.assert_close(logits, 6 * x @ texts.mean(dim=1).T)
+
+
+def test_prograd_descends_the_task_without_its_conflict_with_the_zero_shot_prediction():
+    loss, x, teacher = ProgradLoss(kind="prograd", weight=1.0), features(2, 4, seed=2), features(2, 4, seed=11)
+    value, _, passes = backward(loss, iteration=1, teacher=teacher)
+    t = passes.student.detach()[1, [2, 0]].requires_grad_()
+    task = losses.contrastive(x, t, logit_scale=6, balance=1.0)
+    general = losses.kl_divergence(6 * x @ t.T, (6 * teacher @ passes.teacher[1, [2, 0]].T).softmax(dim=1))
+    gradients = [torch.autograd.grad(part, [t], retain_graph=True) for part in (task, general)]
+    expected = losses.without_conflict(gradients[0], general=gradients[1], weight=1.0)[0]
+    assert float(value) == pytest.approx(task.item())
+    torch.testing.assert_close(passes.student.grad[1, [2, 0]], expected)
+    assert not torch.equal(expected, gradients[0][0]), "these conflict"
 
 
 @pytest.mark.parametrize("balance", [1.0, 0.5, 0.0])

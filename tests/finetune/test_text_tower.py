@@ -74,18 +74,6 @@ def test_deep_prompts_are_replaced_before_each_block():
     torch.testing.assert_close(features, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_saving_memory_changes_no_gradient():
-    net = model()
-
-    def gradient(save_memory: bool) -> torch.Tensor:
-        tower = TrainableTextTower(net)
-        tower.save_memory = save_memory
-        features = tower(tower.prepare(tokens()))
-        return torch.autograd.grad(features.sum(), [net.positional_embedding])[0]
-
-    assert torch.equal(gradient(True), gradient(False))
-
-
 def test_a_text_shorter_than_the_prompt_is_refused():
     with pytest.raises(PoolError, match=r"a text of 2 tokens is shorter than the prompt of 3"):
         TrainableTextTower(model()).prepare(open_clip.get_tokenizer("ViT-B-32")(["cat."]), n_prompt=3)

@@ -18,32 +18,21 @@ from wsoup.finetune.student import Student, insert_descriptor
 from wsoup.finetune.tuners import check_templates, make_student
 
 TEMPLATE = "a photo of a {}."
-EXACT_AT_START = {
-    "ce",
-    "clipood",
-    "coop",
-    "coop_diverse",
-    "coop_smooth",
-    "kgcoop",
-    "prograd",
-    "bitfit",
-    "lora",
-    "adapter",
-    "bitfit_image",
-    "lora_image",
-}
+KINDS = TypeAdapter(TuneParams)
+EXACT_AT_START = {*("ce", "clipood", "coop", "coop_diverse", "coop_smooth", "kgcoop", "prograd")}
+EXACT_AT_START |= {"bitfit", "lora", "adapter", "bitfit_image", "lora_image"}
 TEXTS = ["a photo of a cat.", "a photo of a red panda, which has claws."]
 
 
+def made(net, tune, *, template: str = TEMPLATE, seed: int = 0, soup=()) -> Student:
+    """A student of a model with the tokenizer of all CLIPs; `tune` as in params.yaml, or the name of a test case."""
+    tune = finetune_params().methods[tune].tune if isinstance(tune, str) else KINDS.validate_python(tune)
+    how = {"tokenizer": open_clip.get_tokenizer("ViT-B-32"), "tune": tune, "template": template, "soup": soup}
+    return make_student(net, generator=torch.Generator().manual_seed(seed), **how)
+
+
 def student(encoder, name: str, *, seed: int = 0) -> Student:
-    tune = finetune_params().methods[name].tune
-    return make_student(
-        encoder.model,
-        tokenizer=encoder.tokenizer,
-        tune=tune,
-        template=TEMPLATE,
-        generator=torch.Generator().manual_seed(seed),
-    )
+    return made(encoder.model, name, seed=seed)
 
 
 def pixels() -> torch.Tensor:
@@ -70,21 +59,12 @@ def test_merging_changes_no_feature_and_leaves_plain_weights(tiny_encoder, name)
         merged = untrained.merge()
         torch.testing.assert_close(merged.encode_image(pixels()), before[0], rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(merged.encode_text(tokens), before[1], rtol=1e-5, atol=1e-6)
+        if name in ("lora", "ssf", "bitfit", "clipood"):  # the inner model is a plain one, with the same features
+            plain = merged.model
+            torch.testing.assert_close(plain.encode_image(pixels()), before[0], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(plain.encode_text(tokens), before[1], rtol=1e-4, atol=1e-6)
     assert not any("parametrizations" in key for key in merged.state_dict())
     assert not any(p.requires_grad for p in merged.parameters())
-
-
-def test_a_merged_model_is_a_plain_open_clip_model(tiny_encoder):
-    """After merging, the inner model gives the same features by itself."""
-    for name in ("lora", "ssf", "bitfit", "clipood"):
-        untrained, tokens = student(tiny_encoder, name), tiny_encoder.tokenizer(TEXTS)
-        with torch.no_grad():
-            for parameter in untrained.trained().values():
-                parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)))
-            expected = untrained.encode_image(pixels()), untrained.encode_text(tokens)
-            plain = untrained.merge().model
-            torch.testing.assert_close(plain.encode_image(pixels()), expected[0], rtol=1e-5, atol=1e-6)
-            torch.testing.assert_close(plain.encode_text(tokens), expected[1], rtol=1e-4, atol=1e-6)
 
 
 PAPER = [  # the column "parameters" of the paper's table, where it counts what we count
@@ -118,14 +98,7 @@ def vit_b_16():
 
 @pytest.mark.parametrize(("tune", "count"), PAPER, ids=lambda value: str(value))
 def test_trained_parameters_are_counted_as_in_the_paper(vit_b_16, tune, count):
-    untrained = make_student(
-        vit_b_16,
-        tokenizer=open_clip.get_tokenizer("ViT-B-16"),
-        tune=TypeAdapter(TuneParams).validate_python(tune),
-        template=TEMPLATE,
-        generator=torch.Generator().manual_seed(0),
-    )
-    assert sum(p.numel() for p in untrained.trained().values()) == count
+    assert sum(p.numel() for p in made(vit_b_16, tune).trained().values()) == count
 
 
 def test_blocks_below_the_trained_ones_are_shared_with_the_pretrained_model(tiny_encoder):
@@ -218,32 +191,15 @@ def test_training_only_the_image_tower_leaves_the_text_tower_at_its_initial_valu
 
 
 def test_more_blocks_than_the_model_has_are_refused(tiny_encoder):
-    tune = TypeAdapter(TuneParams).validate_python({"kind": "bitfit", "blocks": 3})
     with pytest.raises(ModelError, match="bitfit trains more blocks than the 2 of the smaller tower"):
-        make_student(
-            tiny_encoder.model,
-            tokenizer=tiny_encoder.tokenizer,
-            tune=tune,
-            template=TEMPLATE,
-            generator=torch.Generator(),
-        )
+        made(tiny_encoder.model, {"kind": "bitfit", "blocks": 3})
 
 
 def test_templates_must_be_long_enough_for_the_prompt_and_begin_alike(tiny_encoder):
-    tune = TypeAdapter(TuneParams).validate_python({"kind": "prompt", "tokens": 3})
+    tune = KINDS.validate_python({"kind": "prompt", "tokens": 3})
     with pytest.raises(ParamsError, match=r"template 'my \{\}' has 1 tokens before the class name"):
-        make_student(
-            tiny_encoder.model,
-            tokenizer=tiny_encoder.tokenizer,
-            tune=tune,
-            template="my {}",
-            generator=torch.Generator(),
-        )
-    templates = {
-        "here": "a photo of a {}.",
-        "good": "a photo of {}, a type of food.",
-        "odd": "a sketch of a {}.",
-    }
+        made(tiny_encoder.model, {"kind": "prompt", "tokens": 3}, template="my {}")
+    templates = {"here": TEMPLATE, "good": "a photo of {}, a type of food.", "odd": "a sketch of a {}."}
     with pytest.raises(
         ParamsError, match=r"datasets.odd.template .* must begin with the same 3 tokens as that of here"
     ):
@@ -252,26 +208,15 @@ def test_templates_must_be_long_enough_for_the_prompt_and_begin_alike(tiny_encod
 
 def test_soft_descriptors_may_start_from_a_soup(tiny_encoder):
     tune = {"kind": "soft_descriptors", "members": 2, "tokens": 3, "start": "soup", "prompt_tokens": 0}
-
-    def started(soup: list[str]) -> Student:
-        return make_student(
-            tiny_encoder.model,
-            tokenizer=tiny_encoder.tokenizer,
-            tune=TypeAdapter(TuneParams).validate_python(tune),
-            template=TEMPLATE,
-            generator=torch.Generator().manual_seed(0),
-            soup=soup,
-        )
-
-    texts = ["a photo of a cat."]
+    texts, started = ["a photo of a cat."], made(tiny_encoder.model, tune, soup=["sharp red hat", "cat dog"])
     with torch.no_grad():
-        features = started(["sharp red hat", "cat dog"]).encode_text(tiny_encoder.tokenizer(texts), normalize=True)
+        features = started.encode_text(tiny_encoder.tokenizer(texts), normalize=True)
         # The second member has two tokens and is repeated.
         wanted = tiny_encoder.encode_texts(["a photo of a cat, sharp red hat.", "a photo of a cat, cat dog cat."])
     torch.testing.assert_close(features, torch.nn.functional.normalize(wanted.mean(dim=0, keepdim=True), dim=-1))
     for soup, message in ((["sharp"], "tune.members is 2, the soup to start from has 1"), (["", "a"], "is empty")):
         with pytest.raises(ParamsError, match=message):
-            started(soup)
+            made(tiny_encoder.model, tune, soup=soup)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -279,11 +224,4 @@ def test_trained_parameters_are_on_the_models_device(name):
     """On the meta device, which cannot be mixed with the CPU, like a GPU."""
     with torch.device("meta"):
         net = open_clip.model.CLIP(**TINY_CONFIG)
-    student = make_student(
-        net,
-        tokenizer=open_clip.get_tokenizer("ViT-B-32"),
-        tune=finetune_params().methods[name].tune,
-        template=TEMPLATE,
-        generator=torch.Generator().manual_seed(0),
-    )
-    assert {parameter.device.type for parameter in student.parameters()} == {"meta"}
+    assert {parameter.device.type for parameter in made(net, name).parameters()} == {"meta"}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import typing
 
 import numpy as np
 import pytest
@@ -12,10 +10,8 @@ import torch
 from heads_cases import few_shots, on_a_circle, unit
 
 from wsoup.base.errors import DataError, MismatchError, ParamsError
-from wsoup.heads import choose as choosing
-from wsoup.heads import kinds
 from wsoup.heads.choose import choose, fit_temperature, log_loss, slack, threshold
-from wsoup.heads.kinds import PARTS, FewShot, Prototypes, Ridge, checked, duplicates
+from wsoup.heads.kinds import FewShot, Prototypes, Ridge, checked
 
 NAMES = ["cat", "dog", "bird", "fish"]
 
@@ -75,34 +71,6 @@ def test_among_many_images_one_more_right_means_nothing():
     """Of 1,000 images with 900 right, a difference of 2.4 means nothing."""
     assert slack(900, n_images=1000) == pytest.approx(2.37, abs=0.01)
     assert slack(1000, n_images=1000) == pytest.approx(0.25, abs=0.01)  # as of one wrong
-
-
-def test_choosing_sees_only_the_few_shot_images():
-    """By type: images come only inside a FewShot; other functions take what was computed from its left-out images."""
-    without_images = {
-        "slack": {"n_correct", "n_images"},
-        "log_loss": {"logits", "labels", "temperature"},
-        "fit_temperature": {"logits", "labels"},
-        "threshold": {"confidences", "right", "precision"},
-    }
-    for module in (choosing, kinds):
-        for name, function in inspect.getmembers(module, inspect.isfunction):
-            if (
-                function.__module__ == module.__name__
-                and not name.startswith("_")
-                and function not in (checked, duplicates)
-            ):
-                hints = typing.get_type_hints(function)
-                given = {key: hint for key, hint in hints.items() if key != "return"}
-                if name in without_images:
-                    assert {*given} == without_images[name]
-                    continue
-                assert torch.Tensor not in given.values(), name
-                assert given.get("shots") is FewShot, name
-    for kind in PARTS["both"]:
-        for name in ("fit", "left_out"):
-            hints = typing.get_type_hints(getattr(kind, name))
-            assert [hint for key, hint in hints.items() if key != "return"] == [FewShot], (kind, name)
 
 
 # ---------------------------------------------------------------------------------------------- temperature, threshold
