@@ -171,14 +171,29 @@ def test_an_interrupted_stage_says_whether_shards_are_kept(run: Path, done: int,
 def test_a_stage_removes_half_written_files_of_its_own_outs_alone(run: Path) -> None:
     """Another stage, perhaps on another machine, may be writing the others."""
     (run / "stages/slow.py").write_text(SLOW.replace("600", "0"))
-    own = [Path(name) for name in ("artifacts/.slow.0a.tmp", "artifacts/slow/.b.0a.tmp/c", f"{CACHE}/slow/.d.0a.tmp")]
-    others = [Path(name) for name in ("artifacts/.slower.0a.tmp", "artifacts/soups/.d.0a.tmp", "artifacts/slow/e")]
+    own = [
+        Path(name)
+        for name in (
+            "artifacts/.slow.0a0a0a0a0a0a.tmp",
+            "artifacts/slow/.b.0a0a0a0a0a0a.tmp/c",
+            f"{CACHE}/slow/.d.0a0a0a0a0a0a.tmp",
+        )
+    ]
+    others = [
+        Path(name)
+        for name in (
+            "artifacts/.slow.notes.tmp",
+            "artifacts/.slower.0a0a0a0a0a0a.tmp",
+            "artifacts/soups/.d.0a0a0a0a0a0a.tmp",
+            "artifacts/slow/e",
+        )
+    ]
     for path in [*own, *others]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("half")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-m", "stages.slow"], env=environment, check=True)
-    assert [path.exists() for path in [*own, *others]] == [False] * 3 + [True] * 3
+    assert [path.exists() for path in [*own, *others]] == [False] * 3 + [True] * 4
 
 
 def test_a_folder_that_wsoup_did_not_make_is_not_pruned(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

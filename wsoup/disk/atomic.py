@@ -14,6 +14,8 @@ from pathlib import Path
 
 from wsoup.base.errors import StorageError, WsoupError, storage_error
 
+HEX = 12 * "[0-9a-f]"
+
 
 @contextmanager
 def replacing(path: str | Path, *, lasting: bool = True) -> Iterator[Path]:
@@ -116,5 +118,5 @@ def _remove(path: Path) -> None:
 def remove_half_written(*outs: str | Path) -> None:
     """Remove what killed processes left of files and folders, beside and in them; nobody else may be writing these."""
     for out in map(Path, outs):
-        for path in [*out.parent.glob(f".{out.name}.*.tmp"), *out.rglob(".*.tmp")]:
+        for path in [*out.parent.glob(f".{out.name}.{HEX}.tmp"), *out.rglob(f".*.{HEX}.tmp")]:
             _remove(path)

@@ -63,7 +63,7 @@ def create(folder: Path) -> list[str]:
     if folder.exists() and any(folder.iterdir()) and not record.is_file():
         raise DataError(f"{folder} is not empty and was not made by `wsoup init`; name a new folder")
     recorded = _recorded_digests(record) if record.is_file() else {}
-    digests, kept = {}, []
+    digests, kept, removed = {}, [], []
     for name, content in sorted(_contents().items()):
         path, new = folder / name, hashlib.sha256(content).hexdigest()
         current = _digest(path)
@@ -78,9 +78,11 @@ def create(folder: Path) -> list[str]:
     for name in set(recorded) - set(digests):  # files of an earlier wsoup that this one no longer has
         if _digest(folder / name) == recorded[name]:
             (folder / name).unlink()
+            removed.append(name)
     store.write_json(record, {"wsoup": wsoup.__version__, "files": digests})
     done = [f"{folder}: a pipeline folder of wsoup {wsoup.__version__}, {len(digests)} files"]
     done += [f"kept as you changed it: {name}" for name in kept]
+    done += [f"removed, this wsoup has none: {name}" for name in sorted(removed)]
     return done + _set_up_dvc(folder)
 
 
@@ -92,7 +94,8 @@ def _recorded_digests(record: Path) -> dict[str, str]:
     """The files that `wsoup init` wrote, with their digests."""
     content = store.read_json(record)
     files = content.get("files") if isinstance(content, dict) else None
-    if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
+    folder = record.parents[1].resolve()
+    if not isinstance(files, dict) or any(folder not in (folder / name).resolve().parents for name in files):
         raise DataError(
             f"{record} is not what `wsoup init` wrote; restore it from git, or make a new folder and copy params.yaml"
         )
