@@ -159,6 +159,8 @@ def of_paper(group: str, *, soups: Collection[str] | None = None) -> dict[str, d
         groups, soup = method.pop("group"), method["soup"]
         if group in ("all", *groups) and (soups is None or soup in ("class_name", *soups)):
             chosen[name] = method
+        if group not in ("diversity", "all"):  # the figure of accuracy during training is theirs
+            method.pop("snapshots", None)
     return chosen
 
 
