@@ -131,7 +131,9 @@ def test_every_figure_says_what_makes_it_and_what_differs():
     """All of the paper's figures are of ViT-B/16."""
     lines = figures(profile())
     assert "  *  Accuracy against m: reports/plots/accuracy_by_m; beside Word Soup m = 1 to 64 of " in "\n".join(lines)
-    assert any(line.endswith("params.yaml has no finetune.methods.coop_diverse.snapshots") for line in lines)
+    assert any("(right panel): reports/plots/training" in line for line in lines)
+    core = figures(profile(methods="core"))
+    assert any(line.endswith("params.yaml has no finetune.methods.coop_diverse.snapshots") for line in core)
     other = [line for line in figures(profile(encoder="ViT-B-32")) if line[2] == "*"]
     assert all("differs: encoder ViT-B-32 / openai, theirs ViT-B-16 / openai" in line for line in other)
     assert other
