@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import typer
-import yaml
 from project import ROOT
+from rich.table import Table
 from run_cli import run
 
 import wsoup
-from wsoup.check.whole import parse_params
 from wsoup.cli import app as cli
+from wsoup.cli.common import Terminal
 
 
 def commands(group: typer.Typer, prefix: str = "wsoup") -> list[str]:
@@ -35,17 +34,6 @@ def test_help_and_usage_errors():
     assert run("nonsense")[0] == 2
 
 
-def test_the_demo_profile_is_the_projects_params_yaml():
-    code, printed, _ = run("profile", "demo")
-    assert code == 0
-    assert printed == (ROOT / "params.yaml").read_text()
-
-
-@pytest.mark.parametrize("options", [[], ["--methods", "all"]])
-def test_profiles_are_valid_params(options):
-    parse_params(yaml.safe_load(run("profile", "demo", *options)[1]), origin="demo")
-
-
 def test_errors_are_one_line_and_exit_code_1(in_tmp: Path):
     code, printed, errors = run("soup", "show", "word-seed7")
     assert (code, printed) == (1, "")
@@ -55,3 +43,12 @@ def test_errors_are_one_line_and_exit_code_1(in_tmp: Path):
 
 def test_version():
     assert run("--version") == (0, f"wsoup {wsoup.__version__}\n", "")
+
+
+def test_in_a_pipe_a_table_is_as_wide_as_its_cells(capsys):
+    table = Table(box=None, pad_edge=False)
+    for title in ("dataset", "reason"):
+        table.add_column(title, no_wrap=True)
+    table.add_row("photos", "x " * 120)
+    Terminal().print(table)
+    assert ("x " * 120).strip() in capsys.readouterr().out
