@@ -171,6 +171,7 @@ MERGED = "\n".join(
         ("? [a, b]\n: 1", "keys should be strings"),
         ("1: 2", "1: 1 is not valid: keys should be strings"),
         ("a: b: c", "is not YAML"),
+        ("a: [" + "x" * 5000 + "\n" * 3 + "}: {", "is not YAML"),
         ("\tsource: a", "is not YAML"),
         ("a\0b", "is not YAML"),
         ("", "must hold sections"),
