@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import hashlib
+import json
 import os
 import threading
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from wsoup.base.errors import MismatchError, MissingError, StorageError
@@ -95,6 +100,100 @@ def test_a_missing_or_damaged_file_is_an_error_and_never_zeros(tmp_path):
                 store.read_features(whole)
             (whole / name).write_bytes(data)
     assert store.read_features(whole).rows.tolist() == some_features().rows.tolist()
+
+
+UNREADABLE = "cannot be read as image features"
+ZARR: dict[str, tuple[str, Callable[[dict[str, Any]], object], str]] = {
+    "no checksums": ("", lambda group: group["attributes"].pop("checksums"), "'checksums'"),
+    "checksums as text": (
+        "",
+        lambda group: group["attributes"].update(checksums="x"),
+        UNREADABLE,
+    ),
+    "no checksum of an array": ("", lambda group: group["attributes"]["checksums"].pop("rows"), "checksum of rows"),
+    "another class name": ("", lambda group: group["attributes"].update(class_names=["b"]), "checksum of attributes"),
+    "Zarr 2": ("", lambda group: group.update(zarr_format=2), UNREADABLE),
+    "no group": ("", lambda group: group.update(node_type="array"), UNREADABLE),
+    "an attribute more": ("", lambda group: group["attributes"].update(x=1), "checksum of attributes differs"),
+    "fewer rows": ("labels", lambda array: array.update(shape=[9]), "checksum of labels differs"),
+    "more rows": ("labels", lambda array: array.update(shape=[11]), "checksum of labels differs"),
+    "rows without end": ("labels", lambda array: array.update(shape=[1 << 60]), UNREADABLE),
+    "no rows": ("labels", lambda array: array.update(shape=[-1]), UNREADABLE),
+    "an axis more": (
+        "image_features",
+        lambda array: array.update(shape=[10, 4, 1]),
+        UNREADABLE,
+    ),
+    "wider features": ("image_features", lambda array: array.update(shape=[4, 10]), "image_features differs"),
+    "another type": ("labels", lambda array: array.update(data_type="float64"), "checksum of labels differs"),
+    "an unknown type": ("labels", lambda array: array.update(data_type="int63"), UNREADABLE),
+    "no codecs": ("labels", lambda array: array.update(codecs=[]), UNREADABLE),
+    "an unknown codec": (
+        "labels",
+        lambda array: array.update(codecs=[{"name": "x"}]),
+        UNREADABLE,
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", ZARR)
+def test_hand_edited_features_are_one_line(tmp_path, edit):
+    name, change, message = ZARR[edit]
+    store.write_features(tmp_path / "x.zarr", some_features())
+    file = tmp_path / "x.zarr" / name / "zarr.json"
+    metadata = json.loads(file.read_text())
+    change(metadata)
+    file.write_text(json.dumps(metadata))
+    with pytest.raises(MismatchError, match=r"x.zarr.*; remove it and run `dvc repro` to make it again") as error:
+        store.read_features(tmp_path / "x.zarr")
+    assert message in str(error.value)
+    assert str(error.value).isprintable()
+
+
+def test_features_of_another_dataset_or_split_are_refused_naming_both(tmp_path):
+    features = dataclasses.replace(some_features(), attributes={"dataset": "cars", "split": "test"})
+    store.write_features(tmp_path / "x.zarr", features)
+    store.read_features(tmp_path / "x.zarr", of=("cars", "test"))
+    for of in (("pets", "test"), ("cars", "train")):
+        with pytest.raises(MismatchError, match=f"test images of cars, expected the {of[1]} images of {of[0]}"):
+            store.read_features(tmp_path / "x.zarr", of=of)
+
+
+def test_json_is_utf8_with_sorted_keys(tmp_path):
+    store.write_json(tmp_path / "x.json", {"b": "café", "a": 1})
+    assert (tmp_path / "x.json").read_bytes() == '{\n  "a": 1,\n  "b": "café"\n}\n'.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b'{"a": 1, "b": 2, "a": 3}', "key 'a' appears twice"),
+        (b'[{"c": {"b": 1, "b": 1}}]', "key 'b' appears twice"),
+        (b'{"a": NaN}', "NaN is not a number"),
+        (b'{"a": -Infinity}', "-Infinity is not a number"),
+        (b'{"a": "\xff"}', "can't decode byte 0xff"),
+        (b"[" * 100_000, "recursion"),
+        (b"9" * 5_000, "integer string conversion"),
+        (b"{", "Expecting property name"),
+    ],
+)
+def test_faulty_json_is_one_line(tmp_path, text, message):
+    (tmp_path / "x.json").write_bytes(text)
+    with pytest.raises(MismatchError, match=rf"x.json is not JSON \(.*{message}.*\); make it again with `dvc repro`"):
+        store.read_json(tmp_path / "x.json")
+
+
+def test_an_object_without_a_key_names_its_file(tmp_path):
+    store.write_json(tmp_path / "x.json", {"a": 1})
+    with pytest.raises(MismatchError, match=r"x.json does not say its b: it is another file"):
+        store.read_object(tmp_path / "x.json")["b"]
+    store.write_json(tmp_path / "x.json", [])
+    with pytest.raises(MismatchError, match=r"x.json does not hold a JSON object"):
+        store.read_object(tmp_path / "x.json")
+
+
+def test_a_fingerprint_does_not_depend_on_the_order_of_keys():
+    assert store.fingerprint({"a": 1, "b": [2]}) == store.fingerprint({"b": [2], "a": 1}) != store.fingerprint({"a": 1})
 
 
 @pytest.mark.parametrize("spoil", [lambda data: b"", lambda data: data[:-9], lambda data: b"<html>"])
@@ -182,12 +281,39 @@ def test_an_interrupt_is_not_hidden_by_a_thread_that_still_writes(tmp_path):
 
 
 def test_tables_keep_their_attributes_and_bytes(tmp_path):
-    table = pa.table({"text": ["b", "a"], "n_correct": [1, 2]})
-    for name in ("x.parquet", "y.parquet"):
-        store.write_table(tmp_path / name, table, attributes={"encoder": ENCODER})
-    assert store.table_attributes(tmp_path / "x.parquet") == {"encoder": ENCODER}
-    assert store.read_table(tmp_path / "x.parquet", columns=["text"])["text"].to_pylist() == ["b", "a"]
-    assert (tmp_path / "x.parquet").read_bytes() == (tmp_path / "y.parquet").read_bytes()
+    """Also in a folder whose name pyarrow would read as a column."""
+    table, x = pa.table({"text": ["b", "a"], "n_correct": [1, 2]}), tmp_path / "seed=1/x.parquet"
+    store.write_table(x, table, attributes={"encoder": ENCODER, "a": 1})
+    store.write_table(tmp_path / "y.parquet", table, attributes={"a": 1, "encoder": ENCODER})
+    assert store.table_attributes(x) == {"encoder": ENCODER, "a": 1}
+    assert store.read_table(x, columns=["text"])["text"].to_pylist() == ["b", "a"]
+    assert store.read_table(x).column_names == ["text", "n_correct"]
+    assert x.read_bytes() == (tmp_path / "y.parquet").read_bytes()
+
+
+def test_tables_are_written_in_groups_of_100_000_rows(tmp_path):
+    store.write_table(tmp_path / "x.parquet", pa.table({"a": np.zeros(250_000, np.int8)}))
+    about = pq.read_metadata(tmp_path / "x.parquet")
+    assert [about.row_group(i).num_rows for i in range(about.num_row_groups)] == [100_000, 100_000, 50_000]
+
+
+def test_a_folder_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
+    def fail_once(old: Path, new: Path) -> None:
+        if new == tmp_path / "out" and len(list(tmp_path.iterdir())) == 2:  # the new one and the old one, both aside
+            monkeypatch.setattr(os, "replace", replace)
+            raise OSError(errno.EIO, "Input/output error")
+        replace(old, new)
+
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/old").touch()
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", fail_once)
+    with pytest.raises(StorageError, match="Input/output error"), store.replacing(tmp_path / "out") as new:
+        new.mkdir()
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["out", "out/old"]
+    with store.replacing(tmp_path / "out") as new:
+        new.mkdir()
+    assert [path.name for path in tmp_path.rglob("*")] == ["out"]
 
 
 # -------------------------------------------------------------------------------------------------- power cuts
@@ -209,7 +335,9 @@ def test_files_are_synced_before_they_are_renamed(tmp_path, monkeypatch, kind):
     assert calls[-3:] == [str(new), "renamed", str(tmp_path)]
 
 
-@pytest.mark.parametrize(("number", "ends"), [(errno.EINVAL, False), (errno.EIO, True)])
+@pytest.mark.parametrize(
+    ("number", "ends"), [(errno.EINVAL, False), (errno.ENOTSUP, False), (errno.EBADF, False), (errno.EIO, True)]
+)
 def test_a_failing_disk_is_an_error_and_one_without_sync_is_not(tmp_path, monkeypatch, number, ends):
     def refuse(_):
         raise OSError(number, os.strerror(number))

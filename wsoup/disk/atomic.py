@@ -81,7 +81,7 @@ def _sync_one(path: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # some file systems cannot, nor can Windows
             raise
     finally:
         os.close(descriptor)
