@@ -48,13 +48,6 @@ def test_a_heads_texts_are_the_soups_classifier(model, images):
     torch.testing.assert_close(texts, classifier.cpu(), rtol=1e-4, atol=1e-5)
 
 
-def test_labels_may_be_names_and_features_of_numpy(model, images):
-    names = [NAMES[label] for label in images.labels.tolist()]
-    one = wsoup.fit_head(images.features.numpy(), names, class_names=NAMES, kind="ridge", **model)
-    other = wsoup.fit_head(images.features, images.labels, class_names=NAMES, kind="ridge", **model)
-    assert torch.equal(one.classifier, other.classifier)
-
-
 def test_unusable_images_labels_and_models_are_refused(model, images):
     features, labels = images.features, images.labels
     with pytest.raises(DataError, match="no image of 'dragon': a head needs one of each class"):

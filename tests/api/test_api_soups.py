@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import open_clip
 import pyarrow as pa
 import pytest
@@ -192,14 +193,8 @@ def test_labels_may_be_names_and_arrays_of_any_kind(given):
     expected = wsoup.score_texts(**given, texts=DESCRIPTORS)
     names = [NAMES[label] for label in given["labels"]]
     for features in (given["features"].numpy(), given["features"].double(), given["features"].tolist()):
-        assert wsoup.score_texts(**given | {"features": features, "labels": names}, texts=DESCRIPTORS) == expected
-
-
-def test_features_of_another_length_are_normalised_with_a_warning(given):
-    expected = wsoup.score_texts(**given, texts=DESCRIPTORS)["n_correct"]
-    with pytest.warns(UserWarning, match=r"features are not of length 1 \(off by up to 2\): they are nor"):
-        columns = wsoup.score_texts(**given | {"features": 3 * given["features"]}, texts=DESCRIPTORS)
-    assert columns["n_correct"] == expected
+        for labels in (names, np.array(names), np.array(names, dtype=object), given["labels"].numpy()):
+            assert wsoup.score_texts(**given | {"features": features, "labels": labels}, texts=DESCRIPTORS) == expected
 
 
 def broken(features, *, row, value):

@@ -76,19 +76,6 @@ def test_a_file_holds_what_stdout_would(photos):
     assert Path("found.csv").read_text() == printed
 
 
-def test_texts_without_a_soup_file(photos, tiny_encoder):
-    """The class name alone and OpenAI's 80 templates, by the encoder of params.yaml."""
-    names = CLASSES.split(",")
-    pixels = torch.stack([tiny_encoder.preprocess(load_rgb(path)) for path in photos])
-    features = encode_pixels(tiny_encoder, pixels)
-    templates = {"class_name": ["a photo of a {}.".format], "templates": open_clip.OPENAI_IMAGENET_TEMPLATES}
-    for name, of_one in templates.items():
-        weights = open_clip.build_zero_shot_classifier(tiny_encoder.model, tiny_encoder.tokenizer, names, of_one)
-        expected_labels = (features @ weights).argmax(1).tolist()
-        rows = rows_of(run("classify", "new", "--soup", name, "--classes", CLASSES)[1])
-        assert [names.index(row["class"]) for row in rows] == expected_labels
-
-
 def test_bad_photos_are_listed_and_the_rest_is_classified(photos):
     Path("new/a/red/00.png").write_bytes(b"broken")
     Path("list.csv").write_text("name,path\nx,new/a/red/00.png\ny,new/a/blue/00.png\nz,lost.png\n")

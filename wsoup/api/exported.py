@@ -1,4 +1,4 @@
-"""The classifier of a soup or a head in a file that can be used without wsoup: npz, safetensors or ONNX.
+"""The classifier of a soup or a head in a file that can be used without wsoup: npz or ONNX.
 
 With the arrays of the file, for image features f of length 1:
 
@@ -11,7 +11,7 @@ import io
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,14 +20,14 @@ from torch import Tensor, nn
 
 import wsoup
 from wsoup.api.classify import Classifier
-from wsoup.base.errors import ModelError, ParamsError, needing, one_line
+from wsoup.base.errors import ModelError, needing, one_line
 from wsoup.disk import store
 from wsoup.towers.encoder import Encoder
 
 if TYPE_CHECKING:
     import onnx
 
-FORMATS = ("npz", "safetensors", "onnx")
+FORMATS = ("npz", "onnx")
 OPSET = 18
 
 
@@ -41,42 +41,29 @@ def write(path: Path, classifier: Classifier, *, form: str, tower: Encoder | Non
         tower: ONNX with this encoder's image tower takes preprocessed images (N, 3, H, W); None: image features.
 
     Raises:
-        ParamsError: unknown form, or a tower with a form other than ONNX.
         ModelError: the image tower cannot be exported.
         PackageError: onnx is not installed.
     """
-    about = {
-        "class_names": list(classifier.class_names),
-        "made_by": f"wsoup {wsoup.__version__}",
-        **classifier.made_of,
-    }
+    names, about = list(classifier.class_names), {"made_by": f"wsoup {wsoup.__version__}", **classifier.made_of}
     if form == "onnx":
         model = _traced(classifier, tower=tower)
-        for key, value in about.items():
+        for key, value in {"class_names": names, **about}.items():
             model.metadata_props.add(key=key, value=value if isinstance(value, str) else _json(value))
-        payload = model.SerializeToString(deterministic=True)
-    elif tower is not None:
-        raise ParamsError(f"--pixels is for --format onnx, not {form}")
-    elif form == "npz":
-        file, texts = io.BytesIO(), {"class_names": np.array(classifier.class_names), "about": np.array(_json(about))}
-        arrays: dict[str, Any] = {**_arrays(classifier), **texts}
-        np.savez(file, **arrays)
-        payload = file.getvalue()
-    elif form == "safetensors":
-        payload = store.pack_arrays(_arrays(classifier), about={"about": _json(about)})
-    else:
-        raise ParamsError(f"--format {form!r} must be one of {', '.join(FORMATS)} for a classifier")
-    store.write_bytes(path, payload)
+        store.write_bytes(path, model.SerializeToString(deterministic=True))
+        return
+    file = io.BytesIO()
+    np.savez(
+        file,
+        classifier=classifier.weights.cpu().numpy(),
+        logit_scale=np.float32(classifier.logit_scale).reshape(1),
+        class_names=np.array(names),
+        about=np.array(_json({"class_names": names, **about})),
+    )
+    store.write_bytes(path, file.getvalue())
 
 
 def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-def _arrays(classifier: Classifier) -> dict[str, np.ndarray]:
-    """Arrays by their names in the formula above."""
-    scale = np.float32(classifier.logit_scale).reshape(1)
-    return {"classifier": classifier.weights.cpu().numpy(), "logit_scale": scale}
 
 
 class _Head(nn.Module):

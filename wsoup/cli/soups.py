@@ -66,7 +66,7 @@ def soup_export(
         str,
         typer.Option(
             "--format",
-            help="For texts: open_clip, clip_benchmark, text or csv. For a classifier: npz, safetensors or onnx.",
+            help="For texts: open_clip, clip_benchmark, text or csv. For a classifier: npz or onnx.",
         ),
     ],
     path: OwnSoup = None,
@@ -84,9 +84,9 @@ def soup_export(
 ) -> None:
     """Export a soup for other software: exactly the texts that were measured, with template, comma and period.
 
-    With --classes, `text` and `csv` hold whole prompts. npz, safetensors and onnx
-    hold the classifier of a soup with --classes, or of a head file, with class
-    names, scale, preprocessing and provenance.
+    With --classes, `text` and `csv` hold whole prompts. npz and onnx hold the
+    classifier of a soup with --classes, or of a head file, with class names,
+    scale, preprocessing and provenance.
 
     Example: wsoup soup export word --format open_clip > templates.py
     """
