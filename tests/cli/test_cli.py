@@ -30,7 +30,7 @@ def test_readme_or_docs_name_every_command():
 def test_help_and_usage_errors():
     assert run("--help")[0] == 0
     assert "params.yaml" in run("profile", "--help")[1]
-    assert run("soup", "diff")[0] == 2
+    assert run("soup", "export")[0] == 2
     assert run("nonsense")[0] == 2
 
 

@@ -16,7 +16,7 @@ from run_cli import run
 
 from wsoup.api.soups import Soup
 from wsoup.base.errors import ParamsError
-from wsoup.soup.formats import FORMATS, differences, export, show
+from wsoup.soup.formats import FORMATS, export, show
 from wsoup.soup.member import Member, Step
 
 MEMBERS = (
@@ -153,16 +153,3 @@ def test_a_soup_is_shown_with_the_steps_of_its_search(soup):
     for name in ("artifacts/soups/word/seed1.json", "artifacts/soups/word-seed1.json", "word-seed1"):
         assert "sharp 38 → clean 41" in run("soup", "show", name)[1]
     assert run("soup", "show", "word-seed1", "--text")[1] == "sharp clean\nwhich is {flat}\n"
-
-
-def test_diff_lists_shared_members_first(soup):
-    other = Soup("chains", 2, soup.template, {**ENCODER, "weights": "v"}, (MEMBERS[1], Member("[bold]", 9, 60)))
-    other.save("other.json")
-    printed = run("soup", "diff", "word-seed1", "other.json")[1]
-    assert drawn(differences(soup, other)).split() == printed.split()
-    lines = [line.strip() for line in printed.splitlines()]
-    assert "encoders differ in weights: counts cannot be compared" in lines
-    assert "1 of 3 members are in both" in lines
-    assert lines[-3].split() == ["both", "which", "is", "{flat}", "35", "58.33", "%", "35", "58.33", "%"]
-    assert lines[-2].startswith("1")
-    assert lines[-1].split() == ["2", "[bold]", "9", "15.00", "%"]

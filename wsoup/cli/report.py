@@ -24,7 +24,6 @@ verify_app = typer.Typer(help="Compare a run with the paper authors' results.", 
 def check_command(
     params: ParamsFile = Path("params.yaml"),
     deep: Annotated[bool, typer.Option("--deep", help="Also decode every image.")] = False,
-    cache: Annotated[bool, typer.Option("--cache", help="Also check DVC's cached results for damage.")] = False,
 ) -> None:
     """Check params.yaml, its encoder and its datasets; each problem is a line with the next step; exit code 1 if any.
 
@@ -33,7 +32,6 @@ def check_command(
     from wsoup.check.findings import findings
     from wsoup.check.whole import load_params
     from wsoup.disk import code
-    from wsoup.pipeline.graph import damaged_in_cache
     from wsoup.pipeline.inputs import check_packages
 
     found, problems, console = findings(load_params(params), deep=deep), list[str](), Terminal()
@@ -45,10 +43,6 @@ def check_command(
         check_packages(code.installed())
     except WsoupError as error:
         problems.append(str(error))
-    if cache:
-        count, damaged = damaged_in_cache()
-        problems += damaged
-        console.plain(f"DVC's cache: {count:,} files of the results in dvc.lock, {len(damaged)} of them damaged")
     for problem in problems:
         console.plain(f"error: {problem}")
     if problems or any(finding.kind == "error" for finding in found):

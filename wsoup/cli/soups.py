@@ -1,4 +1,4 @@
-"""`wsoup soup`: show, compare and export soups; other commands find soups and load classifiers here."""
+"""`wsoup soup`: show and export soups; other commands find soups and load classifiers here."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from wsoup.soup.soup import Soup
     from wsoup.towers.encoder import Encoder
 
-soup_app = typer.Typer(help="Show, compare and export soups.", no_args_is_help=True)
+soup_app = typer.Typer(help="Show and export soups.", no_args_is_help=True)
 
 WHICH = "a soup file, or a name: word (all seeds together) or word-seed1"
-SoupName = Annotated[str, typer.Argument(help=f"{WHICH[0].upper()}{WHICH[1:]}.")]
 OwnSoup = Annotated[
     str | None, typer.Argument(help=f"{WHICH[0].upper()}{WHICH[1:]} (default: report.soup of params.yaml).")
 ]
@@ -47,17 +46,6 @@ def soup_show(
         put("".join(f"{member}\n" for member in soup.texts))
     else:
         Terminal().print(show(soup))
-
-
-@soup_app.command("diff")
-def soup_diff(first: SoupName, second: SoupName) -> None:
-    """Compare two soups: which members are in both, and how many images each gets right.
-
-    Example: wsoup soup diff word-seed1 word-seed2
-    """
-    from wsoup.soup.formats import differences
-
-    Terminal().print(differences(load(first), load(second)))
 
 
 @soup_app.command("export")

@@ -5,7 +5,6 @@ behind a change counts as running. The exception is stage evaluated, which takes
 """
 
 import io
-import json
 import os
 import shutil
 import tempfile
@@ -26,7 +25,7 @@ from wsoup.base.errors import MismatchError, MissingError, ParamsError, one_line
 from wsoup.disk.files import Artifacts, evaluated_soups
 from wsoup.disk.store import read_json
 from wsoup.params.section import parse_yaml, read_yaml
-from wsoup.pipeline.inputs import DVC_YAML, PARAMS, md5
+from wsoup.pipeline.inputs import DVC_YAML, PARAMS
 
 
 def with_changes(params_file: str | Path, changes: Sequence[str]) -> str:
@@ -97,36 +96,6 @@ def _own_reason(stage: Any, status: Sequence[Any]) -> str | None:
         return f"{', '.join(keys)} changed"
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
     return f"{next(iter(changed))}{more} changed" if changed else None
-
-
-def damaged_in_cache() -> tuple[int, list[str]]:
-    """How many files of dvc.lock's results DVC's cache has, and a line for each whose bytes are not those of its name.
-
-    `dvc checkout` would restore such files as they are. Every byte is read.
-
-    Raises:
-        MissingError, MismatchError: as `reasons`.
-    """
-    with _repository() as repo:
-        outs = [out for stage in repo.index.stages for out in stage.outs if out.hash_info.name == "md5"]
-        places = {out.cache.oid_to_path(out.hash_info.value): out.stage.addressing for out in outs}
-        cache = repo.cache.local
-    for place, stage in list(places.items()):
-        if place.endswith(".dir") and md5(place) == _md5_in_name(place):
-            entries = json.loads(Path(place).read_bytes())
-            places |= {cache.oid_to_path(entry["md5"]): stage for entry in entries}
-    present = {place: stage for place, stage in places.items() if os.path.exists(place)}
-    return len(present), [
-        f"{os.path.relpath(place)} is damaged: its bytes are not what its name says; remove it, then `dvc fetch "
-        f"{stage}` or `dvc repro --force --single-item {stage}`"
-        for place, stage in present.items()
-        if md5(place) != _md5_in_name(place)
-    ]
-
-
-def _md5_in_name(place: str) -> str:
-    """``.dvc/cache/files/md5/ab/cdef.dir`` -> ``abcdef``."""
-    return "".join(Path(place).parts[-2:]).removesuffix(".dir")
 
 
 @contextmanager

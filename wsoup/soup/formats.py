@@ -52,29 +52,6 @@ def summary(soup: Soup) -> str:
     )
 
 
-def differences(first: Soup, second: Soup) -> Group:
-    """How two soups differ: a table of all members, those in both soups first."""
-    lines = [f"1: {summary(first)}", f"2: {summary(second)}"]
-    keys = sorted({*first.encoder, *second.encoder})
-    differing = [key for key in keys if first.encoder.get(key) != second.encoder.get(key)]
-    if differing:
-        lines.append(f"encoders differ in {', '.join(differing)}: counts cannot be compared")
-    members = [{member.text: member for member in reversed(soup.members)} for soup in (first, second)]
-    texts = list(dict.fromkeys([*first.texts, *second.texts]))
-    shared = [text for text in texts if all(text in by_text for by_text in members)]
-    lines.append(f"{len(shared)} of {len(texts)} members are in both")
-    table = Table("in", box=None, pad_edge=False)
-    table.add_column("member", overflow="fold")
-    for number in (1, 2):
-        table.add_column(f"right in {number}", justify="right")
-    for text in sorted(texts, key=lambda text: text not in shared):  # a stable sort
-        pair = [by_text.get(text) for by_text in members]
-        where = "both" if all(pair) else "1" if pair[0] else "2"
-        counts = [" ".join(_counts(member)) if member else "" for member in pair]
-        table.add_row(where, _text(text), *counts)
-    return Group(*map(Text, lines), table)
-
-
 def export(
     soup: Soup,
     *,
