@@ -49,9 +49,12 @@ FACTS = {
         assert len(student.trained_names) == 8 and all(".ln_" in name for name in student.trained_names)
     """,
     "a baseline": """
-        from wsoup.evaluate.classifiers import pretrained_rows
+        import numpy as np
+        import torch
+        from wsoup.evaluate.classifiers import class_rows, pretrained_rows
         from wsoup.evaluate.params import EvaluateParams
         from wsoup.evaluate.rows import Material
+        from wsoup.evaluate.testsets import TestSet
         from wsoup.report.labels import table
         soups = {"word": {1: ["sharp"]}}
         given = Material((1,), words=["and", "the"] * 4, descriptors=["red"] * 4, waffle=["x"] * 4, soups=soups)
@@ -59,7 +62,11 @@ FACTS = {
         sizes = {"m": [1], "baseline_m": 2, "tuned_baseline_m": 2, "offsets": [0], "offset_formula": "wording"}
         rows = pretrained_rows(given, params=EvaluateParams(**sizes, ensemble=False, texts=[], survey=survey))
         assert ("frequent_words", ("and", "the")) in [(row.method, row.texts) for row in rows]
-        assert "Frequent words" in [row.label for row in table(["word"])]
+        assert {"Frequent words", "Sentences (CuPL)"} < {row.label for row in table(["word"])}
+        said = {"cat": ["It purrs"], "dog": ["It barks", "It runs"]}
+        test = TestSet("pets", "xd", "a {}.", ["cat", "dog"], torch.eye(2), torch.arange(2), np.arange(2), {}, gpt=said)
+        (cupl,) = [row for row in class_rows(given, [test]) if row.method == "cupl"]
+        assert [list(texts) for texts in cupl.prompts] == [["It purrs."], ["It barks.", "It runs."]]
     """,
     "a metric of a row": """
         import numpy as np

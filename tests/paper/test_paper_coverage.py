@@ -59,6 +59,12 @@ def test_every_row_that_can_be_run_is_filled_by_the_run_of_its_encoder():
     assert runnable == covered
 
 
+def test_every_known_difference_marks_a_row():
+    profiles = [{"words": None}, *({"encoder": encoder} for encoder in ENCODERS)]
+    marks = {mark for choices in profiles for row in by_name(profile(**choices)).values() for mark in row.marks}
+    assert {known["why"] for known in Settings.of_paper().differs.values() if "column" not in known} <= marks
+
+
 @pytest.mark.parametrize(
     ("choices", "label", "why"),
     [

@@ -37,10 +37,6 @@ def marked(run: Settings) -> set[str]:
     }
 
 
-def test_profile_paper_with_the_authors_pools_has_no_marks():
-    assert marked(paper_settings()) == set()
-
-
 CASES: list[tuple[str, Any, list[str]]] = [
     ("seeds", [1, 2], [*DRAWN, *ALL_TUNED]),
     ("fewshot.shots", 8, [*SOUPS, *ALL_TUNED]),
@@ -134,14 +130,6 @@ def test_the_authors_list_of_waffles_texts_takes_the_mark_away():
         why = marks(run, paper=PAPER, encoder=PAPER_ENCODER, variant="pretrained", row="waffle_offsets")
         assert (why == []) is same
         assert any(mark.startswith("Waffle: ") for mark in why) is not same
-
-
-def test_wordfreqs_words_are_another_pool():
-    settings = paper_settings()
-    wordfreq = replace(settings, pools={**settings.pools, "words": {"count": 10_000, "digest": "1" * 16}})
-    assert marked(wordfreq) == {*WORD, *CURVE, *WAFFLE, DIVERSE}
-    phrases = differing(wordfreq, paper=PAPER, variant="pretrained", row="word_soup")
-    assert phrases == ["candidates.words: 10,000 texts, not the authors' list of 9,894 (--words)"]
 
 
 def test_another_template_or_class_names_of_the_source_mark_soups_and_tuned_rows():

@@ -12,7 +12,7 @@ from wsoup.report.record import load_record
 
 @pytest.mark.slow
 def test_one_command_makes_the_figure_over_shots(project, tmp_path):
-    """The working folder stays as it is; a second call runs nothing, and another k0 runs all numbers again."""
+    """The working folder stays as it is, and a second call runs nothing."""
     copy = project.copy(tmp_path / "project")
     before = load_record(copy.folder)
     printed = copy.run("wsoup", "profile", "paper", "--table", "shots")

@@ -8,7 +8,7 @@ import numpy as np
 
 from wsoup.disk import store
 from wsoup.disk.files import PRETRAINED
-from wsoup.evaluate.rows import CLASS_NAME, GIVEN, Right
+from wsoup.evaluate.rows import CLASS_NAME, CURVE, GIVEN, Right
 from wsoup.finetune.params import MethodParams
 from wsoup.paper.tables import NO_TEXT, encoder_differs
 from wsoup.paper.tables import single_texts as single_texts_of
@@ -161,8 +161,9 @@ def parameters(results: Results, *, trained: Mapping[str, str]) -> Table:
             for m, cells in results.curve(PRETRAINED, method=method, mode="centroid").items():
                 about: dict[str, object] = {"method": f"{soup_label(method.soup)} m={m}", "trained": "nothing"}
                 rows.append(about | {"texts": soup_title(method.soup)} | _stored(results, cells, stored=cells.stored))
-    shown = {row.method.name for row in results.table if row.terminal_tuned}
-    plain = [row for row in results.table if row.method.name in shown and row.mode == "centroid" and not row.offsets]
+    whole = [row for row in results.table if row.mode == "centroid" and not row.offsets]
+    others = (None, "descriptor", CURVE)  # soups that finetuned models are not shown with, as in the paper
+    plain = [row for row in whole if row.method is CLASS_NAME or row.method.soup not in others]
     for (variant, count), row in product(results.parameters.items(), plain):
         tuned, soup = results.cells(variant, row), row.method.soup
         if tuned is not None:

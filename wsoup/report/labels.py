@@ -1,4 +1,4 @@
-"""How each row is shown: label, title, place and order of the tables, figures, page and terminal.
+"""How each row is shown: label, title, place and order in the tables, figures and the page.
 
 What is counted stands in `wsoup.evaluate.rows`, so that a change here runs stage `report` alone.
 """
@@ -35,7 +35,6 @@ class TableRow:
         curve: label in the figure over m; None if not drawn.
         alone: label of a single text of the method.
         plain: label for readers who do not know the paper's name.
-        terminal, terminal_tuned: whether the short table shows it for pretrained and for finetuned models.
         m: number of members, if not the size that tables show.
     """
 
@@ -47,8 +46,6 @@ class TableRow:
     curve: str | None = None
     alone: str | None = None
     plain: str | None = None
-    terminal: bool = False
-    terminal_tuned: bool = False
     m: int | None = None
 
 
@@ -58,10 +55,8 @@ BEFORE_SOUPS = (
         "CLIP ZS",
         CLASS_NAME,
         plain="Class name only",
-        terminal=True,
-        terminal_tuned=True,
     ),
-    TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates", terminal=True),
+    TableRow("ensemble", "Ensemble", ENSEMBLE, plain="80 prompt templates"),
     TableRow("gpt_centroids", "GPT centroids", GPT, curve="GPT centroids"),
     TableRow("gpt_score_mean", "GPT score mean", GPT, "score_mean"),
     TableRow(
@@ -70,7 +65,6 @@ BEFORE_SOUPS = (
         RANDOM_DESCRIPTORS,
         curve="random descriptors",
         alone="random descriptor",
-        terminal=True,
     ),
     TableRow(
         "random_descriptors_offsets",
@@ -78,10 +72,10 @@ BEFORE_SOUPS = (
         RANDOM_DESCRIPTORS,
         offsets=True,
     ),
-    TableRow("waffle", "Waffle CLIP", WAFFLE, curve="Waffle", terminal=True),
+    TableRow("waffle", "Waffle CLIP", WAFFLE, curve="Waffle"),
     TableRow("waffle_offsets", "Waffle CLIP + offset trick", WAFFLE, offsets=True),
     TableRow("random_chains", "Random word chains", RANDOM_CHAINS, alone="random chain"),
-    TableRow("nearest_descriptors", "Nearest descriptors", NEAREST, terminal=True),
+    TableRow("nearest_descriptors", "Nearest descriptors", NEAREST),
 )
 AFTER_SOUPS = (TableRow("upper_bound", "Descriptor soup upper bound", UPPER_BOUND),)
 SOUP_LABELS = {"descriptor": "Descriptor soup", "word": "Word soup"}
@@ -104,31 +98,13 @@ def soup_rows(name: str) -> tuple[TableRow, ...]:
 
     Soups that are not the paper's are shown wherever the word soup is, and `CURVE` only in the curve.
     """
-    if name == CURVE:
-        return _curve_rows()
-    label, title = soup_label(name), soup_title(name)
-    method = soup_method(name)
-    centroid = TableRow(method.name, label, method, curve=title, alone=title, terminal=True)
+    method, end = soup_method(name), ", all of the curve" if name == CURVE else ""
+    label, title = (named("word" if end else name) for named in (soup_label, soup_title))
+    centroid = TableRow(method.name, f"{label}{end}", method, curve=title, alone=None if end else title)
     key, curve = f"{method.name}_score_mean", f"{title}, score mean"
-    mean = TableRow(key, f"{label} score mean", method, "score_mean", curve=curve)
+    mean = TableRow(key, f"{label} score mean{end}", method, "score_mean", curve=curve)
     offsets = TableRow(f"{method.name}_offsets", f"{label} + offset trick", method, offsets=True)
-    if name == "descriptor":
-        return centroid, mean, offsets
-    mean = replace(mean, terminal=True, terminal_tuned=True)
-    return centroid, mean, offsets
-
-
-def _curve_rows() -> tuple[TableRow, ...]:
-    """Rows of `CURVE`."""
-    method, label, title = soup_method(CURVE), soup_label("word"), soup_title("word")
-    centroid = TableRow(method.name, f"{label}, all of the curve", method, curve=title)
-    return centroid, replace(
-        centroid,
-        key=f"{method.name}_score_mean",
-        label=f"{label} score mean, all of the curve",
-        mode="score_mean",
-        curve=f"{title}, score mean",
-    )
+    return (centroid, mean) if end else (centroid, mean, offsets)
 
 
 def soup_label(name: str) -> str:

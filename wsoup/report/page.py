@@ -28,7 +28,7 @@ from wsoup.report.labels import soup_title
 from wsoup.report.plots import evenly
 from wsoup.report.results import Results
 from wsoup.report.run import RunParams, load_run, tables
-from wsoup.report.tables import HIDDEN, Row, Table, cell, shown_columns
+from wsoup.report.tables import HIDDEN, Table, cell, shown_columns
 
 TEMPLATE = Path(__file__).with_name("page.html")
 TITLE = "Word soups and descriptor soups"
@@ -82,12 +82,12 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
         "tables": [*shown, datasets_table(run.results)],
         "changed_by": f"{soup_title(known.soup)} ({known.mode.replace('_', ' ')}, all seeds)",
         "gallery": gallery(artifacts, params=run.params),
-        "encoder": yaml.safe_dump(_known(run.results.encoder), sort_keys=True),
+        "encoder": yaml.safe_dump({key: value for key, value in run.results.encoder.items() if value is not None}),
         "params": yaml.safe_dump(known.params, sort_keys=False),
         "bundle": vl_convert.javascript_bundle(),  # type: ignore[call-arg]  # its stub asks for what is optional
     }
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters |= {"script_json": script_json, "columns": shown_columns, "text": cell, "sort": sort_key}
+    environment.filters |= {"script_json": script_json, "columns": shown_columns, "text": cell}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
     store.write_bytes(path, page.encode())
     return Path(path)
@@ -96,16 +96,6 @@ def write_page(path: str | Path, *, root: str | Path = ".", title: str = TITLE) 
 def script_json(value: object) -> str:
     """JSON for a script element: without ``<``, nothing in it can close the element."""
     return json.dumps(value, ensure_ascii=True, sort_keys=True).replace("<", "\\u003c")
-
-
-def sort_key(row: Row, column: str) -> object:
-    """What a table is sorted by."""
-    value = row.get(column)
-    return "" if value is None else value
-
-
-def _known(encoder: dict[str, object]) -> dict[str, object]:
-    return {key: value for key, value in encoder.items() if value is not None}
 
 
 def datasets_table(results: Results) -> Table:

@@ -157,5 +157,5 @@ def shown(*, root: Path = Path(), everything: bool = False) -> str:
     lines = [*record.answer, *notes(record, root=root)]
     if everything:
         tables = sorted((root / "reports/tables").glob("*.md"))
-        lines += [f"\n{table.read_text(encoding='utf-8').rstrip()}" for table in tables if table.stem != "counts"]
+        lines += [f"\n{table.read_text(encoding='utf-8').rstrip()}" for table in tables]
     return "\n".join(lines)

@@ -63,9 +63,10 @@ class Table:
         return "\n".join([f"# {self.title}", "", *lines, *(f"\n{note}" for note in self.notes)]) + "\n"
 
     def write(self, folder: Path) -> None:
-        """Write ``<name>.csv`` and ``<name>.md``."""
-        for suffix, text in ((".csv", self.as_csv()), (".md", self.as_markdown())):
-            store.write_bytes(Path(folder) / f"{self.name}{suffix}", text.encode())
+        """Write ``<name>.csv`` and, unless it is `HIDDEN`, ``<name>.md``."""
+        store.write_bytes(folder / f"{self.name}.csv", self.as_csv().encode())
+        if self.name != HIDDEN:
+            store.write_bytes(folder / f"{self.name}.md", self.as_markdown().encode())
 
 
 def write_reports(

@@ -34,7 +34,7 @@ from wsoup.report.labels import soup_title
 from wsoup.report.results import PLACES
 from wsoup.report.tables import Row, Table
 from wsoup.statistics.advice import HEAD, Advice, advise
-from wsoup.statistics.noise import Comparison, Estimate, Verdict, compare_images, judge
+from wsoup.statistics.noise import Estimate, Verdict, compare_images, judge
 
 RIVALS = {
     "class_name": "class name only",
@@ -211,7 +211,9 @@ def compare_soups(
     resampled = {key: each.resampled for key, each in compared.items() if each.resampled}
     over_datasets = _verdicts(resampled, confidence=confidence)
     for key, each in compared.items():
-        yield SoupVerdict(*key, fixed[key], over_datasets.get(key), _hangs_on(each, fixed[key]))
+        yield SoupVerdict(
+            *key, fixed[key], over_datasets.get(key), each.hangs_on(fixed[key].level) if fixed[key].sure else None
+        )
 
 
 def _rivals(name: str, *, soups: Mapping[str, SoupParams], rows: Mapping[str, Right]) -> dict[str, str]:
@@ -239,10 +241,6 @@ def _verdicts(
         else verdict
         for (name, rival, role), verdict in verdicts.items()
     }
-
-
-def _hangs_on(comparison: Comparison, verdict: Verdict) -> str | None:
-    return comparison.hangs_on(verdict.level) if verdict.sure else None
 
 
 def optimisms(
