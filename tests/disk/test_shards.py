@@ -81,12 +81,22 @@ def test_a_finished_run_removes_what_other_code_or_a_killed_run_left_but_no_file
     running = OWNER.path("killed", suffix=".running")
     running.parent.mkdir()
     running.write_text("half")
+    finish(1, owner=dataclasses.replace(OWNER, packages={"torch": "2.7"}))
     notes = [OWNER.folder / "notes.txt", running.with_name("notes.txt"), old.folder / old.version / "x.part"]
+    notes.append(running.with_name(f"{shard(2).path.name}.bak"))
     for note in notes:
         note.write_text("mine")
     run(1)
     left = {path for path in OWNER.folder.rglob("*") if path.is_file()}
     assert left == {*notes, shard().path}
+    assert {path.name for path in OWNER.folder.glob("*/")} == {OWNER.version, old.version}, "the empty one is gone"
+
+
+def test_a_shard_that_you_removed_meanwhile_ends_nothing(in_tmp):
+    finish(1, owner=OWNER)
+    shard(1).path.unlink()
+    OWNER.finished()
+    assert not OWNER.folder.exists()
 
 
 def test_large_shards_are_not_kept(in_tmp, monkeypatch):
@@ -96,7 +106,7 @@ def test_large_shards_are_not_kept(in_tmp, monkeypatch):
 
 def test_shards_of_other_code_are_said_to_be_out_of_use(in_tmp, capfd):
     finish(1, owner=dataclasses.replace(OWNER, packages={"torch": "2.8"}))
-    capfd.readouterr()
+    assert "changed" not in capfd.readouterr().err, "there was nothing before"
     finish(1, 2)
     assert capfd.readouterr().err.startswith("test: code or packages have changed since its last run: starting again\n")
 

@@ -44,6 +44,7 @@ def test_features_are_read_as_written(tmp_path, n):
     written = some_features(n)
     store.write_features(tmp_path / "x.zarr", written)
     read = store.read_features(tmp_path / "x.zarr", encoder=ENCODER)
+    assert len(list((tmp_path / "x.zarr").rglob("c/*"))) <= 3, "one file an array"
     assert np.array_equal(read.features, written.features)
     assert read.labels.tolist() == written.labels.tolist()
     assert read.rows.tolist() == written.rows.tolist()
@@ -75,6 +76,8 @@ def test_features_of_another_encoder_are_refused_naming_both(tmp_path):
     store.write_features(tmp_path / "x.zarr", some_features())
     with pytest.raises(MismatchError, match="'m', expected 'ViT-B-16'"):
         store.read_features(tmp_path / "x.zarr", encoder={**ENCODER, "model": "ViT-B-16"})
+    with pytest.raises(MismatchError, match=r"\(context: None, expected 77\)"):
+        store.read_features(tmp_path / "x.zarr", encoder={**ENCODER, "context": 77})
 
 
 def files_of(store_folder: Path) -> list[str]:

@@ -72,8 +72,8 @@ def read_checked(path: str | Path) -> bytes:
         data = read_file(str(path), largest=sys.maxsize)
     except DataError as error:
         raise MismatchError(str(error)) from None
-    digest, newline, payload = data[:64], data[64:65], data[65:]
-    if newline != b"\n" or hashlib.sha256(payload).hexdigest().encode() != digest:
+    digest, payload = data[:64], data[65:]  # between them is a line feed
+    if hashlib.sha256(payload).hexdigest().encode() != digest:
         raise MismatchError(f"{path} is damaged: its checksum is not that of its bytes")
     return payload
 
@@ -86,8 +86,8 @@ def write_json(path: str | Path, value: Any) -> None:
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     if remote.is_remote(path):
         remote.write(str(path), text.encode())
-        return
-    write_bytes(path, text.encode())
+    else:
+        write_bytes(path, text.encode())
 
 
 def read_json(path: str | Path) -> Any:
