@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wsoup.base.errors import MissingError
-from wsoup.disk import shards
+from wsoup.disk import code, shards
 from wsoup.disk.shards import Owner, Shard
 from wsoup.runtime.work import finish_shards
 
@@ -147,3 +147,27 @@ def test_an_owner_has_the_code_and_packages_of_its_script():
     assert not {name for name in owner.code if "finetune" in name or "report" in name or "bench" in name}
     assert {"torch", "open_clip_torch", "torchvision", "pillow", "numpy"} <= set(owner.packages)
     assert all(version[0].isdigit() for version in owner.packages.values())
+
+
+@pytest.mark.parametrize(
+    ("edited", "digests"),
+    [
+        ("stages/s.py", {"stages/s.py"}),
+        ("wsoup/a/x.py", {"wsoup/a"}),
+        ("wsoup/a/unused.py", {"wsoup/a"}),
+        ("wsoup/a/__init__.py", set()),
+        ("wsoup/a/notes.txt", set()),
+        ("wsoup/b/y.py", set()),
+        ("wsoup/base/z.py", set()),
+    ],
+)
+def test_a_digest_is_of_the_bytes_of_the_rooms_that_a_script_imports(tmp_path, monkeypatch, edited, digests):
+    monkeypatch.setattr(code, "ROOT", tmp_path)
+    for name in ("wsoup/a/x.py", "wsoup/b/y.py", "wsoup/base/z.py", "stages/s.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("from wsoup.a import x\nfrom wsoup.base import z\n" * name.startswith("stages"))
+    before = code.digests(tmp_path / "stages/s.py")
+    (tmp_path / edited).write_text("from wsoup.a import x  # edited\n")
+    after = code.digests(tmp_path / "stages/s.py")
+    assert set(before) == set(after) == {"stages/s.py", "wsoup/a"}
+    assert {name for name in after if after[name] != before[name]} == digests
