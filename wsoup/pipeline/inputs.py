@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from wsoup.base.errors import ChangedError, MismatchError, MissingError, one_line
 from wsoup.disk import code, store
@@ -29,78 +29,55 @@ PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
 VERSIONS = Path("data/packages.yaml")
 
 
-class Inputs(NamedTuple):
-    """What a stage reads, at one moment.
-
-    Attributes:
-        params: values by file and key: ``params.yaml: soups.word``.
-        deps: dep -> path -> state of every file in it.
-    """
-
-    params: dict[str, object]
-    deps: dict[str, dict[str, object]]
-
-    def states(self) -> dict[str, object]:
-        """Params and files in one mapping."""
-        return {**self.params, **{path: state for files in self.deps.values() for path, state in files.items()}}
-
-
-def read_inputs(stage: str) -> Inputs:
+def read_inputs(stage: str) -> dict[str, object]:
     """The params of a stage such as ``soup@word`` by its entry in dvc.yaml, and the state of every file in its deps.
 
-    The state of code is its MD5; of data its size, modification time and inode, as in DVC's own cache. Empty if there
-    is no dvc.yaml, because then nothing is recorded.
+    Keys are ``params.yaml: soups.word``, or the path of a file. The state of code is its MD5; of data its size,
+    modification time and inode, as in DVC's own cache. Empty if there is no dvc.yaml: then nothing is recorded.
     """
     if not DVC_YAML.is_file():
-        return Inputs({}, {})
-    params = read_yaml(PARAMS)
-    name, _, item = stage.partition("@")
-    entry, scopes = _entry(name, params)
-    scope = scopes[item]
-    values: dict[str, object] = {}
+        return {}
+    entry, scope = _entries().get(stage, ({}, {}))  # the stage itself says which names there are
+    states: dict[str, object] = {}
     for param in entry.get("params", []):
         for file, keys in param.items() if isinstance(param, dict) else [(PARAMS, [param])]:
-            content = params if file == PARAMS else read_yaml(file)
-            values |= {f"{file}: {key}": _at(content, key) for key in (_filled(key, scope) for key in keys)}
+            content = read_yaml(file)
+            states |= {f"{file}: {key}": _at(content, key) for key in (_filled(key, scope) for key in keys)}
     deps = [Path(_filled(dep, scope)) for dep in entry.get("deps", [])]
-    states = {str(dep): {str(path): _state(path) for path in files_of(dep)} for dep in deps}
-    return Inputs(values, states)
+    return states | {str(path): _state(path) for dep in deps for path in files_of(dep)}
 
 
 def outs_by_stage() -> dict[str, list[str]]:
     """The outs and metrics of each stage that dvc.yaml and params.yaml make now; empty if there is no dvc.yaml."""
-    if not DVC_YAML.is_file():
-        return {}
-    params = read_yaml(PARAMS)
-    outs: dict[str, list[str]] = {}
-    for name in read_yaml(DVC_YAML)["stages"]:
-        entry, scopes = _entry(name, params)
+    outs = {}
+    for name, (entry, scope) in _entries().items() if DVC_YAML.is_file() else ():
         written = [*entry.get("outs", []), *entry.get("metrics", [])]
-        listed = [out if isinstance(out, str) else next(iter(out)) for out in written]
-        for item, scope in scopes.items():
-            outs[f"{name}@{item}" if item else name] = [_filled(out, scope) for out in listed]
+        outs[name] = [_filled(out if isinstance(out, str) else next(iter(out)), scope) for out in written]
     return outs
 
 
-def _entry(name: str, params: Mapping[str, object]) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any]]]:
-    """A stage of dvc.yaml, and by item what its ``${...}`` stand for; a stage without items has one, ""."""
-    entry = read_yaml(DVC_YAML)["stages"][name]
-    if "foreach" not in entry:
-        return entry, {"": params}
-    each = _filled(entry["foreach"], params) if isinstance(entry["foreach"], str) else entry["foreach"]
-    items = each.items() if isinstance(each, Mapping) else zip(each, each, strict=True)
-    return entry["do"], {str(key): {**params, "key": key, "item": item} for key, item in items}
+def _entries() -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Every stage of dvc.yaml by its name, such as ``soup@word``, and what its ``${...}`` stand for."""
+    params = read_yaml(PARAMS)
+    entries = {}
+    for name, entry in read_yaml(DVC_YAML)["stages"].items():
+        if "foreach" not in entry:
+            entries[name] = (entry, params)
+            continue
+        each = _filled(entry["foreach"], params) if isinstance(entry["foreach"], str) else entry["foreach"]
+        items = each.items() if isinstance(each, Mapping) else zip(each, each, strict=True)
+        entries |= {f"{name}@{key}": (entry["do"], {**params, "key": key, "item": item}) for key, item in items}
+    return entries
 
 
-def check_unchanged(stage: str, *, since: Inputs) -> None:
+def check_unchanged(stage: str, *, since: Mapping[str, object]) -> None:
     """Compare a stage's inputs with those at its start.
 
     Raises:
         ChangedError: something was edited, added or removed meanwhile; names the first.
     """
-    before, now = since.states(), read_inputs(stage).states()
-    changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
-    if changed:
+    now = read_inputs(stage)
+    if changed := [key for key in {**since, **now} if since.get(key) != now.get(key)]:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise ChangedError(
             f"{one_line(changed[0], limit=200)}{more} changed while {stage} ran: its results do not belong to the "
