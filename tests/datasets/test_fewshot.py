@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from miniature import WNIDS, write_pickles
 
-from wsoup.base.errors import DataError, MismatchError
+from wsoup.base.errors import DataError, MismatchError, MissingError
 from wsoup.datasets import fewshot
 from wsoup.datasets.listing import Split
 
@@ -43,26 +48,13 @@ def test_a_known_draw() -> None:
     ]
 
 
-def test_seeds_differ_and_repeat() -> None:
+def test_a_draw_depends_on_the_seed_and_not_on_the_order_of_the_listing() -> None:
     rows = split(30)
-    assert draw(rows, shots=16, seed=1) == draw(rows, shots=16, seed=1)
-    assert draw(rows, shots=16, seed=1) != draw(rows, shots=16, seed=2)
-
-
-def test_fewer_shots_are_a_subset_of_more_shots() -> None:
-    rows = split(30)
-    assert set(draw(rows, shots=4, seed=3)) < set(draw(rows, shots=16, seed=3))
-
-
-def test_the_order_of_the_listing_does_not_matter() -> None:
-    rows = split(12)
     order = np.random.default_rng(0).permutation(len(rows.paths))
     shuffled = Split([rows.paths[i] for i in order], rows.labels[order])
-    assert draw(shuffled, shots=5, seed=1) == draw(rows, shots=5, seed=1)
-
-
-def test_a_class_may_give_all_its_images() -> None:
-    assert draw(split(3), shots=3, seed=1) == split(3).paths
+    assert draw(rows, shots=16, seed=1) == draw(shuffled, shots=16, seed=1) != draw(rows, shots=16, seed=2)
+    assert set(draw(rows, shots=4, seed=3)) < set(draw(rows, shots=16, seed=3)), "fewer shots are a subset of more"
+    assert draw(rows, shots=30, seed=1) == rows.paths
 
 
 def test_too_few_images_name_class_and_count() -> None:
@@ -76,3 +68,90 @@ def test_the_split_of_a_seed_gives_rows_of_the_manifest() -> None:
     assert table.to_pydict() == {"path": ["a", "c"], "label": [0, 1], "row": [1, 3]}
     with pytest.raises(MismatchError, match=r"no few-shot images of seed 3; run `dvc repro prepare`"):
         fewshot.split_of_seed(manifest, seed=3)
+
+
+# --------------------------------------------------------------------------------------------------------- pickles
+
+IMAGES = [f"imagenet/images/train/{wnid}/{wnid}_{i}.JPEG" for wnid in WNIDS for i in range(4)]
+
+
+def pickled(folder: Path, *, shots: int = 2, paths: list[str] = IMAGES, labels: list[int] | None = None) -> list[str]:
+    rows = Split(paths, np.repeat(np.arange(3), 4) if labels is None else np.array(labels))
+    found = fewshot.pickled(rows, class_names=list(WNIDS.values()), folder=str(folder), shots=shots, seed=1)
+    return [paths[i] for i in found]
+
+
+@pytest.fixture
+def pickles(tmp_path: Path) -> Path:
+    write_pickles(tmp_path / "pickles", shots=2, seeds=(1,))
+    return tmp_path / "pickles"
+
+
+@pytest.mark.parametrize("root", ["", "imagenet/images/train/", "a\\longer/root/imagenet/images/train/"])
+def test_a_pickle_of_another_machine_lists_images_by_the_end_of_their_paths(pickles: Path, root: str) -> None:
+    paths = [f"{root}{path.removeprefix('imagenet/images/train/')}" for path in IMAGES]
+    if root.startswith("a"):
+        with pytest.raises(DataError, match=r"6 of 6 images are not training images here: '/theirs/imagenet"):
+            pickled(pickles, paths=paths)
+    else:
+        assert pickled(pickles, paths=paths) == [paths[i] for i in (1, 2, 5, 6, 9, 10)]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"labels": [1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 2, 2]},
+            r"has label 0 \('tench'\), here it is 1 \('gold",
+        ),
+        ({"paths": [path.replace("n01440764", "n9") for path in IMAGES]}, "2 of 6 images are not training images here"),
+        ({"paths": [*IMAGES[:-1], "n01440764/n01440764_1.JPEG"]}, "1 of 6 images are not training images"),  # two fit
+    ],
+)
+def test_a_pickle_that_does_not_fit_the_images(pickles: Path, values: dict, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        pickled(pickles, **values)
+
+
+def test_a_pickle_with_another_number_of_images(pickles: Path) -> None:
+    (pickles / "shot_2-seed_1.pkl").rename(pickles / "shot_3-seed_1.pkl")
+    with pytest.raises(DataError, match=r"shot_3-seed_1.pkl: class 'tench' has 2 images, expected 3"):
+        pickled(pickles, shots=3)
+    with pytest.raises(MissingError, match=r"shot_2-seed_1.pkl does not exist; copy CoOp's few-shot splits there"):
+        pickled(pickles)
+
+
+class Command:
+    """Runs a command when it is unpickled."""
+
+    def __reduce__(self):
+        return os.system, ("touch ran",)
+
+
+def renamed(data: bytes) -> bytes:
+    return data.replace(b"dassl.data.datasets", b"dassX.data.datasets")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda data: pickle.dumps({"train": [Command()]}), r"it names (posix|os).system"),
+        (lambda data: pickle.dumps({"train": [], "val": Path.cwd}), "it names "),
+        (renamed, "it names dassX.data.datasets.Datum"),
+        (lambda data: data.replace(b"Datum", b"Items"), "it names dassl.data.datasets.Items"),
+        (lambda data: data[:-9], "."),
+        (lambda data: b"", "Ran out of input"),
+        (lambda data: b"<html>", "."),
+        (lambda data: pickle.dumps([]), "list indices"),
+        (lambda data: pickle.dumps({"val": []}), "'train'"),
+        (lambda data: pickle.dumps({"train": [1]}), "no attribute '_impath'"),
+        (lambda data: data.replace(b"_label", b"_lapel"), "no attribute '_label'"),
+    ],
+)
+def test_a_hostile_or_damaged_pickle_is_refused_and_runs_nothing(pickles: Path, in_tmp: Path, spoil, reason) -> None:
+    file = pickles / "shot_2-seed_1.pkl"
+    file.write_bytes(spoil(file.read_bytes()))
+    message = rf"shot_2-seed_1.pkl is refused \(.*{reason}.*\); expected a dict whose 'train' is a list of Dassl's"
+    with pytest.raises(DataError, match=message):
+        pickled(pickles)
+    assert not (in_tmp / "ran").exists()
